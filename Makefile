@@ -1,0 +1,41 @@
+# `make` lists the targets. Each first sees to it that tools/setup.sh has made .venv and found a Java.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+ENV := source .venv/env.sh;
+
+.PHONY: help setup demo test check crash soak bench clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s%s\n", $$1, $$2 }' Makefile
+
+setup: ## make .venv, find or install Java (at once when all is in place)
+	@tools/setup.sh
+
+demo: setup ## the flagship job: history and live stream, savepoint, resume, drain, comparison
+	@$(ENV) python examples/demo.py
+
+test: setup ## all tests but those that take minutes; ARGS="-k word" is passed on
+	@$(ENV) python -m pytest -m "not crash and not slow" $(ARGS)
+
+check: setup ## what CI runs: format, lint, types, layers, tests, full coverage of the pure core
+	@$(ENV) ruff format --check .
+	@$(ENV) ruff check .
+	@$(ENV) mypy
+	@$(ENV) lint-imports
+	@$(ENV) python -m pytest -m "not crash and not slow" --cov --cov-report=term-missing $(ARGS)
+
+crash: setup ## kill a real driver at every durable step, resume, compare (minutes)
+	@$(ENV) python -m pytest -m crash --timeout=3600 $(ARGS)
+
+soak: setup ## long runs (minutes)
+	@$(ENV) python -m pytest -m "slow and not crash" --timeout=3600 $(ARGS)
+
+bench: setup ## Rekindle against plain Structured Streaming; rewrites its part of docs/benchmarks.md
+	@$(ENV) python bench/overhead.py $(ARGS)
+
+clean: ## remove what the other targets made, .venv included
+	rm -rf .venv build dist demo-data rekindle-state spark-warehouse metastore_db artifacts derby.log
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.*
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

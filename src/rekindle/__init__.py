@@ -1,0 +1,13 @@
+"""Rekindle runs PySpark streaming pipelines as jobs that begin, checkpoint, stop and end properly.
+
+Importing this package does not import PySpark.
+"""
+
+from rekindle import errors, sinks
+from rekindle.errors import RekindleError
+from rekindle.job import Job, JobHandle, JobResult
+from rekindle.sources import Batch, Files, Stream
+
+__version__ = "0.1.0"
+
+__all__ = ["Batch", "Files", "Job", "JobHandle", "JobResult", "RekindleError", "Stream", "errors", "sinks"]

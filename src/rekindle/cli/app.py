@@ -1,0 +1,117 @@
+"""What all verbs share: the group that turns every error into two lines and an exit code, and the common options.
+
+Exit codes: 0 done, 1 any `RekindleError` or a job that FAILED, 2 a wrong command line, 130 CANCELED or interrupted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from rekindle.cli import output
+from rekindle.errors import ConfigError, RekindleError
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+DEFAULT_STORAGE = "./rekindle-state"
+FAILED, WRONG_COMMAND_LINE, INTERRUPTED = 1, 2, 130
+
+
+class CommandLineError(click.UsageError):
+    """A `RekindleError` found in the command line itself: exit code 2."""
+
+    def __init__(self, error: RekindleError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@contextmanager
+def command_line() -> Iterator[None]:
+    """What is raised inside is the fault of the command line."""
+    try:
+        yield
+    except RekindleError as error:
+        raise CommandLineError(error) from error
+
+
+class Group(click.Group):
+    """The verbs; prints errors instead of tracebacks, and suggests what may have been meant."""
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
+        """Run a verb and end the process: a verb returns its exit code."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        as_json = "--json" in arguments
+        extra["standalone_mode"] = False
+        if "NO_COLOR" in os.environ:
+            extra["color"] = False
+        try:
+            code = super().main(arguments, prog_name or "rekindle", **extra) or 0
+        except RekindleError as error:
+            code = FAILED
+            output.error(error.to_json(), as_json)
+        except click.UsageError as error:
+            code = WRONG_COMMAND_LINE
+            output.error(_usage_error(error).to_json(), as_json)
+        except click.Abort:
+            code = INTERRUPTED
+            output.say("Interrupted.", err=True)
+        sys.exit(code)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            verbs = self.list_commands(ctx)
+            error = ConfigError("VERB_UNKNOWN", verb=args[0], hint=_hint(args[0], verbs), verbs=", ".join(verbs))
+            raise CommandLineError(error)
+        return super().resolve_command(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs in the order of the manual, not of the alphabet."""
+        return list(self.commands)
+
+
+def _usage_error(error: click.UsageError) -> RekindleError:
+    if isinstance(error, CommandLineError):
+        return error.error
+    path = error.ctx.command_path if error.ctx else "rekindle"
+    if isinstance(error, click.NoSuchOption) and error.ctx:
+        options = [name for parameter in error.ctx.command.get_params(error.ctx) for name in parameter.opts]
+        known = [name for name in options if name.startswith("--")]
+        hint = _hint(error.option_name, known)
+        return ConfigError("OPTION_UNKNOWN", option=error.option_name, command=path, hint=hint)
+    return ConfigError("COMMAND_LINE_INVALID", reason=error.format_message().rstrip("."), command=path)
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def with_storage(verb: Verb) -> Verb:
+    """Add ``--storage``."""
+    return click.option(
+        "--storage",
+        envvar="REKINDLE_STORAGE",
+        default=DEFAULT_STORAGE,
+        show_default=True,
+        show_envvar=True,
+        metavar="URI",
+        help="Where jobs keep their state.",
+    )(verb)
+
+
+def with_json(verb: Verb) -> Verb:
+    """Add ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, errors included.")(verb)
+
+
+def example(text: str) -> str:
+    """An epilog with one example, its lines kept as they are."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in text.splitlines())

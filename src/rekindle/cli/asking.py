@@ -1,0 +1,146 @@
+"""The verbs that ask a running driver for something, and `forget`, which asks nobody because nobody runs."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from rekindle.cli import output, views
+from rekindle.cli.app import example, with_json, with_storage
+from rekindle.cli.reading import job_storage
+from rekindle.errors import ControlError, RestoreError
+from rekindle.runtime import client
+from rekindle.runtime.client import Wish
+from rekindle.storage import layout
+from rekindle.storage.documents import Result
+from rekindle.storage.job_storage import RUNNING, JobStorage
+from rekindle.storage.open import open_store
+
+
+@click.command(epilog=example("rekindle checkpoint hourly_bids"))
+@click.argument("job")
+@with_storage
+@with_json
+def checkpoint(job: str, storage: str, as_json: bool) -> None:
+    """Take a checkpoint now and wait until it is complete."""
+    _ask(job_storage(storage, job), Wish(verb="checkpoint"), as_json)
+
+
+@click.command(epilog=example("rekindle savepoint hourly_bids /backup/before-upgrade"))
+@click.argument("job")
+@click.argument("directory", metavar="[DIR]", required=False)
+@click.option("--unaligned", is_flag=True, help="Do not wait for data between tasks (a job of one task has none).")
+@with_storage
+@with_json
+def savepoint(job: str, directory: str | None, unaligned: bool, storage: str, as_json: bool) -> None:
+    """Make a savepoint: a copy that can be moved, and started from.
+
+    It becomes a new folder below DIR, which the driver must reach too; without DIR, in the storage.
+    """
+    found = job_storage(storage, job)
+    target = open_store(directory).location if directory else _default_target(found)
+    _ask(found, Wish(verb="savepoint", savepoint=target, unaligned=unaligned), as_json)
+
+
+@click.command(epilog=example("rekindle stop hourly_bids --savepoint /backup/before-upgrade"))
+@click.argument("job")
+@click.option("--drain", is_flag=True, help="End for good: flush all windows and timers, as if every source had ended.")
+@click.option("--savepoint", "directory", metavar="DIR", help="Make a savepoint of the same moment there.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="S", help="Wait at most so many seconds.")
+@click.option("--detached", is_flag=True, help="Print the request's id and do not wait.")
+@with_storage
+@with_json
+def stop(
+    *,
+    job: str,
+    drain: bool,
+    directory: str | None,
+    timeout_s: float | None,
+    detached: bool,
+    storage: str,
+    as_json: bool,
+) -> None:
+    """Stop a job at a batch boundary, with a last checkpoint; `run` resumes it there."""
+    target = open_store(directory).location if directory else None
+    wish = Wish(verb="stop", drain=drain, savepoint=target)
+    _ask(job_storage(storage, job), wish, as_json, timeout_s=timeout_s, detached=detached)
+
+
+@click.command(epilog=example("rekindle cancel hourly_bids"))
+@click.argument("job")
+@with_storage
+@with_json
+def cancel(job: str, storage: str, as_json: bool) -> None:
+    """End a job now, without a checkpoint; `run` resumes it from where it durably stood."""
+    _ask(job_storage(storage, job), Wish(verb="cancel"), as_json)
+
+
+@click.command(epilog=example("rekindle forget hourly_bids 7"))
+@click.argument("job")
+@click.argument("checkpoint", metavar="[CHECKPOINT]", type=int, required=False)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@with_storage
+@with_json
+def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: bool) -> None:
+    """Delete a job that does not run, or one of its CHECKPOINTs (a number).
+
+    What sinks have committed stays, and so do savepoints.
+    """
+    found = job_storage(storage, job)
+    if checkpoint is not None:
+        _check_forgettable(found, checkpoint)
+    _check_not_running(found)
+    what = f"job {job!r} and all its checkpoints" if checkpoint is None else f"checkpoint {checkpoint} of {job!r}"
+    if not yes and sys.stdin.isatty():
+        click.confirm(f"Delete the {what}?", abort=True, err=True)
+        # Somebody may have started it while the question stood.
+        _check_not_running(found)
+    if checkpoint is None:
+        found.forget_job()
+    else:
+        found.forget_checkpoint(checkpoint)
+    if as_json:
+        output.as_json({"job": job, "checkpoint": checkpoint})
+    else:
+        output.say(f"Deleted the {what}.")
+
+
+def _ask(job: JobStorage, wish: Wish, as_json: bool, *, timeout_s: float | None = None, detached: bool = False) -> None:
+    sent = client.send(job, wish)
+    if isinstance(sent, Result):
+        _print(job, sent, as_json, f"{job.job} has already ended.")
+    elif detached:
+        output.as_json({"job": job.job, "request": sent.id}) if as_json else output.say(sent.id)
+    else:
+        if sys.stderr.isatty():
+            output.say(f"Asked run {sent.run}; waiting. Ctrl-C leaves the request standing.", err=True)
+        answer = client.wait(job, wish, sent, timeout_s)
+        _print(job, answer, as_json)
+
+
+def _print(job: JobStorage, answer: client.Ending, as_json: bool, remark: str | None = None) -> None:
+    if as_json:
+        output.as_json(views.answer_json(job.job, answer))
+    else:
+        output.say("\n".join(views.answer_lines(job.job, answer)))
+    for note in (*answer.notes, *([remark] if remark else [])):
+        output.say(f"note: {note}", err=True)
+
+
+def _default_target(job: JobStorage) -> str:
+    return f"{job.store.location.rstrip('/')}/{layout.SAVEPOINTS}"
+
+
+def _check_not_running(job: JobStorage) -> None:
+    if job.state() == RUNNING:
+        raise ControlError("JOB_RUNNING", job=job.job)
+
+
+def _check_forgettable(job: JobStorage, checkpoint: int) -> None:
+    if job.manifest(checkpoint) is None:
+        raise RestoreError("CHECKPOINT_UNKNOWN", path=f"{job.job}, number {checkpoint}")
+    lineage = job.lineage()
+    latest = job.latest_manifest(lineage.lineage) if lineage else next(iter(job.manifests()), None)
+    if latest is not None and latest.checkpoint == checkpoint:
+        raise ControlError("CHECKPOINT_IN_USE", checkpoint=checkpoint, job=job.job)

@@ -1,0 +1,58 @@
+"""Load a job file: run it as a module that is not ``__main__``, and take the one `Job` it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+from rekindle.errors import ConfigError, RekindleError
+
+if TYPE_CHECKING:
+    from rekindle.job import Job
+
+RUN_NAME = "__rekindle__"
+"""``__name__`` of a job file loaded here, so that its ``if __name__ == "__main__": job.run()`` stays quiet."""
+
+_REASON_LENGTH = 300
+
+
+def load(path: str) -> Job:
+    """The job that the file at `path` defines.
+
+    The file's folder goes to the front of ``sys.path``, as under plain ``python``. An error of ours that the file runs
+    into (a wrong definition) passes through as it is; any other becomes ``JOBFILE_FAILED`` with its type, message and
+    line. Raises also ``JOBFILE_MISSING``, ``JOBFILE_NO_JOB`` and ``JOBFILE_SEVERAL_JOBS``.
+    """
+    from rekindle.job import Job
+
+    file = os.path.abspath(path)
+    if not os.path.isfile(file):
+        raise ConfigError("JOBFILE_MISSING", path=path)
+    sys.path.insert(0, os.path.dirname(os.path.realpath(file)))
+    # run_path leaves no module behind: functions of the file are then pickled by value, which Spark's workers need,
+    # since they could not import it.
+    try:
+        names = runpy.run_path(file, run_name=RUN_NAME)
+    except (RekindleError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # sys.exit() in a job file included
+        raise ConfigError("JOBFILE_FAILED", path=path, reason=_reason(error, file)) from None
+    jobs = {id(value): value for value in names.values() if isinstance(value, Job)}
+    if not jobs:
+        raise ConfigError("JOBFILE_NO_JOB", path=path)
+    if len(jobs) > 1:
+        raise ConfigError("JOBFILE_SEVERAL_JOBS", path=path, jobs=", ".join(sorted(job.name for job in jobs.values())))
+    return next(iter(jobs.values()))
+
+
+def _reason(error: BaseException, file: str) -> str:
+    """``ValueError: the message (line 12)``: one line, and the innermost line of the user's own file."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    if isinstance(error, SyntaxError) and error.filename == file:
+        lines.append(error.lineno)
+    message = str(error.msg if isinstance(error, SyntaxError) else error).strip().split("\n")[0][:_REASON_LENGTH]
+    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return f"{text} (line {lines[-1]})" if lines and lines[-1] else text

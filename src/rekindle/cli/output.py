@@ -1,0 +1,138 @@
+"""How things are printed: JSON, errors, times, and tables that fit the terminal.
+
+Plain text made by hand, so that a read-only verb need not load a library for it. Colour only on a terminal, and not
+where ``NO_COLOR`` is set.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import click
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_LAST_MS = 253_402_300_799_999
+_COLOURS = {
+    "RUNNING": "green",
+    "FINISHED": "green",
+    "DRAINED": "green",
+    "STOPPED": "cyan",
+    "STOPPING": "yellow",
+    "CREATED": "yellow",
+    "CANCELED": "yellow",
+    "FAILED": "red",
+    "LOST": "red",
+}
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line, without colour where none is wanted."""
+    click.echo(text, err=err, color=False if "NO_COLOR" in os.environ else None)
+
+
+def as_json(value: Any) -> None:
+    """Print `value` as the verb's one JSON document."""
+    say(json.dumps(value, indent=2))
+
+
+def error(document: dict[str, Any], in_json: bool) -> None:
+    """Print an error (`RekindleError.to_json`): two lines on stderr, or an object on stdout."""
+    if in_json:
+        as_json({"error": document})
+    else:
+        say(f"{click.style('[' + document['code'] + ']', fg='red')} {document['message']}", err=True)
+        say(f"next: {document['next_step']}", err=True)
+
+
+def state(name: str) -> str:
+    """A job's state in its colour."""
+    return click.style(name, fg=_COLOURS.get(name))
+
+
+def iso(time_ms: int | None) -> str | None:
+    """Milliseconds since the epoch as ISO-8601 UTC, e.g. ``2025-01-01T00:00:00.000Z``.
+
+    What lies beyond the year 9999, where event time ends, is shown as its last millisecond.
+    """
+    if time_ms is None:
+        return None
+    moment = _EPOCH + timedelta(milliseconds=min(time_ms, _LAST_MS))
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def short_time(time_ms: int | None) -> str:
+    """The same for people: to the second, a dash for none."""
+    text = iso(time_ms)
+    return f"{text[:19]}Z" if text else "-"
+
+
+def duration(span_ms: int | None) -> str:
+    """``950 ms``, ``12.3 s``, ``4 min 5 s``, ``3 h 2 min``, ``5 d 4 h``; a dash for none."""
+    if span_ms is None:
+        return "-"
+    if span_ms < 1_000:
+        return f"{span_ms} ms"
+    if span_ms < 60_000:
+        return f"{span_ms / 1_000:.1f} s"
+    seconds = span_ms // 1_000
+    for size, unit, lesser, lesser_unit in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if seconds >= size:
+            return f"{seconds // size} {unit} {seconds % size // lesser} {lesser_unit}"
+    raise AssertionError(span_ms)
+
+
+def size(size_bytes: int) -> str:
+    """``512 B``, ``1.5 KiB``, ``2.0 GiB``."""
+    amount = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1_024:
+            return f"{amount:.0f} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1_024
+    return f"{amount:.1f} TiB"
+
+
+def bar(encoding: str) -> tuple[str, str]:
+    """The characters of a progress bar, done and not done, that `encoding` can write."""
+    return ("━", "╌") if encoding.lower().startswith("utf") else ("#", ".")
+
+
+def width() -> int:
+    """Columns of the terminal, at least 40."""
+    return max(40, shutil.get_terminal_size().columns)
+
+
+def cut(text: str, columns: int) -> str:
+    """`text` in at most `columns` characters, with an ellipsis where it was longer."""
+    return text if len(text) <= columns else text[: max(columns - 3, 0)] + "..."
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int) -> list[str]:
+    """Rows as aligned lines of at most `columns` characters: columns that do not fit are left out from the right.
+
+    Put what matters most first. The first column is never left out, only cut.
+    """
+    widths = [max(len(row[index]) for row in (header, *rows)) for index in range(len(header))]
+    shown = len(header)
+    while shown > 1 and sum(widths[:shown]) + 2 * (shown - 1) > columns:
+        shown -= 1
+    lines = []
+    for row in (header, *rows):
+        cells = [cell.ljust(widths[index]) for index, cell in enumerate(row[:shown])]
+        lines.append(cut("  ".join(cells).rstrip(), columns))
+    return lines
+
+
+def wrapped(text: str, columns: int, indent: str) -> list[str]:
+    """A sentence over several lines, the following ones indented."""
+    return click.wrap_text(text, columns, subsequent_indent=indent).splitlines()
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

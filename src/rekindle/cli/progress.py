@@ -1,0 +1,117 @@
+"""What a long `rekindle run` shows: a live display on a terminal, a line now and then where there is none.
+
+Both are made from `Status` alone and go to stderr, so that stdout holds the result. rich, which redraws the display, is
+loaded only for a terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from rekindle.cli import output, views
+from rekindle.runtime.signals import Stoppable, stop_on_signals
+from rekindle.storage.documents import Status, TaskStatusDocument
+
+if TYPE_CHECKING:
+    from rekindle.job import JobResult
+
+POLL_S = 0.5
+LINE_EVERY_MS = 5_000
+
+
+class Followed(Stoppable, Protocol):
+    """The part of a `JobHandle` that is needed here."""
+
+    def status(self) -> Status:
+        """The job now."""
+        ...
+
+    def wait(self, timeout_s: float | None = None) -> JobResult | None:
+        """How the job ended, or None if it had not after `timeout_s`."""
+        ...
+
+
+Display = tuple[Callable[[Status], None], Callable[[str], None]]
+"""Shows a status; prints a message."""
+
+
+def follow(handle: Followed) -> JobResult:
+    """Show how the job goes until it has ended; Ctrl-C and SIGTERM stop it, Ctrl-C again cancels it."""
+    terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    with (_live if terminal else _plain)() as (show, say), stop_on_signals(handle, say):
+        while (result := handle.wait(POLL_S)) is None:
+            show(handle.status())
+    return result
+
+
+@contextmanager
+def _live() -> Iterator[Display]:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(stderr=True, highlight=False)
+    fill, rest = output.bar(console.encoding)
+    # What the job file prints goes above the display, unless it goes into a file anyway.
+    both = sys.stdout.isatty()
+    with Live(console=console, auto_refresh=False, transient=True, redirect_stdout=both) as live:
+
+        def show(status: Status) -> None:
+            # One column stays free: some terminals wrap after the last one.
+            lines = views.status_lines(status, output.now_ms(), console.width - 1, fill, rest)
+            live.update(Text("\n".join(lines), no_wrap=True, overflow="crop"), refresh=True)
+
+        yield show, lambda message: console.print(message, markup=False)
+
+
+@contextmanager
+def _plain() -> Iterator[Display]:
+    lines = LogLines()
+
+    def say(message: str) -> None:
+        output.say(message, err=True)
+
+    def show(status: Status) -> None:
+        line = lines.next(status, output.now_ms())
+        if line is not None:
+            say(line)
+
+    yield show, say
+
+
+class LogLines:
+    """Plain lines where there is no terminal: one when something has changed, at most one every few seconds.
+
+    A change of state, an input that has ended and a failed checkpoint are told at once.
+    """
+
+    def __init__(self) -> None:
+        #: what does not wait, as last told
+        self._urgent: object = None
+        #: the rest, as last told
+        self._other: object = None
+        self._told_ms = 0
+
+    def next(self, status: Status, now_ms: int) -> str | None:
+        """The line to print for `status` now, or None."""
+        ended = [item.ended for task in status.tasks for item in task.inputs.values()]
+        urgent = (status.state, status.checkpoints_failed, ended, [task.status for task in status.tasks])
+        other = (status.checkpoints_completed, [task.batch for task in status.tasks])
+        due = other != self._other and now_ms - self._told_ms >= LINE_EVERY_MS
+        if urgent == self._urgent and not due:
+            return None
+        self._urgent, self._other, self._told_ms = urgent, other, now_ms
+        parts = [f"{output.short_time(now_ms)} {status.job} {status.state}", *map(_task, status.tasks)]
+        return "; ".join([*parts, views.checkpoint_age(status, now_ms)])
+
+
+def _task(task: TaskStatusDocument) -> str:
+    parts = [f"{task.uid} {task.status}, batch {task.batch}"]
+    parts += [
+        f"{uid} {views.share(item)} {views.rate(item.rows_per_second)}".rstrip() for uid, item in task.inputs.items()
+    ]
+    return ", ".join([*parts, f"watermark {output.short_time(task.watermark)}"])

@@ -1,0 +1,146 @@
+"""The verbs that only read: list, status, checkpoints, inspect. They start no JVM and load nothing heavy."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import click
+
+from rekindle.cli import output, views
+from rekindle.cli.app import example, with_json, with_storage
+from rekindle.errors import ControlError
+from rekindle.storage import layout
+from rekindle.storage.documents import Manifest, Status
+from rekindle.storage.job_storage import LOST, RUNNING, JobStorage, jobs, read_manifest
+from rekindle.storage.open import open_store
+
+
+def job_storage(storage: str, job: str) -> JobStorage:
+    """The documents of a job that exists; ``JOB_UNKNOWN`` otherwise."""
+    found = JobStorage(open_store(storage), job)
+    if found.identity() is None:
+        raise ControlError("JOB_UNKNOWN", job=job, storage=storage)
+    return found
+
+
+def current_status(job: JobStorage) -> Status:
+    """The last heartbeat, with the state and run that are true now.
+
+    A run that has not got as far as a heartbeat shows the tasks as the run before it left them.
+    """
+    run, heartbeat, state = job.latest_run(), job.status(), job.state()
+    number = run.run if run else 0
+    if heartbeat is None:
+        return Status(job=job.job, state=state, run=number, host="", pid=0, beat=0, written_ms=0)
+    if state == RUNNING and heartbeat.run == number:
+        state = heartbeat.state
+    return replace(heartbeat, state=state, run=number)
+
+
+@click.command("list", epilog=example("rekindle list --storage ./rekindle-state"))
+@with_storage
+@with_json
+def list_jobs(storage: str, as_json: bool) -> None:
+    """List the jobs of a storage."""
+    store = open_store(storage)
+    found = [current_status(JobStorage(store, name)) for name in jobs(store)]
+    if as_json:
+        output.as_json(
+            [
+                {"job": item.job, "state": item.state, "run": item.run or None, "checkpoint": item.latest_checkpoint}
+                for item in found
+            ]
+        )
+    elif found:
+        # The name, whose width nobody knows, stands behind what must be seen.
+        rows = [
+            (item.state, item.job, str(item.run or "-"), _number(item.latest_checkpoint), _heard(item))
+            for item in found
+        ]
+        lines = output.table(("state", "job", "run", "checkpoint", "last heard of"), rows, output.width())
+        output.say("\n".join([lines[0], *map(_coloured, lines[1:])]))
+    else:
+        output.say(f"No jobs in {storage}.")
+
+
+@click.command(epilog=example("rekindle status hourly_bids"))
+@click.argument("job")
+@with_storage
+@with_json
+def status(job: str, storage: str, as_json: bool) -> None:
+    """Show where a job stands."""
+    found = job_storage(storage, job)
+    now = current_status(found)
+    if as_json:
+        output.as_json(views.status_json(now))
+        return
+    columns = output.width()
+    fill, rest = output.bar(sys.stdout.encoding)
+    output.say("\n".join(views.status_lines(now, output.now_ms(), columns, fill, rest)))
+    result = found.result(now.run)
+    if result is not None:
+        for note in result.notes:
+            output.say("\n".join(output.wrapped(f"note: {note}", columns, "  ")))
+        if result.savepoint is not None:
+            output.say(f"savepoint {result.savepoint}")
+        if result.error is not None:
+            output.say(f"[{result.error['code']}] {result.error['message']}")
+            output.say(f"next: {result.error['next_step']}")
+    elif now.state == LOST:
+        output.say("Its driver is gone without a word. Run it again: it resumes.")
+
+
+@click.command(epilog=example("rekindle checkpoints hourly_bids"))
+@click.argument("job")
+@with_storage
+@with_json
+def checkpoints(job: str, storage: str, as_json: bool) -> None:
+    """List a job's checkpoints, newest first."""
+    found = job_storage(storage, job)
+    # The state before the manifests: what a dead driver had completed is then among them.
+    alive, heartbeat, manifests = found.state() == RUNNING, found.status(), found.manifests()
+    paths = {manifest.checkpoint: _folder(found, manifest) for manifest in manifests}
+    rows = views.checkpoints(manifests, heartbeat, alive, paths)
+    if as_json:
+        output.as_json([views.checkpoint_json(row) for row in rows])
+    elif rows:
+        output.say("\n".join(views.checkpoint_lines(rows, output.width())))
+    else:
+        output.say(f"{job} has no checkpoints yet.")
+
+
+@click.command(epilog=example("rekindle inspect rekindle-state/hourly_bids/checkpoints/000000007"))
+@click.argument("path")
+@with_storage
+@with_json
+def inspect(path: str, storage: str, as_json: bool) -> None:
+    """Show what a checkpoint or savepoint holds.
+
+    PATH is its folder, wherever that lies, or its manifest; a relative one may start at the storage.
+    """
+    folder = path.removesuffix("/").removesuffix("/manifest.json")
+    stores = [open_store(folder), open_store(f"{storage}/{folder}")]
+    store = next((store for store in stores if store.exists(layout.manifest(""))), stores[0])
+    manifest = read_manifest(store, "")
+    if as_json:
+        output.as_json(views.manifest_json(manifest, store.location))
+    else:
+        output.say("\n".join(views.manifest_lines(manifest, store.location, output.width())))
+
+
+def _folder(job: JobStorage, manifest: Manifest) -> str:
+    return f"{job.store.location.rstrip('/')}/{layout.checkpoint(job.job, manifest.checkpoint)}"
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _heard(status: Status) -> str:
+    return output.short_time(status.written_ms or None)
+
+
+def _coloured(line: str) -> str:
+    name, space, rest = line.partition(" ")
+    return output.state(name) + space + rest

@@ -1,0 +1,151 @@
+"""``rekindle run``: load a job file, run its job, show how it goes, and end with the code of DESIGN 4."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from rekindle.cli import output
+from rekindle.cli.app import FAILED, INTERRUPTED, CommandLineError, command_line, example, with_json, with_storage
+from rekindle.errors import ConfigError, RekindleError
+
+if TYPE_CHECKING:
+    from rekindle.job import JobResult
+
+_CODES = {"FINISHED": 0, "STOPPED": 0, "DRAINED": 0, "CANCELED": INTERRUPTED, "FAILED": FAILED}
+_WRONG_COMMAND_LINE = ("JOBFILE_MISSING", "MODE_UNKNOWN")
+
+
+def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """``("key=value", ...)`` as a dict, for ``--set`` and ``--conf``."""
+    pairs: dict[str, str] = {}
+    for text in values:
+        key, separator, value = text.partition("=")
+        if not separator or not key.strip():
+            raise click.BadParameter(f"{text!r} is not of the form key=value", ctx, parameter)
+        if pairs.setdefault(key.strip(), value) != value:
+            with command_line():
+                raise ConfigError("TASK_SET_TWICE", option=f"{parameter.opts[0]} {key.strip()}")
+    return pairs
+
+
+def _spark_settings(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs = _pairs(ctx, parameter, values)
+    for key in pairs:
+        if not key.startswith("spark."):
+            raise click.BadParameter(
+                f"{key!r} does not begin with 'spark.'; settings of the job: --set", ctx, parameter
+            )
+    return pairs
+
+
+def _settings(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    from rekindle.config import Config
+
+    pairs = _pairs(ctx, parameter, values)
+    with command_line():
+        Config.of(pairs)
+    return pairs
+
+
+@click.command(
+    epilog=example(
+        "rekindle run hourly_bids.py --set checkpoint.interval='10 seconds' \\\n    --conf spark.master='local[4]'"
+    )
+)
+@click.argument("jobfile")
+@click.option("--from", "restore", metavar="PATH", help="Start from this checkpoint or savepoint.")
+@click.option("--set", "config", multiple=True, metavar="KEY=VALUE", callback=_settings, help="A setting of the job.")
+@click.option(
+    "--conf",
+    "spark_config",
+    multiple=True,
+    metavar="spark.KEY=VALUE",
+    callback=_spark_settings,
+    help="A setting of Spark.",
+)
+@click.option("--mode", default="streaming", show_default=True, metavar="MODE", help="How to run it.")
+@click.option("--allow-non-restored-state", is_flag=True, help="Drop state of tasks the job no longer has.")
+@click.option("--allow-drained", is_flag=True, help="Go on from before the flush of a drained job.")
+@click.option("--allow-sink-ahead", is_flag=True, help="Start from behind what a sink has committed.")
+@with_storage
+@with_json
+def run(jobfile: str, as_json: bool, **arguments: Any) -> int:
+    """Run the job that JOBFILE defines; resume it, if it ran before.
+
+    SIGTERM and the first Ctrl-C stop it, a second Ctrl-C cancels it. Exit code: 0 finished, stopped or drained, 1
+    failed, 130 canceled, 2 wrong command line.
+    """
+    from rekindle.cli import jobfile as jobfiles
+    from rekindle.cli import progress
+
+    with _wrong_command_line(), _stdout_for_result(as_json), _interruptible():
+        handle = jobfiles.load(jobfile).start(**arguments)
+        result = progress.follow(handle)
+    _print(result, as_json)
+    code = _CODES[result.state]
+    if code == INTERRUPTED:
+        leave(code)
+    return code
+
+
+@contextmanager
+def _wrong_command_line() -> Iterator[None]:
+    try:
+        yield
+    except RekindleError as error:
+        if error.code in _WRONG_COMMAND_LINE:
+            raise CommandLineError(error) from error
+        raise
+
+
+@contextmanager
+def _stdout_for_result(as_json: bool) -> Iterator[None]:
+    """With ``--json`` stdout holds one document: what the job file prints goes to stderr."""
+    if not as_json:
+        yield
+        return
+    with redirect_stdout(sys.stderr):
+        yield
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """A Ctrl-C before the job has started, where there is nothing to stop yet."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        output.say("Interrupted before the job had started; nothing was lost.", err=True)
+        leave(INTERRUPTED)
+
+
+def _print(result: JobResult, as_json: bool) -> None:
+    document = result.to_json()
+    if as_json:
+        output.as_json(document)
+        return
+    error = document["error"]
+    if error is not None:
+        output.error(error, False)
+    word = "already " if result.already_ended else ""
+    output.say(
+        f"{result.job}  {word}{output.state(result.state)}  run {result.run}, checkpoint {result.checkpoint or '-'}"
+    )
+    if result.savepoint is not None:
+        output.say(f"savepoint {result.savepoint}")
+    for note in result.notes:
+        output.say(f"note: {note}")
+    if result.already_ended:
+        output.say("To run it from a checkpoint: --from PATH (see: rekindle checkpoints).")
+
+
+def leave(code: int) -> NoReturn:
+    """End the process now, whatever its other threads and Spark still do: Spark's JVM ends with it."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)

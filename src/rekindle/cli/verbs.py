@@ -1,0 +1,47 @@
+"""The ``rekindle`` command with all its verbs, in the order of the manual."""
+
+from __future__ import annotations
+
+import click
+
+from rekindle.cli import asking, reading, running
+from rekindle.cli.app import Group, example
+
+
+def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from importlib import metadata
+
+        try:
+            version = metadata.version("rekindle")
+        except metadata.PackageNotFoundError:  # e.g. shipped as a zip with spark-submit --py-files
+            version = "(not installed)"
+        click.echo(f"rekindle {version}")
+        ctx.exit()
+
+
+@click.group(
+    cls=Group,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=example("rekindle run hourly_bids.py\nrekindle stop hourly_bids --drain"),
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
+def rekindle() -> None:
+    """Streaming jobs on Spark that begin, checkpoint, stop and end properly."""
+
+
+for verb in (
+    running.run,
+    reading.list_jobs,
+    reading.status,
+    reading.checkpoints,
+    reading.inspect,
+    asking.checkpoint,
+    asking.savepoint,
+    asking.stop,
+    asking.cancel,
+    asking.forget,
+):
+    rekindle.add_command(verb)

@@ -1,0 +1,279 @@
+"""What the storage's documents look like to a user: the JSON of the verbs, and plain lines that fit a terminal.
+
+Pure functions of documents; nothing is read here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from rekindle.cli import output
+from rekindle.storage.documents import (
+    Answer,
+    CheckpointStats,
+    InputPosition,
+    InputStatus,
+    Manifest,
+    Result,
+    Status,
+    SubtaskSnapshot,
+)
+
+Json = dict[str, Any]
+
+_AT_WORK = ("RUNNING", "STOPPING")
+_BAR = 16
+
+
+# --- a job ------------------------------------------------------------------------------------------------------------
+
+
+def status_json(status: Status) -> Json:
+    """``status --json``."""
+    return {
+        "job": status.job,
+        "state": status.state,
+        "run": status.run or None,
+        "tasks": [
+            {
+                "uid": task.uid,
+                "subtask": task.subtask,
+                "status": task.status,
+                "batch": task.batch,
+                "watermark": output.iso(task.watermark),
+                "inputs": {uid: {"ended": item.ended, "position": item.position} for uid, item in task.inputs.items()},
+            }
+            for task in status.tasks
+        ],
+        "checkpoints": {
+            "completed": status.checkpoints_completed,
+            "failed": status.checkpoints_failed,
+            "latest": status.latest_checkpoint,
+        },
+    }
+
+
+def status_lines(status: Status, now_ms: int, columns: int, fill: str = "#", rest: str = ".") -> list[str]:
+    """A job in a few lines of at most `columns` characters; also the live display of ``run``.
+
+    hourly_bids  RUNNING  run 2
+    last checkpoint 7, 12.0 s ago (1 failed)
+    hourly  running  batch 41 in 4.8 s
+      watermark 2025-01-01T10:00:00Z
+      history  ##########......   63 %     12,345 rows/s
+      live     unbounded                     800 rows/s
+    """
+    lines = [f"{status.job}  {status.state}  run {status.run}", checkpoint_age(status, now_ms)]
+    pad = max((len(uid) for task in status.tasks for uid in task.inputs), default=0)
+    for task in status.tasks:
+        took = f" in {output.duration(task.batch_duration_ms)}" if task.batch_duration_ms is not None else ""
+        lines.append(f"{task.uid}  {task.status}  batch {task.batch}{took}")
+        lines.append(f"  watermark {output.short_time(task.watermark)}")
+        for uid, item in task.inputs.items():
+            speed = rate(item.rows_per_second) if status.state in _AT_WORK else ""
+            lines.append(f"  {uid:<{pad}}  {_bar(item, fill, rest):<{_BAR + 7}}{speed:>18}")
+    return [output.cut(line.rstrip(), columns) for line in lines]
+
+
+def checkpoint_age(status: Status, now_ms: int) -> str:
+    """``last checkpoint 7, 12.0 s ago (1 failed)``."""
+    if status.latest_checkpoint is None:
+        text = "no checkpoint yet"
+    else:
+        text = f"last checkpoint {status.latest_checkpoint}"
+        if status.latest_checkpoint_ms is not None:
+            text += f", {output.duration(max(now_ms - status.latest_checkpoint_ms, 0))} ago"
+    return text + (f" ({status.checkpoints_failed} failed)" if status.checkpoints_failed else "")
+
+
+def _bar(item: InputStatus, fill: str, rest: str) -> str:
+    if item.ended or item.share is None:
+        return share(item)
+    done = int(min(max(item.share, 0.0), 1.0) * _BAR)
+    return f"{fill * done}{rest * (_BAR - done)}  {share(item):>5}"
+
+
+def share(item: InputStatus) -> str:
+    """How much of an input has been read: ``ended``, ``63 %``, ``unbounded``."""
+    if item.ended:
+        return "ended"
+    # Rounded down: 100 % is said only when all of it has been read.
+    return "unbounded" if item.share is None else f"{int(item.share * 100)} %"
+
+
+def rate(rows_per_second: float | None) -> str:
+    """``12,345 rows/s``; empty where it is not known."""
+    return "" if rows_per_second is None else f"{rows_per_second:,.0f} rows/s"
+
+
+def answer_json(job: str, answer: Answer | Result) -> Json:
+    """``checkpoint --json``, ``savepoint --json``, ``stop --json`` and ``cancel --json``."""
+    return {"job": job, "state": answer.state, "checkpoint": answer.checkpoint, "savepoint": answer.savepoint}
+
+
+def answer_lines(job: str, answer: Answer | Result) -> list[str]:
+    """The same as text."""
+    lines = [f"{job}  {output.state(answer.state)}"]
+    if answer.checkpoint is not None:
+        lines.append(f"  checkpoint  {answer.checkpoint}")
+    if answer.savepoint is not None:
+        lines.append(f"  savepoint   {answer.savepoint}")
+    return lines
+
+
+# --- its checkpoints --------------------------------------------------------------------------------------------------
+
+
+def checkpoints(
+    manifests: Iterable[Manifest], status: Status | None, alive: bool, paths: Mapping[int, str]
+) -> list[CheckpointStats]:
+    """All checkpoints that are known, newest first.
+
+    `manifests` says which ones completed and are still there; `status` tells of those in progress, failed and since
+    deleted. `paths` gives the folder of each that is there; the others have none.
+    """
+    rows = {row.id: row for row in status.history} if status else {}
+    for manifest in manifests:
+        rows[manifest.checkpoint] = _completed(manifest, rows.get(manifest.checkpoint))
+    return [_as_it_is(rows[number], alive, paths.get(number)) for number in sorted(rows, reverse=True)]
+
+
+def _as_it_is(row: CheckpointStats, alive: bool, path: str | None) -> CheckpointStats:
+    if row.kind == "savepoint" and row.path is not None:
+        path = row.path
+    if row.status == "in_progress" and not alive:
+        return replace(row, status="failed", failure="JOB_ENDED: the job ended", path=path)
+    return replace(row, path=path)
+
+
+def _completed(manifest: Manifest, told: CheckpointStats | None) -> CheckpointStats:
+    subtasks = sum(len(snapshots) for snapshots in manifest.tasks.values())
+    return CheckpointStats(
+        id=manifest.checkpoint,
+        kind=manifest.kind,
+        status="completed",
+        triggered_at=manifest.triggered_ms,
+        duration_ms=manifest.completed_ms - manifest.triggered_ms,
+        acknowledged=told.acknowledged if told else (subtasks, subtasks),
+        in_flight_bytes=manifest.in_flight_bytes,
+        size_bytes=told.size_bytes if told else manifest.size_bytes,
+        path=told.path if told else None,
+    )
+
+
+def checkpoint_json(row: CheckpointStats) -> Json:
+    """One element of ``checkpoints --json``."""
+    return {
+        "id": row.id,
+        "kind": row.kind,
+        "status": row.status,
+        "triggered_at": output.iso(row.triggered_at),
+        "duration_ms": row.duration_ms,
+        "acknowledged": list(row.acknowledged),
+        "in_flight_bytes": row.in_flight_bytes,
+        "size_bytes": row.size_bytes,
+        "path": row.path,
+        "failure": row.failure,
+    }
+
+
+def checkpoint_lines(rows: list[CheckpointStats], columns: int) -> list[str]:
+    """``checkpoints`` as a table, with the reasons of failed ones below it."""
+    cells = [
+        (
+            str(row.id),
+            row.kind,
+            row.status.replace("_", " "),
+            output.short_time(row.triggered_at),
+            output.duration(row.duration_ms),
+            "/".join(map(str, row.acknowledged)),
+            output.size(row.size_bytes + row.in_flight_bytes),
+        )
+        for row in rows
+    ]
+    lines = output.table(("id", "kind", "status", "triggered", "took", "acks", "size"), cells, columns)
+    for row in rows:
+        if row.failure:
+            lines += output.wrapped(f"{row.id} failed: {row.failure}", columns, "  ")
+    return lines
+
+
+# --- a manifest -------------------------------------------------------------------------------------------------------
+
+
+def manifest_json(manifest: Manifest, path: str) -> Json:
+    """``inspect --json``."""
+    return {
+        "path": path,
+        "job": manifest.job,
+        "checkpoint": manifest.checkpoint,
+        "kind": manifest.kind,
+        "savepoint": manifest.savepoint,
+        "drained": manifest.drained,
+        "run": manifest.run,
+        "lineage": manifest.lineage,
+        "triggered_at": output.iso(manifest.triggered_ms),
+        "completed_at": output.iso(manifest.completed_ms),
+        "in_flight_bytes": manifest.in_flight_bytes,
+        "size_bytes": manifest.size_bytes,
+        "tasks": [
+            {
+                "uid": uid,
+                "subtask": int(index),
+                "finished": snapshot.end is not None,
+                "batch": snapshot.batch,
+                "watermark": output.iso(snapshot.watermark_ms),
+                "inputs": {
+                    name: {"ended": item.ended, "position": position(item)} for name, item in snapshot.inputs.items()
+                },
+            }
+            for uid, index, snapshot in _snapshots(manifest)
+        ],
+        "finished_tasks": list(manifest.finished_tasks),
+        "pending_transactions": {uid: len(transactions) for uid, transactions in manifest.transactions.items()},
+    }
+
+
+def position(item: InputPosition) -> Any:
+    """How far an input has been read: Spark's own offset, or files and bytes of the frozen list."""
+    return {"files": item.files, "bytes": item.bytes} if item.offset is None else item.offset
+
+
+def manifest_lines(manifest: Manifest, path: str, columns: int) -> list[str]:
+    """``inspect`` as text."""
+    span = output.duration(manifest.completed_ms - manifest.triggered_ms)
+    title = "savepoint" if manifest.savepoint else "checkpoint"
+    lines = [f"{title} {manifest.checkpoint} of {manifest.job}" + (" (drained)" if manifest.drained else "")]
+    facts = {
+        "path": path,
+        "kind": manifest.kind,
+        "run": f"{manifest.run}, lineage {manifest.lineage}",
+        "taken": f"{output.short_time(manifest.triggered_ms)} in {span}",
+        "size": f"{output.size(manifest.size_bytes)}, in flight {output.size(manifest.in_flight_bytes)}",
+    }
+    lines += [f"  {name:<6} {value}" for name, value in facts.items()]
+    for uid, index, snapshot in _snapshots(manifest):
+        lines.append(f"task {uid}/{index}  {'finished' if snapshot.end else 'running'}  batch {snapshot.batch}")
+        lines.append(f"  watermark {output.short_time(snapshot.watermark_ms)}")
+        for name, item in snapshot.inputs.items():
+            lines.append(f"  {name}  {'ended' if item.ended else 'open'}  {_position_text(item)}")
+    for uid, transactions in manifest.transactions.items():
+        plural = "" if len(transactions) == 1 else "s"
+        lines.append(f"sink {uid}  {len(transactions)} pending transaction{plural}")
+    # The path is what people copy from here: it is never cut.
+    return [line if line.startswith("  path") else output.cut(line, columns) for line in lines]
+
+
+def _position_text(item: InputPosition) -> str:
+    if item.offset is None:
+        return f"{item.files} files, {output.size(item.bytes)}"
+    return json.dumps(item.offset, separators=(",", ":"))
+
+
+def _snapshots(manifest: Manifest) -> Iterable[tuple[str, str, SubtaskSnapshot]]:
+    for uid, snapshots in manifest.tasks.items():
+        for index, snapshot in sorted(snapshots.items(), key=lambda item: int(item[0])):
+            yield uid, index, snapshot

@@ -1,0 +1,137 @@
+"""The settings of a job: one table of keys, one frozen `Config`.
+
+A key is what a user writes (``checkpoint.interval``), with a human value (``"30 seconds"``); the field behind it carries
+its unit in its name (``checkpoint_interval_ms``). `docs/configuration.md` is generated from `SETTINGS`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from rekindle.errors import ConfigError
+
+_UNITS_MS = {
+    "ms": 1, "millisecond": 1, "s": 1_000, "sec": 1_000, "second": 1_000, "m": 60_000, "min": 60_000,
+    "minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000,
+}  # fmt: skip
+_UNITS_BYTES = {"b": 1, "kb": 1_000, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
+
+
+def _quantity(key: str, value: object, units: Mapping[str, int], bare: int, example: str) -> int:
+    match = _QUANTITY.fullmatch(str(value))
+    unit = match[2].lower() if match else ""
+    scale = bare if not unit else units.get(unit) or units.get(unit.removesuffix("s"))
+    if match is None or scale is None:
+        raise ConfigError("VALUE_INVALID", key=key, value=value, reason="not understood", example=repr(example))
+    return round(float(match[1]) * scale)
+
+
+def duration_ms(key: str, value: object) -> int:
+    """Parse ``"30 seconds"``, ``"500ms"``, ``"2 min"``, or a bare number of seconds, into milliseconds."""
+    return _quantity(key, value, _UNITS_MS, 1_000, "30 seconds")
+
+
+def size_bytes(key: str, value: object) -> int:
+    """Parse ``"128MiB"``, ``"1 GB"``, or a bare number of bytes, into bytes."""
+    return _quantity(key, value, _UNITS_BYTES, 1, "128 MiB")
+
+
+def _count(key: str, value: object) -> int:
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise ConfigError("VALUE_INVALID", key=key, value=value, reason="not a whole number from 0 up", example="'3'")
+    return number
+
+
+def _flag(key: str, value: object) -> bool:
+    text = str(value).lower()
+    if text not in {"true", "false"}:
+        raise ConfigError("VALUE_INVALID", key=key, value=value, reason="neither true nor false", example="'true'")
+    return text == "true"
+
+
+def _choice(*options: str) -> Callable[[str, object], str]:
+    def parse(key: str, value: object) -> str:
+        if value not in options:
+            reason = f"not one of {', '.join(options)}"
+            raise ConfigError("VALUE_INVALID", key=key, value=value, reason=reason, example=repr(options[0]))
+        return str(value)
+
+    return parse
+
+
+def _setting(key: str, default: Any, parse: Callable[[str, object], Any], doc: str) -> Any:
+    return field(default=default, metadata={"key": key, "parse": parse, "doc": doc})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Every setting of a job, parsed. Build it with `Config.of`."""
+
+    checkpoint_interval_ms: int = _setting(
+        "checkpoint.interval", 30_000, duration_ms, "Time between periodic checkpoints; 0 turns them off."
+    )
+    checkpoint_mode: str = _setting(
+        "checkpoint.mode",
+        "unaligned",
+        _choice("unaligned", "aligned"),
+        "Whether barriers overtake the data in channels.",
+    )
+    checkpoint_timeout_ms: int = _setting(
+        "checkpoint.timeout", 600_000, duration_ms, "A checkpoint not complete by then is aborted."
+    )
+    checkpoint_min_pause_ms: int = _setting(
+        "checkpoint.min_pause",
+        0,
+        duration_ms,
+        "Least time between the end of one checkpoint and the next periodic one.",
+    )
+    checkpoint_retained: int = _setting(
+        "checkpoint.retained", 3, _count, "How many completed checkpoints are kept while the job runs."
+    )
+    checkpoint_tolerable_failures: int = _setting(
+        "checkpoint.tolerable_failures", 0, _count, "Checkpoints that may fail in a row before the job does."
+    )
+    checkpoint_after_tasks_finish: bool = _setting(
+        "checkpoint.after_tasks_finish", True, _flag, "Go on checkpointing when some tasks have finished (FLIP-147)."
+    )
+    input_target_batch_duration_ms: int = _setting(
+        "input.target_batch_duration", 5_000, duration_ms, "Batches of file inputs are sized towards this duration."
+    )
+    restart_attempts: int = _setting(
+        "restart.attempts",
+        5,
+        _count,
+        "Failures of a task in a row before the job fails; a completed checkpoint resets.",
+    )
+    restart_delay_ms: int = _setting(
+        "restart.delay", 1_000, duration_ms, "Pause before the first restart; doubles with each failure in a row."
+    )
+    restart_delay_max_ms: int = _setting("restart.delay_max", 60_000, duration_ms, "Longest pause before a restart.")
+    drain_max_rounds: int = _setting(
+        "drain.max_rounds", 10, _count, "Flushes tried while timers set by a flush keep firing."
+    )
+
+    @classmethod
+    def of(cls, values: Mapping[str, object] | None = None) -> Config:
+        """Parse ``{"checkpoint.interval": "10 s", ...}``; unknown keys and bad values raise `ConfigError`."""
+        parsed: dict[str, Any] = {}
+        for key, value in (values or {}).items():
+            setting = SETTINGS.get(key)
+            if setting is None:
+                close = difflib.get_close_matches(key, SETTINGS, n=1)
+                raise ConfigError("KEY_UNKNOWN", key=key, hint=f" Did you mean {close[0]!r}?" if close else "")
+            parsed[setting.name] = setting.metadata["parse"](key, value)
+        return cls(**parsed)
+
+
+SETTINGS = {item.metadata["key"]: item for item in fields(Config)}
+"""Key → field of `Config`, with its parser and description in the metadata."""

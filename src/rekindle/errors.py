@@ -1,0 +1,442 @@
+"""Every error a user can meet: a stable code, its parameters, a sentence, and what to do next.
+
+    RekindleError
+    ├── DefinitionError     the job as written cannot run; found before Spark starts
+    ├── ConfigError         a setting, an option or a command line is wrong
+    ├── InputError          a source's data is missing, unreadable or not what it was said to be
+    ├── StorageError        the job's storage is unreachable, full, damaged or of another format
+    ├── RestoreError        this checkpoint or savepoint cannot start this job
+    ├── ControlError        a verb cannot be carried out on this job now
+    ├── SinkError           a sink could not prepare, commit or abort
+    ├── JobError            a running job failed
+    └── ProtocolError       a bug in Rekindle itself: an illegal event, a broken invariant
+
+An error is raised by code: ``raise InputError("PATH_MISSING", path=path)``. The sentence and the next step come from
+`CONDITIONS`, the one table of them all; a code that is not in it, or belongs to another class, is a bug and fails at
+once. `docs/errors.md` is generated from the same table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+class RekindleError(Exception):
+    """Base of all errors.
+
+    Attributes:
+        code: stable upper-case name, e.g. ``PATH_MISSING``.
+        parameters: what the sentence was filled with; JSON values.
+        message: the sentence alone.
+        next_step: what the user can do now.
+    """
+
+    kind: ClassVar[str] = ""
+
+    def __init__(self, code: str, **parameters: Any) -> None:
+        condition = CONDITIONS[code]
+        if condition.kind != self.kind:
+            raise TypeError(f"{code} is a {condition.kind} error, not a {self.kind} error")
+        self.code = code
+        self.parameters = parameters
+        self.message = condition.message.format(**parameters)
+        self.next_step = condition.next_step.format(**parameters)
+        super().__init__(f"[{code}] {self.message}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.code, self.parameters)
+
+    def to_json(self) -> dict[str, Any]:
+        """The error as ``--json`` prints it and as a job's result keeps it."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "parameters": {name: _plain(value) for name, value in self.parameters.items()},
+            "next_step": self.next_step,
+        }
+
+
+def _rebuild(cls: type[RekindleError], code: str, parameters: dict[str, Any]) -> RekindleError:
+    return cls(code, **parameters)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool | list | dict | None) else str(value)
+
+
+class DefinitionError(RekindleError):
+    """The job as written cannot run; raised before Spark starts."""
+
+    kind = "definition"
+
+
+class ConfigError(RekindleError):
+    """A setting, an option or a command line is wrong."""
+
+    kind = "config"
+
+
+class InputError(RekindleError):
+    """A source's data is missing, unreadable, or not what it was said to be."""
+
+    kind = "input"
+
+
+class StorageError(RekindleError):
+    """The job's storage is unreachable, full, damaged, or written by another format version."""
+
+    kind = "storage"
+
+
+class RestoreError(RekindleError):
+    """This checkpoint or savepoint cannot start this job."""
+
+    kind = "restore"
+
+
+class ControlError(RekindleError):
+    """A verb cannot be carried out on this job now."""
+
+    kind = "control"
+
+
+class SinkError(RekindleError):
+    """A sink could not prepare, commit or abort."""
+
+    kind = "sink"
+
+
+class JobError(RekindleError):
+    """A running job failed."""
+
+    kind = "job"
+
+
+class ProtocolError(RekindleError):
+    """A bug in Rekindle: an event that is illegal in this state, or a broken invariant. Carries the story so far."""
+
+    kind = "protocol"
+
+
+def error_from(code: str, parameters: dict[str, Any]) -> RekindleError:
+    """The error with this code, of the class the table says: for codes that were carried as data."""
+    kind = CONDITIONS[code].kind
+    cls = next(cls for cls in RekindleError.__subclasses__() if cls.kind == kind)
+    return cls(code, **parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One row of the table of errors."""
+
+    kind: str
+    message: str
+    next_step: str
+
+
+def _conditions(kind: str, **rows: tuple[str, str]) -> dict[str, Condition]:
+    return {code: Condition(kind, message, next_step) for code, (message, next_step) in rows.items()}
+
+
+CONDITIONS: dict[str, Condition] = {
+    **_conditions(
+        "definition",
+        UID_INVALID=(
+            "{uid!r} is not a valid uid.",
+            "Use letters, digits, '_', '-' and '.', starting with a letter or digit, at most 100 characters.",
+        ),
+        UID_DUPLICATE=("The uid {uid!r} is used twice in this job.", "Give each source, task and sink its own uid."),
+        INPUT_UNKNOWN=(
+            "Task {task!r} reads {input!r}, which is not a source or task of this job.",
+            "Pass what job.source(...) returned, or a function decorated with @job.task of the same job.",
+        ),
+        INPUT_MISSING=("Task {task!r} has no inputs.", "Name its inputs: @job.task(source, ...)."),
+        TASK_MISSING=("The job {job!r} has no task.", "Decorate a function with @job.task(source, ...)."),
+        SINK_MISSING=("The output of task {task!r} goes nowhere.", "Add job.sink(uid, {task}, sink)."),
+        TASKS_UNSUPPORTED=(
+            "Task {task!r} reads another task; this version runs jobs of one task.",
+            "Do the work in one task, or call one plain function from it.",
+        ),
+        PARALLELISM_UNSUPPORTED=(
+            "Task {task!r} asks for parallelism {parallelism}; this version runs one query a task.",
+            "Leave parallelism at 1: Spark parallelises inside the query.",
+        ),
+        SPEC_UNKNOWN=("Source {source!r} is a {found}.", "Pass rk.Files, rk.Batch or rk.Stream."),
+        LATE_UNKNOWN=("Source {source!r} has late={late!r}.", "Use late='fail' or late='drop'."),
+        SINK_UNKNOWN=("Sink {sink!r} is a {found}.", "Pass rk.sinks.Parquet, or your own TwoPhaseSink."),
+        MODE_UNKNOWN=("There is no mode {mode!r}.", "Use mode='streaming'."),
+        MODE_UNSUPPORTED=(
+            "mode='batch' is not available in this version{detail}.",
+            "Use mode='streaming'; a job whose sources are all bounded ends by itself.",
+        ),
+        OUTPUT_MODE_UNKNOWN=(
+            "Task {task!r} has output_mode {output_mode!r}, which Spark does not have.",
+            "Use 'append', 'update' or 'complete'.",
+        ),
+        OUTPUT_MODE_UNSUPPORTED=(
+            "Sink {sink!r} ({kind}) cannot take the {output_mode!r} output of task {task!r}.",
+            "It takes: {supported}. Change the task's output_mode or use another sink.",
+        ),
+        EVENT_TIME_REQUIRED=(
+            "Source {source!r} has a watermark but no event_time.",
+            "Name the column: job.source(..., event_time='ts', watermark=...).",
+        ),
+        WATERMARK_REQUIRED=(
+            "Source {source!r} is unbounded and has an event_time, but no watermark.",
+            "Say how late rows may come: job.source(..., event_time='{event_time}', watermark='10 seconds').",
+        ),
+        WATERMARK_NEEDLESS=(
+            "Source {source!r} is bounded: it loses no row to lateness, so a watermark has no meaning on it.",
+            "Leave watermark= out (with Files(ordered=True) it says how far files may overlap).",
+        ),
+        WATERMARK_IN_TASK=(
+            "Task {task!r} calls withWatermark on column {column!r}, whose input already has a watermark.",
+            "Remove the call and say it on the source: job.source(..., event_time='{column}', watermark=...).",
+        ),
+        EVENT_TIME_MISSING=(
+            "Source {source!r} has no column {column!r} for its event time; it has: {columns}.",
+            "Name an existing column, or make it in transform=.",
+        ),
+        EVENT_TIME_TYPE=(
+            "Column {column!r} of source {source!r} is {type}, not a timestamp.",
+            "Parse it in transform=, e.g. F.to_timestamp('{column}', 'yyyy/MM/dd HH:mm').",
+        ),
+        EVENT_TIME_UNDECLARED=(
+            "Task {task!r} is stateful over the bounded source {source!r}, which has no event_time: its last rows "
+            "would never leave Spark's state.",
+            "Say job.source(..., event_time=...), or use output_mode='update' or 'complete'.",
+        ),
+        WATERMARK_POLICY_UNSUPPORTED=(
+            "spark.sql.streaming.multipleWatermarkPolicy is 'max', under which rows of the slower input are dropped.",
+            "Set it to 'min'.",
+        ),
+        DEDUPLICATION_UNSUPPORTED=(
+            "Task {task!r} uses dropDuplicatesWithinWatermark over source {source!r}, whose rows are not held by a "
+            "delay: its keys would be kept for ever.",
+            "Use dropDuplicates([..., event time]) or put the step behind an unbounded source with a watermark alone.",
+        ),
+        TASK_BATCH_FRAME=(
+            "Task {task!r} returned {returned}, not a streaming DataFrame.",
+            "Return a DataFrame made from the task's inputs.",
+        ),
+        TASK_FUNCTION_FAILED=("Building task {task!r} failed: {reason}", "Mend the task's function; nothing was run."),
+        SOURCE_FUNCTION_FAILED=("Building source {source!r} failed: {reason}", "Mend the source; nothing was run."),
+        SOURCE_NOT_STREAMING=(
+            "The function of source {source!r} returned a batch DataFrame.",
+            "Use rk.Batch for batch DataFrames, or spark.readStream in rk.Stream.",
+        ),
+        SOURCE_NOT_BATCH=(
+            "The function of source {source!r} returned a streaming DataFrame.",
+            "Use rk.Stream for streaming DataFrames, or spark.read in rk.Batch.",
+        ),
+        FORMAT_UNKNOWN=("Files has no format {format!r}.", "Use one of: {supported}."),
+        FILES_SCHEME_UNSUPPORTED=(
+            "rk.Files reads local or mounted paths in this version, not {path}.",
+            "Mount it, or read it with rk.Batch(lambda spark: spark.read...).",
+        ),
+        FILES_OPTION_REFUSED=("The option {option!r} makes no sense on rk.Files: {reason}", "Leave it out."),
+        SPARK_CONNECT_UNSUPPORTED=(
+            "This session is Spark Connect, which has no JVM beside the driver.",
+            "Use a classic session (SparkSession.builder.master(...) without remote()).",
+        ),
+        SPARK_SETTING_REFUSED=(
+            "The session has {setting}={value}, with which {reason}",
+            "Set it to {wanted} before the session is made.",
+        ),
+        PYSPARK_MISSING=("PySpark is not installed.", "pip install 'rekindle[spark]', or run with spark-submit."),
+        PYSPARK_TOO_OLD=("PySpark {version} is too old: {reason}", "Use PySpark {wanted} or newer."),
+        WORKER_MODULE_MISSING=("The task needs {module} on the workers: {reason}", "pip install {module} there."),
+    ),
+    **_conditions(
+        "config",
+        KEY_UNKNOWN=("There is no setting {key!r}.{hint}", "See docs/configuration.md for the settings."),
+        VALUE_INVALID=("{key}={value!r} is not valid: {reason}", "Write it like {example}."),
+        JOBFILE_MISSING=("There is no job file {path}.", "Check the path."),
+        JOBFILE_FAILED=("The job file {path} raised {reason}", "Mend it: python {path} shows the same."),
+        JOBFILE_NO_JOB=("The job file {path} defines no job.", "Make one at the top level: job = rk.Job('name')."),
+        JOBFILE_SEVERAL_JOBS=("The job file {path} defines several jobs: {jobs}.", "Keep one job a file."),
+        VERB_UNKNOWN=("There is no verb {verb!r}.{hint}", "Use one of: {verbs}."),
+        OPTION_UNKNOWN=("{command!r} has no option {option}.{hint}", "See: {command} --help"),
+        COMMAND_LINE_INVALID=("{reason}.", "See: {command} --help"),
+        TASK_SET_TWICE=("{option} was given twice with different values.", "Give it once."),
+    ),
+    **_conditions(
+        "input",
+        PATH_MISSING=("Source {source!r}: there is nothing at {path}.", "Check the path, or create it first."),
+        PATH_EMPTY=(
+            "Source {source!r}: {path} holds no files to read.",
+            "Check the path and the options that choose files; plain subfolders need 'recursiveFileLookup': True.",
+        ),
+        FILE_VANISHED=(
+            "Source {source!r}: {path} was in the list of files when the job first started and is gone.",
+            "Put it back: the list is frozen so that no row is read twice or left out.",
+        ),
+        FILE_UNREADABLE=("Source {source!r}: {path} cannot be read: {reason}", "Mend or replace the file; run again."),
+        SCHEMA_MISMATCH=(
+            "Source {source!r}: {path} does not fit the schema: {reason}",
+            "Correct schema=, or the file; run again: nothing was lost.",
+        ),
+        MALFORMED_ROW=(
+            "Source {source!r}: a row is malformed: {reason}",
+            "Mend it, or choose options={{'mode': 'PERMISSIVE'}} or 'DROPMALFORMED'; run again: nothing was lost.",
+        ),
+        EVENT_TIME_BEFORE_EPOCH=(
+            "Source {source!r}: column {column!r} has a time before 1970, which Spark drops silently.",
+            "Filter such rows in transform=, or accept the loss with job.source(..., late='drop').",
+        ),
+        ROWS_DROPPED_AS_LATE=(
+            "Task {task!r}: Spark dropped {rows} rows of bounded inputs as late in batch {batch}.",
+            "Please report this: a bounded input should lose nothing. With Files(ordered=True), check the order.",
+        ),
+    ),
+    **_conditions(
+        "storage",
+        STORAGE_UNAVAILABLE=("The storage {uri} cannot be used: {reason}", "Check --storage and its permissions."),
+        STORAGE_READ_ONLY=("The storage {uri} cannot be written: {reason}", "Make it writable, or choose another."),
+        STORAGE_FULL=("The storage {uri} is full: {reason}", "Free some room and run again: nothing was lost."),
+        STORAGE_SCHEME_UNSUPPORTED=(
+            "Storage of the kind {scheme!r} is not supported in this version.",
+            "Use a local or mounted path.",
+        ),
+        OBJECT_CORRUPT=("{path} is damaged: {reason}", "Restore it from a backup, or start from another checkpoint."),
+        FORMAT_NEWER=(
+            "{path} has format {found}; this version of Rekindle reads up to {supported}.",
+            "Upgrade Rekindle.",
+        ),
+        PATH_OUTSIDE=("{path!r} leads out of the storage.", "Use paths below it."),
+        PROGRESS_FORMAT_UNKNOWN=(
+            "{path} is in a format that this version of Rekindle does not know: {reason}.",
+            "Leave Spark's streaming log formats at version 1, or use a Rekindle made for this Spark.",
+        ),
+        PROGRESS_BATCH_PLANNED=(
+            "{folder}: batch {batch} is planned and not committed, so no other batch can be planned.",
+            "Run the job again: Spark first finishes what it had planned.",
+        ),
+        PROGRESS_BATCH_MISSING=(
+            "{folder}: batch {batch} is not committed there, or no longer kept.",
+            "Choose a later checkpoint: rekindle checkpoints JOB",
+        ),
+        BATCH_REPLAY_MISMATCH=(
+            "Task {task!r}: batch {batch} was recorded with other offsets than Spark now replays.",
+            "Do not edit the progress directory. Start from a checkpoint: rekindle run --from ...",
+        ),
+    ),
+    **_conditions(
+        "restore",
+        CHECKPOINT_UNKNOWN=("There is no checkpoint or savepoint at {path}.", "See: rekindle checkpoints JOB"),
+        GRAPH_CHANGED=(
+            "The job has changed since {path}: {difference}",
+            "Restore it as it was, or start anew under another name; keep every uid.",
+        ),
+        STATE_NOT_RESTORED=(
+            "{path} holds state of {uids}, which this job does not have.",
+            "Add them back, or drop their state with --allow-non-restored-state.",
+        ),
+        JOB_DRAINED=(
+            "{path} is of a drained job: windows were emitted before their time.",
+            "Use --allow-drained to go on from before the flush; windows already emitted may come again.",
+        ),
+        SINK_AHEAD=(
+            "Sink {sink!r} has committed up to checkpoint {committed}, beyond {path}: its rows would come twice.",
+            "Restore a later checkpoint, clean the sink, or accept it with --allow-sink-ahead.",
+        ),
+        JOB_DIFFERENT=("{path} belongs to the job {found!r}, not {job!r}.", "Use that job's file, or rename the job."),
+    ),
+    **_conditions(
+        "control",
+        JOB_UNKNOWN=("There is no job {job!r} in {storage}.", "See: rekindle list --storage {storage}"),
+        JOB_NOT_RUNNING=("The job {job!r} is not running ({state}).", "Start it: rekindle run JOBFILE"),
+        JOB_RUNNING=("The job {job!r} is running.", "Stop it first: rekindle stop {job}"),
+        JOB_ALREADY_RUNNING=(
+            "The job {job!r} is already running (run {run}, process {pid} on {host}).",
+            "Stop it first: rekindle stop {job}",
+        ),
+        DRIVER_FENCED=(
+            "Run {run} of job {job!r} stopped: run {newer} has taken over.",
+            "Nothing to do. One driver runs a job at a time.",
+        ),
+        REQUEST_STALE=(
+            "The request was meant for run {run}, which has ended.",
+            "Ask again, if you still want it.",
+        ),
+        REQUEST_TIMED_OUT=(
+            "No answer within {seconds} s; the request stands.",
+            "Look again with: rekindle status {job}",
+        ),
+        STOP_REFUSED=("The job {job!r} is already {state}.", "Wait for it: rekindle status {job}"),
+        STOP_FAILED=(
+            "The stop was given up and the job goes on: {reason}",
+            "See the cause in: rekindle status {job}; then ask again.",
+        ),
+        STOP_FAILED_AFTER_SAVEPOINT=(
+            "A savepoint was made at {savepoint}, but stopping failed: {reason}",
+            "The savepoint is consistent. Start from it: rekindle run JOBFILE --from {savepoint}",
+        ),
+        CHECKPOINT_FAILED=("Checkpoint {checkpoint} failed: {reason}", "See: rekindle checkpoints {job}"),
+        CHECKPOINT_REFUSED=("No checkpoint can be taken now: {reason}", "Try again when the job is RUNNING."),
+        SAVEPOINT_FAILED=("The savepoint could not be written to {path}: {reason}", "Choose another directory."),
+        SAVEPOINT_TARGET_EXISTS=("{path} is not empty.", "Choose a new directory."),
+        CHECKPOINT_IN_USE=(
+            "Checkpoint {checkpoint} is the one job {job!r} would resume from.",
+            "Forget the whole job.",
+        ),
+        CANCELED_MEANWHILE=("The job {job!r} was cancelled meanwhile.", "Nothing to do."),
+    ),
+    **_conditions(
+        "sink",
+        SINK_TARGET_INVALID=("Sink {sink!r} cannot write to {target}: {reason}", "Correct the target."),
+        SINK_STAGING_LOST=(
+            "Sink {sink!r}: {path} was prepared and is gone, and is not in the target.",
+            "Something else cleans the staging directory. Start from an earlier checkpoint.",
+        ),
+        SINK_PREPARE_FAILED=("Sink {sink!r} could not prepare batch {batch}: {reason}", "Mend the cause; run again."),
+        SINK_COMMIT_FAILED=(
+            "Sink {sink!r} could not commit checkpoint {checkpoint}: {reason}",
+            "Mend the cause and run again: the data is prepared and will be committed.",
+        ),
+        SINK_FINISH_FAILED=("Sink {sink!r} failed in finish(): {reason}", "Mend the cause; run again."),
+        SINK_COMMITTABLE_INVALID=(
+            "Sink {sink!r} returned a committable that is not JSON: {reason}",
+            "Return dicts of strings, numbers, lists, booleans and null.",
+        ),
+        PERMIT_REQUIRED=(
+            "Sink {sink!r} was asked to commit without a permit for its checkpoint.",
+            "Only a completed checkpoint commits; do not call commit() yourself.",
+        ),
+    ),
+    **_conditions(
+        "job",
+        TASK_FAILED=("Task {task!r} failed: {reason}", "Mend the cause and run again."),
+        RESTARTS_EXHAUSTED=(
+            "Task {task!r} failed {attempts} times; the last cause: {reason}",
+            "Mend the cause and run again: it resumes from where it durably stood.",
+        ),
+        CHECKPOINTS_FAILING=(
+            "{failures} checkpoints failed in a row, more than checkpoint.tolerable_failures={tolerable}: {reason}",
+            "Mend the cause and run again: it resumes from where it durably stood.",
+        ),
+        QUERY_REFUSED=(
+            "Spark refuses the plan of task {task!r}: {reason}",
+            "Change the task's function or its output_mode; nothing was run.",
+        ),
+        QUERY_DIED=("The query of task {task!r} ended by itself: {reason}", "Mend the cause and run again."),
+        DRAIN_INCOMPLETE=(
+            "Task {task!r} still set timers after {rounds} flushes.",
+            "Raise drain.max_rounds, or let its timers end.",
+        ),
+        SPARK_DIED=("Spark is gone: {reason}", "Run again: it resumes from where it durably stood."),
+    ),
+    **_conditions(
+        "protocol",
+        ILLEGAL_EVENT=(
+            "{event} is illegal while {subject} is {state}; legal: {legal}.\nStory:\n{story}",
+            "This is a bug in Rekindle. Please report it with the lines above.",
+        ),
+        INVARIANT_BROKEN=(
+            "{invariant}: {detail}\nStory:\n{story}",
+            "This is a bug in Rekindle. Please report it with the lines above.",
+        ),
+    ),
+}
+"""Code → condition. The only place where a code, its sentence and its next step are written."""

@@ -1,0 +1,152 @@
+"""The job graph: sources, tasks and sinks by uid, and how they are joined.
+
+A graph is plain data, made once from the user's definitions and validated as a whole. Sources that a task reads are
+*chained* into it: they are its inputs, and there is no channel between them (DESIGN 3). What a source or sink is made
+of (paths, functions) is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from rekindle.errors import DefinitionError
+from rekindle.ids import SubtaskId, check_uid
+
+OUTPUT_MODES = ("append", "update", "complete")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """An input of a job."""
+
+    #: stable identity
+    uid: str
+    #: whether it ends by itself
+    bounded: bool
+    #: name of the event-time column, None where the source has no event time
+    event_time: str | None = None
+    #: lateness of an unbounded source (or overlap of an ordered bounded one) as Spark writes it, e.g. "4 seconds"
+    watermark: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A chain of operators: inputs → DataFrame code → outputs."""
+
+    uid: str
+    #: uids of the sources and tasks it reads, in the order of the function's parameters
+    inputs: tuple[str, ...]
+    parallelism: int = 1
+    output_mode: str = "append"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sink:
+    """A place a task's output is committed to."""
+
+    uid: str
+    task: str
+    #: what a person calls this kind of sink, e.g. "Parquet"
+    kind: str = "sink"
+    #: output modes it can take
+    output_modes: tuple[str, ...] = ("append",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobGraph:
+    """A whole job. `validated()` is the only way a graph reaches the rest of the program."""
+
+    name: str
+    sources: tuple[Source, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    sinks: tuple[Sink, ...] = ()
+    _by_uid: Mapping[str, Source | Task | Sink] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_uid", {item.uid: item for item in self._everything()})
+
+    def _everything(self) -> Iterator[Source | Task | Sink]:
+        yield from self.sources
+        yield from self.tasks
+        yield from self.sinks
+
+    def source(self, uid: str) -> Source:
+        """The source named `uid`; KeyError where it is none."""
+        item = self._by_uid[uid]
+        if not isinstance(item, Source):
+            raise KeyError(uid)
+        return item
+
+    def inputs_of(self, task: Task) -> tuple[Source, ...]:
+        """The sources chained into `task`, in its order."""
+        return tuple(self.source(uid) for uid in task.inputs)
+
+    def sinks_of(self, task: Task) -> tuple[Sink, ...]:
+        """The sinks fed by `task`, in the order of their definition."""
+        return tuple(sink for sink in self.sinks if sink.task == task.uid)
+
+    def subtasks(self) -> tuple[SubtaskId, ...]:
+        """Every subtask of the job, task by task."""
+        return tuple(SubtaskId(task.uid, index) for task in self.tasks for index in range(task.parallelism))
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every source ends by itself, so that the job does."""
+        return all(source.bounded for source in self.sources)
+
+    def validated(self) -> JobGraph:
+        """Return self; raise `DefinitionError` with the first thing that is wrong."""
+        check_uid(self.name)
+        seen: set[str] = set()
+        for item in self._everything():
+            check_uid(item.uid)
+            if item.uid in seen:
+                raise DefinitionError("UID_DUPLICATE", uid=item.uid)
+            seen.add(item.uid)
+        if not self.tasks:
+            raise DefinitionError("TASK_MISSING", job=self.name)
+        for source in self.sources:
+            _check_source(source)
+        for task in self.tasks:
+            self._check_task(task)
+        for sink in self.sinks:
+            self._check_sink(sink)
+        return self
+
+    def _check_task(self, task: Task) -> None:
+        if not task.inputs:
+            raise DefinitionError("INPUT_MISSING", task=task.uid)
+        for uid in task.inputs:
+            found = self._by_uid.get(uid)
+            if isinstance(found, Task):
+                raise DefinitionError("TASKS_UNSUPPORTED", task=task.uid)
+            if not isinstance(found, Source):
+                raise DefinitionError("INPUT_UNKNOWN", task=task.uid, input=uid)
+        if task.parallelism != 1:
+            raise DefinitionError("PARALLELISM_UNSUPPORTED", task=task.uid, parallelism=task.parallelism)
+        if task.output_mode not in OUTPUT_MODES:
+            raise DefinitionError("OUTPUT_MODE_UNKNOWN", task=task.uid, output_mode=task.output_mode)
+        if not self.sinks_of(task):
+            raise DefinitionError("SINK_MISSING", task=task.uid)
+
+    def _check_sink(self, sink: Sink) -> None:
+        task = self._by_uid.get(sink.task)
+        if not isinstance(task, Task):
+            raise DefinitionError("INPUT_UNKNOWN", task=sink.uid, input=sink.task)
+        if task.output_mode not in sink.output_modes:
+            raise DefinitionError(
+                "OUTPUT_MODE_UNSUPPORTED",
+                sink=sink.uid,
+                kind=sink.kind,
+                output_mode=task.output_mode,
+                task=task.uid,
+                supported=", ".join(sink.output_modes),
+            )
+
+
+def _check_source(source: Source) -> None:
+    if source.watermark is not None and source.event_time is None:
+        raise DefinitionError("EVENT_TIME_REQUIRED", source=source.uid)
+    if not source.bounded and source.event_time is not None and source.watermark is None:
+        raise DefinitionError("WATERMARK_REQUIRED", source=source.uid, event_time=source.event_time)

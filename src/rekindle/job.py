@@ -1,0 +1,392 @@
+"""What a user writes: a job, its sources, tasks and sinks; and what he holds while it runs (DESIGN 3)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rekindle.config import Config
+from rekindle.errors import DefinitionError, RekindleError
+from rekindle.graph import job_graph
+from rekindle.runtime import client
+from rekindle.runtime.signals import stop_on_signals
+from rekindle.runtime.steps import Steps, no_steps
+from rekindle.sinks import TwoPhaseSink
+from rekindle.sources import Batch, Files, Source, Stream
+from rekindle.storage import layout
+from rekindle.storage.documents import Result, Status
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.open import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rekindle.runtime.driver import Driver
+
+DEFAULT_STORAGE = "./rekindle-state"
+
+MODES = ("streaming", "batch")
+
+
+@dataclass(frozen=True, eq=False)
+class SourceHandle:
+    """A source of a job, to be passed to ``@job.task``."""
+
+    job: Job
+    uid: str
+
+
+@dataclass(frozen=True, eq=False)
+class TaskHandle:
+    """A task of a job: the handle of its output, and still the function it was made from."""
+
+    job: Job
+    uid: str
+    function: Callable[..., DataFrame]
+
+    def __call__(self, *inputs: DataFrame) -> DataFrame:
+        """Call the function with DataFrames, batch ones too: so it can be tested without a job."""
+        return self.function(*inputs)
+
+
+class Job:
+    """A pipeline that begins, checkpoints, stops and ends properly.
+
+    Args:
+        name: stable identity; the folder of the job in its storage.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._sources: list[job_graph.Source] = []
+        self._specs: dict[str, tuple[Source, str]] = {}
+        self._tasks: list[job_graph.Task] = []
+        self._functions: dict[str, Callable[..., DataFrame]] = {}
+        self._sinks: list[job_graph.Sink] = []
+        self._targets: dict[str, TwoPhaseSink] = {}
+
+    def __repr__(self) -> str:
+        return f"Job({self.name!r})"
+
+    def source(
+        self, uid: str, spec: Source, *, event_time: str | None = None, watermark: str | None = None, late: str = "fail"
+    ) -> SourceHandle:
+        """Add a source.
+
+        Args:
+            uid: stable identity: renaming it is a change of the job.
+            spec: ``rk.Files``, ``rk.Batch`` (bounded) or ``rk.Stream`` (unbounded).
+            event_time: the column of type timestamp that windows and watermarks go by.
+            watermark: how late rows of an unbounded source may come, e.g. ``"4 seconds"``. A bounded source loses
+                nothing to lateness and has none; with ``Files(ordered=True)`` it says how far files may overlap.
+            late: what becomes of rows with a time before 1970, which Spark drops: ``"fail"`` or ``"drop"``.
+
+        Raises:
+            DefinitionError: ``SPEC_UNKNOWN``, ``LATE_UNKNOWN``, ``WATERMARK_NEEDLESS``.
+        """
+        if not isinstance(spec, Files | Batch | Stream):
+            raise DefinitionError("SPEC_UNKNOWN", source=uid, found=type(spec).__name__)
+        if late not in ("fail", "drop"):
+            raise DefinitionError("LATE_UNKNOWN", source=uid, late=late)
+        ordered = isinstance(spec, Files) and spec.ordered
+        if spec.bounded and watermark is not None and not ordered:
+            raise DefinitionError("WATERMARK_NEEDLESS", source=uid)
+        self._sources.append(
+            job_graph.Source(uid=uid, bounded=spec.bounded, event_time=event_time, watermark=watermark)
+        )
+        self._specs[uid] = (spec, late)
+        return SourceHandle(self, uid)
+
+    def task(
+        self,
+        *inputs: SourceHandle | TaskHandle,
+        uid: str | None = None,
+        parallelism: int = 1,
+        event_time: str | None = None,
+        watermark: str | None = None,
+        output_mode: str = "append",
+    ) -> Callable[[Callable[..., DataFrame]], TaskHandle]:
+        """Decorate the function that makes the task's output from its inputs, in the order given here.
+
+        Args:
+            uid: stable identity; the function's name unless given.
+            parallelism: queries that share the work; 1 in this version.
+            event_time: event-time column of the output, for tasks that read it.
+            watermark: its lateness.
+            output_mode: ``"append"``, ``"update"`` or ``"complete"``, as in Spark.
+        """
+
+        def add(function: Callable[..., DataFrame]) -> TaskHandle:
+            name = uid or function.__name__
+            self._tasks.append(
+                job_graph.Task(
+                    uid=name,
+                    inputs=tuple(self._uid(name, item) for item in inputs),
+                    parallelism=parallelism,
+                    output_mode=output_mode,
+                )
+            )
+            self._functions[name] = function
+            return TaskHandle(self, name, function)
+
+        return add
+
+    def _uid(self, task: str, item: object) -> str:
+        if not isinstance(item, SourceHandle | TaskHandle) or item.job is not self:
+            raise DefinitionError("INPUT_UNKNOWN", task=task, input=getattr(item, "uid", item))
+        return item.uid
+
+    def sink(self, uid: str, stream: TaskHandle, sink: TwoPhaseSink) -> None:
+        """Commit a task's output to `sink`, with each completed checkpoint. Several sinks share one evaluation."""
+        if not isinstance(sink, TwoPhaseSink):
+            raise DefinitionError("SINK_UNKNOWN", sink=uid, found=type(sink).__name__)
+        self._sinks.append(
+            job_graph.Sink(uid=uid, task=self._uid(uid, stream), kind=sink.kind, output_modes=tuple(sink.output_modes))
+        )
+        self._targets[uid] = sink
+
+    def graph(self) -> job_graph.JobGraph:
+        """The job as plain data, validated.
+
+        Raises:
+            DefinitionError: the first thing that is wrong.
+        """
+        return job_graph.JobGraph(
+            name=self.name, sources=tuple(self._sources), tasks=tuple(self._tasks), sinks=tuple(self._sinks)
+        ).validated()
+
+    def run(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        storage: str | None = None,
+        restore: str | None = None,
+        mode: str = "streaming",
+        config: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> JobResult:
+        """Run the job to its end; SIGTERM and Ctrl-C stop it, a second Ctrl-C cancels it.
+
+        Takes what `start` takes. A job that was stopped, cancelled, killed or failed goes on from where it durably
+        stood. Raises what `start` raises; a job that fails while it runs returns a result with its error.
+        """
+        handle = self.start(spark, storage=storage, restore=restore, mode=mode, config=config, **options)
+        with stop_on_signals(handle):
+            result = handle.wait()
+        assert result is not None
+        return result
+
+    def start(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        storage: str | None = None,
+        restore: str | None = None,
+        mode: str = "streaming",
+        config: Mapping[str, Any] | None = None,
+        spark_config: Mapping[str, str] | None = None,
+        allow_non_restored_state: bool = False,
+        allow_drained: bool = False,
+        allow_sink_ahead: bool = False,
+        steps: Steps = no_steps,
+    ) -> JobHandle:
+        """Start the job and return at once.
+
+        Args:
+            spark: the session to use; None: one is made, and stopped at the end.
+            storage: where the job keeps its state; default ``REKINDLE_STORAGE``, else ``./rekindle-state``.
+            restore: a checkpoint (path or number) or savepoint (path) to start from; None: go on where it stood.
+            mode: ``"streaming"``.
+            config: settings, e.g. ``{"checkpoint.interval": "10 seconds"}``.
+            spark_config: settings of the session that is made.
+            allow_non_restored_state: drop state of tasks the job no longer has.
+            allow_drained: go on from before the flush of a drained job.
+            allow_sink_ahead: start from behind what a sink has committed.
+            steps: hears the name of every durable step; for tests.
+
+        Raises:
+            RekindleError: whatever is wrong with the definition, the settings, the storage, the session, the sources or
+                the plan.
+        """
+        graph = self.graph()
+        if mode not in MODES:
+            raise DefinitionError("MODE_UNKNOWN", mode=mode)
+        if mode == "batch":
+            unbounded = [source.uid for source in graph.sources if not source.bounded]
+            raise DefinitionError("MODE_UNSUPPORTED", detail=f" ({unbounded[0]} is unbounded)" if unbounded else "")
+        settings = Config.of(config)
+        location = storage or os.environ.get("REKINDLE_STORAGE") or DEFAULT_STORAGE
+        try:
+            from rekindle.spark.inputs import SourceSpec
+            from rekindle.spark.launch import Definition, Launch, Permissions
+            from rekindle.spark.session import make_session, prepare_session, quiet
+        except ModuleNotFoundError as error:
+            if error.name in ("pyspark", "py4j"):
+                raise DefinitionError("PYSPARK_MISSING") from error
+            raise
+        definition = Definition(
+            graph=graph,
+            sources={
+                source.uid: SourceSpec(source=source, spec=self._specs[source.uid][0], late=self._specs[source.uid][1])
+                for source in graph.sources
+            },
+            functions=self._functions,
+            sinks=self._targets,
+        )
+        permissions = Permissions(
+            non_restored_state=allow_non_restored_state, drained=allow_drained, sink_ahead=allow_sink_ahead
+        )
+        launch = Launch(definition, location, settings, permissions, steps)
+        ended = launch.prepare(restore)
+        if ended is not None:
+            return JobHandle(launch.storage, ended=JobResult.of(self.name, ended, already_ended=True))
+        session = prepare_session(spark) if spark is not None else make_session(self.name, spark_config or {})
+        try:
+            driver = launch.begin(session)
+        except BaseException:
+            if spark is None:
+                session.stop()
+            raise
+
+        def run() -> Result:
+            with quiet(session):
+                result = driver.run()
+            if spark is None and result.state != "CANCELED":
+                session.stop()
+            return result
+
+        return JobHandle(launch.storage, driver=driver, run=run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResult:
+    """How a run of a job ended."""
+
+    job: str
+    #: FINISHED | STOPPED | DRAINED | CANCELED | FAILED
+    state: str
+    run: int
+    #: number of the last completed checkpoint
+    checkpoint: int | None = None
+    #: path of the savepoint that the stop made
+    savepoint: str | None = None
+    notes: tuple[str, ...] = ()
+    #: code, message, parameters and next_step, for FAILED
+    error: dict[str, Any] | None = None
+    #: the job had ended before: nothing was run
+    already_ended: bool = False
+
+    @classmethod
+    def of(cls, job: str, result: Result, *, already_ended: bool = False) -> JobResult:
+        """From what the storage keeps."""
+        return cls(
+            job=job,
+            state=result.state,
+            run=result.run,
+            checkpoint=result.checkpoint,
+            savepoint=result.savepoint,
+            notes=result.notes,
+            error=result.error,
+            already_ended=already_ended,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``rekindle run --json`` prints it."""
+        return {
+            "job": self.job,
+            "state": self.state,
+            "run": self.run,
+            "checkpoint": self.checkpoint,
+            "savepoint": self.savepoint,
+            "notes": list(self.notes),
+            "error": self.error,
+            "already_ended": self.already_ended,
+        }
+
+
+class JobHandle:
+    """A job that runs in this process. Its verbs go through the storage, as the command line's do."""
+
+    def __init__(
+        self,
+        storage: JobStorage,
+        *,
+        ended: JobResult | None = None,
+        driver: Driver | None = None,
+        run: Callable[[], Result] | None = None,
+    ) -> None:
+        self._storage = storage
+        self._driver = driver
+        self._result = ended
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        if run is not None:
+            self._thread = threading.Thread(target=self._run, args=(run,), name=f"driver-{storage.job}", daemon=True)
+            self._thread.start()
+
+    def _run(self, run: Callable[[], Result]) -> None:
+        try:
+            self._result = JobResult.of(self._storage.job, run())
+        except BaseException as error:
+            self._error = error
+
+    def status(self) -> Status:
+        """The status as of now."""
+        if self._driver is not None:
+            return self._driver.heartbeat.status()
+        status = self._storage.status()
+        assert status is not None, "a job that has ended has written its status"
+        return status
+
+    def wait(self, timeout_s: float | None = None) -> JobResult | None:
+        """Wait for the end; None if it has not come within `timeout_s`.
+
+        Raises:
+            ControlError: ``DRIVER_FENCED``.
+            StorageError: the storage failed, so that nothing could be recorded.
+        """
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                return None
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def checkpoint(self) -> int:
+        """Take a checkpoint now; returns its number once it is complete and committed."""
+        answer = self._ask(client.Wish(verb="checkpoint"))
+        return answer.checkpoint or 0
+
+    def savepoint(self, directory: str | None = None) -> str:
+        """Make a savepoint in a new folder below `directory`; returns its path. Default: inside the storage."""
+        answer = self._ask(client.Wish(verb="savepoint", savepoint=self._directory(directory)))
+        return answer.savepoint or ""
+
+    def stop(self, drain: bool = False, savepoint: str | None = None) -> client.Ending:
+        """End at a batch boundary with a last checkpoint; with `drain`, flush everything and end for good.
+
+        Args:
+            savepoint: a directory: make a savepoint of the same cut below it.
+        """
+        directory = self._directory(savepoint) if savepoint is not None else None
+        return self._ask(client.Wish(verb="stop", drain=drain, savepoint=directory))
+
+    def cancel(self) -> client.Ending:
+        """End now, without a checkpoint; works while a stop hangs."""
+        return self._ask(client.Wish(verb="cancel"))
+
+    def _directory(self, directory: str | None) -> str:
+        if directory is None:
+            return f"{self._storage.store.location.rstrip('/')}/{layout.SAVEPOINTS}"
+        return open_store(directory).location
+
+    def _ask(self, wish: client.Wish) -> client.Ending:
+        sent = client.send(self._storage, wish)
+        return sent if isinstance(sent, Result) else client.wait(self._storage, wish, sent)
+
+
+__all__ = ["Job", "JobHandle", "JobResult", "RekindleError", "SourceHandle", "TaskHandle"]

@@ -1,0 +1,149 @@
+"""What is to be done: imperatives, executed in the order in which they were returned.
+
+A crash may fall before, between and after any two. What a command must have made durable before the next one runs is
+said on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rekindle.ids import SubtaskId
+from rekindle.protocol.commit import CommitPermit
+from rekindle.protocol.reasons import CheckpointKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """Base of all commands."""
+
+    #: number of the event that led to it, as in the story
+    cause: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCommand(Command):
+    """Base of orders to one subtask. They are carried out one after the other, but for `TakeSnapshot` and `KillTask`,
+    which need not wait."""
+
+    task: SubtaskId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartTask(TaskCommand):
+    """Start its query from its last batch record → `TaskStarted` or `TaskFailed`.
+
+    A query of it that still runs is stopped first: its death may have been reported too early. Where its end is durable
+    by now (a death was reported while it was finishing), or all its inputs have ended, nothing is started →
+    `InputsEnded` or `TaskFinished`.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspendTask(TaskCommand):
+    """Hold its query at a batch boundary, whether it runs or not → `TaskSuspended` or `TaskFailed`.
+
+    Harmless on a task that is held already or whose end is durable.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishTask(TaskCommand):
+    """Hold its query, flush its state, call ``finish()`` on its sinks → `TaskFinished` or `TaskFailed`.
+
+    With `drain`, that a drain has begun is made durable before anything is flushed: after a crash it is carried
+    through. Where its end is durable already → `TaskFinished` at once.
+    """
+
+    drain: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseTask(TaskCommand):
+    """Release its query and its sinks → `TaskClosed` or `TaskFailed`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillTask(TaskCommand):
+    """Interrupt its query, wait for nothing. No answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeSnapshot(TaskCommand):
+    """Snapshot it at its last batch that Spark has committed → `SnapshotTaken` or `SnapshotDeclined`."""
+
+    checkpoint: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteManifest(Command):
+    """Make the checkpoint complete: create its manifest → `ManifestWritten` or `ManifestFailed`."""
+
+    checkpoint: int
+    kind: CheckpointKind
+    triggered_ms: int
+    #: subtasks that had finished before it was triggered (FLIP-147), stored without state
+    finished: tuple[SubtaskId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitTransactions(Command):
+    """Let every sink commit what the manifest names; the manifest must be durable → `TransactionsCommitted` or
+    `CommitFailed`."""
+
+    permit: CommitPermit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealSavepoint(Command):
+    """Copy what the checkpoint names into `directory` → `SavepointSealed` or `SavepointFailed`.
+
+    Comes after `TransactionsCommitted`, so that the copy names no pending transaction.
+    """
+
+    checkpoint: int
+    directory: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortCheckpoint(Command):
+    """Forget what was gathered for a checkpoint that failed; its files, if any, are orphans."""
+
+    checkpoint: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscardOlder(Command):
+    """Delete what only checkpoints beyond the retained ones need. Looks at the fence first."""
+
+    #: at least 1: the newest one is what the job resumes from (FLIP-45)
+    keep: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordResult(Command):
+    """Make durable how the run ended → `ResultRecorded`. Answers come only after that."""
+
+    state: str
+    checkpoint: int | None = None
+    savepoint: str | None = None
+    notes: tuple[str, ...] = ()
+    #: code and parameters of the error, for FAILED
+    error: tuple[str, dict[str, object]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRequest(Command):
+    """Tell whoever asked. What the answer says is durable by now."""
+
+    request: str
+    checkpoint: int | None = None
+    savepoint: str | None = None
+    notes: tuple[str, ...] = ()
+    error: tuple[str, dict[str, object]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit(Command):
+    """The run is over: leave the loop. Writes nothing."""

@@ -1,0 +1,56 @@
+"""How tasks and jobs come to an end: the small records that `job` keeps of it. No rules in here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from rekindle.protocol.states import JobState, TaskStatus
+
+#: code and parameters of an error that somebody is told
+Error = tuple[str, dict[str, object]]
+
+
+class Ended(Enum):
+    """How a task ended its data; the worst of them names the job's end."""
+
+    FINISHED = JobState.FINISHED
+    DRAINED = JobState.DRAINED
+    SUSPENDED = JobState.STOPPED
+
+
+@dataclass(slots=True, kw_only=True)
+class TaskState:
+    """What the job knows of a subtask."""
+
+    status: TaskStatus
+    #: failures in a row; a completed checkpoint resets
+    failures: int = 0
+    #: when it is started again
+    restart_ms: int | None = None
+    #: set once it has ended its data
+    ended: Ended | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Stop:
+    """A stop or drain in force."""
+
+    drain: bool
+    directory: str | None = None
+    #: requests to answer; none where a drain is carried through after a crash
+    requests: list[str] = field(default_factory=list)
+    savepoint: str | None = None
+    #: why there is no savepoint, if the job ends without the one that was asked for
+    savepoint_failure: str = "every task had ended before it could be taken"
+
+    @property
+    def owes_savepoint(self) -> bool:
+        """Whether one was asked for and has not been made."""
+        return self.directory is not None and self.savepoint is None
+
+
+def final_state(ends: set[Ended | None]) -> JobState:
+    """What a job is called whose tasks ended in these ways."""
+    worst = next(how for how in reversed(Ended) if how in ends)
+    return worst.value

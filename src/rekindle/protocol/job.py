@@ -1,0 +1,476 @@
+"""The job: one door, `handle(event) -> commands`.
+
+Theory of operation
+-------------------
+
+`handle` does three things: it checks that the event is legal (and otherwise raises, with nothing changed), lets its
+handler change the state, and then runs the *state-triggered* rules until nothing more follows:
+
+1. every open task has ended its data → one checkpoint at once, for all of them (FLIP-147; FLIP-45 for a stop);
+2. a checkpoint has settled → the tasks that waited for it are closed, whoever asked is answered;
+3. every task is closed and nothing is left to commit → the result is recorded, and only then reported;
+4. a restart is due, a checkpoint is due, a commit is to be tried again → do it.
+
+Ending. A natural end, a drain and a stop differ in two places only: whether a task is told to finish or to suspend, and
+what the result is called. An order to end that meets a failure is repeated after the restart delay; a plain stop whose
+checkpoint fails is given up and the job goes on, what had finished by itself excepted; a drain, whose flush cannot be
+taken back, is carried through. A stop that asks for a savepoint ends with the checkpoint of that savepoint, no earlier.
+Cancel records its result first and asks questions of nobody.
+
+Every request is answered exactly once, unless the run dies or is fenced first; one that comes while the result is being
+recorded is answered with it.
+
+This module does not know Spark, storage, sinks, threads or the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from rekindle.config import Config
+from rekindle.errors import ProtocolError
+from rekindle.ids import SubtaskId
+from rekindle.protocol import commands as c
+from rekindle.protocol import events as e
+from rekindle.protocol.coordinator import Asked, Coordinator, PendingCheckpoint, Settled
+from rekindle.protocol.ending import Ended, Error, Stop, TaskState, final_state
+from rekindle.protocol.reasons import CheckpointKind, Reason
+from rekindle.protocol.states import JOB_EVENTS, TASK_STEPS, JobState, TaskStatus
+from rekindle.protocol.story import Story
+
+_Commands = tuple[c.Command, ...]
+
+
+class Job:
+    """The state machine of one run of a job."""
+
+    def __init__(self, name: str, tasks: tuple[SubtaskId, ...], config: Config) -> None:
+        self.name = name
+        self.config = config
+        self.state = JobState.CREATED
+        self.now_ms = 0
+        self.tasks = {task: TaskState(status=TaskStatus.STARTING) for task in tasks}
+        self.coordinator = Coordinator(config)
+        #: the stop or drain in force
+        self.stop: Stop | None = None
+        #: requests that were heard and are not answered yet
+        self.unanswered: set[str] = set()
+        #: what is answered once the result is recorded
+        self.answers: list[c.AnswerRequest] = []
+        #: set once a result is decided: what it is
+        self.result: c.RecordResult | None = None
+        #: what those are told who asked for a stop, if it is an error
+        self.stop_error: Error | None = None
+        #: nothing more is heard or said
+        self.exited = False
+        self.notes: list[str] = []
+        self.story = Story()
+
+    # -- the door ---------------------------------------------------------------------------------------------------
+
+    def handle(self, event: e.Event) -> _Commands:
+        """Take in one fact; return what is to be done, in order.
+
+        Raises:
+            ProtocolError: ``ILLEGAL_EVENT``; the state is as it was.
+        """
+        handlers = _LATE_HANDLERS if self.state.terminal else _HANDLERS
+        too_late = self.exited or (self.state.terminal and type(event) not in handlers)
+        request = event.request if isinstance(event, _REQUESTS) else None
+        if too_late or request in self.unanswered:
+            return ()
+        self._check(event)
+        if request is not None:
+            self.unanswered.add(request)
+        self.story.step += 1
+        commands = [*handlers[type(event)](self, event)]
+        commands += self._follow()
+        self.unanswered -= {command.request for command in commands if isinstance(command, c.AnswerRequest)}
+        numbered = tuple(replace(command, cause=self.story.step) for command in commands)
+        self.story.tell(event, numbered)
+        return numbered
+
+    def _check(self, event: e.Event) -> None:
+        legal = JOB_EVENTS.get(self.state, e.ALL)
+        if type(event) not in legal:
+            raise self._illegal(event, f"job {self.name}", self.state.value, [kind.__name__ for kind in legal])
+        named = event.tasks if isinstance(event, e.JobStarted) else ()
+        for task in (event.task,) if isinstance(event, e.TaskEvent) else named:
+            if task not in self.tasks:
+                raise self._illegal(event, str(task), "no task of this job", [str(known) for known in self.tasks])
+        if isinstance(event, e.TaskEvent) and type(event) in TASK_STEPS:
+            status, steps = self.tasks[event.task].status, TASK_STEPS[type(event)]
+            if status not in steps:
+                raise self._illegal(event, str(event.task), status.value, [before.value for before in steps])
+
+    def _illegal(self, event: e.Event, subject: str, state: str, legal: list[str]) -> ProtocolError:
+        return ProtocolError(
+            "ILLEGAL_EVENT",
+            event=type(event).__name__,
+            subject=subject,
+            state=state,
+            legal=", ".join(legal),
+            story=str(self.story),
+        )
+
+    def _step(self, event: e.TaskEvent) -> TaskState:
+        task = self.tasks[event.task]
+        task.status = TASK_STEPS[type(event)][task.status]
+        return task
+
+    # -- starting ---------------------------------------------------------------------------------------------------
+
+    def _job_started(self, event: e.JobStarted) -> _Commands:
+        self.state, self.now_ms = JobState.RUNNING, event.now_ms
+        commands = self.coordinator.start(event.now_ms, event.next_checkpoint, event.latest_checkpoint)
+        if event.draining or any(restored.drained for restored in event.tasks.values()):
+            self.state, self.stop = JobState.STOPPING, Stop(drain=True)
+        for task, restored in event.tasks.items():
+            if restored.closed or restored.ended:
+                state = self.tasks[task]
+                state.status = TaskStatus.CLOSED if restored.closed else TaskStatus.WAITING
+                state.ended = Ended.DRAINED if restored.drained else Ended.FINISHED
+                self.notes += restored.notes
+        return commands + tuple(
+            self._order(task) for task, state in self.tasks.items() if state.status is TaskStatus.STARTING
+        )
+
+    def _order(self, task: SubtaskId) -> c.Command:
+        """What an open task is to do now: run, or end in the way of the stop in force."""
+        state = self.tasks[task]
+        state.restart_ms = state.ended = None
+        if self.stop is None:
+            state.status = TaskStatus.STARTING
+            return c.StartTask(task=task)
+        if self.stop.drain:
+            state.status = TaskStatus.FINISHING
+            return c.FinishTask(task=task, drain=True)
+        state.status = TaskStatus.SUSPENDING
+        return c.SuspendTask(task=task)
+
+    # -- tasks ------------------------------------------------------------------------------------------------------
+
+    def _ticked(self, event: e.Ticked) -> _Commands:
+        self.now_ms = max(self.now_ms, event.now_ms)
+        return ()
+
+    def _stepped(self, event: e.TaskEvent) -> _Commands:
+        self._step(event)
+        return ()
+
+    def _inputs_ended(self, event: e.InputsEnded) -> _Commands:
+        before = self.tasks[event.task].status
+        after = self._step(event).status
+        ends_now = after is TaskStatus.FINISHING and before is not TaskStatus.FINISHING
+        return (c.FinishTask(task=event.task, drain=False),) if ends_now else ()
+
+    def _task_suspended(self, event: e.TaskSuspended) -> _Commands:
+        if self.stop is None or self.stop.drain:
+            return ()  # late: the stop it belongs to was given up, and what was ordered since then follows
+        self._ended(event, Ended.SUSPENDED)
+        return ()
+
+    def _task_finished(self, event: e.TaskFinished) -> _Commands:
+        self._ended(event, Ended.DRAINED if event.drained else Ended.FINISHED, event.notes)
+        return ()
+
+    def _ended(self, event: e.TaskEvent, how: Ended, notes: tuple[str, ...] = ()) -> None:
+        """Take in that a task has ended its data; what it did first counts, a repetition changes nothing."""
+        before = self.tasks[event.task].status
+        task = self._step(event)
+        if task.status is TaskStatus.WAITING and before is not TaskStatus.WAITING:
+            task.ended, task.restart_ms = how, None
+            self.notes += notes
+
+    def _task_failed(self, event: e.TaskFailed) -> _Commands:
+        before = self.tasks[event.task].status
+        task = self._step(event)
+        if before is TaskStatus.CLOSING:
+            savepoint = self.stop.savepoint if self.stop else None
+            if savepoint is not None:
+                return self._fail("STOP_FAILED_AFTER_SAVEPOINT", savepoint=savepoint, reason=event.reason)
+            return self._fail("TASK_FAILED", task=str(event.task), reason=event.reason)
+        if before is task.status:
+            return ()
+        task.failures += 1
+        aborted = self.coordinator.fail(self.now_ms, Reason.TASK_FAILURE, event.reason)
+        if event.permanent:
+            failed: Error = ("TASK_FAILED", {"task": str(event.task), "reason": event.reason})
+            return aborted + self._end(JobState.FAILED, error=event.error or failed)
+        if task.failures > self.config.restart_attempts:
+            return aborted + self._fail(
+                "RESTARTS_EXHAUSTED", task=str(event.task), attempts=task.failures, reason=event.reason
+            )
+        task.restart_ms = self.now_ms + self.coordinator.backoff_ms(task.failures)
+        return aborted
+
+    # -- checkpoints ------------------------------------------------------------------------------------------------
+
+    def _snapshot_taken(self, event: e.SnapshotTaken) -> _Commands:
+        return self.coordinator.acknowledge(event.task, event.checkpoint)
+
+    def _snapshot_declined(self, event: e.SnapshotDeclined) -> _Commands:
+        return self.coordinator.decline(self.now_ms, event.checkpoint, event.detail)
+
+    def _manifest_written(self, event: e.ManifestWritten) -> _Commands:
+        return self.coordinator.complete(self.now_ms, event.checkpoint)
+
+    def _manifest_failed(self, event: e.ManifestFailed) -> _Commands:
+        return self.coordinator.manifest_failed(self.now_ms, event.checkpoint, event.detail)
+
+    def _transactions_committed(self, event: e.TransactionsCommitted) -> _Commands:
+        return self.coordinator.committed(self.now_ms, event.checkpoint)
+
+    def _commit_failed(self, event: e.CommitFailed) -> _Commands:
+        self.coordinator.commit_failed(self.now_ms, event.checkpoint)
+        if self.coordinator.commit_failures > self.config.restart_attempts:
+            return self._fail("SINK_COMMIT_FAILED", sink="-", checkpoint=event.checkpoint, reason=event.detail)
+        return ()
+
+    def _savepoint_sealed(self, event: e.SavepointSealed) -> _Commands:
+        return self.coordinator.sealed(self.now_ms, event.checkpoint, event.path)
+
+    def _savepoint_failed(self, event: e.SavepointFailed) -> _Commands:
+        return self.coordinator.sealed(self.now_ms, event.checkpoint, None, event.detail)
+
+    # -- requests ---------------------------------------------------------------------------------------------------
+
+    def _checkpoint_requested(self, event: e.CheckpointRequested) -> _Commands:
+        kind = CheckpointKind.MANUAL if event.directory is None else CheckpointKind.SAVEPOINT
+        counts = kind is not CheckpointKind.SAVEPOINT
+        asked = Asked(kind=kind, request=event.request, directory=event.directory, counts=counts)
+        if self.state is JobState.STOPPING:
+            return (self._refusal(event.request, "the job is stopping"),)
+        if not self.coordinator.ask(asked):
+            return (self._refusal(event.request, "too many requests are waiting"),)
+        return ()
+
+    def _late_checkpoint(self, event: e.CheckpointRequested) -> _Commands:
+        self.answers.append(self._refusal(event.request, "the job has ended"))
+        return ()
+
+    def _refusal(self, request: str | None, reason: str) -> c.AnswerRequest:
+        return c.AnswerRequest(request=request or "", error=("CHECKPOINT_REFUSED", {"reason": reason}))
+
+    def _stop_requested(self, event: e.StopRequested) -> _Commands:
+        if self._other_stop(event):
+            return (self._stop_refusal(event.request),)
+        if self.stop is not None:
+            self.stop.requests.append(event.request)
+            return ()
+        self.state = JobState.STOPPING
+        self.stop = Stop(drain=event.drain, directory=event.directory, requests=[event.request])
+        refused = [self._refusal(asked.request, "the job is stopping") for asked in self.coordinator.queue]
+        self.coordinator.queue.clear()
+        # What waits for its restart need not come up to be held.
+        running = (TaskStatus.STARTING, TaskStatus.RUNNING, TaskStatus.RESTARTING)
+        return (*refused, *(self._order(task) for task, state in self.tasks.items() if state.status in running))
+
+    def _other_stop(self, event: e.StopRequested) -> bool:
+        """Whether another stop than this one is in force."""
+        stop = self.stop
+        return stop is not None and (stop.drain != event.drain or event.directory not in (None, stop.directory))
+
+    def _stop_refusal(self, request: str) -> c.AnswerRequest:
+        return c.AnswerRequest(request=request, error=("STOP_REFUSED", {"job": self.name, "state": self.state.value}))
+
+    def _late_stop(self, event: e.StopRequested) -> _Commands:
+        savepoint_missed = self.stop is None and event.directory is not None
+        if self.stop_error is None and (self._other_stop(event) or savepoint_missed):
+            self.answers.append(self._stop_refusal(event.request))
+        else:
+            self._answer_stops([event.request])
+        return ()
+
+    def _cancel_requested(self, event: e.CancelRequested) -> _Commands:
+        self.answers.append(c.AnswerRequest(request=event.request))
+        return self._end(JobState.CANCELED, waiting=("CANCELED_MEANWHILE", {"job": self.name}))
+
+    def _late_cancel(self, event: e.CancelRequested) -> _Commands:
+        over: Error = ("JOB_NOT_RUNNING", {"job": self.name, "state": self.state.value})
+        canceled = self.state is JobState.CANCELED
+        self.answers.append(c.AnswerRequest(request=event.request, error=None if canceled else over))
+        return ()
+
+    # -- ending -----------------------------------------------------------------------------------------------------
+
+    def _fail(self, code: str, **parameters: object) -> _Commands:
+        return self._end(JobState.FAILED, error=(code, parameters))
+
+    def _end(self, state: JobState, *, error: Error | None = None, waiting: Error | None = None) -> _Commands:
+        """Decide the result. `waiting`: what those whose request is overtaken by it are told."""
+        aborted = self.coordinator.fail(self.now_ms, Reason.JOB_ENDED)
+        told = waiting or error
+        pending = [self.coordinator.pending] if self.coordinator.pending else []
+        under_way = [*(settled.checkpoint for settled in self._take_settled()), *pending]
+        overtaken = [request for checkpoint in under_way for request in checkpoint.requests]
+        overtaken += [asked.request or "" for asked in self.coordinator.queue]
+        refused: Error = told or ("CHECKPOINT_REFUSED", {"reason": "the job has ended"})
+        self.answers += [c.AnswerRequest(request=request, error=refused) for request in overtaken]
+        self.state, self.stop_error = state, told
+        savepoint = None
+        if self.stop is not None:
+            savepoint = self.stop.savepoint
+            if self.stop.owes_savepoint and told is None:
+                why = self.stop.savepoint_failure
+                self.stop_error = ("SAVEPOINT_FAILED", {"path": self.stop.directory, "reason": why})
+                self.notes.append(f"The savepoint could not be made: {why}")
+            self._answer_stops(self.stop.requests)
+        self.result = c.RecordResult(
+            state=state.value,
+            checkpoint=self.coordinator.latest,
+            savepoint=savepoint,
+            notes=tuple(self.notes),
+            error=error,
+        )
+        return (*aborted, self.result)
+
+    def _answer_stops(self, requests: list[str]) -> None:
+        savepoint = self.stop.savepoint if self.stop else None
+        latest, notes = self.coordinator.latest, tuple(self.notes)
+        self.answers += [
+            c.AnswerRequest(request=one, checkpoint=latest, savepoint=savepoint, notes=notes, error=self.stop_error)
+            for one in requests
+        ]
+
+    def _result_recorded(self, event: e.ResultRecorded) -> _Commands:
+        self.exited = True
+        answers, self.answers = tuple(self.answers), []
+        killed = [c.KillTask(task=task) for task, state in self.tasks.items() if state.status is not TaskStatus.CLOSED]
+        return (*answers, *killed, c.Exit())
+
+    def _driver_fenced(self, event: e.DriverFenced) -> _Commands:
+        """Write nothing more: the storage is the newer run's."""
+        self.state, self.exited = JobState.FAILED, True
+        return (*(c.KillTask(task=task) for task in self.tasks), c.Exit())
+
+    # -- what follows from the state ----------------------------------------------------------------------------------
+
+    def _follow(self) -> list[c.Command]:
+        commands: list[c.Command] = []
+        while True:
+            more = () if self.state.terminal or self.state is JobState.CREATED else self._next()
+            if not more:
+                return commands
+            commands += more
+
+    def _next(self) -> _Commands:
+        settled = self._take_settled()
+        if settled:
+            return tuple(command for one in settled for command in self._settle(one)) or self._next()
+        if self.coordinator.failures > self.config.checkpoint_tolerable_failures:
+            return self._fail(
+                "CHECKPOINTS_FAILING",
+                failures=self.coordinator.failures,
+                tolerable=self.config.checkpoint_tolerable_failures,
+                reason=self.coordinator.last_failure,
+            )
+        due = [task for task, state in self.tasks.items() if _due(state.restart_ms, self.now_ms)]
+        if due:
+            return tuple(self._order(task) for task in due)
+        statuses = {task: state.status for task, state in self.tasks.items()}
+        if set(statuses.values()) == {TaskStatus.CLOSED} and not self.coordinator.busy:
+            return self._end(final_state({state.ended for state in self.tasks.values()}))
+        return self.coordinator.advance(
+            self.now_ms, statuses, self._demanded(set(statuses.values())), periodic=self.stop is None
+        )
+
+    def _demanded(self, statuses: set[TaskStatus]) -> Asked | None:
+        if not statuses <= {TaskStatus.WAITING, TaskStatus.CLOSED}:
+            return None
+        if self.stop is None:
+            return Asked(kind=CheckpointKind.FINAL)
+        return Asked(kind=CheckpointKind.STOP, directory=self.stop.directory, counts=self.stop.drain)
+
+    def _settle(self, settled: Settled) -> _Commands:
+        checkpoint, stop = settled.checkpoint, self.stop
+        if settled.reason is not None:
+            return self._settle_failed(checkpoint, settled.reason, settled.detail)
+        for task in self.tasks.values():
+            task.failures = 0
+        answers = tuple(self._answer(settled, request) for request in checkpoint.requests)
+        if stop is not None and stop.owes_savepoint:
+            if checkpoint.kind is not CheckpointKind.STOP:
+                return answers  # the tasks wait for the savepoint's own checkpoint
+            stop.savepoint, stop.savepoint_failure = settled.savepoint, settled.detail
+            if stop.savepoint is None and not stop.drain:
+                return self._give_up(stop, settled.detail)
+        return answers + tuple(self._close(task) for task in checkpoint.waiting)
+
+    def _settle_failed(self, checkpoint: PendingCheckpoint, reason: Reason, detail: str) -> _Commands:
+        words = reason.explained(detail)
+        if checkpoint.kind is CheckpointKind.STOP and self.stop is not None and not self.stop.drain:
+            return self._give_up(self.stop, words)
+        if (
+            checkpoint.kind in (CheckpointKind.STOP, CheckpointKind.FINAL)
+            and reason is Reason.TASKS_FINISHED_FEATURE_OFF
+        ):
+            # It would be refused for ever, and what has not been committed must not be called finished.
+            tolerable = self.config.checkpoint_tolerable_failures
+            return self._fail("CHECKPOINTS_FAILING", failures=1, tolerable=tolerable, reason=words)
+        failed: Error = ("CHECKPOINT_FAILED", {"checkpoint": checkpoint.number, "job": self.name, "reason": words})
+        return tuple(c.AnswerRequest(request=request, error=failed) for request in checkpoint.requests)
+
+    def _answer(self, settled: Settled, request: str) -> c.AnswerRequest:
+        checkpoint = settled.checkpoint
+        error: Error | None = None
+        if checkpoint.directory is not None and settled.savepoint is None:
+            error = ("SAVEPOINT_FAILED", {"path": checkpoint.directory, "reason": settled.detail})
+        return c.AnswerRequest(request=request, checkpoint=checkpoint.number, savepoint=settled.savepoint, error=error)
+
+    def _close(self, task: SubtaskId) -> c.Command:
+        self.tasks[task].status = TaskStatus.CLOSING
+        return c.CloseTask(task=task)
+
+    def _give_up(self, stop: Stop, reason: str) -> _Commands:
+        """A plain stop failed: the job goes on. What had finished by itself keeps waiting, it is not started again."""
+        self.stop, self.state = None, JobState.RUNNING
+        error: Error = ("STOP_FAILED", {"job": self.name, "reason": reason})
+        answers = tuple(c.AnswerRequest(request=request, error=error) for request in stop.requests)
+        held = [task for task, state in self.tasks.items() if state.ended is Ended.SUSPENDED]
+        return (*answers, *(self._order(task) for task in held))
+
+    def _take_settled(self) -> list[Settled]:
+        settled, self.coordinator.settled = self.coordinator.settled, []
+        return settled
+
+
+def _due(at_ms: int | None, now_ms: int) -> bool:
+    return at_ms is not None and at_ms <= now_ms
+
+
+_HANDLERS: dict[type[e.Event], Callable[[Job, Any], _Commands]] = {
+    e.JobStarted: Job._job_started,
+    e.Ticked: Job._ticked,
+    e.TaskStarted: Job._stepped,
+    e.InputsEnded: Job._inputs_ended,
+    e.TaskSuspended: Job._task_suspended,
+    e.TaskFinished: Job._task_finished,
+    e.TaskClosed: Job._stepped,
+    e.TaskFailed: Job._task_failed,
+    e.SnapshotTaken: Job._snapshot_taken,
+    e.SnapshotDeclined: Job._snapshot_declined,
+    e.ManifestWritten: Job._manifest_written,
+    e.ManifestFailed: Job._manifest_failed,
+    e.TransactionsCommitted: Job._transactions_committed,
+    e.CommitFailed: Job._commit_failed,
+    e.SavepointSealed: Job._savepoint_sealed,
+    e.SavepointFailed: Job._savepoint_failed,
+    e.CheckpointRequested: Job._checkpoint_requested,
+    e.StopRequested: Job._stop_requested,
+    e.CancelRequested: Job._cancel_requested,
+    e.DriverFenced: Job._driver_fenced,
+}
+
+_LATE_HANDLERS: dict[type[e.Event], Callable[[Job, Any], _Commands]] = {
+    e.CheckpointRequested: Job._late_checkpoint,
+    e.StopRequested: Job._late_stop,
+    e.CancelRequested: Job._late_cancel,
+    e.ResultRecorded: Job._result_recorded,
+    e.DriverFenced: Job._driver_fenced,
+}
+"""What is still taken in once the result is decided and not yet recorded."""
+
+_REQUESTS = (e.CheckpointRequested, e.StopRequested, e.CancelRequested)

@@ -1,0 +1,41 @@
+"""Kinds of checkpoints, and the fixed list of reasons for which one fails."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class CheckpointKind(Enum):
+    """Why a checkpoint is taken. Later ones in this list go first when several are asked for at a time."""
+
+    PERIODIC = "periodic"
+    MANUAL = "manual"
+    SAVEPOINT = "savepoint"
+    #: all tasks wait for it, at the end of a stop or drain
+    STOP = "stop"
+    #: all tasks wait for it, at the natural end of the job
+    FINAL = "final"
+
+
+class Reason(Enum):
+    """Why a checkpoint failed or was not started. `counts`: against checkpoint.tolerable_failures, as Flink counts."""
+
+    NOT_ALL_REQUIRED_TASKS_RUNNING = ("not all tasks are running", False)
+    ALL_TASKS_FINISHED = ("all tasks have finished", False)
+    TASKS_FINISHED_FEATURE_OFF = (
+        "some tasks have finished and checkpoint.after_tasks_finish is off",
+        False,
+    )
+    TASK_FAILURE = ("a task failed", False)
+    CHECKPOINT_DECLINED = ("a task declined it", True)
+    CHECKPOINT_EXPIRED = ("it was not complete within checkpoint.timeout", True)
+    FINALIZE_CHECKPOINT_FAILURE = ("its manifest could not be written", True)
+    JOB_ENDED = ("the job ended", False)
+
+    def __init__(self, sentence: str, counts: bool) -> None:
+        self.sentence = sentence
+        self.counts = counts
+
+    def explained(self, detail: str = "") -> str:
+        """The reason as it is stored and shown."""
+        return f"{self.name}: {self.sentence}" + (f" ({detail})" if detail else "")

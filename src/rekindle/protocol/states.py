@@ -1,0 +1,133 @@
+"""The states of a job and of its tasks, and every legal step between them, as tables.
+
+Theory of operation
+-------------------
+
+Two machines, coupled. A *task* goes (FLIP-147, "Final Checkpoint and Stopping Job With Savepoint")::
+
+                     ┌────────────────────────────────────────────┐
+                     ▼                                            │ due
+    STARTING ──► RUNNING ──► FINISHING ──► WAITING ──► CLOSING ──► CLOSED
+       │            │           │ ▲           ▲
+       │            ├──► SUSPENDING ──────────┘
+       └────────────┴───────────┴──► RESTARTING
+
+WAITING is Flink's WAITING_FOR_FINAL_CP: the task has ended its data, by finishing its operator logic (FINISHING: flush,
+``finish()``, EndOfData[finished=true]) or by being held at a batch boundary (SUSPENDING: EndOfData[finished=false]),
+and waits for a completed checkpoint that started afterwards. All tasks wait at the same time.
+
+Orders to one task are carried out one after the other, but the death of a query is noticed beside them, late or twice.
+So a task that is RESTARTING may still hear how an earlier order ended. An end is an end: it need not be restarted. A
+start is not trusted, because the death may have come after it; the restart stands.
+
+The *job* ends when all its tasks are CLOSED. What it then is called depends on what ended it: its inputs (FINISHED), a
+stop (STOPPED), a drain (DRAINED). CANCELED and FAILED can come at any time and wait for nobody.
+
+The tables know only names. Why a step is taken stands in `job` and `coordinator`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from rekindle.protocol import events as e
+
+
+class JobState(Enum):
+    """A job as ``rekindle status`` names it."""
+
+    CREATED = "CREATED"
+    RUNNING = "RUNNING"
+    #: a stop or drain is under way
+    STOPPING = "STOPPING"
+    #: all inputs have ended and everything is committed
+    FINISHED = "FINISHED"
+    #: stopped by the user, resumes from here
+    STOPPED = "STOPPED"
+    #: ended by the user, everything flushed
+    DRAINED = "DRAINED"
+    CANCELED = "CANCELED"
+    FAILED = "FAILED"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether the run is over."""
+        return self not in (JobState.CREATED, JobState.RUNNING, JobState.STOPPING)
+
+
+class TaskStatus(Enum):
+    """A subtask as ``rekindle status`` names it."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    SUSPENDING = "suspending"
+    FINISHING = "finishing"
+    WAITING = "waiting_for_final_checkpoint"
+    CLOSING = "closing"
+    CLOSED = "closed"
+    RESTARTING = "restarting"
+
+
+_S = TaskStatus
+
+TASK_STEPS: dict[type[e.Event], dict[TaskStatus, TaskStatus]] = {
+    # A query that comes up after its task was told to end changes nothing: the order to end is already on its way.
+    e.TaskStarted: {
+        _S.STARTING: _S.RUNNING,
+        _S.SUSPENDING: _S.SUSPENDING,
+        _S.FINISHING: _S.FINISHING,
+        _S.WAITING: _S.WAITING,
+        _S.CLOSING: _S.CLOSING,
+        _S.RESTARTING: _S.RESTARTING,
+    },
+    # The end of the inputs may be reported again while the task is ending anyway.
+    e.InputsEnded: {
+        _S.STARTING: _S.FINISHING,
+        _S.RUNNING: _S.FINISHING,
+        _S.FINISHING: _S.FINISHING,
+        _S.SUSPENDING: _S.SUSPENDING,
+        _S.WAITING: _S.WAITING,
+        _S.CLOSING: _S.CLOSING,
+        _S.RESTARTING: _S.RESTARTING,
+    },
+    # The order may have been given twice (a death was noticed in between), or its stop given up meanwhile.
+    e.TaskSuspended: {
+        _S.SUSPENDING: _S.WAITING,
+        _S.RESTARTING: _S.WAITING,
+        _S.WAITING: _S.WAITING,
+        _S.CLOSING: _S.CLOSING,
+        _S.STARTING: _S.STARTING,
+        _S.FINISHING: _S.FINISHING,
+    },
+    # Its end is durable, whatever it was told afterwards.
+    e.TaskFinished: {
+        _S.FINISHING: _S.WAITING,
+        _S.RESTARTING: _S.WAITING,
+        _S.STARTING: _S.WAITING,
+        _S.SUSPENDING: _S.WAITING,
+        _S.WAITING: _S.WAITING,
+        _S.CLOSING: _S.CLOSING,
+    },
+    e.TaskClosed: {_S.CLOSING: _S.CLOSED},
+    # One death of a query may be noticed twice. A task that waits or is closed has no query left to lose.
+    e.TaskFailed: {
+        _S.STARTING: _S.RESTARTING,
+        _S.RUNNING: _S.RESTARTING,
+        _S.SUSPENDING: _S.RESTARTING,
+        _S.FINISHING: _S.RESTARTING,
+        _S.RESTARTING: _S.RESTARTING,
+        _S.CLOSING: _S.CLOSING,
+        _S.WAITING: _S.WAITING,
+        _S.CLOSED: _S.CLOSED,
+    },
+}
+"""What a fact about a task does to it: event → status before → status after. What is not here is illegal."""
+
+_WHILE_OPEN = tuple(kind for kind in e.ALL if kind not in (e.JobStarted, e.ResultRecorded))
+
+JOB_EVENTS: dict[JobState, tuple[type[e.Event], ...]] = {
+    JobState.CREATED: (e.JobStarted, e.Ticked, e.DriverFenced),
+    JobState.RUNNING: _WHILE_OPEN,
+    JobState.STOPPING: _WHILE_OPEN,
+}
+"""Job state → events it accepts. Terminal states accept all of them; what comes too late for them changes nothing."""

@@ -1,0 +1,208 @@
+"""Carrying out a checkpoint: gathering snapshots, writing the manifest, committing, sealing, discarding.
+
+The transactions a manifest names are those of the batches after the last committed checkpoint of this lineage, up to the
+snapshot. They are read back from the batch records, which are what counts.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from rekindle.errors import ControlError, RekindleError, SinkError
+from rekindle.graph.job_graph import JobGraph
+from rekindle.ids import SubtaskId
+from rekindle.protocol import commands as c
+from rekindle.protocol.commit import CommitPermit
+from rekindle.runtime.ports import TaskRunner
+from rekindle.runtime.steps import SteppedStore, Steps, step
+from rekindle.sinks import TwoPhaseSink
+from rekindle.storage import layout
+from rekindle.storage.documents import Committed, Manifest, Run, SubtaskSnapshot, Transaction
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.open import open_store
+from rekindle.storage.savepoint import copy_sources
+
+
+class Checkpointing:
+    """The checkpoints of one run.
+
+    Args:
+        sinks: sink uid → the sink.
+        committed: subtask → last batch whose transactions are committed, or were none: what the lineage began with, or
+            the newest manifest's snapshot.
+        finished: subtasks that had finished before this run, with the snapshot that says so.
+    """
+
+    def __init__(
+        self,
+        storage: JobStorage,
+        run: Run,
+        graph: JobGraph,
+        runners: Mapping[SubtaskId, TaskRunner],
+        sinks: Mapping[str, TwoPhaseSink],
+        committed: Mapping[SubtaskId, int],
+        finished: Mapping[SubtaskId, SubtaskSnapshot],
+        steps: Steps,
+        clock: Callable[[], int],
+    ) -> None:
+        self._storage = storage
+        self._run = run
+        self._graph = graph
+        self._runners = runners
+        self._sinks = sinks
+        self._committed = dict(committed)
+        self._finished = dict(finished)
+        self._steps = steps
+        self._clock = clock
+        #: checkpoint → subtask → snapshot, until the manifest is written
+        self._gathered: dict[int, dict[SubtaskId, SubtaskSnapshot]] = {}
+
+    def snapshot(self, checkpoint: int, task: SubtaskId) -> None:
+        """Take a subtask's snapshot."""
+        self._gathered.setdefault(checkpoint, {})[task] = self._runners[task].snapshot()
+
+    def abort(self, checkpoint: int) -> None:
+        """Forget what was gathered."""
+        self._gathered.pop(checkpoint, None)
+
+    def complete(self, order: c.WriteManifest) -> Manifest:
+        """Create the manifest: the commit point."""
+        gathered = self._gathered.pop(order.checkpoint)
+        snapshots = {**{task: self._finished[task] for task in order.finished}, **gathered}
+        ended = {task for task, snapshot in snapshots.items() if snapshot.end is not None}
+        manifest = Manifest(
+            checkpoint=order.checkpoint,
+            job=self._storage.job,
+            kind=order.kind.value,
+            run=self._run.run,
+            lineage=self._run.lineage,
+            triggered_ms=order.triggered_ms,
+            completed_ms=self._clock(),
+            graph={task.uid: list(task.inputs) for task in self._graph.tasks},
+            tasks=_nested(snapshots),
+            finished_tasks=tuple(
+                task.uid
+                for task in self._graph.tasks
+                if all(SubtaskId(task.uid, index) in ended for index in range(task.parallelism))
+            ),
+            transactions=self._transactions(gathered),
+            drained=any(snapshot.end is not None and snapshot.end.drained for snapshot in snapshots.values()),
+        )
+        path = layout.manifest(layout.checkpoint(self._storage.job, order.checkpoint))
+        written = self._storage.adopt(path, manifest)
+        if written != manifest:
+            # Another driver has used this number: it is its checkpoint, and this driver is fenced by now.
+            raise ControlError(
+                "CHECKPOINT_FAILED", checkpoint=order.checkpoint, job=self._storage.job, reason="its number is taken"
+            )
+        self._finished.update({task: snapshot for task, snapshot in gathered.items() if task in ended})
+        return manifest
+
+    def _transactions(self, snapshots: Mapping[SubtaskId, SubtaskSnapshot]) -> dict[str, list[Transaction]]:
+        transactions: dict[str, list[Transaction]] = {}
+        for task, snapshot in snapshots.items():
+            folder = layout.subtask(self._storage.job, task.task, task.subtask, self._run.lineage)
+            for batch in self._storage.records(folder):
+                if not self._committed.get(task, -1) < batch <= snapshot.batch:
+                    continue
+                record = self._storage.record(folder, batch)
+                for uid, committables in (record.committables if record else {}).items():
+                    if committables:
+                        transactions.setdefault(uid, []).append(
+                            Transaction(task=task.task, subtask=task.subtask, batch=batch, committables=committables)
+                        )
+        return transactions
+
+    def commit(self, permit: CommitPermit) -> None:
+        """Commit what the manifest in the storage names, and only that."""
+        manifest = self._storage.manifest(permit.checkpoint)
+        if manifest is None:
+            raise ControlError(
+                "CHECKPOINT_FAILED",
+                checkpoint=permit.checkpoint,
+                job=self._storage.job,
+                reason="its manifest is gone",
+            )
+        for uid, transactions in manifest.transactions.items():
+            committables = [one for transaction in transactions for one in transaction.committables]
+            try:
+                with step(self._steps, "sink.commit"):
+                    self._sinks[uid].commit(committables, permit)
+            except RekindleError:
+                raise
+            except Exception as error:
+                raise SinkError(
+                    "SINK_COMMIT_FAILED",
+                    sink=uid,
+                    checkpoint=permit.checkpoint,
+                    reason=f"{type(error).__name__}: {error}",
+                ) from error
+        done = Committed(checkpoint=permit.checkpoint, run=self._run.run, committed_ms=self._clock())
+        self._storage.create(layout.committed(layout.checkpoint(self._storage.job, permit.checkpoint)), done)
+        if manifest.lineage == self._run.lineage:
+            for task, snapshot in snapshots_of(manifest).items():
+                self._committed[task] = snapshot.batch
+
+    def seal(self, checkpoint: int, directory: str) -> str:
+        """Copy what the checkpoint names into a new folder below `directory`; returns its absolute path."""
+        manifest = self._storage.manifest(checkpoint)
+        if manifest is None:
+            raise ControlError("SAVEPOINT_FAILED", path=directory, reason=f"checkpoint {checkpoint} is gone")
+        store = SteppedStore(open_store(directory), self._steps)
+        folder = f"{self._storage.job}-{checkpoint:09d}-{secrets.token_hex(3)}"
+        size = copy_sources(self._storage, manifest, store, folder)
+        for task, snapshot in snapshots_of(manifest).items():
+            target = layout.savepoint_subtask(folder, task.task, task.subtask)
+            runner = self._runners.get(task)
+            if runner is not None:
+                size += runner.copy(snapshot, store, target)
+        sealed = replace(manifest, savepoint=True, transactions={}, size_bytes=size)
+        JobStorage(store, self._storage.job).create(layout.manifest(folder), sealed)
+        return f"{store.location.rstrip('/')}/{folder}"
+
+    def discard_older(self, keep: int) -> None:
+        """Delete checkpoints beyond the retained ones, and what only they needed; looks at the fence before each."""
+        manifests = self._storage.manifests()
+        kept, beyond = manifests[: max(keep, 1)], manifests[max(keep, 1) :]
+        for manifest in beyond:
+            if self._storage.fenced_by(self._run.run) is not None:
+                return
+            self._storage.forget_checkpoint(manifest.checkpoint)
+        for task, runner in self._runners.items():
+            pinned = [
+                manifest.tasks[task.task][str(task.subtask)].batch
+                for manifest in kept
+                if manifest.lineage == self._run.lineage and str(task.subtask) in manifest.tasks.get(task.task, {})
+            ]
+            if pinned and self._storage.fenced_by(self._run.run) is None:
+                runner.purge(min(pinned))
+        self._forget_lineages({manifest.lineage for manifest in kept} | {self._run.lineage})
+
+    def _forget_lineages(self, needed: set[int]) -> None:
+        store = self._storage.store
+        for task in self._runners:
+            folder = layout.lineages_of(self._storage.job, task.task, task.subtask)
+            for name in store.names(folder):
+                if int(name) < self._run.lineage and int(name) not in needed and not self._fenced():
+                    store.delete_tree(f"{folder}/{name}")
+
+    def _fenced(self) -> bool:
+        return self._storage.fenced_by(self._run.run) is not None
+
+
+def snapshots_of(manifest: Manifest) -> dict[SubtaskId, SubtaskSnapshot]:
+    """The snapshots of a manifest by subtask."""
+    return {
+        SubtaskId(uid, int(index)): snapshot
+        for uid, subtasks in manifest.tasks.items()
+        for index, snapshot in subtasks.items()
+    }
+
+
+def _nested(snapshots: Mapping[SubtaskId, SubtaskSnapshot]) -> dict[str, dict[str, SubtaskSnapshot]]:
+    nested: dict[str, dict[str, SubtaskSnapshot]] = {}
+    for task, snapshot in sorted(snapshots.items()):
+        nested.setdefault(task.task, {})[str(task.subtask)] = snapshot
+    return nested

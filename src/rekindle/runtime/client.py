@@ -1,0 +1,158 @@
+"""The asking side of the control folder: leave a request for the driver in force, wait for its answer.
+
+The storage is the only interface (DESIGN 4), so a driver that has died just never answers: while waiting, this looks
+whether it lives, whether its run has ended, and whether a newer one has taken over. Requests do not know of each other,
+so a cancel is answered while a stop hangs.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from rekindle.errors import ControlError, RekindleError
+from rekindle.storage import layout
+from rekindle.storage.documents import Answer, Request, Result, Run, Status
+from rekindle.storage.job_storage import LOST, RUNNING, JobStorage
+from rekindle.storage.liveness import SILENCE_MS
+
+Ending = Answer | Result
+"""What a verb prints: the driver's answer, or the result of a run that gave none."""
+
+POLL_S = (0.02, 0.25)
+"""Pause between two looks for the answer: at first, and at most."""
+
+_LOOK_S = 1.0
+"""Pause between two looks at the driver itself."""
+
+_SATISFIED_BY = {
+    "stop": ("STOPPED", "FINISHED", "DRAINED"),
+    "drain": ("DRAINED", "FINISHED"),
+    "cancel": ("CANCELED", "STOPPED", "FINISHED", "DRAINED"),
+}
+"""What was asked → ends of a job with which it is already done, so that asking twice is harmless."""
+
+
+class AnsweredError(RekindleError):
+    """An error that a driver has put into an answer or a result, as it was raised there."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        Exception.__init__(self, f"[{document['code']}] {document['message']}")
+        self.code = document["code"]
+        self.message = document["message"]
+        self.parameters = document.get("parameters", {})
+        self.next_step = document.get("next_step", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a verb asks for."""
+
+    #: checkpoint | savepoint | stop | cancel
+    verb: str
+    drain: bool = False
+    #: absolute folder, None for none
+    savepoint: str | None = None
+    unaligned: bool = False
+
+    def met_by(self, result: Result) -> bool:
+        """Whether the job has ended in a way that leaves nothing to ask for."""
+        wish = "drain" if self.drain else self.verb
+        return result.state in _SATISFIED_BY.get(wish, ()) and (self.savepoint is None or result.savepoint is not None)
+
+
+def new_id(now_ms: int) -> str:
+    """A name that sorts by time, and that nobody else has."""
+    return f"{now_ms:013d}-{secrets.token_hex(4)}"
+
+
+def send(storage: JobStorage, wish: Wish) -> Request | Result:
+    """Write the request for the run in force and return it; its result if the job has ended as wished already.
+
+    Raises ``JOB_NOT_RUNNING`` where nobody would answer.
+    """
+    run = storage.latest_run()
+    state = storage.state()
+    if run is None or state != RUNNING:
+        result = storage.result(run.run) if run else None
+        if result is not None and wish.met_by(result):
+            return result
+        raise ControlError("JOB_NOT_RUNNING", job=storage.job, state=state)
+    now_ms = round(time.time() * 1_000)
+    request = Request(
+        id=new_id(now_ms),
+        run=run.run,
+        verb=wish.verb,
+        created_ms=now_ms,
+        drain=wish.drain,
+        savepoint=wish.savepoint,
+        unaligned=wish.unaligned,
+    )
+    storage.create(layout.request(storage.job, request.id), request)
+    return request
+
+
+def wait(storage: JobStorage, wish: Wish, request: Request, timeout_s: float | None = None) -> Ending:
+    """The answer to `request`, or the result of a run that ended as wished without answering.
+
+    Raises:
+        AnsweredError: the driver refused or failed.
+        ControlError: ``REQUEST_TIMED_OUT`` (the request stands), ``REQUEST_STALE`` (a newer run has taken over),
+            ``CANCELED_MEANWHILE`` or ``JOB_NOT_RUNNING`` (the run ended otherwise, or its driver died).
+    """
+    watch = _Watch(storage)
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    pause = POLL_S[0]
+    while True:
+        # Looked at before the answer: a driver that is gone by now has answered, or never will.
+        state = watch.state()
+        answer = storage.answer_to(request.id)
+        if answer is not None:
+            if answer.error is not None:
+                raise AnsweredError(answer.error)
+            return answer
+        if state != RUNNING or storage.fenced_by(request.run):
+            return _without_answer(storage, wish, request)
+        if deadline is not None and time.monotonic() >= deadline:
+            raise ControlError("REQUEST_TIMED_OUT", seconds=f"{timeout_s:g}", job=storage.job)
+        time.sleep(pause)
+        pause = min(pause * 1.5, POLL_S[1])
+
+
+def _without_answer(storage: JobStorage, wish: Wish, request: Request) -> Result:
+    result = storage.result(request.run)
+    if result is not None and wish.met_by(result):
+        return result
+    if storage.fenced_by(request.run):
+        raise ControlError("REQUEST_STALE", run=request.run)
+    if result is not None and result.state == "CANCELED":
+        raise ControlError("CANCELED_MEANWHILE", job=storage.job)
+    if result is not None and result.error is not None:
+        raise AnsweredError(result.error)
+    raise ControlError("JOB_NOT_RUNNING", job=storage.job, state=result.state if result else LOST)
+
+
+class _Watch:
+    """The state of a job, looked at now and then, with a second look where one can't tell (`liveness.is_alive`)."""
+
+    def __init__(self, storage: JobStorage) -> None:
+        self._storage = storage
+        #: the sign of life to compare with, and when it was read
+        self._earlier: Run | Status | None = storage.driver()
+        self._earlier_s = time.monotonic()
+        self._looked_s = float("-inf")
+        self._state = RUNNING
+
+    def state(self) -> str:
+        now_s = time.monotonic()
+        if now_s - self._looked_s < _LOOK_S:
+            return self._state
+        self._looked_s = now_s
+        if now_s - self._earlier_s < SILENCE_MS / 1_000:
+            self._state = self._storage.state()
+        else:
+            self._state = self._storage.state(self._earlier)
+            self._earlier, self._earlier_s = self._storage.driver(), now_s
+        return self._state

@@ -1,0 +1,333 @@
+"""The driver's loop: events go to the protocol, its commands are carried out in order, what came of them are events.
+
+One thread, the loop, feeds the protocol; nothing in it blocks for long. Orders to a task run on a thread of the task's
+own, one after the other; commits and copies run on another. So a cancel is durable within moments, whatever hangs.
+
+The driver writes nothing that the protocol did not order, but for its heartbeat.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from rekindle.config import Config
+from rekindle.errors import (
+    ControlError,
+    RekindleError,
+    error_from,
+)
+from rekindle.ids import SubtaskId
+from rekindle.protocol import commands as c
+from rekindle.protocol import events as e
+from rekindle.protocol.job import Job
+from rekindle.protocol.states import JobState
+from rekindle.runtime.checkpointing import Checkpointing
+from rekindle.runtime.heartbeat import Heartbeat
+from rekindle.runtime.ports import TaskRunner
+from rekindle.storage import layout
+from rekindle.storage.documents import Answer, Request, Result, Run
+from rekindle.storage.job_storage import JobStorage
+
+LOOP_S = 0.05
+CONTROL_S = 0.2
+HEARTBEAT_S = 1.0
+
+Clock = Callable[[], int]
+"""Milliseconds since the epoch."""
+
+
+def system_clock() -> int:
+    """The machine's time, ms since the epoch."""
+    return round(time.time() * 1000)
+
+
+class Driver:
+    """Runs one run of one job to its end.
+
+    Args:
+        job: the protocol, not started yet.
+        runners: one for each subtask of the job that may have to run.
+        started: the facts the protocol is started with.
+    """
+
+    def __init__(
+        self,
+        storage: JobStorage,
+        run: Run,
+        job: Job,
+        runners: Mapping[SubtaskId, TaskRunner],
+        checkpointing: Checkpointing,
+        started: e.JobStarted,
+        config: Config,
+        clock: Clock = system_clock,
+    ) -> None:
+        self._storage = storage
+        self._run = run
+        self._job = job
+        self._runners = runners
+        self._checkpointing = checkpointing
+        self._started = started
+        self._clock = clock
+        self._events: queue.SimpleQueue[e.Event] = queue.SimpleQueue()
+        self._workers = {task: ThreadPoolExecutor(1, thread_name_prefix=f"task-{task}") for task in runners}
+        self._sinks = ThreadPoolExecutor(1, thread_name_prefix="sinks")
+        self._heartbeat = Heartbeat(storage, run, job, runners, clock)
+        self._exited = False
+        #: the newer run that has taken over
+        self._fenced_by: int | None = None
+        #: requests that are in the protocol's hands
+        self._taken: set[str] = set()
+        self.result: Result | None = None
+
+    def post(self, event: e.Event) -> None:
+        """Take in an event, from any thread."""
+        self._events.put(event)
+
+    def run(self) -> Result:
+        """Loop until the run is over.
+
+        Raises:
+            ControlError: ``DRIVER_FENCED``, a newer run has taken over.
+        """
+        control_at = heartbeat_at = 0.0
+        try:
+            self._feed(self._started)
+            while not self._exited:
+                now = time.monotonic()
+                if now >= heartbeat_at:
+                    heartbeat_at = now + HEARTBEAT_S
+                    self._look_at_fence()
+                    self._heartbeat.beat()
+                if now >= control_at:
+                    control_at = now + CONTROL_S
+                    self._read_control()
+                self._feed(e.Ticked(now_ms=self._clock()))
+                self._drain_queue()
+        except BaseException:
+            for runner in self._runners.values():
+                runner.kill()
+            raise
+        finally:
+            for pool in (*self._workers.values(), self._sinks):
+                pool.shutdown(wait=False, cancel_futures=True)
+        if self._fenced_by is not None:
+            raise ControlError("DRIVER_FENCED", run=self._run.run, job=self._storage.job, newer=self._fenced_by)
+        self._heartbeat.beat()
+        assert self.result is not None, "the protocol exits only after it has recorded a result"
+        return self.result
+
+    def _drain_queue(self) -> None:
+        try:
+            self._feed(self._events.get(timeout=LOOP_S))
+            while not self._exited:
+                self._feed(self._events.get_nowait())
+        except queue.Empty:
+            return
+
+    def _feed(self, event: e.Event) -> None:
+        self._heartbeat.heard(event)
+        for command in self._job.handle(event):
+            self._heartbeat.ordered(command)
+            _EXECUTE[type(command)](self, command)
+
+    # -- watching -----------------------------------------------------------------------------------------------------
+
+    def _look_at_fence(self) -> None:
+        newer = self._storage.fenced_by(self._run.run)
+        if newer is not None and self._fenced_by is None:
+            self._fenced_by = newer
+            self._feed(e.DriverFenced(newer_run=newer))
+
+    def _read_control(self) -> None:
+        for request_id, error in self._storage.unreadable_requests().items():
+            self._answer(Answer(id=request_id, job=self._storage.job, state="", answered_ms=0, error=error.to_json()))
+        for request in self._storage.requests():
+            if request.id in self._taken or self._exited:
+                continue
+            self._taken.add(request.id)
+            if request.run != self._run.run:
+                stale = ControlError("REQUEST_STALE", run=request.run).to_json()
+                self._answer(Answer(id=request.id, job=self._storage.job, state="", answered_ms=0, error=stale))
+            else:
+                self._feed(_event_of(request))
+
+    # -- tasks --------------------------------------------------------------------------------------------------------
+
+    def _order(self, task: SubtaskId, act: Callable[[], e.Event | None]) -> None:
+        """Carry out an order on the task's own thread; what goes wrong is its failure."""
+
+        def carry_out() -> None:
+            try:
+                event = act()
+            except BaseException as error:
+                known = (error.code, error.parameters) if isinstance(error, RekindleError) else None
+                event = e.TaskFailed(
+                    task=task,
+                    reason=str(error).splitlines()[0] if str(error) else type(error).__name__,
+                    permanent=isinstance(error, RekindleError) and error.kind in ("definition", "input"),
+                    error=known,
+                )
+            if event is not None:
+                self.post(event)
+
+        self._workers[task].submit(carry_out)
+
+    def _start_task(self, command: c.StartTask) -> None:
+        runner = self._runners[command.task]
+        self._order(command.task, runner.start)
+
+    def _suspend_task(self, command: c.SuspendTask) -> None:
+        runner, task = self._runners[command.task], command.task
+        self._order(task, lambda: e.TaskSuspended(task=task, batch=runner.suspend()))
+
+    def _finish_task(self, command: c.FinishTask) -> None:
+        runner, task = self._runners[command.task], command.task
+
+        def finish() -> e.Event:
+            batch, notes = runner.finish(command.drain)
+            return e.TaskFinished(task=task, batch=batch, drained=command.drain, notes=notes)
+
+        self._order(task, finish)
+
+    def _close_task(self, command: c.CloseTask) -> None:
+        runner, task = self._runners[command.task], command.task
+
+        def close() -> e.Event:
+            runner.close()
+            return e.TaskClosed(task=task)
+
+        self._order(task, close)
+
+    def _kill_task(self, command: c.KillTask) -> None:
+        if command.task in self._runners:
+            self._runners[command.task].kill()
+
+    # -- checkpoints --------------------------------------------------------------------------------------------------
+
+    def _take_snapshot(self, command: c.TakeSnapshot) -> None:
+        try:
+            self._checkpointing.snapshot(command.checkpoint, command.task)
+        except RekindleError as error:
+            self.post(e.SnapshotDeclined(task=command.task, checkpoint=command.checkpoint, detail=str(error)))
+        else:
+            self.post(e.SnapshotTaken(task=command.task, checkpoint=command.checkpoint))
+
+    def _write_manifest(self, command: c.WriteManifest) -> None:
+        try:
+            self._checkpointing.complete(command)
+        except RekindleError as error:
+            self.post(e.ManifestFailed(checkpoint=command.checkpoint, detail=str(error)))
+        else:
+            self.post(e.ManifestWritten(checkpoint=command.checkpoint))
+
+    def _commit(self, command: c.CommitTransactions) -> None:
+        number = command.permit.checkpoint
+
+        def commit() -> None:
+            try:
+                self._checkpointing.commit(command.permit)
+            except Exception as error:
+                self.post(e.CommitFailed(checkpoint=number, detail=str(error)))
+            else:
+                self.post(e.TransactionsCommitted(checkpoint=number))
+
+        self._sinks.submit(commit)
+
+    def _seal(self, command: c.SealSavepoint) -> None:
+        def seal() -> None:
+            try:
+                path = self._checkpointing.seal(command.checkpoint, command.directory)
+            except Exception as error:
+                self.post(e.SavepointFailed(checkpoint=command.checkpoint, detail=str(error)))
+            else:
+                self.post(e.SavepointSealed(checkpoint=command.checkpoint, path=path))
+
+        self._sinks.submit(seal)
+
+    def _abort_checkpoint(self, command: c.AbortCheckpoint) -> None:
+        self._checkpointing.abort(command.checkpoint)
+
+    def _discard_older(self, command: c.DiscardOlder) -> None:
+        self._sinks.submit(self._checkpointing.discard_older, command.keep)
+
+    # -- results and answers ------------------------------------------------------------------------------------------
+
+    def _record_result(self, command: c.RecordResult) -> None:
+        error = error_from(*command.error).to_json() if command.error else None
+        result = Result(
+            run=self._run.run,
+            state=command.state,
+            ended_ms=self._clock(),
+            checkpoint=command.checkpoint,
+            savepoint=command.savepoint,
+            notes=command.notes,
+            error=error,
+        )
+        self.result = self._storage.adopt(layout.result(self._storage.job, self._run.run), result)
+        self.post(e.ResultRecorded())
+
+    def _answer_request(self, command: c.AnswerRequest) -> None:
+        error = error_from(*command.error).to_json() if command.error else None
+        self._answer(
+            Answer(
+                id=command.request,
+                job=self._storage.job,
+                state=self._job.state.value,
+                answered_ms=0,
+                checkpoint=command.checkpoint,
+                savepoint=command.savepoint,
+                notes=command.notes,
+                error=error,
+            )
+        )
+
+    def _answer(self, answer: Answer) -> None:
+        state = answer.state or self._job.state.value
+        self._storage.answer(replace(answer, state=state, answered_ms=self._clock()))
+
+    def _exit(self, command: c.Exit) -> None:
+        self._exited = True
+
+    @property
+    def state(self) -> JobState:
+        """The job's state, from any thread."""
+        return self._job.state
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """What the driver shows of itself."""
+        return self._heartbeat
+
+
+def _event_of(request: Request) -> e.Event:
+    match request.verb:
+        case "stop":
+            return e.StopRequested(request=request.id, drain=request.drain, directory=request.savepoint)
+        case "cancel":
+            return e.CancelRequested(request=request.id)
+        case _:
+            return e.CheckpointRequested(request=request.id, directory=request.savepoint)
+
+
+_EXECUTE: dict[type[c.Command], Callable[[Driver, Any], None]] = {
+    c.StartTask: Driver._start_task,
+    c.SuspendTask: Driver._suspend_task,
+    c.FinishTask: Driver._finish_task,
+    c.CloseTask: Driver._close_task,
+    c.KillTask: Driver._kill_task,
+    c.TakeSnapshot: Driver._take_snapshot,
+    c.WriteManifest: Driver._write_manifest,
+    c.CommitTransactions: Driver._commit,
+    c.SealSavepoint: Driver._seal,
+    c.AbortCheckpoint: Driver._abort_checkpoint,
+    c.DiscardOlder: Driver._discard_older,
+    c.RecordResult: Driver._record_result,
+    c.AnswerRequest: Driver._answer_request,
+    c.Exit: Driver._exit,
+}
+"""Command → how it is carried out."""

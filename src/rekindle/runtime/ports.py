@@ -1,0 +1,51 @@
+"""What the driver needs of whoever runs the queries: one port, implemented on Spark and, for tests, without."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rekindle.storage.documents import SubtaskSnapshot, TaskStatusDocument
+from rekindle.storage.port import Store
+
+
+class TaskRunner(Protocol):
+    """One subtask. Orders come one at a time and may block; what comes of them is reported as events.
+
+    An order that cannot be carried out raises; the driver makes a `TaskFailed` of it.
+    """
+
+    def start(self) -> None:
+        """Begin its query where its last batch record stands. Reports `TaskStarted`, and `InputsEnded` when due."""
+        ...
+
+    def suspend(self) -> int:
+        """Hold its query at a batch boundary, whether it runs or not; returns the last committed batch."""
+        ...
+
+    def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
+        """Hold it, flush its state, ``finish()`` its sinks, make that durable; returns last batch and notes."""
+        ...
+
+    def close(self) -> None:
+        """Release everything."""
+        ...
+
+    def kill(self) -> None:
+        """Interrupt its query and return at once. Comes from another thread, while an order may hang."""
+        ...
+
+    def snapshot(self) -> SubtaskSnapshot:
+        """Where it stands: its last batch that Spark has committed. Comes from another thread, at any time."""
+        ...
+
+    def copy(self, snapshot: SubtaskSnapshot, store: Store, folder: str) -> int:
+        """Copy what `snapshot` needs into a savepoint's folder; returns bytes."""
+        ...
+
+    def purge(self, oldest_batch: int) -> None:
+        """Delete what neither `oldest_batch` nor a later one needs."""
+        ...
+
+    def status(self) -> TaskStatusDocument:
+        """What a person sees. Comes from another thread."""
+        ...

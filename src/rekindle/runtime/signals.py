@@ -1,0 +1,66 @@
+"""SIGTERM and Ctrl-C for a running job: the first stops it properly, a second Ctrl-C cancels it (DESIGN 4).
+
+Used by `Job.run` and by the command line. It knows nothing of a job but that it can be stopped and cancelled.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Protocol
+
+from rekindle.errors import RekindleError
+
+
+class Stoppable(Protocol):
+    """What signals act on; both calls may block until they are carried out."""
+
+    def stop(self) -> object:
+        """End at a batch boundary, with a last checkpoint."""
+        ...
+
+    def cancel(self) -> object:
+        """End now."""
+        ...
+
+
+def _silent(message: str) -> None:
+    """Say nothing."""
+
+
+@contextmanager
+def stop_on_signals(handle: Stoppable, say: Callable[[str], None] = _silent) -> Iterator[None]:
+    """While inside, SIGTERM and the first Ctrl-C call ``handle.stop()``, any further Ctrl-C ``handle.cancel()``.
+
+    Enter it after Spark has started: PySpark sets a SIGINT handler of its own. Each call runs in a thread, so that a
+    stop that hangs does not hold up a cancel; what it raises goes to `say`, because the job goes on and whoever waits
+    for it learns how it ends. Outside the main thread, where Python allows no handlers, this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    interrupts = 0
+
+    def act(cancel: bool) -> None:
+        say("Canceling." if cancel else "Stopping: one last checkpoint. Ctrl-C again cancels.")
+        try:
+            handle.cancel() if cancel else handle.stop()
+        except RekindleError as error:
+            say(str(error))
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupts
+        interrupts += number == signal.SIGINT
+        # Nothing is printed here: the signal may have interrupted a print.
+        threading.Thread(target=act, args=(number == signal.SIGINT and interrupts > 1,), daemon=True).start()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            # A handler that was not set from Python reads back as None and cannot be put back as such.
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)

@@ -1,0 +1,6 @@
+"""Sinks: where a task's output is committed, exactly once with a completed checkpoint."""
+
+from rekindle.sinks.parquet import Parquet
+from rekindle.sinks.two_phase import SinkBatch, TwoPhaseSink
+
+__all__ = ["Parquet", "SinkBatch", "TwoPhaseSink"]

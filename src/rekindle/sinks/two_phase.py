@@ -1,0 +1,89 @@
+"""The contract of a two-phase-commit sink, and what a batch hands to it.
+
+A sink is told to *prepare* each batch: write its rows where nobody sees them, and return *committables*, JSON that says
+what to do to make them seen. They are kept in the batch record (the pre-commit). When a checkpoint that covers the batch
+is complete, `commit` gets them back, with the permit that only the protocol hands out. A crash may fall anywhere:
+
+- between the rows and the record: the attempt is an orphan, `clean` removes it, the batch is prepared again;
+- between the record and the manifest: the committables are kept and committed by a later checkpoint;
+- between the manifest and the end of `commit`: `commit` is called again, so it is idempotent.
+
+FLIP-147 puts `finish` before the last checkpoint: what it prepares nobody, it must not write rows; it may reject.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rekindle.protocol.commit import CommitPermit
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Committable = dict[str, Any]
+"""JSON: strings, numbers, booleans, null, lists and dicts of them. No secrets: it is stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkBatch:
+    """Which batch is prepared. Together, the fields name one attempt and no other."""
+
+    job: str
+    sink: str
+    task: str
+    subtask: int
+    lineage: int
+    batch: int
+    #: number of the driver's run
+    run: int
+    #: random, different for each try at the same batch
+    attempt: str
+
+
+class TwoPhaseSink(ABC):
+    """Base class of sinks. One instance serves one ``job.sink``; the driver calls it, never two calls at a time."""
+
+    #: what a person calls this kind of sink
+    kind: ClassVar[str] = "sink"
+    #: Spark output modes it can take
+    output_modes: ClassVar[tuple[str, ...]] = ("append",)
+
+    def open(self, job: str, sink: str) -> None:
+        """Check that the target can be written, before anything runs.
+
+        Raises:
+            SinkError: ``SINK_TARGET_INVALID``.
+        """
+
+    @abstractmethod
+    def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
+        """Write the rows of `df` durably and invisibly, in one evaluation of it; return what `commit` needs.
+
+        Called once for each attempt at a batch. A committable may carry ``rows`` and ``bytes``, which are shown.
+        """
+
+    @abstractmethod
+    def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
+        """Make prepared rows visible. Idempotent: it may be called again for what is committed already."""
+
+    @abstractmethod
+    def abort(self, committables: Sequence[Committable]) -> None:
+        """Remove prepared rows that will never be committed. Idempotent."""
+
+    def clean(self, named: Sequence[Committable], run: int, may_act: Callable[[], bool]) -> None:
+        """Remove attempts of runs up to `run` that no record names (`named` holds all that do).
+
+        `may_act` looks at the fence: ask it before each removal, and stop where it says no.
+        """
+
+    def finish(self) -> None:
+        """No row will come any more (FLIP-147, ``finish()``). An exception fails the task.
+
+        Do not remember having finished: after a restore more rows may come.
+        """
+
+    def close(self) -> None:
+        """Release resources. Called at the end, and after a failure; writes nothing."""

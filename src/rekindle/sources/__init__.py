@@ -1,0 +1,18 @@
+"""What a job reads: the specifications that a user passes to ``job.source(uid, spec, ...)``.
+
+A specification is plain data. It says what kind of source it is (`kind`), whether the source ends by itself
+(`bounded`), and how Spark gets at it; reading is the business of `rekindle.spark`. Nothing here imports PySpark.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from rekindle.sources.batch import Batch
+from rekindle.sources.files import Files
+from rekindle.sources.stream import Stream
+
+Source: TypeAlias = Files | Batch | Stream
+"""Any specification of a source."""
+
+__all__ = ["Batch", "Files", "Source", "Stream"]

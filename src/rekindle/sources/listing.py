@@ -1,0 +1,217 @@
+"""Which files a path stands for: the ones that Spark's batch reader would read there, found without Spark.
+
+`Files` says what is meant, this module looks at the file system. What is found is frozen when the job first starts.
+Spark leaves out silently whatever has vanished meanwhile, so `check_present` is to be asked before files are admitted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
+
+from rekindle.errors import ConfigError, InputError
+from rekindle.sources.globs import compiled, expanded, is_glob
+from rekindle.storage.documents import FrozenFile
+from rekindle.storage.local import file_uri
+
+if TYPE_CHECKING:
+    from fsspec.implementations.local import LocalFileSystem
+
+_TIME = re.compile(
+    r"(\d{4})-(\d\d?)(?:-(\d\d?))?(?:[T ](\d\d?):(\d\d?)(?::(\d\d?)(?:\.(\d{1,6}))?)?)?\s*(Z|UTC|[+-]\d\d:\d\d)?"
+)
+_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
+
+
+class Listing(NamedTuple):
+    """What a path stands for."""
+
+    #: sorted by path
+    files: tuple[FrozenFile, ...]
+    #: names of the columns that ``key=value`` folders give, outermost first
+    partition_columns: tuple[str, ...]
+    #: URI of the folder below which those folders lie; empty where there are none
+    base: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Spark's options that choose files, parsed."""
+
+    #: pathGlobFilter: what a file's name must match
+    name: re.Pattern[str]
+    #: modifiedAfter, exclusive, ms since the epoch
+    after_ms: int | None
+    #: modifiedBefore, exclusive, ms since the epoch
+    before_ms: int | None
+    #: recursiveFileLookup: files at any depth, and no columns from folders
+    recursive: bool
+    #: basePath: where ``key=value`` folders begin, unless at the path itself
+    base: str | None
+
+    def takes(self, file: _Found) -> bool:
+        return (
+            self.name.fullmatch(os.path.basename(file.path)) is not None
+            and (self.after_ms is None or file.modified_ms > self.after_ms)
+            and (self.before_ms is None or file.modified_ms < self.before_ms)
+        )
+
+
+class _Found(NamedTuple):
+    path: str
+    size: int
+    modified_ms: int
+    #: the folder that was asked for, or the one of the file that was
+    root: str
+
+
+class _Layout(NamedTuple):
+    """``key=value`` folders above a file."""
+
+    columns: tuple[str, ...]
+    base: str
+
+
+def list_files(uid: str, paths: Iterable[str], selection: Selection) -> Listing:
+    """The files at `paths` that `selection` takes; see `Files.list_files`."""
+    from fsspec.implementations.local import LocalFileSystem
+
+    fs = LocalFileSystem(skip_instance_cache=True)
+    found: dict[str, _Found] = {}
+    for path in paths:
+        roots = _roots(fs, os.path.abspath(path))
+        if not roots:
+            raise InputError("PATH_MISSING", source=uid, path=path)
+        for root in roots:
+            found.update((file.path, file) for file in _below(fs, root) if selection.takes(file))
+    layout = _Layout((), "")
+    if not selection.recursive:
+        layout = _common_layout(uid, found.values(), selection.base)
+        if not layout.columns:
+            found = {path: file for path, file in found.items() if os.path.dirname(path) == file.root}
+    if not found:
+        raise InputError("PATH_EMPTY", source=uid, path=", ".join(paths))
+    files = tuple(FrozenFile(path=file_uri(path), size=found[path].size) for path in sorted(found))
+    return Listing(files, layout.columns, file_uri(layout.base) if layout.columns else "")
+
+
+def check_present(uid: str, files: Iterable[FrozenFile]) -> None:
+    """Raise ``FILE_VANISHED`` for the first of `files` that is gone."""
+    for file in files:
+        path = unquote(file.path.removeprefix("file://"))
+        if not os.path.exists(path):
+            raise InputError("FILE_VANISHED", source=uid, path=path)
+
+
+def parse_time_ms(text: str) -> int:
+    """A date or time as Spark's ``modifiedAfter`` takes it, as ms since the epoch; UTC unless it names another zone."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("not a date or time")
+    year, month, day, hour, minute, second = (int(match[group] or (group <= 3)) for group in range(1, 7))
+    microsecond = int((match[7] or "").ljust(6, "0"))
+    time = datetime(year, month, day, hour, minute, second, microsecond, _zone(match[8]))
+    return (time - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)
+
+
+def _zone(text: str | None) -> timezone:
+    if text is None or text in {"Z", "UTC"}:
+        return timezone.utc
+    offset = timedelta(hours=int(text[1:3]), minutes=int(text[4:6]))
+    return timezone(-offset if text[0] == "-" else offset)
+
+
+def _roots(fs: LocalFileSystem, path: str) -> list[str]:
+    """The files and folders that `path` stands for, patterns resolved."""
+    if not is_glob(path):
+        return [path] if fs.exists(path) else []
+    found: dict[str, None] = {}
+    for plain in expanded(path):
+        places = ["/"]
+        for part in plain.split("/"):
+            if part:
+                places = [child for place in places for child in _children(fs, place, part)]
+        found.update(dict.fromkeys(places))
+    return list(found)
+
+
+def _children(fs: LocalFileSystem, folder: str, part: str) -> list[str]:
+    if not is_glob(part):
+        child = os.path.join(folder, part)
+        return [child] if fs.exists(child) else []
+    if not fs.isdir(folder):
+        return []
+    pattern = compiled(part)
+    return sorted(child["name"] for child in fs.ls(folder, detail=True) if pattern.fullmatch(os.path.basename(child["name"])))
+
+
+def _below(fs: LocalFileSystem, root: str) -> Iterator[_Found]:
+    """Every file at or below `root` that Spark does not hide, whatever its depth."""
+    info = fs.info(root)
+    if info["type"] == "directory":
+        yield from _in_folder(fs, root, root)
+    elif not _is_hidden(os.path.basename(root)):
+        yield _found(info, os.path.dirname(root))
+
+
+def _in_folder(fs: LocalFileSystem, folder: str, root: str) -> Iterator[_Found]:
+    for child in fs.ls(folder, detail=True):
+        path, name = child["name"], os.path.basename(child["name"])
+        if child["islink"] and not fs.exists(path):
+            continue
+        # Asked by its path, a link answers for what it leads to.
+        info = fs.info(path) if child["islink"] else child
+        if info["type"] == "directory":
+            # Spark looks into these two, which it does not read as files.
+            if not _is_hidden(name) or name.startswith(("_metadata", "_common_metadata")):
+                yield from _in_folder(fs, path, root)
+        elif not _is_hidden(name):
+            yield _found(info, root)
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+
+
+def _found(info: dict[str, Any], root: str) -> _Found:
+    return _Found(info["name"], info["size"], round(info["mtime"] * 1_000_000) // 1_000, root)
+
+
+def _common_layout(uid: str, files: Iterable[_Found], base: str | None) -> _Layout:
+    """The ``key=value`` folders of all `files`, which must be the same ones."""
+    common: _Layout | None = None
+    for file in files:
+        layout = _layout(uid, file, os.path.abspath(base) if base else file.root)
+        if common is not None and layout != common and (layout.columns or common.columns):
+            reason = f"its folders give {_words(layout)}, those of other files {_words(common)}."
+            raise InputError("SCHEMA_MISMATCH", source=uid, path=file.path, reason=reason)
+        common = layout
+    return common or _Layout((), "")
+
+
+def _layout(uid: str, file: _Found, base: str) -> _Layout:
+    folder = os.path.dirname(file.path)
+    if os.path.commonpath((base, folder)) != base:
+        reason = f"{file.path} is not below it"
+        raise ConfigError("VALUE_INVALID", key="basePath", value=base, reason=reason, example=repr(file.root))
+    columns: list[str] = []
+    while folder != base:
+        above, name = os.path.split(folder)
+        if "=" in name:
+            column, value = name.split("=", 1)
+            if not column or not value:
+                raise InputError("SCHEMA_MISMATCH", source=uid, path=file.path, reason=f"{name} is half a column.")
+            columns.insert(0, _ESCAPED.sub(lambda match: chr(int(match[1], 16)), column))
+        elif columns:
+            break
+        folder = above
+    return _Layout(tuple(columns), folder)
+
+
+def _words(layout: _Layout) -> str:
+    return f"the columns {', '.join(layout.columns)} below {layout.base}" if layout.columns else "no columns"

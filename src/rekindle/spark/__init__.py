@@ -1,0 +1,1 @@
+"""The only package that imports pyspark: the data work, done by Spark."""

@@ -1,0 +1,211 @@
+"""What is done with each batch (DESIGN 5): the function given to ``foreachBatch``.
+
+1. A batch behind the hold raises. Returning would let Spark commit a batch whose outputs nobody wrote.
+2. A batch that has a record is a replay: its outputs are durable. It is evaluated for its state's sake, nothing more.
+3. Otherwise every sink prepares it, from one evaluation;
+4. the batch record is created: from here on its outputs never change. Who loses that race adopts what is there;
+5. then the inputs may go on. Spark writes its own commit when this returns.
+
+The real reason of a failure is kept in `failure`; what is raised through Spark is one short line, because Spark's stream
+thread prints all of it, several times.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+from pyspark.sql import DataFrame
+
+from rekindle.errors import RekindleError, SinkError, StorageError
+from rekindle.runtime.steps import Steps, step
+from rekindle.sinks import SinkBatch, TwoPhaseSink
+from rekindle.sinks.two_phase import Committable
+from rekindle.spark.inputs import Input
+from rekindle.spark.progress_dir import Offsets, inputs_of_sources, read_offsets
+from rekindle.storage import layout
+from rekindle.storage.documents import BatchRecord, InputPosition
+from rekindle.storage.job_storage import JobStorage
+
+
+class BatchHeldError(Exception):
+    """Raised through Spark for a batch behind the hold."""
+
+
+class BatchFailedError(Exception):
+    """Raised through Spark for a batch that failed; `BatchProtocol.failure` has the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a subtask's batches belong."""
+
+    job: str
+    task: str
+    subtask: int
+    lineage: int
+    run: int
+    #: the subtask's folder in the storage
+    folder: str
+
+
+class BatchProtocol:
+    """The ``foreachBatch`` function of one subtask.
+
+    Args:
+        recorded: called after a batch record exists (also on a replay), with it and the batch's duration in ms.
+    """
+
+    def __init__(
+        self,
+        storage: JobStorage,
+        place: Place,
+        inputs: Sequence[Input],
+        sinks: Mapping[str, TwoPhaseSink],
+        steps: Steps,
+        recorded: Callable[[BatchRecord, int], None],
+    ) -> None:
+        self._storage = storage
+        self._place = place
+        self._inputs = inputs
+        self._sinks = sinks
+        self._steps = steps
+        self._recorded = recorded
+        #: batches beyond this one are held; None: none is
+        self.hold_after: int | None = None
+        #: the batch that is being worked on
+        self.running: int | None = None
+        #: batches from this one on are planted flushes
+        self.flush_from: int | None = None
+        #: why the last batch failed
+        self.failure: BaseException | None = None
+
+    def __call__(self, df: DataFrame, batch: int) -> None:
+        """Run one batch; raises `BatchHeldError` or `BatchFailedError`."""
+        self.running = batch
+        try:
+            if self.hold_after is not None and batch > self.hold_after:
+                raise BatchHeldError(f"batch {batch} is held")
+            self._run(df, batch)
+        except BatchHeldError:
+            raise
+        except BaseException as error:
+            self.failure = error
+            raise BatchFailedError("see the job's status") from None
+        finally:
+            self.running = None
+
+    def _run(self, df: DataFrame, batch: int) -> None:
+        started = time.monotonic()
+        folder = self._place.folder
+        offsets = read_offsets(self._storage.store, layout.spark_progress_dir(folder), batch)
+        record = self._storage.record(folder, batch)
+        if record is not None:
+            self._check_replay(record, offsets)
+            df.write.format("noop").mode("overwrite").save()
+        else:
+            record = self._write(df, batch, offsets)
+        self._recorded(record, _ms_since(started))
+        self._steps("spark.commit/before")
+
+    def _check_replay(self, record: BatchRecord, offsets: Offsets) -> None:
+        if record.offsets_hash != offsets.hash:
+            raise StorageError("BATCH_REPLAY_MISMATCH", task=self._place.task, batch=record.batch)
+
+    def _write(self, df: DataFrame, batch: int, offsets: Offsets) -> BatchRecord:
+        started = time.monotonic()
+        committables = self._prepare(df, batch)
+        prepared_ms = _ms_since(started)
+        made = BatchRecord(
+            batch=batch,
+            offsets_hash=offsets.hash,
+            run=self._place.run,
+            inputs=self._positions(offsets),
+            committables=committables,
+            rows_out=_rows(committables),
+            watermark_ms=offsets.batch_watermark_ms,
+            flush=self.flush_from is not None and batch >= self.flush_from,
+            timings_ms={"prepare": prepared_ms},
+        )
+        record = self._storage.adopt(layout.batch(self._place.folder, batch), made)
+        if record != made:
+            self._check_replay(record, offsets)
+            for uid, sink in self._sinks.items():
+                with step(self._steps, "sink.abort"):
+                    sink.abort(committables[uid])
+        return record
+
+    def _prepare(self, df: DataFrame, batch: int) -> dict[str, list[Committable]]:
+        """Several sinks share one evaluation: running the plan twice would commit its state twice."""
+        shared = len(self._sinks) > 1
+        if shared:
+            df = df.persist()
+        try:
+            return {uid: self._prepare_one(uid, sink, df, batch) for uid, sink in self._sinks.items()}
+        finally:
+            if shared:
+                df.unpersist()
+
+    def _prepare_one(self, uid: str, sink: TwoPhaseSink, df: DataFrame, batch: int) -> list[Committable]:
+        place = self._place
+        of = SinkBatch(
+            job=place.job,
+            sink=uid,
+            task=place.task,
+            subtask=place.subtask,
+            lineage=place.lineage,
+            batch=batch,
+            run=place.run,
+            attempt=secrets.token_hex(4),
+        )
+        with step(self._steps, "sink.prepare"):
+            committables = list(sink.prepare(df, of))
+        try:
+            if msgspec.json.decode(msgspec.json.encode(committables)) != committables:
+                raise TypeError("it does not survive being written as JSON")
+        except (TypeError, msgspec.MsgspecError) as error:
+            raise SinkError("SINK_COMMITTABLE_INVALID", sink=uid, reason=error) from error
+        return committables
+
+    def _positions(self, offsets: Offsets) -> dict[str, InputPosition]:
+        """How far each input is read once this batch is: Spark's offsets, in terms of our admissions."""
+        folder = layout.spark_progress_dir(self._place.folder)
+        indexes = inputs_of_sources(self._storage.store, folder, len(offsets.sources))
+        reached: dict[int, list[int]] = {}
+        spark_tracked = []
+        for source, end in enumerate(offsets.sources):
+            index = indexes[source]
+            if index is not None and end is not None:
+                reached.setdefault(index, []).append(int(msgspec.json.decode(end)["logOffset"]))
+            elif end is not None:
+                spark_tracked.append(msgspec.json.decode(end))
+        positions = {}
+        for item in self._inputs:
+            position = item.position
+            if item.feed is not None:
+                # A source that a task uses twice is read twice; what both have read counts.
+                position = item.feed.after(min(reached.get(item.index, [position.admission])))
+            elif spark_tracked:
+                position = replace(position, offset=spark_tracked.pop(0))
+            if item.marks is not None:
+                position = replace(position, mark=min(reached.get(item.index + 1, [position.mark])))
+            positions[item.source.uid] = position
+        return positions
+
+
+def _rows(committables: Mapping[str, Sequence[Committable]]) -> int | None:
+    """Rows of the batch, as far as its sinks counted them: they all were given the same."""
+    counts = [sum(item["rows"] for item in items) for items in committables.values() if all("rows" in i for i in items)]
+    return max(counts, default=None)
+
+
+def _ms_since(started: float) -> int:
+    return round((time.monotonic() - started) * 1000)
+
+
+def reason_of(error: BaseException) -> str:
+    """A failure in one line, for an event."""
+    return str(error) if isinstance(error, RekindleError) else f"{type(error).__name__}: {error}".splitlines()[0]

@@ -1,0 +1,66 @@
+"""The flush: emptying a query's state when nothing more comes (DESIGN 8).
+
+With the query held at a batch boundary, a batch is *planted*: the last one's offsets once more, with a watermark at the
+end of time. Spark runs it without input and emits every window, session, outer row and timer that is still in state.
+Timers that fire may set others, so it is done again, each time 1 ms higher, until a round changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rekindle.spark.progress_dir import last_committed, plant, read_offsets
+from rekindle.storage.documents import BatchRecord
+from rekindle.storage.port import Store
+
+END_OF_TIME_MS = 253_402_300_790_000
+"""Ten seconds before the end of the year 9999; beyond it Spark's microseconds overflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """What a flush came to."""
+
+    #: planted batches
+    rounds: int
+    #: the state is empty, or what is in it will never be emitted
+    complete: bool
+
+
+def flush(
+    store: Store,
+    progress_dir: str,
+    run_planted: Callable[[int], tuple[BatchRecord, Mapping[str, Any]]],
+    max_rounds: int,
+) -> Flushed:
+    """Plant batches until one changes nothing.
+
+    Args:
+        run_planted: runs the query for that one batch; returns its record and Spark's progress report on it.
+        max_rounds: how many to try (``drain.max_rounds``).
+    """
+    for done in range(max_rounds):
+        before_ms = read_offsets(store, progress_dir, last_committed(store, progress_dir)).batch_watermark_ms
+        batch = plant(store, progress_dir, max(END_OF_TIME_MS, before_ms + 1))
+        record, progress = run_planted(batch)
+        if _nothing_left(record, progress.get("stateOperators") or ()):
+            return Flushed(done + 1, complete=True)
+    return Flushed(max_rounds, complete=False)
+
+
+def _nothing_left(record: BatchRecord, operators: Any) -> bool:
+    def total(*names: str) -> int:
+        found = (
+            operator.get(name) or operator.get("customMetrics", {}).get(name) or 0
+            for operator in operators
+            for name in names
+        )
+        return sum(map(int, found))
+
+    # Timers are rows of their own, which Spark counts apart.
+    if total("numRowsTotal", "rocksdbNumInternalColFamiliesKeys") == 0:
+        return True
+    changed = total("numRowsUpdated", "numRowsRemoved", "numExpiredTimers", "numRegisteredTimers")
+    return not changed and not record.rows_out

@@ -1,0 +1,374 @@
+"""Starting a run: from a definition and what the storage holds to a driver that is ready to loop.
+
+Everything that can be wrong is looked at in the order of its price: the definition (before Spark), the storage (before
+Spark), the session, the sources and the plan. Claiming the run comes after the first three, because it fences other
+drivers; whatever fails after it is recorded as the run's result.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.channels.admission import AdmissionSizer
+from rekindle.config import Config
+from rekindle.errors import ControlError, RekindleError, RestoreError
+from rekindle.graph.compatibility import check_graph
+from rekindle.graph.job_graph import JobGraph, Task
+from rekindle.ids import SubtaskId
+from rekindle.protocol import events as e
+from rekindle.protocol.job import Job
+from rekindle.runtime.checkpointing import Checkpointing, snapshots_of
+from rekindle.runtime.driver import Clock, Driver, system_clock
+from rekindle.runtime.steps import SteppedStore, Steps, step
+from rekindle.sinks import TwoPhaseSink
+from rekindle.spark.batch_protocol import Place
+from rekindle.spark.inputs import SourceSpec, build_input, freeze
+from rekindle.spark.plan import build_task
+from rekindle.spark.restore import Origin, open_lineage
+from rekindle.spark.task import SparkTask
+from rekindle.storage import layout
+from rekindle.storage.documents import (
+    FrozenFiles,
+    Identity,
+    InputPosition,
+    Lineage,
+    Manifest,
+    Result,
+    Run,
+    SubtaskSnapshot,
+)
+from rekindle.storage.job_storage import JobStorage, read_manifest
+from rekindle.storage.liveness import SILENCE_MS, is_alive, this_process
+from rekindle.storage.open import open_store
+from rekindle.storage.resolve import AlreadyEnded, Decision, Facts, Restore, Resume, resolve
+
+FIRST_ADMISSION_BYTES_PER_CORE = 128 * 1024 * 1024
+"""What is admitted while nothing is known of a batch's speed: about what a core reads in a few seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A job as its user defined it."""
+
+    graph: JobGraph
+    sources: Mapping[str, SourceSpec]
+    functions: Mapping[str, Callable[..., DataFrame]]
+    sinks: Mapping[str, TwoPhaseSink]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permissions:
+    """What the user allows a restore to do."""
+
+    non_restored_state: bool = False
+    drained: bool = False
+    sink_ahead: bool = False
+
+
+class Launch:
+    """One start of a job, step by step; `prepare` touches neither Spark nor anything durable."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        storage: str,
+        config: Config,
+        permissions: Permissions,
+        steps: Steps,
+        clock: Clock = system_clock,
+    ) -> None:
+        self._definition = definition
+        self._graph = definition.graph
+        self._config = config
+        self._permissions = permissions
+        self._steps = steps
+        self._clock = clock
+        self.storage = JobStorage(SteppedStore(open_store(storage), steps), definition.graph.name)
+        self._origin: Origin | None = None
+        self._decision: Decision | None = None
+
+    # -- before Spark ---------------------------------------------------------------------------------------------------
+
+    def prepare(self, restore: str | None) -> Result | None:
+        """Decide how to begin; returns the result of a job that has ended already.
+
+        Raises:
+            ControlError: ``JOB_ALREADY_RUNNING``.
+            RestoreError: whatever forbids this start.
+            StorageError: the storage cannot be read.
+        """
+        storage = self.storage
+        self._refuse_second_driver()
+        run = storage.latest_run()
+        newest = next(iter(storage.manifests()), None) if run is not None else None
+        facts = Facts(
+            run=run,
+            result=storage.result(run.run) if run else None,
+            lineage=storage.lineage(),
+            latest_checkpoint=self._checkpoint_path(newest.checkpoint) if newest else None,
+        )
+        self._decision = decision = resolve(
+            facts, restore=self._absolute(restore), allow_drained=self._permissions.drained
+        )
+        if isinstance(decision, AlreadyEnded):
+            return decision.result
+        if isinstance(decision, Restore):
+            self._origin = find_origin(decision.path)
+            self._check_origin(self._origin, decision)
+        elif isinstance(decision, Resume):
+            place = f"lineage {decision.lineage.lineage} in {storage.store.location}"
+            check_graph(
+                self._graph,
+                decision.lineage.graph,
+                place,
+                allow_non_restored_state=self._permissions.non_restored_state,
+            )
+            self._check_sinks(decision.lineage.lineage, place)
+        return None
+
+    def _refuse_second_driver(self) -> None:
+        storage = self.storage
+        driver = storage.driver()
+        if driver is None or storage.result(driver.run) is not None:
+            return
+        alive = is_alive(driver)
+        if alive is None:
+            # Its driver was on another machine: whether it lives shows only in a heartbeat that moves.
+            threading.Event().wait(SILENCE_MS / 1000)
+            alive = is_alive(storage.driver() or driver, driver)
+        if alive:
+            raise ControlError("JOB_ALREADY_RUNNING", job=storage.job, run=driver.run, pid=driver.pid, host=driver.host)
+
+    def _absolute(self, restore: str | None) -> str | None:
+        """A checkpoint may be named by its number."""
+        if restore is None:
+            return None
+        if restore.isdigit():
+            return self._checkpoint_path(int(restore))
+        return open_store(restore).location
+
+    def _checkpoint_path(self, number: int) -> str:
+        return f"{self.storage.store.location.rstrip('/')}/{layout.checkpoint(self.storage.job, number)}"
+
+    def _check_origin(self, origin: Origin, decision: Restore) -> None:
+        manifest = origin.manifest
+        check_graph(
+            self._graph,
+            manifest.graph,
+            decision.path,
+            allow_non_restored_state=self._permissions.non_restored_state,
+        )
+        if manifest.job != self._graph.name:
+            raise RestoreError("JOB_DIFFERENT", path=decision.path, found=manifest.job, job=self._graph.name)
+        if manifest.drained and not self._permissions.drained:
+            raise RestoreError("JOB_DRAINED", path=decision.path)
+        if not self._permissions.sink_ahead:
+            for later in self.storage.manifests():
+                if later.checkpoint > manifest.checkpoint and later.transactions:
+                    sink = next(iter(later.transactions))
+                    raise RestoreError("SINK_AHEAD", sink=sink, committed=later.checkpoint, path=decision.path)
+
+    def _check_sinks(self, lineage: int, place: str) -> None:
+        """A sink with prepared rows may not vanish: nobody could commit them."""
+        for uid in self._prepared(lineage):
+            if uid not in self._definition.sinks:
+                raise RestoreError("GRAPH_CHANGED", path=place, difference=f"sink {uid} has prepared rows and is gone.")
+
+    def _prepared(self, lineage: int) -> dict[str, list[dict[str, Any]]]:
+        """Committables that may still have to be committed: sink uid → committables."""
+        prepared: dict[str, list[dict[str, Any]]] = {}
+        manifest = self._uncommitted(lineage)
+        for uid, transactions in (manifest.transactions if manifest else {}).items():
+            prepared.setdefault(uid, []).extend(one for each in transactions for one in each.committables)
+        committed = self._committed(lineage)
+        for task in self._graph.subtasks():
+            folder = layout.subtask(self.storage.job, task.task, task.subtask, lineage)
+            for batch in self.storage.records(folder):
+                record = self.storage.record(folder, batch) if batch > committed.get(task, -1) else None
+                for uid, committables in (record.committables if record else {}).items():
+                    prepared.setdefault(uid, []).extend(committables)
+        return prepared
+
+    def _committed(self, lineage: int) -> dict[SubtaskId, int]:
+        manifest = self.storage.latest_manifest(lineage)
+        return {task: snapshot.batch for task, snapshot in snapshots_of(manifest).items()} if manifest else {}
+
+    def _uncommitted(self, lineage: int) -> Manifest | None:
+        """The checkpoint whose commit a crash may have cut short: the newest of all, if it is not marked committed."""
+        newest = next(iter(self.storage.manifests()), None)
+        if newest is None:
+            return None
+        mark = layout.committed(layout.checkpoint(self.storage.job, newest.checkpoint))
+        return None if self.storage.store.exists(mark) else newest
+
+    # -- with Spark -----------------------------------------------------------------------------------------------------
+
+    def begin(self, spark: SparkSession) -> Driver:
+        """Claim the run, open what is to be opened, build the plan; returns the driver. Records what goes wrong."""
+        storage, decision = self.storage, self._decision
+        continues = decision.lineage.lineage if isinstance(decision, Resume) else None
+
+        def make(number: int) -> Run:
+            return Run(
+                run=number,
+                started_ms=self._clock(),
+                lineage=continues or number,
+                restore_from=decision.path if isinstance(decision, Restore) else None,
+                undo_drain=isinstance(decision, Restore) and decision.undo_drain,
+                token=secrets.token_hex(8),
+                **this_process()._asdict(),
+            )
+
+        identity = Identity(job=storage.job, created_ms=self._clock(), id=secrets.token_hex(4))
+        identity = storage.adopt(layout.identity(storage.job), identity)
+        run = storage.claim_run(make)
+        try:
+            return self._open(spark, run, f"{storage.job}-{identity.id}")
+        except BaseException as error:
+            failed = Result(
+                run=run.run,
+                state="FAILED",
+                ended_ms=self._clock(),
+                error=error.to_json() if isinstance(error, RekindleError) else None,
+            )
+            storage.adopt(layout.result(storage.job, run.run), failed)
+            raise
+
+    def _open(self, spark: SparkSession, run: Run, owner: str) -> Driver:
+        storage, graph, sinks = self.storage, self._graph, self._definition.sinks
+        if self._origin is not None:
+            undo_drain = run.undo_drain
+            open_lineage(storage, self._origin, graph, lineage=run.lineage, run=run.run, undo_drain=undo_drain)
+        if run.lineage == run.run:
+            storage.create(layout.lineage(storage.job, run.lineage), self._lineage(run))
+        for uid, sink in sinks.items():
+            sink.open(owner, uid)
+        frozen = {
+            uid: self._freeze(spark, spec, f"{run.run:06d}-{secrets.token_hex(4)}")
+            for uid, spec in self._definition.sources.items()
+        }
+        job = Job(storage.job, graph.subtasks(), self._config)
+        posted: list[Driver] = []
+        runners = {
+            SubtaskId(task.uid, index): self._task(spark, run, task, index, frozen, lambda event: posted[0].post(event))
+            for task in graph.tasks
+            for index in range(task.parallelism)
+        }
+        latest = storage.latest_manifest(run.lineage)
+        finished = {
+            task: snapshot
+            for task, snapshot in (snapshots_of(latest) if latest else {}).items()
+            if snapshot.end is not None
+        }
+        checkpointing = Checkpointing(
+            storage, run, graph, runners, sinks, self._committed(run.lineage), finished, self._steps, self._clock
+        )
+        started = self._started(run, finished)
+        self._clean(run, sinks)
+        driver = Driver(storage, run, job, runners, checkpointing, started, self._config, self._clock)
+        posted.append(driver)
+        return driver
+
+    def _lineage(self, run: Run) -> Lineage:
+        origin = self._origin
+        return Lineage(
+            lineage=run.lineage,
+            run=run.run,
+            created_ms=self._clock(),
+            restored_from=run.restore_from,
+            restored_checkpoint=origin.manifest.checkpoint if origin else None,
+            graph={task.uid: list(task.inputs) for task in self._graph.tasks},
+        )
+
+    def _freeze(self, spark: SparkSession, spec: SourceSpec, attempt: str) -> FrozenFiles | None:
+        return freeze(spark, self.storage, spec, attempt, self._steps)
+
+    def _task(
+        self,
+        spark: SparkSession,
+        run: Run,
+        task: Task,
+        index: int,
+        frozen: Mapping[str, FrozenFiles | None],
+        post: Callable[[e.Event], None],
+    ) -> SparkTask:
+        storage = self.storage
+        folder = layout.subtask(storage.job, task.uid, index, run.lineage)
+        place = Place(job=storage.job, task=task.uid, subtask=index, lineage=run.lineage, run=run.run, folder=folder)
+        sinks = {sink.uid: self._definition.sinks[sink.uid] for sink in self._graph.sinks_of(task)}
+        frame, inputs = None, []
+        if storage.end(folder) is None:
+            record = storage.last_record(folder)
+            positions = record.inputs if record else {}
+            for number, uid in enumerate(task.inputs):
+                sizer = AdmissionSizer(
+                    self._config.input_target_batch_duration_ms,
+                    FIRST_ADMISSION_BYTES_PER_CORE * spark.sparkContext.defaultParallelism,
+                )
+                inputs.append(
+                    build_input(
+                        spark,
+                        storage,
+                        folder,
+                        self._definition.sources[uid],
+                        frozen[uid],
+                        index=2 * number,
+                        position=positions.get(uid, InputPosition()),
+                        sizer=sizer,
+                    )
+                )
+            frame = build_task(task, self._definition.functions[task.uid], inputs)
+        return SparkTask(spark, storage, place, task, frame, inputs, sinks, self._config, self._steps, post)
+
+    def _started(self, run: Run, finished: Mapping[SubtaskId, SubtaskSnapshot]) -> e.JobStarted:
+        storage = self.storage
+        manifests = storage.manifests()
+        status = storage.status()
+        used = [manifest.checkpoint for manifest in manifests] + [
+            stats.id for stats in (status.history if status else ())
+        ]
+        restored, draining = {}, False
+        for task in self._graph.subtasks():
+            folder = layout.subtask(storage.job, task.task, task.subtask, run.lineage)
+            end = storage.end(folder)
+            restored[task] = e.RestoredTask(
+                closed=task in finished, ended=end is not None, drained=end is not None and end.drained
+            )
+            draining = draining or (end is None and storage.drain(folder) is not None)
+        uncommitted = self._uncommitted(run.lineage)
+        return e.JobStarted(
+            now_ms=self._clock(),
+            next_checkpoint=max(used, default=0) + 1,
+            latest_checkpoint=uncommitted.checkpoint if uncommitted else None,
+            tasks=restored,
+            draining=draining,
+        )
+
+    def _clean(self, run: Run, sinks: Mapping[str, TwoPhaseSink]) -> None:
+        """Remove what earlier attempts staged and no record names; looks at the fence before each removal."""
+        prepared = self._prepared(run.lineage)
+        for uid, sink in sinks.items():
+            with step(self._steps, "sink.clean"):
+                sink.clean(prepared.get(uid, []), run.run, lambda: self.storage.fenced_by(run.run) is None)
+
+
+def find_origin(path: str) -> Origin:
+    """The checkpoint or savepoint at the absolute `path`.
+
+    Raises:
+        RestoreError: ``CHECKPOINT_UNKNOWN``.
+    """
+    root = open_store(path).location.rstrip("/")
+    parent, _, name = root.rpartition("/")
+    manifest = read_manifest(open_store(parent or "/"), name)
+    if manifest.savepoint:
+        return Origin(store=open_store(parent or "/"), folder=name, manifest=manifest)
+    # <storage>/<job>/checkpoints/<id>: what it names lies in place.
+    storage = parent.rsplit("/", 2)[0]
+    return Origin(store=open_store(storage or "/"), folder="", manifest=manifest)

@@ -1,0 +1,110 @@
+"""Copies of a `spark_progress_dir`: into a savepoint as it is, and into a new lineage as a new query.
+
+A savepoint holds what its batch needs and nothing else. A new lineage is a query of its own (another id, so that it can
+run beside the original, and no sink takes its batches for the original's), whose inboxes are written anew: each source
+fed by one stands at log offset 0, an entry that names a file which is never read. Both must be made while nothing
+purges the directory they come from; the query may go on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from rekindle.errors import StorageError
+from rekindle.spark.progress_dir import encode_file_log, read_offsets
+from rekindle.spark.progress_files import files_needed, log_batches
+from rekindle.storage.port import NotFound, Store
+
+_START = '{"logOffset":0}'
+
+
+class InboxStart(NamedTuple):
+    """What stands for all that a source has read of its old inbox: the new inbox's log file 0 names the same file."""
+
+    #: URI; nothing need be there, since Spark is told that it has been read
+    path: str
+    #: its modification time in the inbox, ms: that of admission 0
+    time_ms: int
+
+
+def copy_for_savepoint(
+    source_store: Store, source_folder: str, target_store: Store, target_folder: str, batch: int
+) -> int:
+    """Copy all that a query needs to go on behind the committed `batch`; returns the bytes copied.
+
+    Raises:
+        StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
+    """
+    paths = files_needed(source_store, source_folder, batch)
+    return _copy_all(source_store, source_folder, target_store, target_folder, paths)
+
+
+def copy_for_lineage(
+    source_store: Store,
+    source_folder: str,
+    target_store: Store,
+    target_folder: str,
+    batch: int,
+    *,
+    query_id: str,
+    inbox_sources: Mapping[int, InboxStart],
+) -> int:
+    """Make a progress directory whose query goes on behind the committed `batch` of another; returns the bytes written.
+
+    Args:
+        source_folder: a progress directory, or one that `copy_for_savepoint` made.
+        target_folder: an empty place, or what an interrupted call with the same arguments has left.
+        batch: -1 for a directory that has not run any batch.
+        query_id: a UUID no other query has.
+        inbox_sources: index of each of Spark's sources that an inbox feeds (`inputs_of_sources`) → where its new inbox
+            starts. A source that had read nothing by `batch` starts with an empty inbox, log file 0 included.
+
+    Raises:
+        StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
+    """
+    made = {"metadata": json.dumps({"id": query_id}).encode()}
+    copied: list[str] = []
+    if batch >= 0:
+        made |= dict(_at_inbox_starts(source_store, source_folder, batch, inbox_sources))
+        rewritten = ("metadata", "offsets/", *(f"sources/{source}/" for source in inbox_sources))
+        copied = [path for path in files_needed(source_store, source_folder, batch) if not path.startswith(rewritten)]
+    for path, data in made.items():
+        target_store.replace(f"{target_folder}/{path}", data)
+    return sum(map(len, made.values())) + _copy_all(source_store, source_folder, target_store, target_folder, copied)
+
+
+def _at_inbox_starts(
+    store: Store, folder: str, batch: int, inbox_sources: Mapping[int, InboxStart]
+) -> Iterator[tuple[str, bytes]]:
+    """The offsets up to `batch` and the inbox sources' logs, as a new lineage has them: path → content."""
+    for number in log_batches(batch):
+        offsets = read_offsets(store, folder, number)
+        ends = [_START if end and source in inbox_sources else end for source, end in enumerate(offsets.sources)]
+        yield f"offsets/{number}", replace(offsets, sources=tuple(ends)).to_bytes()
+    last = read_offsets(store, folder, batch)
+    for source, start in inbox_sources.items():
+        if last.sources[source] is not None:
+            entry = {"path": start.path, "timestamp": start.time_ms, "batchId": 0}
+            yield f"sources/{source}/0", encode_file_log([entry])
+
+
+def _copy_all(
+    source_store: Store, source_folder: str, target_store: Store, target_folder: str, paths: list[str]
+) -> int:
+    return sum(
+        _copy(source_store, f"{source_folder}/{path}", target_store, f"{target_folder}/{path}") for path in paths
+    )
+
+
+def _copy(source_store: Store, source: str, target_store: Store, target: str) -> int:
+    try:
+        if source_store is target_store:
+            return source_store.copy(source, target)
+        data = source_store.read(source)
+    except NotFound as error:
+        raise StorageError("OBJECT_CORRUPT", path=source, reason="it vanished while it was copied") from error
+    target_store.replace(target, data)
+    return len(data)

@@ -1,0 +1,216 @@
+"""Spark's checkpoint directory (our `spark_progress_dir`), read and edited as files.
+
+    metadata              {"id": query id}
+    offsets/<N>           batch N is planned: the watermark it runs with and the end offset of every source
+    commits/<N>           batch N is committed: the watermark of the next one
+    sources/<i>/<L>       what source i calls its offset L; a file source's log, `<L>.compact` at every tenth offset
+    state/<operator>/<partition>[/<store>]/<version>.*    batch N writes version N + 1
+
+A directory is edited only while no query runs on it; reading is harmless at any time. Everything goes through a
+`Store`, so this module must not import pyspark, and it knows neither jobs nor checkpoints. `progress_files` says which
+of the files a batch needs, `lineage_copy` copies them, `retention` deletes the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from rekindle.channels.inbox import unstamp
+from rekindle.errors import StorageError
+from rekindle.storage.port import NotFound, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """``offsets/<N>``: what Spark has planned for a batch."""
+
+    #: the query's watermark while the batch runs, ms since the epoch
+    batch_watermark_ms: int
+    #: the whole second line: watermark, time of planning, the settings that are fixed for the query
+    metadata: Mapping[str, Any]
+    #: end offset of each source as Spark's own JSON; None: nothing has been read from it yet
+    sources: tuple[str | None, ...]
+    #: SHA-256 of the file, hexadecimal
+    hash: str
+
+    def to_bytes(self, **metadata: Any) -> bytes:
+        """The file's content, with some of its metadata replaced."""
+        lines = ["v1", _compact({**self.metadata, **metadata}), *(source or "-" for source in self.sources)]
+        return "\n".join(lines).encode()
+
+
+class Admission(NamedTuple):
+    """What a file in a source's log says about where it came from."""
+
+    input_index: int
+    admission: int
+
+
+def last_planned(store: Store, folder: str) -> int:
+    """The newest batch in ``offsets/``, -1 if there is none."""
+    return max(numbered(store, f"{folder}/offsets"), default=-1)
+
+
+def last_committed(store: Store, folder: str) -> int:
+    """The newest batch in ``commits/``, -1 if there is none."""
+    return max(numbered(store, f"{folder}/commits"), default=-1)
+
+
+def is_committed(store: Store, folder: str, batch: int) -> bool:
+    """Whether Spark has committed `batch`."""
+    return store.exists(f"{folder}/commits/{batch}")
+
+
+def read_offsets(store: Store, folder: str, batch: int) -> Offsets:
+    """What Spark has planned for `batch`.
+
+    Raises:
+        NotFound: it has planned nothing, or that was purged.
+        StorageError: ``PROGRESS_FORMAT_UNKNOWN`` for another format than ``v1``, ``OBJECT_CORRUPT`` for a damaged file.
+    """
+    path = f"{folder}/offsets/{batch}"
+    data = store.read(path)
+    lines = _lines(data, path)
+    if len(lines) < 2:
+        raise StorageError("OBJECT_CORRUPT", path=path, reason="it ends before its metadata")
+    metadata = _json(lines[1], path)
+    watermark_ms = metadata.get("batchWatermarkMs")
+    if not isinstance(watermark_ms, int):
+        raise StorageError("OBJECT_CORRUPT", path=path, reason="it has no batchWatermarkMs")
+    sources = tuple(None if line == "-" else line for line in lines[2:])
+    return Offsets(watermark_ms, metadata, sources, hashlib.sha256(data).hexdigest())
+
+
+def plant(store: Store, folder: str, watermark_ms: int) -> int:
+    """Plan a batch without input that runs with `watermark_ms` and so flushes Spark's state; returns its number.
+
+    The query, when it is started next, runs it first. DESIGN 8: the one flush for a natural end and for a drain.
+
+    Raises:
+        StorageError: ``PROGRESS_BATCH_PLANNED`` if a batch is planned and not committed, ``PROGRESS_BATCH_MISSING`` if
+            no batch was ever committed, so that there is nothing to flush.
+    """
+    batch = last_committed(store, folder)
+    if batch < 0:
+        raise StorageError("PROGRESS_BATCH_MISSING", folder=folder, batch=0)
+    planted = read_offsets(store, folder, batch).to_bytes(batchWatermarkMs=watermark_ms)
+    if last_planned(store, folder) > batch or not store.create(f"{folder}/offsets/{batch + 1}", planted):
+        raise StorageError("PROGRESS_BATCH_PLANNED", folder=folder, batch=batch + 1)
+    return batch + 1
+
+
+def unplant(store: Store, folder: str) -> tuple[int, ...]:
+    """Remove every batch that is planned and not committed; returns their numbers.
+
+    Nothing is lost: Spark plans their input anew, also where a source's own log is ahead.
+    """
+    committed = last_committed(store, folder)
+    planned = tuple(batch for batch in numbered(store, f"{folder}/offsets") if batch > committed)
+    for batch in reversed(planned):
+        store.delete(f"{folder}/offsets/{batch}")
+    return planned
+
+
+def set_watermark(store: Store, folder: str, batch: int, watermark_ms: int) -> None:
+    """Let the query go on behind the committed `batch` with `watermark_ms`: what follows a drain is not late."""
+    store.replace(
+        f"{folder}/offsets/{batch}", read_offsets(store, folder, batch).to_bytes(batchWatermarkMs=watermark_ms)
+    )
+    path = f"{folder}/commits/{batch}"
+    lines = _lines(store.read(path), path)
+    commit = {**_json("\n".join(lines[1:]), path), "nextBatchWatermarkMs": watermark_ms}
+    store.replace(path, f"v1\n{_compact(commit)}".encode())
+
+
+def admission_of(store: Store, folder: str, source: int, log_offset: int) -> Admission | None:
+    """The admission that Spark's source number `source` read as its ``logOffset``.
+
+    None if that source is not fed by an inbox: then it has no log of files, or its times are real ones.
+
+    Raises:
+        NotFound: the log does not reach back to that offset any more.
+    """
+    times = [entry["timestamp"] for entry in _log_entries(store, f"{folder}/sources/{source}", log_offset)]
+    found = [Admission(*stamped) for time_ms in times if (stamped := unstamp(time_ms))]
+    return max(found) if found and len(found) == len(times) else None
+
+
+def inputs_of_sources(store: Store, folder: str, source_count: int) -> tuple[int | None, ...]:
+    """For each of Spark's sources the index of the input whose inbox it reads.
+
+    None: it is not fed by an inbox, or has read nothing yet. The order of a query's sources never changes.
+    """
+    return tuple(_input_of(store, folder, source) for source in range(source_count))
+
+
+def _input_of(store: Store, folder: str, source: int) -> int | None:
+    log = numbered(store, f"{folder}/sources/{source}", ".compact")
+    found = admission_of(store, folder, source, log[-1]) if log else None
+    return found.input_index if found else None
+
+
+def _log_entries(store: Store, log: str, log_offset: int) -> list[dict[str, Any]]:
+    """The files of one offset, from its own log file or, once that is gone, from the next compacted one."""
+    compacted = [f"{n}.compact" for n in numbered(store, log, ".compact", plain=False) if n >= log_offset]
+    for name in (str(log_offset), *compacted[:1]):
+        try:
+            data = store.read(f"{log}/{name}")
+        except NotFound:
+            continue
+        entries = file_log(data, f"{log}/{name}")
+        if entries is None:
+            return []
+        if own := [entry for entry in entries if entry["batchId"] == log_offset]:
+            return own
+    raise NotFound(f"{log}/{log_offset}")
+
+
+def file_log(data: bytes, path: str) -> list[dict[str, Any]] | None:
+    """The entries ``{"path", "timestamp", "batchId"}`` of a file source's log; None if it is another source's."""
+    try:
+        entries = [json.loads(line) for line in _lines(data, path)[1:]]
+    except (StorageError, ValueError):
+        return None
+    is_file_log = all(isinstance(entry, dict) and {"path", "timestamp", "batchId"} <= entry.keys() for entry in entries)
+    return entries if is_file_log else None
+
+
+def encode_file_log(entries: list[dict[str, Any]]) -> bytes:
+    """A file source's log with these entries."""
+    return "\n".join(["v1", *map(_compact, entries)]).encode()
+
+
+def numbered(store: Store, folder: str, suffix: str = "", *, plain: bool = True) -> list[int]:
+    """The numbers of the files ``<n>`` (where `plain`) and ``<n><suffix>`` in `folder`, ascending."""
+    names = store.names(folder)
+    bare = [name for name in names if plain] + [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+    return sorted({int(name) for name in bare if name.isascii() and name.isdigit()})
+
+
+def _lines(data: bytes, path: str) -> list[str]:
+    try:
+        lines = data.decode().split("\n")
+    except UnicodeDecodeError as error:
+        raise StorageError("OBJECT_CORRUPT", path=path, reason=error) from error
+    if lines[0] != "v1":
+        code = "PROGRESS_FORMAT_UNKNOWN" if lines[0].startswith("v") else "OBJECT_CORRUPT"
+        raise StorageError(code, path=path, reason=f"it begins with {lines[0][:20]!r}, not with 'v1'")
+    return lines
+
+
+def _json(text: str, path: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise StorageError("OBJECT_CORRUPT", path=path, reason=error) from error
+    if not isinstance(value, dict):
+        raise StorageError("OBJECT_CORRUPT", path=path, reason="its metadata is not an object")
+    return value
+
+
+def _compact(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,137 @@
+"""Which files of a `spark_progress_dir` a committed batch needs: the one list behind copying and purging.
+
+State comes as whole snapshots (`<v>.zip` of RocksDB, `<v>.snapshot` of the HDFS-backed provider) and as changes
+(`<v>.changelog`, `<v>.delta`) that lead from one version to the next, so version V needs the newest snapshot S <= V and
+the changes S+1 to V. A RocksDB snapshot names the immutable files in ``SSTs/`` and ``logs/`` it consists of and shares
+them with other snapshots. Files whose names are not known here are taken to be needed.
+
+This module only reads.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rekindle.errors import StorageError
+from rekindle.spark.progress_dir import numbered
+from rekindle.storage.port import NotFound, Store
+
+_VERSION = re.compile(r"(.+)/(\d+)\.(zip|snapshot|changelog|delta)")
+_SHARED = re.compile(r"(.+)/(?:SSTs|logs)/([^/]+)")
+_OPERATOR_METADATA = re.compile(r".+/_metadata/v2/(\d+)")
+_CHECKSUM = ".crc"
+
+
+@dataclass(slots=True)
+class StateFolder:
+    """The files of one state store: one operator, partition and store name. Paths are the store's."""
+
+    #: version → its snapshot
+    snapshots: dict[int, str] = field(default_factory=dict)
+    #: version → the changes that lead to it
+    changes: dict[int, str] = field(default_factory=dict)
+    #: name of an immutable file → its path
+    shared: dict[str, str] = field(default_factory=dict)
+
+    def snapshot_for(self, version: int) -> int | None:
+        """The snapshot that loading `version` starts from; None if it starts from nothing."""
+        return max((found for found in self.snapshots if found <= version), default=None)
+
+    def shared_by(self, store: Store, versions: list[int]) -> set[str]:
+        """Paths of the immutable files of these snapshots."""
+        names = {name for version in versions for name in _immutable_files(store, self.snapshots[version])}
+        return {path for name, path in self.shared.items() if name in names}
+
+    def needed(self, store: Store, version: int) -> Iterator[str]:
+        """Paths of the files that loading `version` reads."""
+        start = self.snapshot_for(version)
+        if start is not None:
+            yield self.snapshots[start]
+            yield from self.shared_by(store, [start])
+        yield from (path for found, path in self.changes.items() if (start or 0) < found <= version)
+
+
+def log_batches(batch: int) -> range:
+    """The batches whose offsets and commits Spark reads when it goes on behind `batch`."""
+    return range(max(batch - 1, 0), batch + 1)
+
+
+def files_needed(store: Store, folder: str, batch: int) -> list[str]:
+    """Paths, below `folder`, of all files a query needs to go on behind the committed `batch`.
+
+    Temporary files, checksums and what a file source's newest compacted log replaces are left out.
+
+    Raises:
+        StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
+    """
+    logs = [f"{log}/{number}" for log in ("offsets", "commits") for number in log_batches(batch)]
+    if batch < 0 or not all(store.exists(f"{folder}/{path}") for path in logs):
+        raise StorageError("PROGRESS_BATCH_MISSING", folder=folder, batch=batch)
+    found = [*_state_needed(store, folder, batch), *_sources_needed(store, folder)]
+    return ["metadata", *logs, *sorted(path.removeprefix(f"{folder}/") for path in found)]
+
+
+def state_folders(store: Store, folder: str) -> tuple[dict[str, StateFolder], list[str]]:
+    """Every state store below `folder`, and the paths of the files under ``state/`` that belong to none."""
+    folders: dict[str, StateFolder] = defaultdict(StateFolder)
+    others: list[str] = []
+    for path in _visible(store, f"{folder}/state"):
+        if match := _VERSION.fullmatch(path):
+            kind = folders[match[1]].snapshots if match[3] in ("zip", "snapshot") else folders[match[1]].changes
+            kind[int(match[2])] = path
+        elif match := _SHARED.fullmatch(path):
+            folders[match[1]].shared[match[2]] = path
+        else:
+            others.append(path)
+    return folders, others
+
+
+def _state_needed(store: Store, folder: str, batch: int) -> Iterator[str]:
+    folders, others = state_folders(store, folder)
+    for state in folders.values():
+        yield from state.needed(store, batch + 1)
+    for path in others:
+        # An operator writes its metadata again when a query restarts: that of a later batch is another timeline's.
+        match = _OPERATOR_METADATA.fullmatch(path)
+        if match is None or int(match[1]) <= batch:
+            yield path
+
+
+def _sources_needed(store: Store, folder: str) -> Iterator[str]:
+    for source in store.names(f"{folder}/sources"):
+        log = f"{folder}/sources/{source}"
+        newest = max(numbered(store, log, ".compact", plain=False), default=-1)
+        replaced = {f"{log}/{number}" for number in numbered(store, log, ".compact") if number < newest}
+        yield from (path for path in _visible(store, log) if path.removesuffix(".compact") not in replaced)
+
+
+def _visible(store: Store, folder: str) -> Iterator[str]:
+    for entry in store.walk(folder):
+        parts = entry.path.removeprefix(folder).split("/")
+        if not entry.path.endswith(_CHECKSUM) and not any(part.startswith(".") for part in parts):
+            yield entry.path
+
+
+def _immutable_files(store: Store, snapshot: str) -> list[str]:
+    """Names of the files in ``SSTs/`` and ``logs/`` which a RocksDB snapshot consists of."""
+    if not snapshot.endswith(".zip"):
+        return []
+    try:
+        with zipfile.ZipFile(io.BytesIO(store.read(snapshot))) as archive:
+            version, _, text = archive.read("metadata").decode().partition("\n")
+        metadata = json.loads(text)
+        if version != "v1":
+            raise StorageError("PROGRESS_FORMAT_UNKNOWN", path=snapshot, reason=f"its metadata is {version!r}")
+        return [file["dfsSstFileName"] for file in metadata["sstFiles"]] + [
+            file["dfsLogFileName"] for file in metadata.get("logFiles") or ()
+        ]
+    except NotFound as error:
+        raise StorageError("OBJECT_CORRUPT", path=snapshot, reason="it vanished while it was read") from error
+    except (zipfile.BadZipFile, LookupError, TypeError, ValueError) as error:
+        raise StorageError("OBJECT_CORRUPT", path=snapshot, reason=error) from error

@@ -1,0 +1,118 @@
+"""The Spark session of a job: which settings Rekindle chooses, which it needs, and which it refuses.
+
+A session that Rekindle makes itself gets `CHOSEN` below whatever the user passes as ``--conf``; a session that the user
+brings is respected: only `NEEDED` is set on it, which are settings of streaming queries that are read when one starts.
+`docs/configuration.md` shows both tables.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from rekindle.errors import DefinitionError
+
+OLDEST = (4, 0)
+"""Oldest PySpark this version runs on."""
+
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+NEEDED: dict[str, str] = {
+    # Spark must not delete what a retained checkpoint needs: the coordinator does, once nothing needs it.
+    "spark.sql.streaming.minBatchesToRetain": "1000000000",
+    # Windows over windows, joins before windows: the flush goes through all of them.
+    "spark.sql.streaming.statefulOperator.allowMultiple": "true",
+    # After a watermark has moved, Spark is to emit what is due without waiting for more data.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+}
+"""Set on every session: checkpoints and flushes rest on them."""
+
+CHOSEN: dict[str, str] = {
+    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Queries of one driver share its cores fairly, each in its own pool.
+    "spark.scheduler.mode": "FAIR",
+    # A batch's timestamp means the same on every machine.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""Set on a session that Rekindle makes, unless the user says otherwise."""
+
+_QUIET_LOGGERS = (
+    # It prints the whole stack of a batch that was held back on purpose; real failures are reported by us.
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+    "org.apache.spark.sql.execution.streaming.MicroBatchExecution",
+    "org.apache.spark.sql.execution.streaming.StreamExecution",
+    "org.apache.spark.sql.execution.streaming.runtime.StreamExecution",
+    # The same once more, and what follows from an interrupted write.
+    "org.apache.spark.api.python.PythonRunner",
+)
+
+
+def make_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
+    """A session with `CHOSEN`, `NEEDED` and the user's `settings`; local on all cores unless a master is set."""
+    check_version()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(app_name)
+    if "spark.master" not in settings and "MASTER" not in os.environ and not os.environ.get("SPARK_REMOTE"):
+        builder = builder.config("spark.master", os.environ.get("SPARK_MASTER", "local[*]"))
+    if settings.get("spark.master", "local").startswith("local"):
+        # Spark's default of 200 is meant for clusters, and is fixed for a stateful query when it first runs.
+        builder = builder.config("spark.sql.shuffle.partitions", str(os.cpu_count() or 1))
+    for key, value in {**CHOSEN, **NEEDED, **settings}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return prepare_session(spark)
+
+
+def prepare_session(spark: SparkSession) -> SparkSession:
+    """Check a session, the user's or ours, and set what is `NEEDED`.
+
+    Raises:
+        DefinitionError: ``SPARK_CONNECT_UNSUPPORTED``, ``PYSPARK_TOO_OLD``, ``WATERMARK_POLICY_UNSUPPORTED``.
+    """
+    check_version()
+    if not isinstance(spark, SparkSession) or not hasattr(spark, "_jvm"):
+        raise DefinitionError("SPARK_CONNECT_UNSUPPORTED")
+    if spark.conf.get("spark.sql.streaming.multipleWatermarkPolicy", "min") != "min":
+        raise DefinitionError("WATERMARK_POLICY_UNSUPPORTED")
+    for key, value in NEEDED.items():
+        spark.conf.set(key, value)
+    return spark
+
+
+def check_version() -> None:
+    """Raise ``PYSPARK_TOO_OLD`` where Spark lacks what the design rests on."""
+    version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+    if version < OLDEST:
+        wanted = ".".join(map(str, OLDEST))
+        raise DefinitionError("PYSPARK_TOO_OLD", version=pyspark.__version__, reason="not tested below", wanted=wanted)
+
+
+@contextmanager
+def quiet(spark: SparkSession) -> Iterator[None]:
+    """Keep Spark from printing the stack traces of batches that are held back or cancelled on purpose."""
+    jvm: Any = spark._jvm
+    log4j = jvm.org.apache.logging.log4j
+    before = {name: log4j.LogManager.getLogger(name).getLevel() for name in _QUIET_LOGGERS}
+    python_side = logging.getLogger("py4j")
+    level = python_side.level
+    try:
+        python_side.setLevel(logging.CRITICAL)
+        for name in _QUIET_LOGGERS:
+            log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
+        yield
+    finally:
+        python_side.setLevel(level)
+        for name, old in before.items():
+            log4j.core.config.Configurator.setLevel(name, old)

@@ -1,0 +1,436 @@
+"""One subtask: a Structured Streaming query, its inputs and its sinks; carries out the driver's orders.
+
+The query is stopped at batch boundaries only. Fed by inboxes alone, it is given nothing more, runs dry and is stopped
+idle; with a source that Spark reads itself, the next batch is held back and its plan removed. Nothing is lost either
+way: what was planned and not recorded is planned again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from rekindle.channels.marks import END_OF_TIME_US
+from rekindle.config import Config
+from rekindle.errors import InputError, JobError, SinkError
+from rekindle.graph.job_graph import Task
+from rekindle.ids import SubtaskId
+from rekindle.protocol import events as e
+from rekindle.protocol.clock import watermarks
+from rekindle.runtime.steps import Steps, step
+from rekindle.sinks import TwoPhaseSink
+from rekindle.spark.batch_protocol import BatchProtocol, Place
+from rekindle.spark.failures import brief, translate
+from rekindle.spark.flush import Flushed, flush
+from rekindle.spark.inputs import Input
+from rekindle.spark.lineage_copy import copy_for_savepoint
+from rekindle.spark.progress_dir import inputs_of_sources, is_committed, last_committed, read_offsets, unplant
+from rekindle.spark.retention import purge
+from rekindle.storage import layout
+from rekindle.storage.documents import (
+    BatchRecord,
+    Drain,
+    End,
+    InputStatus,
+    SubtaskSnapshot,
+    TaskStatusDocument,
+)
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.port import Store
+
+_POLL_S = 0.02
+
+
+class SparkTask:
+    """A `TaskRunner` on Spark.
+
+    Args:
+        frame: the task's DataFrame, built from `inputs`; None for a subtask that has ended, which is never started.
+        post: takes an event to the driver, from any thread.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        storage: JobStorage,
+        place: Place,
+        task: Task,
+        frame: DataFrame | None,
+        inputs: Sequence[Input],
+        sinks: Mapping[str, TwoPhaseSink],
+        config: Config,
+        steps: Steps,
+        post: Callable[[e.Event], None],
+    ) -> None:
+        self._spark = spark
+        self._storage = storage
+        self._place = place
+        self._task = task
+        self._frame = frame
+        self._inputs = inputs
+        self._sinks = sinks
+        self._config = config
+        self._steps = steps
+        self._post = post
+        self._id = SubtaskId(place.task, place.subtask)
+        self._progress_dir = layout.spark_progress_dir(place.folder)
+        self._protocol = BatchProtocol(storage, place, inputs, sinks, steps, self._recorded)
+        #: last batch record, -1 for none
+        self._last = max(storage.records(place.folder), default=-1)
+        self._committed = last_committed(storage.store, self._progress_dir)
+        self._query: StreamingQuery | None = None
+        #: queries that are being stopped on purpose: their end is no failure
+        self._expected: set[str] = set()
+        #: whether inputs are given more to read
+        self._admitting = False
+        #: inputs whose end was marked since the query was started
+        self._marked: set[str] = set()
+        self._last_duration_ms: int | None = None
+
+    # -- orders -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """See `TaskRunner`."""
+        self._protocol.hold_after = self._protocol.flush_from = None
+        if self._ended():
+            self._post(e.InputsEnded(task=self._id))
+            return
+        self._admitting = True
+        self._marked.clear()
+        self._admit()
+        self._launch()
+        self._post(e.TaskStarted(task=self._id))
+
+    def suspend(self) -> int:
+        """See `TaskRunner`."""
+        self._hold()
+        unplant(self._storage.store, self._progress_dir)
+        return self._committed
+
+    def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
+        """See `TaskRunner`."""
+        folder = self._place.folder
+        if drain:
+            begun = Drain(run=self._place.run, begun_ms=round(time.time() * 1000))
+            self._storage.create(layout.drain(folder), begun)
+        self._hold()
+        self._replay()
+        before = self._before_flush()
+        flushed = self._flush()
+        for uid, sink in self._sinks.items():
+            self._finish_sink(uid, sink)
+        notes = (*self._unread(), *self._unflushed(flushed))
+        end = End(
+            batch=self._committed,
+            run=self._place.run,
+            drained=drain,
+            watermark_before_flush_ms=before.watermark_ms if before else None,
+            batch_before_flush=before.batch if before else -1,
+            notes=notes,
+        )
+        self._storage.create(layout.end(folder), end)
+        return self._committed, notes
+
+    def close(self) -> None:
+        """See `TaskRunner`."""
+        for sink in self._sinks.values():
+            sink.close()
+
+    def kill(self) -> None:
+        """See `TaskRunner`."""
+        self._admitting = False
+        query = self._query
+        if query is not None:
+            self._protocol.hold_after = -1
+            self._expected.add(str(query.runId))
+            threading.Thread(target=_stop_quietly, args=(query,), daemon=True).start()
+
+    # -- the query ----------------------------------------------------------------------------------------------------
+
+    def _launch(self) -> StreamingQuery:
+        assert self._frame is not None, "a subtask that has ended is never started"
+        self._protocol.failure = None
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"rekindle-{self._id}")
+        try:
+            query = (
+                self._frame.writeStream.foreachBatch(self._protocol)
+                .outputMode(self._task.output_mode)
+                .option("checkpointLocation", self._storage.store.spark_path(self._progress_dir))
+                .start()
+            )
+        except PySparkException as error:
+            raise JobError("QUERY_REFUSED", task=self._task.uid, reason=brief(error)) from error
+        self._query = query
+        threading.Thread(target=self._watch, args=(query,), name=f"watch-{self._id}", daemon=True).start()
+        return query
+
+    def _watch(self, query: StreamingQuery) -> None:
+        error: BaseException | None = None
+        try:
+            query.awaitTermination()
+        except (StreamingQueryException, Py4JError, OSError) as caught:
+            error = caught
+        if str(query.runId) not in self._expected:
+            self._expected.add(str(query.runId))
+            self._post(self._failed(error))
+
+    def _failed(self, error: BaseException | None) -> e.TaskFailed:
+        cause = self._protocol.failure or error
+        if cause is None:
+            return e.TaskFailed(task=self._id, reason="its query was stopped from outside")
+        known = translate(cause, ", ".join(item.source.uid for item in self._inputs))
+        permanent = isinstance(known, InputError) and known.code != "FILE_UNREADABLE"
+        error_data = (known.code, known.parameters) if known else None
+        return e.TaskFailed(task=self._id, reason=str(known or brief(cause)), permanent=permanent, error=error_data)
+
+    def _hold(self) -> None:
+        """Bring the query to a stop behind a committed batch."""
+        query, self._admitting = self._query, False
+        if query is None:
+            return
+        if all(item.feed is not None for item in self._inputs):
+            self._wait(query, lambda: not self._outstanding())
+        self._stop_behind(query, self._last)
+
+    def _stop_behind(self, query: StreamingQuery, batch: int) -> None:
+        """Let `batch`, and the one that is running, be recorded and committed; hold whatever follows; stop."""
+        self._protocol.hold_after = batch
+        self._wait(query, lambda: self._protocol.running is None and self._is_committed(self._last))
+        self._expected.add(str(query.runId))
+        died = not query.isActive and self._protocol.failure is not None
+        query.stop()
+        self._query = None
+        if died:
+            raise self._protocol.failure or AssertionError
+
+    def _wait(self, query: StreamingQuery, until: Callable[[], bool]) -> None:
+        while not until() and query.isActive:
+            time.sleep(_POLL_S)
+
+    def _is_committed(self, batch: int) -> bool:
+        if batch > self._committed and is_committed(self._storage.store, self._progress_dir, batch):
+            self._committed = batch
+            self._steps("spark.commit/after")
+        return batch <= self._committed
+
+    def _run_to(self, batch: int) -> Mapping[str, Any]:
+        """Run the query for batches up to `batch` and stop it behind; returns Spark's report on the last."""
+        self._protocol.hold_after = batch
+        query = self._launch()
+        self._wait(query, lambda: self._last >= batch and self._is_committed(batch))
+        # Spark reports on a batch a moment after it has committed it.
+        self._wait_for_report(query, batch)
+        report = query.lastProgress
+        self._stop_behind(query, batch)
+        return report.__dict__ if report is None else dict(report)
+
+    def _wait_for_report(self, query: StreamingQuery, batch: int) -> None:
+        deadline = time.monotonic() + 10
+        while query.isActive and time.monotonic() < deadline:
+            report = query.lastProgress
+            if report is not None and report["batchId"] >= batch:
+                return
+            time.sleep(_POLL_S)
+
+    # -- ending -------------------------------------------------------------------------------------------------------
+
+    def _replay(self) -> None:
+        """A batch that is recorded but not committed is run again for its state; one only planned is forgotten."""
+        if not self._is_committed(self._last):
+            self._run_to(self._last)
+        unplant(self._storage.store, self._progress_dir)
+
+    def _flush(self) -> Flushed:
+        stateful = bool(self._storage.store.names(f"{self._progress_dir}/state"))
+        if not stateful or self._task.output_mode == "complete" or self._committed < 0:
+            return Flushed(0, complete=True)
+        self._protocol.flush_from = self._committed + 1
+
+        def run_planted(batch: int) -> tuple[BatchRecord, Mapping[str, Any]]:
+            report = self._run_to(batch)
+            unplant(self._storage.store, self._progress_dir)
+            record = self._storage.record(self._place.folder, batch)
+            if record is None:
+                raise JobError("QUERY_DIED", task=self._task.uid, reason=f"the flush, batch {batch}, left no record")
+            return record, report
+
+        return flush(self._storage.store, self._progress_dir, run_planted, self._config.drain_max_rounds)
+
+    def _before_flush(self) -> BatchRecord | None:
+        """The last record of a batch that was not planted: a flush may have been begun by an earlier run."""
+        for batch in reversed(self._storage.records(self._place.folder)):
+            record = self._storage.record(self._place.folder, batch)
+            if record is not None and not record.flush:
+                return record
+        return None
+
+    def _finish_sink(self, uid: str, sink: TwoPhaseSink) -> None:
+        try:
+            with step(self._steps, "sink.finish"):
+                sink.finish()
+        except Exception as error:
+            raise SinkError("SINK_FINISH_FAILED", sink=uid, reason=f"{type(error).__name__}: {error}") from error
+
+    def _unread(self) -> Sequence[str]:
+        return [
+            f"{item.source.uid}: {100 - 100 * item.position.bytes // max(item.feed.total_bytes, 1)} % was not read"
+            for item in self._inputs
+            if item.feed is not None and not item.position.ended
+        ]
+
+    def _unflushed(self, flushed: Flushed) -> Sequence[str]:
+        if flushed.complete:
+            return []
+        return [f"{self._task.uid}: timers were still being set after {flushed.rounds} flushes"]
+
+    # -- inputs -------------------------------------------------------------------------------------------------------
+
+    def _recorded(self, record: BatchRecord, duration_ms: int) -> None:
+        """A batch record exists: the inputs may go on. Called by the batch itself, before Spark commits it."""
+        self._note_commit_of(record.batch - 1)
+        self._last = record.batch
+        self._last_duration_ms = duration_ms
+        for item in self._inputs:
+            item.position = record.inputs[item.source.uid]
+            if item.feed is not None:
+                item.feed.recorded(item.position, duration_ms)
+        if self._admitting:
+            self._refuse_lateness()
+            self._admit()
+            if self._ended():
+                self._admitting = False
+                self._post(e.InputsEnded(task=self._id))
+
+    def _note_commit_of(self, batch: int) -> None:
+        """Spark starts a batch only after it has committed the one before."""
+        if batch > self._committed:
+            self._committed = batch
+            self._steps("spark.commit/after")
+
+    def _admit(self) -> None:
+        for item in self._inputs:
+            if item.feed is not None:
+                item.feed.admit()
+        over = watermarks({item.source.uid: item.position.ended for item in self._inputs})
+        for item in self._inputs:
+            if item.source.uid in over and item.marks is not None and item.source.uid not in self._marked:
+                self._marked.add(item.source.uid)
+                if item.marks.inbox.last_admitted() <= item.position.mark:
+                    item.marks.admit(item.position.mark + 1, END_OF_TIME_US)
+
+    def _ended(self) -> bool:
+        return all(item.position.ended for item in self._inputs)
+
+    def _outstanding(self) -> bool:
+        return any(item.feed is not None and item.feed.outstanding for item in self._inputs)
+
+    def _refuse_lateness(self) -> None:
+        """A row of bounded inputs alone that Spark dropped as late fails the task rather than vanish (DESIGN 6)."""
+        if not all(item.source.bounded for item in self._inputs) or self._query is None:
+            return
+        report = self._query.lastProgress
+        operators = report["stateOperators"] if report is not None else ()
+        dropped = sum(operator.get("numRowsDroppedByWatermark", 0) for operator in operators)
+        if report is not None and dropped:
+            raise InputError("ROWS_DROPPED_AS_LATE", task=self._task.uid, rows=dropped, batch=report["batchId"])
+
+    # -- what others ask ------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> SubtaskSnapshot:
+        """See `TaskRunner`."""
+        batch = self._last
+        if not self._is_committed(batch):
+            batch -= 1
+        record = self._storage.record(self._place.folder, batch) if batch >= 0 else None
+        end = self._storage.end(self._place.folder)
+        if record is None:
+            return SubtaskSnapshot(batch=-1, end=end)
+        return SubtaskSnapshot(batch=batch, inputs=record.inputs, watermark_ms=record.watermark_ms, end=end)
+
+    def copy(self, snapshot: SubtaskSnapshot, store: Store, folder: str) -> int:
+        """See `TaskRunner`."""
+        if snapshot.batch < 0:
+            return 0
+        target = layout.spark_progress_dir(folder)
+        return copy_for_savepoint(self._storage.store, self._progress_dir, store, target, snapshot.batch)
+
+    def purge(self, oldest_batch: int) -> None:
+        """See `TaskRunner`."""
+        store, folder = self._storage.store, self._place.folder
+        oldest = min(oldest_batch, self._committed)
+        if oldest < 1:
+            return
+        sources = inputs_of_sources(
+            store, self._progress_dir, len(read_offsets(store, self._progress_dir, oldest).sources)
+        )
+        ours = [source for source, index in enumerate(sources) if index is not None]
+        purge(store, self._progress_dir, oldest, ours)
+        for batch in self._storage.records(folder):
+            if batch < oldest:
+                store.delete(layout.batch(folder, batch))
+
+    def status(self) -> TaskStatusDocument:
+        """See `TaskRunner`."""
+        report = self._report()
+        return TaskStatusDocument(
+            uid=self._task.uid,
+            subtask=self._place.subtask,
+            status="",
+            batch=self._last,
+            watermark=_watermark_ms(report),
+            inputs={item.source.uid: self._input_status(item, report) for item in self._inputs},
+            rows_per_second=report.get("processedRowsPerSecond"),
+            batch_duration_ms=self._last_duration_ms,
+        )
+
+    def _report(self) -> Mapping[str, Any]:
+        query = self._query
+        if query is None:
+            return {}
+        try:
+            report = query.lastProgress
+        except (PySparkException, Py4JError, OSError):
+            return {}
+        return dict(report) if report is not None else {}
+
+    def _input_status(self, item: Input, report: Mapping[str, Any]) -> InputStatus:
+        feed, position = item.feed, item.position
+        place = self._storage.store.spark_path(layout.inbox(self._place.folder, item.source.uid)).removeprefix(
+            "file://"
+        )
+        rates = [
+            source.get("processedRowsPerSecond")
+            for source in report.get("sources", ())
+            if (place in source["description"].replace("file:", "")) == (feed is not None)
+            and "/marks/" not in source["description"]
+        ]
+        return InputStatus(
+            ended=position.ended,
+            position=position.offset if feed is None else {"files": position.files, "bytes": position.bytes},
+            share=None if feed is None else (position.bytes / feed.total_bytes if feed.total_bytes else 1.0),
+            rows_per_second=rates[0] if rates else None,
+        )
+
+
+def _watermark_ms(report: Mapping[str, Any]) -> int | None:
+    """The query's watermark, ms; Spark writes one before 1970 as 1970."""
+    text = (report.get("eventTime") or {}).get("watermark")
+    if not text:
+        return None
+    from datetime import datetime
+
+    return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
+
+
+def _stop_quietly(query: StreamingQuery) -> None:
+    try:
+        query.stop()
+    except (PySparkException, Py4JError, OSError):
+        return

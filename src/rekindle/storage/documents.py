@@ -1,0 +1,354 @@
+"""The JSON documents of a job's storage, as frozen dataclasses. `docs/storage.md` describes them for people.
+
+Every document carries ``format``; a newer one is refused (``FORMAT_NEWER``), a damaged one is ``OBJECT_CORRUPT``. They
+hold no secrets and, in a savepoint, no absolute path of this job. Times are milliseconds since the epoch, UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from rekindle.errors import StorageError
+from rekindle.storage.layout import FORMAT_VERSION
+
+Json = dict[str, Any]
+Document = TypeVar("Document")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """``job.json``: which job lives in this folder."""
+
+    job: str
+    created_ms: int
+    #: random; tells this job from one of the same name in another storage, whose sinks may share a target
+    id: str = ""
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """``runs/<run>.json``: a driver started. The next number fences it."""
+
+    run: int
+    started_ms: int
+    host: str
+    pid: int
+    #: lineage it continues, or opens
+    lineage: int
+    #: checkpoint or savepoint folder it was told to start from, absolute; None: resume or first start
+    restore_from: str | None = None
+    #: whether it goes on from before the flush of a drained job
+    undo_drain: bool = False
+    #: tells two processes apart that race for one run number
+    token: str = ""
+    #: tells the process from a later one with the same pid, see `storage.liveness`
+    process_started: str = ""
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """``runs/<run>.result.json``: how a run ended."""
+
+    run: int
+    state: str
+    ended_ms: int
+    #: last completed checkpoint's id
+    checkpoint: int | None = None
+    #: savepoint made by the stop, absolute
+    savepoint: str | None = None
+    #: what a drain left unread or unflushed, in words
+    notes: tuple[str, ...] = ()
+    error: Json | None = None
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """``lineages/<n>.json``: from here on the tasks' folders of this lineage are whole and in force."""
+
+    lineage: int
+    run: int
+    created_ms: int
+    #: checkpoint or savepoint folder it was restored from, absolute; None for a first start
+    restored_from: str | None = None
+    #: id of that checkpoint, where it belongs to this very job
+    restored_checkpoint: int | None = None
+    #: task uid → uids of its inputs, in order: what a resume checks the job against
+    graph: dict[str, list[str]] = field(default_factory=dict)
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenFile:
+    """A file of a bounded source."""
+
+    #: absolute URI, percent-encoded, as Spark's logs hold it
+    path: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenFiles:
+    """``files.json``: what a bounded source consists of, fixed when the job first starts."""
+
+    source: str
+    files: tuple[FrozenFile, ...]
+    #: columns read from the files (Spark's JSON schema), partition columns of a Hive layout included
+    schema: Json
+    #: names of columns that come from ``key=value`` folders
+    partition_columns: tuple[str, ...] = ()
+    #: folder below which key=value parts are looked for, absolute URI
+    base: str = ""
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputPosition:
+    """How far a subtask has read one input, after a batch."""
+
+    #: last admission to the data inbox that a batch has consumed, -1 for none
+    admission: int = -1
+    #: files consumed of the frozen list
+    files: int = 0
+    #: bytes consumed
+    bytes: int = 0
+    #: last admission to the marker inbox consumed, -1 for none
+    mark: int = -1
+    #: Spark's own end offset, for inputs that Spark tracks
+    offset: Any = None
+    #: everything of it has been read
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRecord:
+    """``batches/<N>.json``: the outputs of batch N are prepared and never change again (the pre-commit)."""
+
+    batch: int
+    #: SHA-256 of Spark's offsets/<N>
+    offsets_hash: str
+    #: run that wrote it
+    run: int
+    inputs: dict[str, InputPosition] = field(default_factory=dict)
+    #: sink uid → what commit() will be given, as prepare() returned it
+    committables: dict[str, list[Json]] = field(default_factory=dict)
+    #: rows out, where a sink knows them
+    rows_out: int | None = None
+    #: the query's watermark this batch ran with, ms
+    watermark_ms: int | None = None
+    #: this batch was planted to flush the state
+    flush: bool = False
+    #: milliseconds spent in rekindle's own part and in writing the outputs
+    timings_ms: dict[str, int] = field(default_factory=dict)
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """``end.json``: the subtask has flushed and called finish(); nothing comes after `batch` (EndOfData)."""
+
+    batch: int
+    run: int
+    #: ended by a drain rather than by the end of its inputs
+    drained: bool
+    #: watermark before the flush, put back when a drained job is resumed
+    watermark_before_flush_ms: int | None = None
+    #: last batch before the flush
+    batch_before_flush: int = -1
+    notes: tuple[str, ...] = ()
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """``drain.json``: a drain has begun here and is carried through, after a crash too (its flush cannot be undone)."""
+
+    run: int
+    begun_ms: int
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskSnapshot:
+    """A subtask's share of a checkpoint."""
+
+    #: last batch that belongs to the checkpoint, -1 for none
+    batch: int
+    inputs: dict[str, InputPosition] = field(default_factory=dict)
+    watermark_ms: int | None = None
+    #: set once the subtask has finished its operator logic
+    end: End | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """What one batch prepared for one sink."""
+
+    task: str
+    subtask: int
+    batch: int
+    committables: list[Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """``manifest.json``: the commit point of a checkpoint, or a savepoint's table of contents."""
+
+    checkpoint: int
+    job: str
+    #: periodic | manual | final | stop | savepoint
+    kind: str
+    run: int
+    lineage: int
+    triggered_ms: int
+    completed_ms: int
+    #: task uid → its uids of inputs, in order: what a restore checks the job against
+    graph: dict[str, list[str]]
+    #: task uid → subtask index → snapshot
+    tasks: dict[str, dict[str, SubtaskSnapshot]]
+    #: task uids all of whose subtasks have finished (FLIP-147: "fully finished", not started on restore)
+    finished_tasks: tuple[str, ...] = ()
+    #: sink uid → transactions to commit now that this manifest exists; empty in a savepoint
+    transactions: dict[str, list[Transaction]] = field(default_factory=dict)
+    in_flight_bytes: int = 0
+    #: bytes of a savepoint's files; 0 for a checkpoint, which only names what lies in place
+    size_bytes: int = 0
+    #: whether it is a self-contained copy
+    savepoint: bool = False
+    #: the job was drained: windows were emitted before their time
+    drained: bool = False
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """``committed.json``: all transactions of a checkpoint are committed, so recovery need not repeat that."""
+
+    checkpoint: int
+    run: int
+    committed_ms: int
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """``<id>.request.json``: what a verb asks of a running driver."""
+
+    id: str
+    #: run it is meant for; a later one refuses it (REQUEST_STALE)
+    run: int
+    #: checkpoint | savepoint | stop | cancel
+    verb: str
+    created_ms: int
+    drain: bool = False
+    #: directory for the savepoint, absolute; None: none asked for
+    savepoint: str | None = None
+    #: the savepoint may name in-flight data; without channels it has none, so that both kinds are the same
+    unaligned: bool = False
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """``<id>.answer.json``: durable before anything reports it."""
+
+    id: str
+    job: str
+    state: str
+    answered_ms: int
+    checkpoint: int | None = None
+    savepoint: str | None = None
+    notes: tuple[str, ...] = ()
+    error: Json | None = None
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointStats:
+    """A line of ``rekindle checkpoints``; those in progress and failed live in the status only."""
+
+    id: int
+    kind: str
+    status: str
+    triggered_at: int
+    duration_ms: int | None = None
+    acknowledged: tuple[int, int] = (0, 0)
+    in_flight_bytes: int = 0
+    size_bytes: int = 0
+    path: str | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputStatus:
+    """An input as ``rekindle status`` shows it."""
+
+    ended: bool = False
+    position: Any = None
+    #: share of a bounded input that has been read, 0 to 1
+    share: float | None = None
+    rows_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStatusDocument:
+    """A subtask as ``rekindle status`` shows it."""
+
+    uid: str
+    subtask: int
+    status: str
+    batch: int
+    watermark: int | None = None
+    inputs: dict[str, InputStatus] = field(default_factory=dict)
+    rows_per_second: float | None = None
+    batch_duration_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """``status.json``: the heartbeat of a driver."""
+
+    job: str
+    state: str
+    run: int
+    host: str
+    pid: int
+    #: counts up with each write: a reader on another machine compares two reads, never clocks
+    beat: int
+    written_ms: int
+    tasks: tuple[TaskStatusDocument, ...] = ()
+    checkpoints_completed: int = 0
+    checkpoints_failed: int = 0
+    latest_checkpoint: int | None = None
+    latest_checkpoint_ms: int | None = None
+    #: newest first; in progress and failed ones among them
+    history: tuple[CheckpointStats, ...] = ()
+    #: tells the process from a later one with the same pid, see `storage.liveness`
+    process_started: str = ""
+    error: Json | None = None
+    format: int = FORMAT_VERSION
+
+
+def encode(document: object) -> bytes:
+    """A document as the bytes that are stored: indented JSON, so that a person can read it too."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+
+
+def decode(data: bytes, kind: type[Document], path: str) -> Document:
+    """Read a document; ``OBJECT_CORRUPT`` or ``FORMAT_NEWER`` (with `path`) where it is not one."""
+    try:
+        version = msgspec.json.decode(data, type=_Versioned).format
+        if version > FORMAT_VERSION:
+            raise StorageError("FORMAT_NEWER", path=path, found=version, supported=FORMAT_VERSION)
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.MsgspecError as error:
+        raise StorageError("OBJECT_CORRUPT", path=path, reason=error) from error
+
+
+class _Versioned(msgspec.Struct):
+    format: int

@@ -1,0 +1,291 @@
+"""The documents of one job, and the facts that follow from them.
+
+The driver writes through here, and every verb reads through here, without a JVM and while the job runs: whatever is
+listed may be gone when it is read, and is then left out. A damaged document raises ``OBJECT_CORRUPT``, one of a newer
+version ``FORMAT_NEWER``, both with its place.
+
+What is written once (runs, records, manifests, answers) is created, never replaced: who loses a create adopts what is
+there (DESIGN 5). This module knows which documents there are and where they lie; what follows from them for a running
+job is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from rekindle.errors import RestoreError, StorageError
+from rekindle.ids import check_uid
+from rekindle.storage import layout
+from rekindle.storage.documents import (
+    Answer,
+    BatchRecord,
+    Document,
+    Drain,
+    End,
+    FrozenFiles,
+    Identity,
+    Lineage,
+    Manifest,
+    Request,
+    Result,
+    Run,
+    Status,
+    decode,
+    encode,
+)
+from rekindle.storage.liveness import is_alive
+from rekindle.storage.port import NotFound, Store
+
+CREATED = "CREATED"
+"""State of a job that no driver has started yet."""
+
+RUNNING = "RUNNING"
+"""State of a job whose driver is alive, as far as can be told; its heartbeat has the finer word."""
+
+LOST = "LOST"
+"""State of a job whose driver is gone without having written a result: killed, or its machine died."""
+
+_NUMBERED = re.compile(r"(\d+)(?:\.json)?")
+_REQUEST = re.compile(r"(.+)\.request\.json")
+_ANSWER = re.compile(r"(.+)\.answer\.json")
+
+
+class JobStorage:
+    """The documents of the job `job` in `store`; a ``subtask_folder`` is what `layout.subtask` returns."""
+
+    def __init__(self, store: Store, job: str) -> None:
+        self.store = store
+        self.job = check_uid(job)
+
+    # -- any document -------------------------------------------------------------------------------------------------
+
+    def read(self, path: str, kind: type[Document]) -> Document | None:
+        """The document at `path`, None where there is none."""
+        return _read(self.store, path, kind)
+
+    def create(self, path: str, document: object) -> bool:
+        """Write a document that must not exist yet; False where there is one already, which stays as it is."""
+        return self.store.create(path, encode(document))
+
+    def adopt(self, path: str, document: Document) -> Document:
+        """Write a document unless there is one already; returns the one that stands."""
+        while not self.create(path, document):
+            found = self.read(path, type(document))
+            if found is not None:
+                return found
+        return document
+
+    def replace(self, path: str, document: object) -> None:
+        """Write a document, whether or not there is one."""
+        self.store.replace(path, encode(document))
+
+    # -- the job and its runs -----------------------------------------------------------------------------------------
+
+    def identity(self) -> Identity | None:
+        """Which job lives here; None: none does."""
+        return self.read(layout.identity(self.job), Identity)
+
+    def run(self, run: int) -> Run | None:
+        """How run number `run` was started."""
+        return self.read(layout.run(self.job, run), Run)
+
+    def latest_run(self) -> Run | None:
+        """The run that is in force: the one with the highest number."""
+        return next(self._newest_first(layout.runs(self.job), self.run), None)
+
+    def result(self, run: int) -> Result | None:
+        """How run number `run` ended; None: it has not, or its driver was killed."""
+        return self.read(layout.result(self.job, run), Result)
+
+    def claim_run(self, make: Callable[[int], Run]) -> Run:
+        """Become the driver: create the next run, which fences all earlier ones.
+
+        `make` is given the number and returns the document; it is called again with a higher number whenever another
+        process was quicker.
+        """
+        while True:
+            number = max(self._numbers(layout.runs(self.job)), default=0) + 1
+            run = make(number)
+            if self.create(layout.run(self.job, number), run):
+                return run
+
+    def fenced_by(self, run: int) -> int | None:
+        """Number of the newest run after `run`, which has taken over; None: `run` is in force."""
+        newest = max(self._numbers(layout.runs(self.job)), default=run)
+        return newest if newest > run else None
+
+    def lineage(self) -> Lineage | None:
+        """The lineage that is in force: the one with the highest number."""
+
+        def read(number: int) -> Lineage | None:
+            return self.read(layout.lineage(self.job, number), Lineage)
+
+        return next(self._newest_first(layout.lineages(self.job), read), None)
+
+    def status(self) -> Status | None:
+        """The last heartbeat, of whichever run."""
+        return self.read(layout.status(self.job), Status)
+
+    def driver(self) -> Run | Status | None:
+        """The latest sign of life of the run in force, for `is_alive`: its heartbeat; before the first, its start."""
+        run, status = self.latest_run(), self.status()
+        return status if run and status and status.run == run.run else run
+
+    def state(self, earlier: Run | Status | None = None) -> str:
+        """The job's state in one word: the result of the run in force, else ``RUNNING`` or ``LOST``; or ``CREATED``.
+
+        While a driver on another machine can't be told dead from one read, the answer is ``RUNNING``; `earlier` is what
+        `driver` returned `liveness.SILENCE_MS` before.
+        """
+        driver = self.driver()
+        if driver is None:
+            return CREATED
+        # In this order: a driver writes its result and then ends, so one that is dead has written it or never will.
+        alive = is_alive(driver, earlier)
+        result = self.result(driver.run)
+        if result is not None:
+            return result.state
+        return LOST if alive is False else RUNNING
+
+    # -- sources and subtasks -----------------------------------------------------------------------------------------
+
+    def frozen_files(self, source: str) -> FrozenFiles | None:
+        """The frozen list of the bounded source `source`."""
+        return self.read(layout.frozen_files(self.job, source), FrozenFiles)
+
+    def records(self, subtask_folder: str) -> list[int]:
+        """Numbers of the batches that have a record, ascending."""
+        return self._numbers(layout.batches(subtask_folder))
+
+    def record(self, subtask_folder: str, batch: int) -> BatchRecord | None:
+        """The record of a batch."""
+        return self.read(layout.batch(subtask_folder, batch), BatchRecord)
+
+    def last_record(self, subtask_folder: str) -> BatchRecord | None:
+        """The record of the highest batch: where the subtask durably stands."""
+
+        def read(batch: int) -> BatchRecord | None:
+            return self.record(subtask_folder, batch)
+
+        return next(self._newest_first(layout.batches(subtask_folder), read), None)
+
+    def end(self, subtask_folder: str) -> End | None:
+        """Set once the subtask has finished its operator logic (EndOfData)."""
+        return self.read(layout.end(subtask_folder), End)
+
+    def drain(self, subtask_folder: str) -> Drain | None:
+        """Set once a drain has begun on the subtask."""
+        return self.read(layout.drain(subtask_folder), Drain)
+
+    # -- checkpoints --------------------------------------------------------------------------------------------------
+
+    def manifest(self, checkpoint: int) -> Manifest | None:
+        """The manifest of a completed checkpoint; without one a checkpoint does not exist."""
+        return self.read(layout.manifest(layout.checkpoint(self.job, checkpoint)), Manifest)
+
+    def manifests(self) -> list[Manifest]:
+        """The manifests of all completed checkpoints, newest first."""
+        return [*self._newest_first(layout.checkpoints(self.job), self.manifest)]
+
+    def latest_manifest(self, lineage: int) -> Manifest | None:
+        """The manifest of the newest checkpoint completed in `lineage`."""
+        manifests = self._newest_first(layout.checkpoints(self.job), self.manifest)
+        return next((manifest for manifest in manifests if manifest.lineage == lineage), None)
+
+    # -- requests and answers -----------------------------------------------------------------------------------------
+
+    def requests(self) -> list[Request]:
+        """Requests that have no answer yet, oldest first; those that cannot be read are in `unreadable_requests`."""
+        found = (self._request(request_id) for request_id in self._unanswered())
+        return sorted((r for r in found if isinstance(r, Request)), key=lambda r: (r.created_ms, r.id))
+
+    def unreadable_requests(self) -> dict[str, StorageError]:
+        """Unanswered requests that are damaged or of a newer version: id → why. They too deserve an answer."""
+        found = ((request_id, self._request(request_id)) for request_id in self._unanswered())
+        return {request_id: error for request_id, error in found if isinstance(error, StorageError)}
+
+    def answer(self, answer: Answer) -> Answer:
+        """Answer a request, durably; the first answer stands and is returned."""
+        return self.adopt(layout.answer(self.job, answer.id), answer)
+
+    def answer_to(self, request_id: str) -> Answer | None:
+        """The answer to a request, once there is one."""
+        return self.read(layout.answer(self.job, request_id), Answer)
+
+    # -- forgetting ---------------------------------------------------------------------------------------------------
+
+    def forget_checkpoint(self, checkpoint: int) -> None:
+        """Delete a checkpoint, its manifest first: what is left half-way is no checkpoint."""
+        folder = layout.checkpoint(self.job, checkpoint)
+        self.store.delete(layout.manifest(folder))
+        self.store.delete_tree(folder)
+
+    def forget_job(self) -> None:
+        """Delete everything of the job, its identity last: one forgotten half-way is listed, to be forgotten again."""
+        identity = layout.identity(self.job)
+        for entry in self.store.walk(layout.job(self.job)):
+            if entry.path != identity:
+                self.store.delete(entry.path)
+        self.store.delete_tree(layout.job(self.job))
+
+    # -- what lies in folders -----------------------------------------------------------------------------------------
+
+    def _numbers(self, folder: str) -> list[int]:
+        found = (_NUMBERED.fullmatch(name) for name in self.store.names(folder))
+        return sorted(int(match[1]) for match in found if match)
+
+    def _newest_first(self, folder: str, read: Callable[[int], Document | None]) -> Iterator[Document]:
+        """Read the numbered documents of `folder` one by one, as far as they are asked for."""
+        for number in reversed(self._numbers(folder)):
+            document = read(number)
+            if document is not None:
+                yield document
+
+    def _unanswered(self) -> list[str]:
+        names = self.store.names(layout.control(self.job))
+        answered = {match[1] for name in names if (match := _ANSWER.fullmatch(name))}
+        asked = (match[1] for name in names if (match := _REQUEST.fullmatch(name)))
+        return [request_id for request_id in asked if request_id not in answered]
+
+    def _request(self, request_id: str) -> Request | StorageError | None:
+        path = layout.request(self.job, request_id)
+        try:
+            request = self.read(path, Request)
+            if request and request.id != request_id:
+                raise StorageError("OBJECT_CORRUPT", path=path, reason=f"it calls itself {request.id!r}")
+        except StorageError as error:
+            if error.code not in ("OBJECT_CORRUPT", "FORMAT_NEWER"):
+                raise
+            return error
+        return request
+
+
+def jobs(store: Store) -> list[str]:
+    """Names of the jobs in a storage, sorted."""
+    return [name for name in store.names("") if store.exists(layout.identity(name))]
+
+
+def read_manifest(store: Store, folder: str) -> Manifest:
+    """The manifest of the checkpoint or savepoint at `folder`; ``""`` where `store` is the savepoint's own folder.
+
+    Raises:
+        RestoreError: ``CHECKPOINT_UNKNOWN``, there is none.
+        StorageError: ``OBJECT_CORRUPT`` or ``FORMAT_NEWER``.
+    """
+    manifest = _read(store, layout.manifest(folder), Manifest)
+    if manifest is None:
+        raise RestoreError("CHECKPOINT_UNKNOWN", path=_place(store, folder))
+    return manifest
+
+
+def _read(store: Store, path: str, kind: type[Document]) -> Document | None:
+    try:
+        data = store.read(path)
+    except NotFound:
+        return None
+    return decode(data, kind, _place(store, path))
+
+
+def _place(store: Store, path: str) -> str:
+    return f"{store.location.rstrip('/')}/{path}".rstrip("/")

@@ -1,0 +1,220 @@
+"""Every path of a job's storage. No other module joins strings into paths.
+
+    <storage>/<job>/
+      job.json                                  identity, format version
+      runs/<run>.json                           one per start; creating the next number fences earlier drivers
+      runs/<run>.result.json                    how the run ended
+      lineages/<lineage>.json                   the commit point of a (re)start from elsewhere
+      sources/<uid>/files.json                  the frozen list of a bounded source
+      sources/<uid>/segments/<attempt>/         the rows of a Batch source, written once
+      tasks/<uid>/<subtask>/<lineage>/
+          spark/                                spark_progress_dir
+          batches/<N>.json                      batch records
+          end.json                              the subtask has finished its operator logic
+          drain.json                            a drain has begun here and will be carried through
+          inbox/<input>/_spark_metadata/<k>     admissions of data; .opened makes the folder
+          marks/<input>/_spark_metadata/<k>     admissions of watermark rows
+          marks/<input>/rows/<name>.parquet     the watermark rows
+      checkpoints/<id>/manifest.json
+      checkpoints/<id>/committed.json           its transactions are committed: not to be repeated
+      control/<request>.request.json, <request>.answer.json
+      status.json
+
+    <storage>/_savepoints/<job>-<id>/           savepoints for which no place was given
+
+`step_of` names the durable step a write to a path is: the list `STEPS` is what the crash tests go through, so a path
+that no row matches fails the tests.
+"""
+
+from __future__ import annotations
+
+import re
+
+FORMAT_VERSION = 1
+"""Version of everything written below; readers refuse newer ones (``FORMAT_NEWER``)."""
+
+SAVEPOINTS = "_savepoints"
+"""Folder of savepoints for which no place was given. It outlives the jobs, and no job can be called so."""
+
+
+def job(name: str) -> str:
+    """Folder of a job."""
+    return name
+
+
+def identity(name: str) -> str:
+    return f"{name}/job.json"
+
+
+def runs(name: str) -> str:
+    return f"{name}/runs"
+
+
+def run(name: str, number: int) -> str:
+    return f"{name}/runs/{number:06d}.json"
+
+
+def result(name: str, number: int) -> str:
+    return f"{name}/runs/{number:06d}.result.json"
+
+
+def lineages(name: str) -> str:
+    return f"{name}/lineages"
+
+
+def lineage(name: str, number: int) -> str:
+    return f"{name}/lineages/{number:06d}.json"
+
+
+def source(name: str, uid: str) -> str:
+    return f"{name}/sources/{uid}"
+
+
+def frozen_files(name: str, uid: str) -> str:
+    return f"{name}/sources/{uid}/files.json"
+
+
+def source_segments(name: str, uid: str, attempt: str) -> str:
+    return f"{name}/sources/{uid}/segments/{attempt}"
+
+
+def tasks(name: str) -> str:
+    return f"{name}/tasks"
+
+
+def subtask(name: str, task: str, index: int, lineage_number: int) -> str:
+    """Folder of a subtask in one lineage; what follows is below it."""
+    return f"{name}/tasks/{task}/{index}/{lineage_number:06d}"
+
+
+def lineages_of(name: str, task: str, index: int) -> str:
+    """Folder of a subtask; the names in it are lineages."""
+    return f"{name}/tasks/{task}/{index}"
+
+
+def savepoint_subtask(folder: str, task: str, index: int) -> str:
+    """Folder of a subtask in the savepoint `folder`."""
+    return f"{folder}/tasks/{task}/{index}"
+
+
+def savepoint_sources(folder: str, uid: str) -> str:
+    """Folder of a source in the savepoint `folder`."""
+    return f"{folder}/sources/{uid}"
+
+
+def spark_progress_dir(subtask_folder: str) -> str:
+    return f"{subtask_folder}/spark"
+
+
+def batches(subtask_folder: str) -> str:
+    return f"{subtask_folder}/batches"
+
+
+def batch(subtask_folder: str, number: int) -> str:
+    return f"{subtask_folder}/batches/{number:09d}.json"
+
+
+def end(subtask_folder: str) -> str:
+    return f"{subtask_folder}/end.json"
+
+
+def drain(subtask_folder: str) -> str:
+    return f"{subtask_folder}/drain.json"
+
+
+def inbox(subtask_folder: str, source_uid: str) -> str:
+    return f"{subtask_folder}/inbox/{source_uid}"
+
+
+def marks(subtask_folder: str, source_uid: str) -> str:
+    return f"{subtask_folder}/marks/{source_uid}"
+
+
+def admissions(inbox_folder: str) -> str:
+    """Folder of an inbox's log, named and laid out as Spark's file sink does it."""
+    return f"{inbox_folder}/_spark_metadata"
+
+
+def admission(inbox_folder: str, file_name: str) -> str:
+    return f"{inbox_folder}/_spark_metadata/{file_name}"
+
+
+def inbox_opened(inbox_folder: str) -> str:
+    """An empty object that makes the inbox a folder Spark can read before anything has been admitted."""
+    return f"{inbox_folder}/_spark_metadata/.opened"
+
+
+def mark_rows(marks_folder: str) -> str:
+    return f"{marks_folder}/rows"
+
+
+def mark_row(marks_folder: str, file_name: str) -> str:
+    return f"{marks_folder}/rows/{file_name}"
+
+
+def checkpoints(name: str) -> str:
+    return f"{name}/checkpoints"
+
+
+def checkpoint(name: str, number: int) -> str:
+    return f"{name}/checkpoints/{number:09d}"
+
+
+def manifest(checkpoint_folder: str) -> str:
+    """The manifest of a checkpoint or savepoint folder; the empty folder is the root of a savepoint's own storage."""
+    return f"{checkpoint_folder}/manifest.json" if checkpoint_folder else "manifest.json"
+
+
+def committed(checkpoint_folder: str) -> str:
+    """Exists once every transaction of the checkpoint has been committed."""
+    return f"{checkpoint_folder}/committed.json"
+
+
+def control(name: str) -> str:
+    return f"{name}/control"
+
+
+def request(name: str, request_id: str) -> str:
+    return f"{name}/control/{request_id}.request.json"
+
+
+def answer(name: str, request_id: str) -> str:
+    return f"{name}/control/{request_id}.answer.json"
+
+
+def status(name: str) -> str:
+    return f"{name}/status.json"
+
+
+STEPS: dict[str, str] = {
+    "job.create": r"[^/]+/job\.json",
+    "run.create": r"[^/]+/runs/\d+\.json",
+    "result.create": r"[^/]+/runs/\d+\.result\.json",
+    "lineage.create": r"[^/]+/lineages/\d+\.json",
+    "files.freeze": r"[^/]+/sources/[^/]+/files\.json",
+    "segments.copy": r"[^/]+/sources/[^/]+/segments/.*",
+    "record.create": r".*/batches/\d+\.json",
+    "end.create": r".*/end\.json",
+    "drain.create": r".*/drain\.json",
+    "inbox.open": r".*/(inbox|marks)/[^/]+/_spark_metadata/\.opened",
+    "inbox.admit": r".*/inbox/[^/]+/_spark_metadata/\d+(\.compact)?",
+    "mark.write": r".*/marks/[^/]+/rows/[^/]+",
+    "mark.admit": r".*/marks/[^/]+/_spark_metadata/\d+(\.compact)?",
+    "progress.write": r".*/spark/.*",
+    "manifest.create": r"(.*/)?manifest\.json",
+    "committed.create": r"[^/]+/checkpoints/\d+/committed\.json",
+    "request.create": r".*/control/[^/]+\.request\.json",
+    "answer.create": r".*/control/[^/]+\.answer\.json",
+    "status.replace": r"[^/]+/status\.json",
+}
+"""Name of a durable step → the paths it writes. Steps that are not writes to the storage are in `runtime.steps`."""
+
+_STEPS = [(name, re.compile(pattern)) for name, pattern in STEPS.items()]
+
+
+def step_of(path: str) -> str:
+    """The durable step that a write to `path` is; KeyError for a path this module does not know."""
+    for name, pattern in _STEPS:
+        if pattern.fullmatch(path):
+            return name
+    raise KeyError(path)

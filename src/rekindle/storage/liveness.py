@@ -1,0 +1,88 @@
+"""Whether the driver that wrote a document still runs, as seen by any process that shares the storage.
+
+Clocks are never compared: two machines' clocks differ, and a suspended laptop's jump. There are two ways to know:
+
+- *On the driver's own machine* the process table says it at once. A pid alone is no proof, since the system uses it
+  again, and means nothing in another container; so documents also carry `process_started`, which names the pid
+  namespace and the process's start. Machines that share a storage need different host names.
+- *From elsewhere* only a heartbeat that moves does: read twice, at least `SILENCE_MS` apart, and compare.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import NamedTuple
+
+from rekindle.storage.documents import Run, Status
+
+SILENCE_MS = 10_000
+"""A driver whose heartbeat has not moved between two reads this far apart is gone."""
+
+_ENDED = ("Z", "X")
+"""States of a process (proc(5)) that has ended and only waits for its parent to take notice."""
+
+
+class Process(NamedTuple):
+    """What a document says of the process that wrote it: the fields of `Run` and `Status`."""
+
+    host: str
+    pid: int
+    process_started: str
+
+
+def this_process() -> Process:
+    """The process that asks."""
+    pid = os.getpid()
+    _, ticks = _proc_stat(pid)
+    return Process(socket.gethostname(), pid, f"{_namespace()}/{ticks}" if ticks else "")
+
+
+def is_alive(driver: Run | Status, earlier: Run | Status | None = None) -> bool | None:
+    """Whether the driver still runs.
+
+    Args:
+        driver: its latest sign of life (`JobStorage.driver`).
+        earlier: the same, read at least `SILENCE_MS` before; needed only where the answer was None without it.
+
+    Returns:
+        True or False; None where this machine cannot tell from one read: ask again with `earlier`.
+    """
+    here = this_process()
+    namespace, _, ticks = driver.process_started.partition("/")
+    if (driver.host, namespace) == (here.host, here.process_started.partition("/")[0]):
+        return _runs(driver.pid, ticks)
+    return None if earlier is None else _sign(driver) != _sign(earlier)
+
+
+def _sign(driver: Run | Status) -> tuple[int, int]:
+    return (driver.run, driver.beat if isinstance(driver, Status) else -1)
+
+
+def _runs(pid: int, ticks: str) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # It exists, under another user.
+    state, found = _proc_stat(pid)
+    return state not in _ENDED and (not found or found == ticks)
+
+
+def _proc_stat(pid: int) -> tuple[str, str]:
+    """State and start (clock ticks since boot) of a process; empty where the system does not show them."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            # The second field is the program's name in brackets, and may hold blanks and brackets itself.
+            fields = file.read().rpartition(")")[2].split()
+        return fields[0], fields[19]
+    except (OSError, IndexError):
+        return "", ""
+
+
+def _namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""

@@ -1,0 +1,215 @@
+"""A storage in a directory, local or mounted.
+
+Objects appear under their name in one step: they are written to a hidden temporary file beside it, which is then linked
+(`LocalStore.create`, which so has one winner) or renamed (`LocalStore.replace`). The file system needs hard links. What
+is written survives the death of the process; like Spark's own progress files it is not forced to the disk, so it shares
+their fate when the machine loses power.
+
+Hadoop, through which Spark reads and writes the same directory, keeps a checksum of each file NAME in a *side file*
+``.NAME.crc`` and refuses a file that does not fit it. A side file belongs to its object: it is never listed, and is
+removed with it, and before other bytes take its name.
+
+This module knows bytes and paths, not what is in them.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from typing import BinaryIO
+
+from rekindle.errors import StorageError
+from rekindle.storage.port import Entry, NotFound, check_path
+
+_TEMPORARY = ".tmp-"
+_HIDDEN = re.compile(r"\.tmp-.*|\..+\.crc")
+_CHUNK_BYTES = 1 << 20
+
+_WRITE_ERRORS = {
+    errno.EACCES: "STORAGE_READ_ONLY",
+    errno.EROFS: "STORAGE_READ_ONLY",
+    errno.ENOSPC: "STORAGE_FULL",
+    errno.EDQUOT: "STORAGE_FULL",
+}
+"""What an error of the system means where something was to be written; all others are ``STORAGE_UNAVAILABLE``."""
+
+_ESCAPED = re.compile(r'[\x00- "#%<>?\[\\\]^`{|}\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]')
+"""What Java escapes in the path of a URI: some of ASCII, and beyond it only blanks and control characters."""
+
+
+def file_uri(path: str) -> str:
+    """The URI of an absolute local path, letter for letter as Spark writes it in its file logs.
+
+    ``/a b/100%`` becomes ``file:///a%20b/100%25``; letters outside ASCII stay as they are. This is for
+    logs only: Spark's readers, writers and checkpoint locations take a path as it is and would look for a real ``%20``.
+    """
+    return "file://" + _ESCAPED.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), path)
+
+
+class LocalStore:
+    """A `Store` below the directory `root`, which need not exist yet."""
+
+    def __init__(self, root: str) -> None:
+        # POSIX keeps a double slash at the start, which Hadoop would print as one.
+        self._root = "/" + os.path.abspath(root).lstrip("/")
+
+    @property
+    def location(self) -> str:
+        """The directory's absolute path."""
+        return self._root
+
+    def path(self, path: str) -> str:
+        """The absolute local path of an object or folder; behind ``file://`` it is what Spark's readers take."""
+        return os.path.join(self._root, path) if check_path(path, folder=True) else self._root
+
+    def uri(self, path: str) -> str:
+        return file_uri(self.path(path))
+
+    def spark_path(self, path: str) -> str:
+        return f"file://{self.path(path)}"
+
+    def read(self, path: str) -> bytes:
+        with self._errors(path), self._opened(path) as file:
+            return file.read()
+
+    def exists(self, path: str) -> bool:
+        with self._errors(path):
+            try:
+                os.stat(self.path(path))
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            return True
+
+    def create(self, path: str, data: bytes) -> bool:
+        target = self.path(check_path(path))
+        if os.path.lexists(target):
+            return False
+        with self._errors(path, _WRITE_ERRORS), _staged(target, io.BytesIO(data)) as temporary:
+            _remove(_side_file(target))
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                # A network file system may repeat a request whose answer was lost: the second link shows who won.
+                return os.stat(temporary).st_nlink > 1
+            return True
+
+    def replace(self, path: str, data: bytes) -> None:
+        self._put(path, io.BytesIO(data))
+
+    def names(self, folder: str) -> list[str]:
+        with self._errors(folder):
+            try:
+                found = os.listdir(self.path(folder))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        return sorted(name for name in found if not _HIDDEN.fullmatch(name))
+
+    def walk(self, folder: str) -> Iterator[Entry]:
+        for name, size_bytes in self._children(folder):
+            path = f"{folder}/{name}" if folder else name
+            if size_bytes is None:
+                yield from self.walk(path)
+            else:
+                yield Entry(path, size_bytes)
+
+    def delete(self, path: str) -> None:
+        target = self.path(check_path(path))
+        with self._errors(path, _WRITE_ERRORS):
+            _remove(_side_file(target))
+            _remove(target)
+
+    def delete_tree(self, folder: str) -> None:
+        target = self.path(check_path(folder))
+        with self._errors(folder, _WRITE_ERRORS):
+            _remove(_side_file(target))
+            _remove_tree(target)
+
+    def copy(self, source: str, target: str) -> int:
+        check_path(target)
+        with self._errors(source), self._opened(source) as file:
+            self._put(target, file)
+            return file.tell()
+
+    def _put(self, path: str, source: BinaryIO) -> None:
+        target = self.path(check_path(path))
+        with self._errors(path, _WRITE_ERRORS), _staged(target, source) as temporary:
+            _remove(_side_file(target))
+            os.replace(temporary, target)
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[BinaryIO]:
+        with ExitStack() as stack:
+            try:
+                file = stack.enter_context(open(self.path(check_path(path)), "rb"))
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                raise NotFound(path) from None
+            yield file
+
+    def _children(self, folder: str) -> list[tuple[str, int | None]]:
+        """Names below `folder` with their bytes (None: a folder), in the order of the paths below them."""
+        found: list[tuple[str, int | None]] = []
+        with (
+            self._errors(folder),
+            suppress(FileNotFoundError, NotADirectoryError),
+            os.scandir(self.path(folder)) as entries,
+        ):
+            for entry in entries:
+                if _HIDDEN.fullmatch(entry.name):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    found.append((entry.name, None))
+                    continue
+                with suppress(FileNotFoundError):
+                    if entry.is_file():
+                        found.append((entry.name, entry.stat().st_size))
+        return sorted(found, key=lambda child: f"{child[0]}/" if child[1] is None else child[0])
+
+    @contextmanager
+    def _errors(self, path: str, codes: Mapping[int, str] | None = None) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            code = (codes or {}).get(error.errno or 0, "STORAGE_UNAVAILABLE")
+            reason = f"{error.strerror or error} ({path or 'its root'})"
+            raise StorageError(code, uri=self.location, reason=reason) from error
+
+
+@contextmanager
+def _staged(target: str, source: BinaryIO) -> Iterator[str]:
+    """The bytes of `source` in a temporary file beside `target`, gone afterwards unless it was renamed."""
+    folder = os.path.dirname(target)
+    os.makedirs(folder, exist_ok=True)
+    temporary = os.path.join(folder, _TEMPORARY + os.urandom(8).hex())
+    try:
+        with open(temporary, "xb") as file:
+            while chunk := source.read(_CHUNK_BYTES):
+                file.write(chunk)
+        yield temporary
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
+
+
+def _side_file(target: str) -> str:
+    folder, name = os.path.split(target)
+    return os.path.join(folder, f".{name}.crc")
+
+
+def _remove(path: str) -> None:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        os.unlink(path)
+
+
+def _remove_tree(path: str) -> None:
+    """Remove a file, a link (not what it leads to) or a folder with all in it; others may be removing it too."""
+    if os.path.islink(path) or not os.path.isdir(path):
+        _remove(path)
+        return
+    with suppress(FileNotFoundError):
+        for name in os.listdir(path):
+            _remove_tree(os.path.join(path, name))
+        os.rmdir(path)

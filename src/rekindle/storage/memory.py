@@ -1,0 +1,79 @@
+"""A storage in a dictionary: the same promises as the others, for tests and for the simulator."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from rekindle.storage.port import Entry, NotFound, check_path
+
+
+class MemoryStore:
+    """A `Store` that lives and dies with its process. Spark cannot read it."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def location(self) -> str:
+        return "memory:"
+
+    def uri(self, path: str) -> str:
+        return f"memory:///{check_path(path, folder=True)}"
+
+    def spark_path(self, path: str) -> str:
+        return self.uri(path)
+
+    def read(self, path: str) -> bytes:
+        with self._lock:
+            return self._read(path)
+
+    def exists(self, path: str) -> bool:
+        return path == "" or check_path(path) in self._objects or bool(self._below(path))
+
+    def create(self, path: str, data: bytes) -> bool:
+        with self._lock:
+            absent = check_path(path) not in self._objects
+            if absent:
+                self._objects[path] = bytes(data)
+            return absent
+
+    def replace(self, path: str, data: bytes) -> None:
+        with self._lock:
+            self._objects[check_path(path)] = bytes(data)
+
+    def names(self, folder: str) -> list[str]:
+        start = len(folder) + 1 if folder else 0
+        return sorted({path[start:].split("/", 1)[0] for path in self._below(folder)})
+
+    def walk(self, folder: str) -> Iterator[Entry]:
+        for path in self._below(folder):
+            data = self._objects.get(path)
+            if data is not None:
+                yield Entry(path, len(data))
+
+    def delete(self, path: str) -> None:
+        with self._lock:
+            self._objects.pop(check_path(path), None)
+
+    def delete_tree(self, folder: str) -> None:
+        for path in (check_path(folder), *self._below(folder)):
+            self.delete(path)
+
+    def copy(self, source: str, target: str) -> int:
+        with self._lock:
+            data = self._read(source)
+            self._objects[check_path(target)] = data
+            return len(data)
+
+    def _read(self, path: str) -> bytes:
+        try:
+            return self._objects[check_path(path)]
+        except KeyError:
+            raise NotFound(path) from None
+
+    def _below(self, folder: str) -> list[str]:
+        prefix = f"{folder}/" if check_path(folder, folder=True) else ""
+        with self._lock:
+            return sorted(path for path in self._objects if path.startswith(prefix))

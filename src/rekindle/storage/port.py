@@ -1,0 +1,95 @@
+"""What a storage must be able to do, and what it must promise.
+
+Paths are relative to the storage's root, with ``/`` between their parts, and never lead out of it. Objects are small
+(JSON of a few KB) except where a savepoint copies Spark's files. An implementation promises:
+
+1. *Read after write*: what `create` or `replace` returned from is seen by every later read, list and exists.
+2. *Create is linearizable*: of several `create` calls on one path exactly one returns True; nobody ever sees half an
+   object.
+3. *Replace is atomic*: a reader sees the old bytes or the new ones.
+
+What is deleted may be listed for a moment by others. Errors of the medium are `StorageError`; a missing object is
+`NotFound`, which callers handle. Each adapter passes `tests/storage/contract.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from rekindle.errors import StorageError
+
+
+class NotFound(LookupError):
+    """There is no object at this path. Not a `RekindleError`: whoever reads knows what a missing object means."""
+
+
+class Entry(NamedTuple):
+    """An object found by `walk`."""
+
+    path: str
+    size_bytes: int
+
+
+def check_path(path: str, *, folder: bool = False) -> str:
+    """Return `path` if it stays in the storage; raise ``PATH_OUTSIDE`` otherwise.
+
+    A path is names joined by single slashes, none of them ``.`` or ``..``. Where a `folder` is meant, the empty path is
+    the root.
+    """
+    if not (folder and path == "") and ("\0" in path or not {"", ".", ".."}.isdisjoint(path.split("/"))):
+        raise StorageError("PATH_OUTSIDE", path=path)
+    return path
+
+
+class Store(Protocol):
+    """A place for a job's objects. Folders come and go with the objects in them; the empty path is the root folder."""
+
+    @property
+    def location(self) -> str:
+        """The root as a person would name it, without secrets."""
+        ...
+
+    def uri(self, path: str) -> str:
+        """The absolute address of `path` as Spark's file logs hold it (``file:///...``, percent-encoded)."""
+        ...
+
+    def spark_path(self, path: str) -> str:
+        """The same address as Spark's readers, writers and checkpoint locations take it: not encoded."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """The object's bytes; `NotFound` where there is none."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an object or folder at `path`."""
+        ...
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Create-if-absent: True if this call made the object, False if there already was one, left as it is."""
+        ...
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Write the object, whether or not there was one."""
+        ...
+
+    def names(self, folder: str) -> list[str]:
+        """Names directly below `folder`, sorted; empty where there is no such folder. Temporary files left out."""
+        ...
+
+    def walk(self, folder: str) -> Iterator[Entry]:
+        """Every object below `folder` at any depth, sorted by path; objects that vanish meanwhile are left out."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Delete the object; missing is fine."""
+        ...
+
+    def delete_tree(self, folder: str) -> None:
+        """Delete everything at and below `folder`; missing is fine."""
+        ...
+
+    def copy(self, source: str, target: str) -> int:
+        """Copy an object within this storage; returns its bytes. `NotFound` where there is no source."""
+        ...

@@ -1,0 +1,73 @@
+"""How a start begins: a decision from what the storage holds. Pure: facts in, decision out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rekindle.storage.documents import Lineage, Result, Run
+
+ENDED = ("FINISHED", "DRAINED")
+"""States from which nothing is left to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known before a driver starts."""
+
+    #: the newest run, and how it ended
+    run: Run | None = None
+    result: Result | None = None
+    #: the lineage in force
+    lineage: Lineage | None = None
+    #: folder of the newest checkpoint, absolute
+    latest_checkpoint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyEnded:
+    """Say so, run nothing."""
+
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """Begin at the beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Go on in place, from each subtask's last batch record."""
+
+    lineage: Lineage
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Open a new lineage from a checkpoint or savepoint."""
+
+    path: str
+    undo_drain: bool = False
+
+
+Decision = AlreadyEnded | Fresh | Resume | Restore
+
+
+def resolve(facts: Facts, *, restore: str | None, allow_drained: bool) -> Decision:
+    """What a start does.
+
+    1. What the user asks for comes first.
+    2. A restore that a crash cut short (its run has no lineage yet) is done again.
+    3. A job that has ended stays ended; a drained one goes on from before its flush if that is allowed.
+    4. Otherwise the job goes on where it durably stands.
+    """
+    run, result, lineage = facts.run, facts.result, facts.lineage
+    if restore is not None:
+        return Restore(restore, undo_drain=allow_drained)
+    if run is not None and run.restore_from is not None and (lineage is None or lineage.lineage < run.lineage):
+        return Restore(run.restore_from, undo_drain=run.undo_drain)
+    if result is not None and result.state in ENDED:
+        if result.state == "DRAINED" and allow_drained and facts.latest_checkpoint is not None:
+            return Restore(facts.latest_checkpoint, undo_drain=True)
+        return AlreadyEnded(result)
+    return Resume(lineage) if lineage is not None else Fresh()

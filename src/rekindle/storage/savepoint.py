@@ -1,0 +1,42 @@
+"""What a savepoint takes along beside its tasks: the bounded sources' frozen lists and the rows of Batch sources.
+
+The files a `Files` source lists stay where the user has them. The segments of a `Batch` source are the job's own and are
+named relative to the source's folder, so they are copied, those that every reader has behind it left out.
+"""
+
+from __future__ import annotations
+
+from rekindle.storage import layout
+from rekindle.storage.documents import FrozenFiles, Manifest, encode
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.port import Store
+
+
+def copy_sources(storage: JobStorage, manifest: Manifest, store: Store, folder: str) -> int:
+    """Copy the sources of a checkpoint into the savepoint `folder` of `store`; returns bytes."""
+    size = 0
+    for uid in {uid for inputs in manifest.graph.values() for uid in inputs}:
+        frozen = storage.frozen_files(uid)
+        if frozen is not None:
+            size += copy_source(
+                storage.store, layout.source(storage.job, uid), store, layout.savepoint_sources(folder, uid), frozen
+            )
+    return size
+
+
+def copy_source(source: Store, source_folder: str, target: Store, target_folder: str, frozen: FrozenFiles) -> int:
+    """Copy one source's list, and its own segments, from folder to folder; returns bytes."""
+    size = 0
+    for file in frozen.files:
+        if is_own_segment(file.path):
+            data = source.read(f"{source_folder}/{file.path}")
+            target.replace(f"{target_folder}/{file.path}", data)
+            size += len(data)
+    data = encode(frozen)
+    target.replace(f"{target_folder}/files.json", data)
+    return size + len(data)
+
+
+def is_own_segment(path: str) -> bool:
+    """Whether a frozen file is a segment of the job's own, named relative to the source's folder."""
+    return path.startswith("segments/")

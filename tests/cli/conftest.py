@@ -1,0 +1,53 @@
+"""A storage, a job in it, a command to run on it, and a driver that answers requests without any Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.kit import Command, Reply
+
+from rekindle.storage import documents as d
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.local import LocalStore
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return Command(str(tmp_path / "state"))
+
+
+@pytest.fixture
+def job(command: Command) -> JobStorage:
+    """A job in that storage that nobody has started."""
+    return JobStorage(LocalStore(command.storage), "bids")
+
+
+@pytest.fixture
+def drive(job: JobStorage) -> Iterator[Callable[[Reply], list[d.Request]]]:
+    """Start a driver that gives each request to a function once, and returns the list of requests it has seen."""
+    over = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def begin(reply: Reply) -> list[d.Request]:
+        seen: list[d.Request] = []
+
+        def loop() -> None:
+            while not over.wait(0.01):
+                for request in job.requests():
+                    if request.id not in {one.id for one in seen}:
+                        seen.append(request)
+                        answer = reply(request)
+                        if answer is not None:
+                            job.answer(answer)
+
+        threads.append(threading.Thread(target=loop, daemon=True))
+        threads[-1].start()
+        return seen
+
+    yield begin
+    over.set()
+    for thread in threads:
+        thread.join(10)

@@ -1,0 +1,119 @@
+"""What a driver leaves in the storage, written by hand, and the command to run on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from rekindle.cli.verbs import rekindle
+from rekindle.storage import documents as d
+from rekindle.storage import layout
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.liveness import this_process
+
+JANUARY_MS = 1_735_689_600_000
+"""2025-01-01T00:00:00Z"""
+
+GONE = {"host": this_process().host, "pid": this_process().pid, "process_started": this_process().process_started + "0"}
+"""A process with our pid that started at another time: it does not live."""
+
+
+def start(job: JobStorage, **changes: Any) -> d.Run:
+    """Claim a run for this very process, which lives, or for the process in `changes`."""
+    job.create(layout.identity(job.job), d.Identity(job=job.job, created_ms=JANUARY_MS))
+    process = this_process()._asdict() | changes
+    return job.claim_run(lambda run: d.Run(run=run, started_ms=JANUARY_MS, lineage=1, **process))
+
+
+def beat(job: JobStorage, run: int = 1, state: str = "RUNNING", **changes: Any) -> None:
+    """Write the heartbeat of a job with two inputs."""
+    task = d.TaskStatusDocument(
+        uid="hourly",
+        subtask=0,
+        status="running",
+        batch=41,
+        watermark=JANUARY_MS,
+        inputs={
+            "history": d.InputStatus(position={"files": 3}, share=0.63, rows_per_second=12_345.6),
+            "live": d.InputStatus(position={"0": 7}, rows_per_second=800.0),
+        },
+        batch_duration_ms=4_800,
+    )
+    status = {
+        "tasks": (task,),
+        "checkpoints_completed": 7,
+        "checkpoints_failed": 1,
+        "latest_checkpoint": 7,
+        "latest_checkpoint_ms": JANUARY_MS + 60_000,
+    }
+    process = this_process()._asdict()
+    job.replace(
+        layout.status(job.job),
+        d.Status(job=job.job, state=state, run=run, beat=1, written_ms=JANUARY_MS, **(process | status | changes)),
+    )
+
+
+def complete(job: JobStorage, checkpoint: int, kind: str = "periodic", **changes: Any) -> d.Manifest:
+    """Write the manifest of a checkpoint whose first input has ended."""
+    inputs = {
+        "history": d.InputPosition(files=4, bytes=2_048, ended=True),
+        "live": d.InputPosition(offset={"0": 7}),
+    }
+    manifest = d.Manifest(
+        checkpoint=checkpoint,
+        job=job.job,
+        kind=kind,
+        run=1,
+        lineage=1,
+        triggered_ms=JANUARY_MS + checkpoint * 1_000,
+        completed_ms=JANUARY_MS + checkpoint * 1_000 + 250,
+        graph={"hourly": ["history", "live"]},
+        tasks={"hourly": {"0": d.SubtaskSnapshot(batch=40, inputs=inputs, watermark_ms=JANUARY_MS)}},
+        transactions={"out": [d.Transaction(task="hourly", subtask=0, batch=40, committables=[{"file": "a"}])]},
+        **changes,
+    )
+    job.create(layout.manifest(layout.checkpoint(job.job, checkpoint)), manifest)
+    return manifest
+
+
+def end(job: JobStorage, state: str, run: int = 1, **changes: Any) -> d.Result:
+    """Write how a run ended."""
+    result = d.Result(run=run, state=state, ended_ms=JANUARY_MS, **changes)
+    job.create(layout.result(job.job, run), result)
+    return result
+
+
+@dataclass
+class Command:
+    """The command on one storage."""
+
+    storage: str
+
+    def __call__(self, *arguments: str, **extra: Any) -> Result:
+        return CliRunner().invoke(rekindle, [*arguments, "--storage", self.storage], **extra)
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        """What a verb prints with ``--json``; it must end with `code`."""
+        result = self(*arguments, "--json")
+        assert result.exit_code == code, result.output
+        return json.loads(result.stdout)
+
+    def error(self, *arguments: str, code: int = 1) -> str:
+        """Code of the error a verb prints, which must be one, in two lines on stderr."""
+        result = self(*arguments)
+        assert result.exit_code == code, result.output
+        first, second = result.stderr.splitlines()
+        assert second.startswith("next: ")
+        assert len(second) > len("next: ")
+        return first[1:].split("]")[0]
+
+
+def answer(request: d.Request, state: str = "RUNNING", **changes: Any) -> d.Answer:
+    return d.Answer(id=request.id, job="bids", state=state, answered_ms=JANUARY_MS, **changes)
+
+
+Reply = Callable[[d.Request], d.Answer | None]

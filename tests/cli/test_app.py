@@ -1,0 +1,61 @@
+"""The command as a whole: verbs, help, version, suggestions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from rekindle.cli.verbs import rekindle
+
+VERBS = ["run", "list", "status", "checkpoints", "inspect", "checkpoint", "savepoint", "stop", "cancel", "forget"]
+
+
+def test_the_verbs_are_those_of_the_manual_in_its_order() -> None:
+    assert list(rekindle.commands) == VERBS
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_has_help_with_an_example_a_storage_and_json(verb: str) -> None:
+    result = CliRunner().invoke(rekindle, [verb, "--help"])
+
+    assert result.exit_code == 0
+    assert f"Example:\n    rekindle {verb} " in result.stdout
+    assert {"--storage", "--json"} <= set(result.stdout.split())
+
+
+def test_the_version_is_printed() -> None:
+    result = CliRunner().invoke(rekindle, ["--version"])
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("rekindle ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "hint"),
+    [
+        (["stauts"], "VERB_UNKNOWN", "Did you mean 'status'?"),
+        (["qqqq"], "VERB_UNKNOWN", "There is no verb 'qqqq'."),
+        (["--versoin"], "OPTION_UNKNOWN", "Did you mean '--version'?"),
+        (["stop", "j", "--drian"], "OPTION_UNKNOWN", "Did you mean '--drain'?"),
+        (["stop", "j", "--timeout", "-1"], "COMMAND_LINE_INVALID", "--timeout"),
+        (["status"], "COMMAND_LINE_INVALID", "JOB"),
+        (["forget", "j", "seven"], "COMMAND_LINE_INVALID", "seven"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2_and_a_hint(arguments: list[str], code: str, hint: str) -> None:
+    result = CliRunner().invoke(rekindle, arguments)
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"[{code}] ")
+    assert hint in result.stderr
+    assert "\nnext: " in result.stderr
+    assert json.loads(CliRunner().invoke(rekindle, [*arguments, "--json"]).stdout)["error"]["code"] == code
+
+
+def test_without_a_verb_the_help_is_shown() -> None:
+    result = CliRunner().invoke(rekindle, [])
+
+    assert "Commands:" in result.output
+    assert result.exit_code == 2

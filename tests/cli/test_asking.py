@@ -1,0 +1,284 @@
+"""checkpoint, savepoint, stop, cancel and forget, with a driver that answers, refuses, hangs, dies or is replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.cli.kit import GONE, Command, Reply, answer, beat, complete, end, start
+
+from rekindle.runtime import client
+from rekindle.runtime.client import Wish
+from rekindle.errors import ControlError
+from rekindle.storage import documents as d
+from rekindle.storage import layout
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.memory import MemoryStore
+
+Drive = Callable[[Reply], list[d.Request]]
+
+
+@pytest.fixture(autouse=True)
+def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_LOOK_S", 0.01)
+
+
+def test_checkpoint_prints_what_the_driver_answers(command: Command, job: JobStorage, drive: Drive) -> None:
+    start(job)
+    seen = drive(lambda request: answer(request, checkpoint=8))
+
+    assert command.json("checkpoint", "bids") == {
+        "job": "bids",
+        "state": "RUNNING",
+        "checkpoint": 8,
+        "savepoint": None,
+    }
+    assert [(request.verb, request.run) for request in seen] == [("checkpoint", 1)]
+    assert command("checkpoint", "bids").stdout == "bids  RUNNING\n  checkpoint  8\n"
+
+
+def test_a_savepoint_goes_to_an_absolute_place_also_when_none_is_given(
+    command: Command, job: JobStorage, drive: Drive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    start(job)
+    seen = drive(lambda request: answer(request, checkpoint=8, savepoint=request.savepoint))
+
+    assert command.json("savepoint", "bids", "mine")["savepoint"] == str(tmp_path / "mine")
+    unnamed = command.json("savepoint", "bids", "--unaligned")["savepoint"]
+
+    assert unnamed.startswith(f"{command.storage}/_savepoints/bids-")
+    assert [request.unaligned for request in seen] == [False, True]
+
+
+def test_stop_asks_for_what_its_options_say_and_tells_the_notes(
+    command: Command, job: JobStorage, drive: Drive, tmp_path: Path
+) -> None:
+    start(job)
+    seen = drive(lambda request: answer(request, "DRAINED", checkpoint=9, savepoint=request.savepoint, notes=("left",)))
+
+    result = command("stop", "bids", "--drain", "--savepoint", str(tmp_path / "s"))
+
+    assert result.exit_code == 0
+    assert result.stdout == f"bids  DRAINED\n  checkpoint  9\n  savepoint   {tmp_path / 's'}\n"
+    assert result.stderr == "note: left\n"
+    assert (seen[0].verb, seen[0].drain, seen[0].savepoint) == ("stop", True, str(tmp_path / "s"))
+
+
+def test_the_drivers_refusal_is_printed_as_it_was_raised(command: Command, job: JobStorage, drive: Drive) -> None:
+    start(job)
+    error = ControlError("STOP_REFUSED", job="bids", state="STOPPING").to_json()
+    drive(lambda request: answer(request, "STOPPING", error=error))
+
+    assert command.error("stop", "bids") == "STOP_REFUSED"
+    assert command.json("stop", "bids", code=1) == {"error": error}
+
+
+@pytest.mark.parametrize("verb", ["checkpoint", "savepoint", "stop", "cancel"])
+def test_nobody_is_asked_where_nobody_runs(verb: str, command: Command, job: JobStorage) -> None:
+    assert command.error(verb, "bids") == "JOB_UNKNOWN"
+    start(job, **GONE)
+    assert command.error(verb, "bids") == "JOB_NOT_RUNNING"
+    end(job, "FAILED")
+    assert command.error(verb, "bids") == "JOB_NOT_RUNNING"
+    assert job.requests() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "state", "code"),
+    [
+        (["stop"], "STOPPED", 0),
+        (["stop"], "FINISHED", 0),
+        (["stop"], "DRAINED", 0),
+        (["stop"], "CANCELED", 1),
+        (["stop", "--drain"], "DRAINED", 0),
+        (["stop", "--drain"], "STOPPED", 1),
+        (["cancel"], "CANCELED", 0),
+        (["cancel"], "STOPPED", 0),
+        (["checkpoint"], "STOPPED", 1),
+    ],
+)
+def test_asking_twice_is_harmless_where_what_was_asked_is_done(
+    arguments: list[str], state: str, code: int, command: Command, job: JobStorage
+) -> None:
+    start(job)
+    end(job, state, checkpoint=9)
+
+    document = command.json(*arguments, "bids", code=code)
+
+    if code == 0:
+        assert document == {"job": "bids", "state": state, "checkpoint": 9, "savepoint": None}
+    else:
+        assert document["error"]["code"] == "JOB_NOT_RUNNING"
+
+
+def test_a_stopped_job_cannot_give_the_savepoint_it_was_not_asked_for(command: Command, job: JobStorage) -> None:
+    start(job)
+    end(job, "STOPPED")
+
+    assert command.error("stop", "bids", "--savepoint", "/s") == "JOB_NOT_RUNNING"
+
+
+def test_a_request_that_is_not_answered_in_time_stands(command: Command, job: JobStorage) -> None:
+    start(job)
+
+    assert command.error("stop", "bids", "--timeout", "0.1") == "REQUEST_TIMED_OUT"
+    assert [request.verb for request in job.requests()] == ["stop"]
+
+
+def test_detached_returns_at_once_with_the_requests_id(command: Command, job: JobStorage) -> None:
+    start(job)
+
+    printed = command("stop", "bids", "--detached").stdout.strip()
+    document = command.json("stop", "bids", "--detached")
+
+    assert [request.id for request in job.requests()] == [printed, document["request"]]
+
+
+def test_a_cancel_is_answered_while_a_stop_hangs(command: Command, job: JobStorage, drive: Drive) -> None:
+    start(job)
+
+    def reply(request: d.Request) -> d.Answer | None:
+        if request.verb == "stop":
+            return None
+        end(job, "CANCELED")
+        return answer(request, "CANCELED")
+
+    drive(reply)
+    wish = Wish(verb="stop")
+    request = client.send(job, wish)
+    assert isinstance(request, d.Request)
+    with ThreadPoolExecutor() as threads:
+        stop = threads.submit(client.wait, job, wish, request, 60)
+
+        assert command.json("cancel", "bids")["state"] == "CANCELED"
+        assert getattr(stop.exception(), "code", None) == "CANCELED_MEANWHILE"
+
+
+ENDS: dict[str, tuple[str, Callable[[JobStorage], object]]] = {
+    "its driver died": ("JOB_NOT_RUNNING", lambda job: beat(job, **GONE)),
+    "a newer run took over": ("REQUEST_STALE", start),
+    "it was cancelled": ("CANCELED_MEANWHILE", lambda job: end(job, "CANCELED")),
+    "it finished": ("JOB_NOT_RUNNING", lambda job: end(job, "FINISHED")),
+    "it failed": (
+        "SPARK_DIED",
+        lambda job: end(job, "FAILED", error={"code": "SPARK_DIED", "message": "", "next_step": ""}),
+    ),
+}
+
+
+@pytest.mark.parametrize("what_happens", ENDS)
+def test_a_verb_that_waits_notices_that_nobody_will_answer(
+    what_happens: str, command: Command, job: JobStorage, drive: Drive
+) -> None:
+    code, happen = ENDS[what_happens]
+    start(job)
+
+    def reply(request: d.Request) -> None:
+        happen(job)
+
+    drive(reply)
+
+    assert command.json("checkpoint", "bids", code=1)["error"]["code"] == code
+
+
+def test_a_stop_is_done_when_the_job_has_ended_by_itself_meanwhile(
+    command: Command, job: JobStorage, drive: Drive
+) -> None:
+    start(job)
+
+    def reply(request: d.Request) -> None:
+        end(job, "FINISHED", checkpoint=9)
+
+    drive(reply)
+
+    assert command.json("stop", "bids")["state"] == "FINISHED"
+
+
+def test_a_driver_on_another_machine_is_given_up_when_its_heartbeat_stands_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "SILENCE_MS", 50)
+    job = JobStorage(MemoryStore(), "bids")
+    start(job, host="elsewhere")
+    beat(job, host="elsewhere")
+    wish = Wish(verb="stop")
+    request = client.send(job, wish)
+    assert isinstance(request, d.Request)
+
+    with pytest.raises(ControlError) as caught:
+        client.wait(job, wish, request)
+
+    assert caught.value.code == "JOB_NOT_RUNNING"
+    assert caught.value.parameters["state"] == "LOST"
+
+
+def test_ids_of_requests_sort_by_time_and_differ() -> None:
+    ids = [client.new_id(now_ms) for now_ms in (9, 9, 10, 1_735_689_600_000)]
+
+    assert [one.split("-")[0] for one in sorted(ids)] == [one.split("-")[0] for one in ids]
+    assert len(set(ids)) == 4
+
+
+def test_forget_deletes_a_job_that_does_not_run_and_nothing_else(command: Command, job: JobStorage) -> None:
+    start(job)
+    complete(job, 1)
+    other = JobStorage(job.store, "clicks")
+    start(other)
+    assert command.error("forget", "bids") == "JOB_RUNNING"
+    end(job, "STOPPED")
+
+    assert command.json("forget", "bids") == {"job": "bids", "checkpoint": None}
+
+    assert [row["job"] for row in command.json("list")] == ["clicks"]
+    assert not Path(command.storage, "bids").exists()
+
+
+def test_forget_deletes_an_old_checkpoint_but_not_the_one_to_resume_from(command: Command, job: JobStorage) -> None:
+    start(job)
+    complete(job, 1)
+    complete(job, 2)
+    assert command.error("forget", "bids", "1") == "JOB_RUNNING"
+    end(job, "STOPPED")
+
+    assert command.error("forget", "bids", "2") == "CHECKPOINT_IN_USE"
+    assert command.error("forget", "bids", "3") == "CHECKPOINT_UNKNOWN"
+    assert command.json("forget", "bids", "1") == {"job": "bids", "checkpoint": 1}
+    assert [manifest.checkpoint for manifest in job.manifests()] == [2]
+
+
+def test_after_a_restore_the_checkpoint_to_resume_from_is_the_newest_of_that_lineage(
+    command: Command, job: JobStorage
+) -> None:
+    start(job)
+    complete(job, 1)
+    complete(job, 2)
+    job.create(layout.lineage("bids", 1), d.Lineage(lineage=1, run=1, created_ms=0))
+    job.create(layout.lineage("bids", 2), d.Lineage(lineage=2, run=1, created_ms=0))
+    end(job, "STOPPED")
+
+    assert command.json("forget", "bids", "2") == {"job": "bids", "checkpoint": 2}
+
+
+def test_on_a_terminal_forget_asks_first(command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    start(job)
+    end(job, "STOPPED")
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda self: True, raising=False)
+
+    assert command("forget", "bids", input="n\n").exit_code == 130
+    assert job.identity() is not None
+    assert command("forget", "bids", input="y\n").exit_code == 0
+    assert job.identity() is None
+
+
+def test_on_a_terminal_forget_does_not_ask_with_yes(
+    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(job)
+    end(job, "STOPPED")
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda self: True, raising=False)
+
+    assert command("forget", "bids", "--yes", input="n\n").exit_code == 0
+    assert job.identity() is None

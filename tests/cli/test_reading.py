@@ -1,0 +1,355 @@
+"""list, status, checkpoints and inspect: what they print, and what they do without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tests.cli.kit import GONE, JANUARY_MS, Command, beat, complete, end, start
+
+from rekindle.cli import output, views
+from rekindle.cli.verbs import rekindle
+from rekindle.storage import documents as d
+from rekindle.storage.job_storage import JobStorage
+
+
+def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: JobStorage) -> None:
+    start(job)
+    beat(job)
+
+    assert command.json("status", "bids") == {
+        "job": "bids",
+        "state": "RUNNING",
+        "run": 1,
+        "tasks": [
+            {
+                "uid": "hourly",
+                "subtask": 0,
+                "status": "running",
+                "batch": 41,
+                "watermark": "2025-01-01T00:00:00.000Z",
+                "inputs": {
+                    "history": {"ended": False, "position": {"files": 3}},
+                    "live": {"ended": False, "position": {"0": 7}},
+                },
+            }
+        ],
+        "checkpoints": {"completed": 7, "failed": 1, "latest": 7},
+    }
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_status_as_text_fits_the_terminal(columns: int, command: Command, job: JobStorage) -> None:
+    start(job)
+    beat(job)
+    status = job.status()
+    assert status is not None
+
+    lines = views.status_lines(status, JANUARY_MS + 72_000, columns)
+
+    assert lines == [
+        "bids  RUNNING  run 1",
+        "last checkpoint 7, 12.0 s ago (1 failed)",
+        "hourly  running  batch 41 in 4.8 s",
+        "  watermark 2025-01-01T00:00:00Z",
+        "  history  ##########......   63 %     12,346 rows/s",
+        "  live     unbounded                      800 rows/s",
+    ]
+    assert command("status", "bids").stdout.splitlines()[0] == lines[0]
+
+
+def test_no_line_of_status_is_longer_than_the_terminal_however_long_the_names(job: JobStorage) -> None:
+    start(job)
+    beat(job)
+    status = job.status()
+    assert status is not None
+    long = d.Status(
+        job="j" * 100, state="RUNNING", run=1, host="", pid=0, beat=1, written_ms=0,
+        tasks=(d.TaskStatusDocument(uid="t" * 100, subtask=0, status="s", batch=1, inputs={"i" * 9: d.InputStatus()}),),
+    )  # fmt: skip
+
+    assert max(map(len, views.status_lines(long, 0, 60))) == 60
+
+
+def test_a_job_whose_driver_was_killed_is_lost(command: Command, job: JobStorage) -> None:
+    start(job, **GONE)
+    beat(job, **GONE)
+
+    assert command.json("status", "bids")["state"] == "LOST"
+    text = command("status", "bids").stdout
+    assert "bids  LOST  run 1" in text
+    assert "rows/s" not in text  # a rate from when it lived
+
+
+def test_a_run_before_its_first_heartbeat_shows_the_tasks_as_the_one_before_left_them(
+    command: Command, job: JobStorage
+) -> None:
+    start(job)
+    beat(job, state="STOPPED")
+    end(job, "STOPPED")
+    start(job)
+
+    shown = command.json("status", "bids")
+
+    assert (shown["state"], shown["run"], shown["tasks"][0]["batch"]) == ("RUNNING", 2, 41)
+
+
+def test_a_job_that_stops_says_so_although_its_driver_lives(command: Command, job: JobStorage) -> None:
+    start(job)
+    beat(job, state="STOPPING")
+
+    assert command.json("status", "bids")["state"] == "STOPPING"
+
+
+def test_the_status_of_a_failed_job_gives_the_reason_and_what_to_do(command: Command, job: JobStorage) -> None:
+    start(job)
+    beat(job)
+    end(job, "FAILED", error={"code": "SPARK_DIED", "message": "Spark is gone.", "next_step": "Run again."})
+
+    text = command("status", "bids").stdout
+
+    assert "bids  FAILED  run 1" in text
+    assert text.endswith("[SPARK_DIED] Spark is gone.\nnext: Run again.\n")
+
+
+def test_an_unknown_job_is_an_error_with_a_way_out(command: Command) -> None:
+    assert command.error("status", "nope") == "JOB_UNKNOWN"
+    document = command.json("status", "nope", code=1)
+    assert document["error"]["code"] == "JOB_UNKNOWN"
+    assert document["error"]["parameters"]["job"] == "nope"
+
+
+def test_reading_makes_no_storage_where_there_is_none(command: Command) -> None:
+    assert command.json("list") == []
+    assert command("list").stdout == f"No jobs in {command.storage}.\n"
+    assert not Path(command.storage).exists()
+
+
+def test_list_names_each_job_with_its_state(command: Command, job: JobStorage) -> None:
+    start(job)
+    beat(job)
+    other = JobStorage(job.store, "clicks")
+    start(other)
+    end(other, "DRAINED")
+
+    assert command.json("list") == [
+        {"job": "bids", "state": "RUNNING", "run": 1, "checkpoint": 7},
+        {"job": "clicks", "state": "DRAINED", "run": 1, "checkpoint": None},
+    ]
+    assert command("list").stdout.splitlines() == [
+        "state    job     run  checkpoint  last heard of",
+        "RUNNING  bids    1    7           2025-01-01T00:00:00Z",
+        "DRAINED  clicks  1    -           -",
+    ]
+
+
+def test_the_storage_comes_from_the_environment_where_it_is_not_given(command: Command, job: JobStorage) -> None:
+    start(job)
+    result = CliRunner().invoke(rekindle, ["list", "--json"], env={"REKINDLE_STORAGE": command.storage})
+
+    assert '"job": "bids"' in result.stdout
+
+
+def history(*rows: dict[str, Any]) -> tuple[d.CheckpointStats, ...]:
+    return tuple(d.CheckpointStats(**row) for row in rows)
+
+
+FAILED_ROW = {
+    "id": 2,
+    "kind": "manual",
+    "status": "failed",
+    "triggered_at": JANUARY_MS,
+    "failure": "TASK_FAILURE: a task failed",
+}
+
+
+def test_checkpoints_in_json_have_exactly_the_promised_shape_newest_first(command: Command, job: JobStorage) -> None:
+    start(job)
+    complete(job, 1)
+    beat(
+        job,
+        history=history({"id": 3, "kind": "final", "status": "in_progress", "triggered_at": JANUARY_MS}, FAILED_ROW),
+    )
+
+    third, second, first = command.json("checkpoints", "bids")
+
+    assert first == {
+        "id": 1,
+        "kind": "periodic",
+        "status": "completed",
+        "triggered_at": "2025-01-01T00:00:01.000Z",
+        "duration_ms": 250,
+        "acknowledged": [1, 1],
+        "in_flight_bytes": 0,
+        "size_bytes": 0,
+        "path": f"{command.storage}/bids/checkpoints/000000001",
+        "failure": None,
+    }
+    assert (second["id"], second["status"], second["failure"]) == (2, "failed", "TASK_FAILURE: a task failed")
+    assert (third["id"], third["status"], third["path"]) == (3, "in_progress", None)
+
+
+def test_a_checkpoint_in_progress_when_its_driver_died_has_failed(command: Command, job: JobStorage) -> None:
+    start(job, **GONE)
+    running = {"id": 1, "kind": "periodic", "status": "in_progress", "triggered_at": JANUARY_MS}
+    beat(job, **GONE, history=history(running))
+
+    assert command.json("checkpoints", "bids")[0]["status"] == "failed"
+
+
+def test_a_manifest_proves_completion_whatever_the_last_heartbeat_said(command: Command, job: JobStorage) -> None:
+    start(job, **GONE)
+    running = {"id": 1, "kind": "periodic", "status": "in_progress", "triggered_at": JANUARY_MS}
+    beat(job, **GONE, history=history(running))
+    complete(job, 1)
+
+    assert command.json("checkpoints", "bids")[0]["status"] == "completed"
+
+
+def test_a_deleted_checkpoint_has_no_path_but_a_savepoint_keeps_its_own(command: Command, job: JobStorage) -> None:
+    start(job)
+    done = {"status": "completed", "triggered_at": JANUARY_MS}
+    beat(
+        job,
+        history=history(
+            {"id": 2, "kind": "savepoint", "path": "/backup/s", **done},
+            {"id": 1, "kind": "periodic", "path": "/gone", **done},
+        ),
+    )
+
+    assert [row["path"] for row in command.json("checkpoints", "bids")] == ["/backup/s", None]
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (
+            80,
+            [
+                "id  kind      status     triggered             took    acks  size",
+                "2   manual    failed     2025-01-01T00:00:00Z  -       0/0   0 B",
+                "1   periodic  completed  2025-01-01T00:00:01Z  250 ms  1/1   0 B",
+                "2 failed: TASK_FAILURE: a task failed",
+            ],
+        ),
+        (
+            60,
+            [
+                "id  kind      status     triggered             took    acks",
+                "2   manual    failed     2025-01-01T00:00:00Z  -       0/0",
+                "1   periodic  completed  2025-01-01T00:00:01Z  250 ms  1/1",
+                "2 failed: TASK_FAILURE: a task failed",
+            ],
+        ),
+    ],
+)
+def test_the_table_of_checkpoints_drops_columns_rather_than_wrap(
+    columns: int, expected: list[str], job: JobStorage
+) -> None:
+    beat(job, history=history(FAILED_ROW))
+    rows = views.checkpoints([complete(job, 1)], job.status(), True, {})
+
+    assert views.checkpoint_lines(rows, columns) == expected
+
+
+def test_inspect_reads_a_folder_or_its_manifest_from_anywhere(
+    command: Command, job: JobStorage, tmp_path: Path
+) -> None:
+    complete(job, 3, kind="stop")
+    Path(command.storage, "bids/checkpoints/000000003").rename(tmp_path / "elsewhere")
+
+    shown = command.json("inspect", str(tmp_path / "elsewhere"))
+
+    assert shown == command.json("inspect", str(tmp_path / "elsewhere" / "manifest.json"))
+    assert (shown["job"], shown["kind"], shown["checkpoint"]) == ("bids", "stop", 3)
+    assert shown["tasks"][0]["inputs"] == {
+        "history": {"ended": True, "position": {"files": 4, "bytes": 2048}},
+        "live": {"ended": False, "position": {"0": 7}},
+    }
+    assert shown["pending_transactions"] == {"out": 1}
+
+
+def test_inspect_as_text_says_what_a_checkpoint_holds(command: Command, job: JobStorage) -> None:
+    complete(job, 3, kind="stop", drained=True)
+
+    assert command("inspect", "bids/checkpoints/000000003").stdout.splitlines() == [
+        "checkpoint 3 of bids (drained)",
+        f"  path   {command.storage}/bids/checkpoints/000000003",
+        "  kind   stop",
+        "  run    1, lineage 1",
+        "  taken  2025-01-01T00:00:03Z in 250 ms",
+        "  size   0 B, in flight 0 B",
+        "task hourly/0  running  batch 40",
+        "  watermark 2025-01-01T00:00:00Z",
+        "  history  ended  4 files, 2.0 KiB",
+        '  live  open  {"0":7}',
+        "sink out  1 pending transaction",
+    ]
+
+
+def test_inspect_of_nothing_of_damage_and_of_the_future_is_told_apart(command: Command, tmp_path: Path) -> None:
+    assert command.error("inspect", str(tmp_path)) == "CHECKPOINT_UNKNOWN"
+    (tmp_path / "manifest.json").write_text("{")
+    assert command.error("inspect", str(tmp_path)) == "OBJECT_CORRUPT"
+    (tmp_path / "manifest.json").write_text('{"format": 99}')
+    assert command.error("inspect", str(tmp_path)) == "FORMAT_NEWER"
+
+
+@pytest.mark.parametrize("verb", [["list"], ["status", "bids"], ["checkpoints", "bids"], ["status", "nope"]])
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_a_read_only_verb_loads_nothing_heavy(
+    verb: list[str], as_json: list[str], command: Command, job: JobStorage
+) -> None:
+    start(job)
+    beat(job)
+    complete(job, 1)
+    program = (
+        "import sys\n"
+        "from rekindle.cli.verbs import rekindle\n"
+        "try:\n    rekindle()\n"
+        "except SystemExit:\n    pass\n"
+        "heavy = {'pyspark', 'pyarrow', 'pandas', 'numpy', 'rich', 'fsspec', 'py4j', 'asyncio'}\n"
+        "sys.exit(','.join(sorted(heavy & set(sys.modules))) or 0)\n"
+    )
+    arguments = [sys.executable, "-c", program, *verb, "--storage", command.storage, *as_json]
+    result = subprocess.run(arguments, capture_output=True, text=True, env=dict(os.environ), check=False)
+
+    assert (result.returncode, result.stdout != "" or verb[-1] == "nope") == (0, True), result.stderr
+
+
+def test_no_colour_leaves_the_program_where_it_is_not_wanted(
+    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(job)
+    beat(job)
+    assert "\x1b[" not in command("list").stdout
+    assert "\x1b[32m" in command("list", color=True).stdout
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in command("list", color=True).stdout
+
+
+def test_times_beyond_the_year_9999_are_its_last_millisecond() -> None:
+    assert output.iso(253_402_300_800_000) == "9999-12-31T23:59:59.999Z"
+    assert output.iso(-1) == "1969-12-31T23:59:59.999Z"
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "text"),
+    [
+        (None, "-"),
+        (999, "999 ms"),
+        (1_000, "1.0 s"),
+        (59_949, "59.9 s"),
+        (59_999, "60.0 s"),
+        (60_000, "1 min 0 s"),
+        (3_600_000, "1 h 0 min"),
+        (100_000_000, "1 d 3 h"),
+    ],
+)
+def test_durations_are_written_in_two_units_at_most(span_ms: int | None, text: str) -> None:
+    assert output.duration(span_ms) == text

@@ -1,0 +1,315 @@
+"""``rekindle run`` on jobs that are not Spark's: arguments, exit codes, output, progress and signals."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.kit import JANUARY_MS
+
+from rekindle.cli import views
+from rekindle.cli.progress import LINE_EVERY_MS, LogLines
+from rekindle.storage import documents as d
+
+API = """
+    import sys, threading, types
+    from dataclasses import dataclass, asdict, field
+    from rekindle.errors import DefinitionError, JobError
+    from rekindle.storage import documents as d
+
+    @dataclass
+    class JobResult:
+        job: str = "bids"
+        state: str = "FINISHED"
+        run: int = 1
+        checkpoint: int | None = 7
+        savepoint: str | None = None
+        notes: tuple = ()
+        error: dict | None = None
+        already_ended: bool = False
+
+        def to_json(self):
+            return asdict(self)
+
+    class Handle:
+        def __init__(self, result, on_stop, on_cancel):
+            self.result, self.ended, self.batch = result, threading.Event(), 0
+            self.on_stop, self.on_cancel = on_stop, on_cancel
+            if result:
+                self.ended.set()
+
+        def status(self):
+            self.batch += 1
+            inputs = {"history": d.InputStatus(share=0.5, rows_per_second=10.0)}
+            task = d.TaskStatusDocument(uid="hourly", subtask=0, status="running", batch=self.batch, inputs=inputs)
+            return d.Status(job="bids", state="RUNNING", run=1, host="", pid=0, beat=0, written_ms=0, tasks=(task,))
+
+        def wait(self, timeout_s=None):
+            return self.result if self.ended.wait(timeout_s) else None
+
+        def stop(self, drain=False, savepoint=None):
+            self.end(self.on_stop)
+
+        def cancel(self):
+            self.end(self.on_cancel)
+
+        def end(self, state):
+            if state:
+                self.result = JobResult(state=state)
+                self.ended.set()
+            else:
+                print("stop hangs", file=sys.stderr, flush=True)
+                threading.Event().wait()
+
+    class Job:
+        name = "bids"
+
+        def __init__(self, result=None, on_stop="STOPPED", on_cancel="CANCELED", error=None):
+            self.handle = (result, on_stop, on_cancel)
+            self.error = error
+
+        def start(self, spark=None, **arguments):
+            if self.error:
+                raise self.error
+            print("arguments", arguments)
+            return Handle(*self.handle)
+
+    module = types.ModuleType("rekindle.job")
+    module.Job = Job
+    sys.modules["rekindle.job"] = module
+"""
+
+
+def program(tmp_path: Path, job: str, *arguments: str) -> list[str]:
+    """The command line of a real process whose job file holds `job`."""
+    (tmp_path / "api.py").write_text(textwrap.dedent(API))
+    (tmp_path / "job.py").write_text(f"from api import *\njob = {job}\n")
+    # The stand-in for the API has to be there before the command looks for it.
+    start = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import api; from rekindle.cli import main; main()"
+    return [sys.executable, "-c", start, "run", str(tmp_path / "job.py"), *arguments]
+
+
+def run(tmp_path: Path, job: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(program(tmp_path, job, *arguments), capture_output=True, text=True, timeout=60, check=False)
+
+
+def code_of(result: subprocess.CompletedProcess[str]) -> str:
+    """Code of the error printed in two lines."""
+    first, second = result.stderr.splitlines()[-2:]
+    assert second.startswith("next: ")
+    return first[1:].split("]")[0]
+
+
+@pytest.mark.parametrize(
+    ("state", "code"), [("FINISHED", 0), ("STOPPED", 0), ("DRAINED", 0), ("FAILED", 1), ("CANCELED", 130)]
+)
+def test_the_exit_code_tells_how_the_job_ended(state: str, code: int, tmp_path: Path) -> None:
+    result = run(tmp_path, f"Job(JobResult(state={state!r}))")
+
+    assert result.returncode == code
+    assert f"bids  {state}  run 1, checkpoint 7" in result.stdout
+    assert "Traceback" not in result.stderr
+
+
+def test_with_json_stdout_holds_the_result_alone(tmp_path: Path) -> None:
+    result = run(tmp_path, "Job(JobResult(notes=('left',)))", "--json")
+
+    document = json.loads(result.stdout)
+    assert (document["state"], document["notes"], document["error"]) == ("FINISHED", ["left"], None)
+    assert "arguments" in result.stderr
+
+
+def test_every_option_reaches_the_job(tmp_path: Path) -> None:
+    options = [
+        "--storage", "/s", "--from", "/c", "--mode", "batch", "--set", "checkpoint.interval=10 s", "--set",
+        "restart.attempts=0", "--conf", "spark.a=b=c", "--allow-non-restored-state", "--allow-drained",
+        "--allow-sink-ahead",
+    ]  # fmt: skip
+    line = run(tmp_path, "Job(JobResult())", *options).stdout.splitlines()[0]
+
+    assert ast.literal_eval(line.removeprefix("arguments ")) == {
+        "storage": "/s",
+        "restore": "/c",
+        "mode": "batch",
+        "config": {"checkpoint.interval": "10 s", "restart.attempts": "0"},
+        "spark_config": {"spark.a": "b=c"},
+        "allow_non_restored_state": True,
+        "allow_drained": True,
+        "allow_sink_ahead": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--set", "checkpoint.intervall=10 s"], "KEY_UNKNOWN"),
+        (["--set", "checkpoint.interval=soon"], "VALUE_INVALID"),
+        (["--set", "checkpoint.interval"], "COMMAND_LINE_INVALID"),
+        (["--set", "restart.attempts=1", "--set", "restart.attempts=2"], "TASK_SET_TWICE"),
+        (["--conf", "master=local"], "COMMAND_LINE_INVALID"),
+        (["--alow-drained"], "OPTION_UNKNOWN"),
+        (["surplus"], "COMMAND_LINE_INVALID"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2_before_the_job_is_loaded(
+    options: list[str], error: str, tmp_path: Path
+) -> None:
+    result = run(tmp_path, "print('loaded')", *options)
+
+    assert (result.returncode, code_of(result)) == (2, error)
+    assert "loaded" not in result.stdout
+
+
+def test_an_unknown_setting_is_told_with_the_one_that_may_be_meant(tmp_path: Path) -> None:
+    result = run(tmp_path, "Job()", "--set", "checkpoint.intervall=10 s", "--json")
+
+    assert "Did you mean 'checkpoint.interval'?" in json.loads(result.stdout)["error"]["message"]
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("job", "code", "error"),
+    [
+        ("Job(error=DefinitionError('TASK_MISSING', job='bids'))", 1, "TASK_MISSING"),
+        ("Job(error=DefinitionError('MODE_UNKNOWN', mode='x'))", 2, "MODE_UNKNOWN"),
+        ("1 / 0", 1, "JOBFILE_FAILED"),
+        ("None", 1, "JOBFILE_NO_JOB"),
+    ],
+)
+def test_a_job_that_cannot_start_is_an_error_without_a_traceback(
+    job: str, code: int, error: str, tmp_path: Path
+) -> None:
+    result = run(tmp_path, job)
+
+    assert (result.returncode, code_of(result)) == (code, error)
+    assert "Traceback" not in result.stderr
+
+
+def test_a_failed_job_prints_its_error_and_what_to_do(tmp_path: Path) -> None:
+    job = "Job(JobResult(state='FAILED', error=JobError('SPARK_DIED', reason='it fell').to_json()))"
+
+    assert code_of(run(tmp_path, job)) == "SPARK_DIED"
+    assert json.loads(run(tmp_path, job, "--json").stdout)["error"]["code"] == "SPARK_DIED"
+
+
+def test_a_job_that_had_ended_before_says_so_and_ends_well(tmp_path: Path) -> None:
+    result = run(tmp_path, "Job(JobResult(state='DRAINED', already_ended=True))")
+
+    assert result.returncode == 0
+    assert result.stdout.splitlines()[1] == "bids  already DRAINED  run 1, checkpoint 7"
+    assert "--from" in result.stdout
+
+
+class Running:
+    """A process of ``rekindle run`` that is at work when this returns."""
+
+    def __init__(self, tmp_path: Path, job: str) -> None:
+        command = program(tmp_path, job)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.read_until("hourly running")
+
+    def read_until(self, text: str) -> None:
+        assert self.process.stderr
+        for line in self.process.stderr:
+            if text in line:
+                return
+        raise AssertionError(f"it ended without saying {text!r}")
+
+    def end(self) -> tuple[int, str]:
+        output, _ = self.process.communicate(timeout=60)
+        return self.process.returncode, output
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_sigterm_and_the_first_ctrl_c_stop_the_job(number: signal.Signals, tmp_path: Path) -> None:
+    running = Running(tmp_path, "Job()")
+    running.process.send_signal(number)
+
+    code, output = running.end()
+
+    assert code == 0
+    assert "bids  STOPPED" in output
+
+
+def test_a_second_ctrl_c_cancels_while_the_stop_hangs_and_the_process_is_gone(tmp_path: Path) -> None:
+    running = Running(tmp_path, "Job(on_stop=None)")
+    running.process.send_signal(signal.SIGINT)
+    running.read_until("stop hangs")
+    running.process.send_signal(signal.SIGINT)
+
+    code, output = running.end()
+
+    assert code == 130
+    assert "bids  CANCELED" in output
+
+
+def test_the_process_is_gone_after_a_cancel_though_a_thread_never_returns(tmp_path: Path) -> None:
+    job = "Job(JobResult(state='CANCELED')); threading.Thread(target=threading.Event().wait).start()"
+
+    assert run(tmp_path, job).returncode == 130
+
+
+def status(**changes: Any) -> d.Status:
+    inputs = {"history": d.InputStatus(share=0.999, rows_per_second=5.0), "live": d.InputStatus(ended=True)}
+    task = d.TaskStatusDocument(uid="hourly", subtask=0, status="running", batch=1, inputs=inputs, watermark=JANUARY_MS)
+    document = {"job": "bids", "state": "RUNNING", "run": 1, "host": "", "pid": 0, "beat": 0, "written_ms": 0}
+    return d.Status(**(document | {"tasks": (task,)} | changes))
+
+
+def test_without_a_terminal_a_line_tells_how_the_job_goes() -> None:
+    assert LogLines().next(status(latest_checkpoint=3, latest_checkpoint_ms=JANUARY_MS), JANUARY_MS + 1_500) == (
+        "2025-01-01T00:00:01Z bids RUNNING; hourly running, batch 1, history 99 % 5 rows/s, live ended, "
+        "watermark 2025-01-01T00:00:00Z; last checkpoint 3, 1.5 s ago"
+    )
+
+
+def test_without_a_terminal_lines_come_on_changes_and_not_too_often() -> None:
+    lines, now_ms = LogLines(), JANUARY_MS
+    assert lines.next(status(), now_ms)
+    assert lines.next(status(), now_ms + 10 * LINE_EVERY_MS) is None, "nothing has changed"
+    changed = status(checkpoints_completed=1)
+    assert lines.next(changed, now_ms + LINE_EVERY_MS - 1) is None, "it is too early"
+    assert lines.next(changed, now_ms + LINE_EVERY_MS)
+    assert lines.next(status(state="STOPPING"), now_ms + LINE_EVERY_MS), "a change of state does not wait"
+
+
+def test_an_input_is_at_100_percent_only_when_it_has_been_read() -> None:
+    assert views.share(d.InputStatus(share=0.9999)) == "99 %"
+    assert views.share(d.InputStatus(share=1.0)) == "100 %"
+
+
+def test_on_a_terminal_of_60_columns_the_display_never_wraps(tmp_path: Path) -> None:
+    master, slave = pty.openpty()
+    environment = os.environ | {"COLUMNS": "60", "LINES": "24", "TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
+    command = program(tmp_path, "Job()")
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=slave, env=environment)
+    os.close(slave)
+    shown = b""
+    while shown.count(b"watermark") < 3:
+        shown += os.read(master, 4096)
+    process.terminate()
+    while True:
+        try:
+            more = os.read(master, 4096)
+        except OSError:  # what a terminal says when the other side is gone
+            break
+        if not more:
+            break
+        shown += more
+    os.close(master)
+
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode()).replace("\r", "\n").splitlines()
+    assert process.wait(60) == 0
+    assert max(map(len, lines)) < 60
+    assert "  history  ━━━━━━━━╌╌╌╌╌╌╌╌   50 %         10 rows/s" in lines
+    assert "Stopping: one last checkpoint. Ctrl-C again cancels." in lines

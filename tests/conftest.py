@@ -1,0 +1,80 @@
+"""What all tests share: one Spark session, made when the first test asks for it, and what happens without a Java.
+
+A test that uses the `spark` fixture is a spark test, marked or not. Tests that start drivers of their own mark
+themselves with ``pytest.mark.spark``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# How long an example takes says nothing here: machines are shared, and a JVM may run beside the tests.
+settings.register_profile("rekindle", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("rekindle")
+
+# Workers must run the interpreter that has our dependencies; drivers started by tests inherit it.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def why_no_spark() -> str | None:
+    """What is missing for tests on Spark; None where they can run."""
+    home = os.environ.get("JAVA_HOME")
+    if not (os.access(Path(home, "bin", "java"), os.X_OK) if home else shutil.which("java")):
+        return "no Java in JAVA_HOME or PATH: `make setup` finds or installs one, `make test` uses it"
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by marker
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    missing = why_no_spark()
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+        if item.get_closest_marker("spark"):
+            # What only a run on Spark reaches does not count as covered: the core has to be tested without Java.
+            item.add_marker(pytest.mark.no_cover)
+            if missing:
+                item.add_marker(pytest.mark.skip(reason=missing))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session on two cores, set as Rekindle sets its own: RocksDB state, nothing purged but by us, UTC."""
+    from pyspark.sql import SparkSession
+
+    conf = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.scheduler.mode": "FAIR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.sql.streaming.minBatchesToRetain": "1000000",
+        "spark.sql.streaming.stateStore.providerClass": (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        ),
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("rekindle-tests")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    for query in session.streams.active:
+        query.stop()
+    session.stop()

@@ -1,0 +1,154 @@
+"""Words in which the protocol's tests are written: a running job in one line, events as short calls."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from rekindle.config import Config
+from rekindle.errors import ProtocolError
+from rekindle.ids import SubtaskId
+from rekindle.protocol import commands as c
+from rekindle.protocol import events as e
+from rekindle.protocol.commit import CommitPermit
+from rekindle.protocol.job import Job
+from rekindle.protocol.states import TaskStatus
+
+A, B = SubtaskId("a", 0), SubtaskId("b", 0)
+DELAY_MS = Config().restart_delay_ms
+
+
+def created(*tasks: SubtaskId, **config: Any) -> Job:
+    """A job of `tasks` (A alone where none is named); no periodic checkpoints unless asked for."""
+    return Job("bids", tasks or (A,), Config(**{"checkpoint_interval_ms": 0, **config}))
+
+
+def running(*tasks: SubtaskId, **config: Any) -> Job:
+    """A job whose tasks all run."""
+    job = created(*tasks, **config)
+    tell(job, e.JobStarted(now_ms=0), *(e.TaskStarted(task=task) for task in job.tasks))
+    return job
+
+
+def restored(*tasks: SubtaskId, latest: int | None = 7, draining: bool = False, **facts: e.RestoredTask) -> Job:
+    """A job that was started on a storage with checkpoint `latest`; `facts` by the task's uid."""
+    job = created(*tasks)
+    known = {SubtaskId(uid, 0): fact for uid, fact in facts.items()}
+    job.handle(e.JobStarted(now_ms=0, next_checkpoint=8, latest_checkpoint=latest, tasks=known, draining=draining))
+    return job
+
+
+def tell(job: Job, *events: e.Event) -> tuple[c.Command, ...]:
+    """Let the job hear the events; what it says to the last one."""
+    said: tuple[c.Command, ...] = ()
+    for event in events:
+        said = job.handle(event)
+    return said
+
+
+def tick(job: Job, after_ms: int) -> tuple[c.Command, ...]:
+    return job.handle(e.Ticked(now_ms=job.now_ms + after_ms))
+
+
+def started(task: SubtaskId = A) -> e.Event:
+    return e.TaskStarted(task=task)
+
+
+def inputs_ended(task: SubtaskId = A) -> e.Event:
+    return e.InputsEnded(task=task)
+
+
+def suspended(task: SubtaskId = A) -> e.Event:
+    return e.TaskSuspended(task=task, batch=5)
+
+
+def finished(task: SubtaskId = A, **fields: Any) -> e.Event:
+    return e.TaskFinished(task=task, batch=5, **fields)
+
+
+def closed(task: SubtaskId = A) -> e.Event:
+    return e.TaskClosed(task=task)
+
+
+def failed(task: SubtaskId = A, **fields: Any) -> e.Event:
+    return e.TaskFailed(task=task, reason="boom", **fields)
+
+
+def taken(number: int, task: SubtaskId = A) -> e.Event:
+    return e.SnapshotTaken(task=task, checkpoint=number)
+
+
+def declined(number: int, task: SubtaskId = A) -> e.Event:
+    return e.SnapshotDeclined(task=task, checkpoint=number, detail="no")
+
+
+def written(number: int) -> e.Event:
+    return e.ManifestWritten(checkpoint=number)
+
+
+def committed(number: int) -> e.Event:
+    return e.TransactionsCommitted(checkpoint=number)
+
+
+def commit_failed(number: int) -> e.Event:
+    return e.CommitFailed(checkpoint=number, detail="full")
+
+
+def sealed(number: int, path: str = "/save/1") -> e.Event:
+    return e.SavepointSealed(checkpoint=number, path=path)
+
+
+def seal_failed(number: int) -> e.Event:
+    return e.SavepointFailed(checkpoint=number, detail="full")
+
+
+def checkpoint(request: str = "r1", directory: str | None = None) -> e.Event:
+    return e.CheckpointRequested(request=request, directory=directory)
+
+
+def stop(request: str = "s1", **fields: Any) -> e.Event:
+    return e.StopRequested(request=request, **fields)
+
+
+def cancel(request: str = "c1") -> e.Event:
+    return e.CancelRequested(request=request)
+
+
+def done(number: int, *tasks: SubtaskId) -> tuple[e.Event, ...]:
+    """All that makes a checkpoint of `tasks` (A alone where none is named) complete and committed."""
+    return (*(taken(number, task) for task in tasks or (A,)), written(number), committed(number))
+
+
+def snapshot(number: int, *tasks: SubtaskId) -> tuple[c.Command, ...]:
+    return tuple(c.TakeSnapshot(task=task, checkpoint=number) for task in tasks or (A,))
+
+
+def commit(number: int) -> c.Command:
+    return c.CommitTransactions(permit=CommitPermit(number))
+
+
+def discard(keep: int = 3) -> c.Command:
+    return c.DiscardOlder(keep=keep)
+
+
+def statuses(job: Job) -> tuple[TaskStatus, ...]:
+    return tuple(state.status for state in job.tasks.values())
+
+
+def everything(job: Job) -> dict[str, Any]:
+    """All state of a job, comparable."""
+    state = dict(vars(job))
+    story = state.pop("story")
+    return copy.deepcopy({**state, "story": (story.step, str(story))})
+
+
+def refuses(job: Job, event: e.Event) -> str:
+    """Check that the event is illegal and changes nothing; returns the message."""
+    before = everything(job)
+    with pytest.raises(ProtocolError) as raised:
+        job.handle(event)
+    assert raised.value.code == "ILLEGAL_EVENT"
+    assert everything(job) == before
+    return raised.value.message

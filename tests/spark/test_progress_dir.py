@@ -1,0 +1,311 @@
+"""Reading, editing, copying and purging Spark's progress directory: on files alone."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from rekindle.errors import StorageError
+from rekindle.spark import progress_dir as pd
+from rekindle.spark.lineage_copy import InboxStart, copy_for_lineage, copy_for_savepoint
+from rekindle.spark.progress_files import files_needed
+from rekindle.spark.retention import purge
+from rekindle.storage.local import LocalStore
+from rekindle.storage.port import NotFound
+
+FLUSH_MS = 253_402_300_790_000
+NEW_ID = "00000000-0000-0000-0000-00000000000{}"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(str(tmp_path / "storage"))
+
+
+def offsets(watermark_ms: int, *sources: str) -> bytes:
+    return "\n".join(["v1", json.dumps({"batchWatermarkMs": watermark_ms, "conf": {"a": "b"}}), *sources]).encode()
+
+
+def put(store: LocalStore, files: Mapping[str, bytes | str]) -> None:
+    for path, data in files.items():
+        store.replace(path, data if isinstance(data, bytes) else data.encode())
+
+
+def batches(store: LocalStore, count: int, *sources: str) -> None:
+    for n in range(count):
+        put(store, {f"p/offsets/{n}": offsets(n, *sources), f"p/commits/{n}": f'v1\n{{"nextBatchWatermarkMs":{n}}}'})
+    put(store, {"p/metadata": '{"id":"x"}'})
+
+
+def snapshot(*immutable: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        files = [{"localFileName": "1.sst", "dfsSstFileName": name, "sizeBytes": 1} for name in immutable]
+        archive.writestr("metadata", "v1\n" + json.dumps({"sstFiles": files, "numKeys": 1}))
+    return buffer.getvalue()
+
+
+def code(call: Callable[[], object]) -> str:
+    with pytest.raises(StorageError) as caught:
+        call()
+    assert caught.value.next_step
+    return caught.value.code
+
+
+def test_an_unused_directory_has_no_batches(store: LocalStore) -> None:
+    assert pd.last_planned(store, "p") == pd.last_committed(store, "p") == -1
+    assert not pd.is_committed(store, "p", 0)
+    with pytest.raises(NotFound):
+        pd.read_offsets(store, "p", 0)
+
+
+def test_offsets_are_read_with_their_watermark_sources_and_hash(store: LocalStore) -> None:
+    batches(store, 11, '{"logOffset":3}', "-", "17")
+    put(store, {"p/offsets/11": offsets(5), "p/offsets/.12.x.tmp": "", "p/offsets/notes": ""})
+    assert (pd.last_planned(store, "p"), pd.last_committed(store, "p")) == (11, 10)
+    assert pd.is_committed(store, "p", 10) and not pd.is_committed(store, "p", 11)
+    found = pd.read_offsets(store, "p", 10)
+    assert found.batch_watermark_ms == 10
+    assert found.metadata["conf"] == {"a": "b"}
+    assert found.sources == ('{"logOffset":3}', None, "17")
+    assert found.hash != pd.read_offsets(store, "p", 9).hash and len(found.hash) == 64
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"v2\n{}\n0:{}", "PROGRESS_FORMAT_UNKNOWN"),
+        (b"", "OBJECT_CORRUPT"),
+        (b"v1", "OBJECT_CORRUPT"),
+        (b"v1\n{", "OBJECT_CORRUPT"),
+        (b"v1\n[]", "OBJECT_CORRUPT"),
+        (b"v1\n{}", "OBJECT_CORRUPT"),
+        (b"\xff\xfe", "OBJECT_CORRUPT"),
+    ],
+)
+def test_an_offsets_file_that_is_no_v1_is_refused(store: LocalStore, data: bytes, expected: str) -> None:
+    put(store, {"p/offsets/0": data})
+    assert code(lambda: pd.read_offsets(store, "p", 0)) == expected
+
+
+def test_planting_plans_the_last_batch_again_with_another_watermark(store: LocalStore) -> None:
+    batches(store, 3, '{"logOffset":1}', "-")
+    assert pd.plant(store, "p", FLUSH_MS) == 3
+    before, planted = pd.read_offsets(store, "p", 2), pd.read_offsets(store, "p", 3)
+    assert planted.batch_watermark_ms == FLUSH_MS
+    assert planted.sources == before.sources
+    assert planted.metadata == {**before.metadata, "batchWatermarkMs": FLUSH_MS}
+    assert code(lambda: pd.plant(store, "p", FLUSH_MS)) == "PROGRESS_BATCH_PLANNED"
+    assert pd.unplant(store, "p") == (3,)
+    assert pd.unplant(store, "p") == ()
+    assert pd.last_planned(store, "p") == 2
+
+
+def test_nothing_can_be_planted_before_the_first_batch(store: LocalStore) -> None:
+    assert code(lambda: pd.plant(store, "p", FLUSH_MS)) == "PROGRESS_BATCH_MISSING"
+
+
+def test_unplanting_removes_hadoops_checksum_too(store: LocalStore) -> None:
+    batches(store, 1)
+    put(store, {"p/offsets/1": offsets(1)})
+    side_file = Path(store.path("p/offsets")) / ".1.crc"
+    side_file.write_bytes(b"crc")
+    assert pd.unplant(store, "p") == (1,)
+    assert not side_file.exists()
+
+
+def test_set_watermark_changes_only_the_watermarks(store: LocalStore) -> None:
+    batches(store, 2, "7")
+    put(store, {"p/commits/1": 'v1\n{"nextBatchWatermarkMs":9,"other":[1]}'})
+    pd.set_watermark(store, "p", 1, 1234)
+    assert pd.read_offsets(store, "p", 1).batch_watermark_ms == 1234
+    assert pd.read_offsets(store, "p", 1).sources == ("7",)
+    assert store.read("p/commits/1") == b'v1\n{"nextBatchWatermarkMs":1234,"other":[1]}'
+    assert pd.read_offsets(store, "p", 0).batch_watermark_ms == 0
+
+
+def entry(log_offset: int, time_ms: int) -> str:
+    return json.dumps({"path": f"file:///{log_offset}", "timestamp": time_ms, "batchId": log_offset})
+
+
+def inbox_log(count: int, input_index: int, first: int = 0) -> dict[str, str]:
+    """A file source's log over an inbox: plain files and the newest compacted one, as Spark leaves them."""
+    lines = {n: entry(n, stamp_ms(n, input_index)) for n in range(first, first + count)}
+    files = {str(n): "v1\n" + line for n, line in lines.items()}
+    for n in lines:
+        if (n + 1) % 10 == 0:
+            del files[str(n)]
+            files[f"{n}.compact"] = "\n".join(["v1", *(line for m, line in lines.items() if m <= n)])
+    return files
+
+
+def test_a_source_log_tells_input_and_admission(store: LocalStore) -> None:
+    put(store, {f"p/sources/0/{name}": data for name, data in inbox_log(23, 7).items()})
+    put(store, {"p/sources/1/0": "v1\n1795253835689", "p/sources/2/3": "v1\n" + entry(3, 1_795_253_835_645)})
+    assert pd.inputs_of_sources(store, "p", 5) == (7, None, None, None, None)
+    for log_offset in (22, 19, 9, 3):
+        assert pd.admission_of(store, "p", 0, log_offset) == (7, log_offset)
+    store.delete("p/sources/0/3")
+    assert pd.admission_of(store, "p", 0, 3) == (7, 3), "the compacted log still has it"
+    with pytest.raises(NotFound):
+        pd.admission_of(store, "p", 0, 23)
+
+
+@pytest.mark.parametrize(
+    ("log_offset", "time_ms", "expected"),
+    [
+        (50_000, stamp_ms(50_000, 999), (999, 50_000)),
+        (50_000, stamp_ms(50_000, 0) + 1_000, None),
+        (12, 20_000 * pd.ADMISSION_MS, None),
+        (12, 11_000 * pd.ADMISSION_MS, (0, 11_000)),
+    ],
+)
+def test_real_times_are_told_from_admissions(
+    store: LocalStore, log_offset: int, time_ms: int, expected: object
+) -> None:
+    put(store, {f"p/sources/0/{log_offset}": "v1\n" + entry(log_offset, time_ms)})
+    assert pd.admission_of(store, "p", 0, log_offset) == expected
+
+
+def rocks_directory(store: LocalStore) -> None:
+    """Batches 0 to 29, snapshots at versions 5, 15 and 25; `b` is shared by two, `up` belongs to one on its way."""
+    batches(store, 30, '{"logOffset":9}')
+    state = "p/state/0/0/left-keyToNumValues"
+    put(store, {f"{state}/{v}.changelog": "x" for v in range(1, 31)})
+    put(store, {f"{state}/5.zip": snapshot("a.sst", "b.sst"), f"{state}/15.zip": snapshot("b.sst", "c.sst")})
+    put(store, {f"{state}/25.zip": snapshot("d.sst")})
+    put(store, {f"{state}/SSTs/{name}.sst": "x" for name in ("a", "b", "c", "d", "up")})
+    put(
+        store,
+        {"p/state/0/0/_metadata/schema": "s", "p/state/0/_metadata/v2/0": "m", "p/state/0/_metadata/v2/12": "m"},
+    )
+    put(store, {f"{state}/.31.changelog.tmp": "t", f"{state}/30.changelog.crc": "c", "p/sources/0/5.crc": "c"})
+    put(store, {f"p/sources/0/{name}": data for name, data in inbox_log(23, 1).items()})
+
+
+def test_a_batch_needs_its_newest_snapshot_and_what_follows_it(store: LocalStore) -> None:
+    rocks_directory(store)
+    state = "state/0/0/left-keyToNumValues"
+    assert files_needed(store, "p", 10) == [
+        *("metadata", "offsets/9", "offsets/10", "commits/9", "commits/10"),
+        *("sources/0/19.compact", "sources/0/20", "sources/0/21", "sources/0/22"),
+        *("state/0/0/_metadata/schema", f"{state}/10.changelog", f"{state}/11.changelog", f"{state}/5.zip"),
+        *(f"{state}/{v}.changelog" for v in range(6, 10)),
+        *(f"{state}/SSTs/a.sst", f"{state}/SSTs/b.sst", "state/0/_metadata/v2/0"),
+    ]
+    assert f"{state}/1.changelog" in files_needed(store, "p", 2)
+    assert f"{state}/5.zip" not in files_needed(store, "p", 2)
+
+
+def test_a_savepoint_holds_the_files_needed_and_counts_their_bytes(store: LocalStore, tmp_path: Path) -> None:
+    rocks_directory(store)
+    target = LocalStore(str(tmp_path / "elsewhere"))
+    size_bytes = copy_for_savepoint(store, "p", target, "sp/spark", 10)
+    copied = list(target.walk("sp/spark"))
+    assert sorted(e.path.removeprefix("sp/spark/") for e in copied) == sorted(files_needed(store, "p", 10))
+    assert size_bytes == sum(e.size_bytes for e in copied)
+    assert files_needed(target, "sp/spark", 10) == files_needed(store, "p", 10), "a copy of the copy is the same"
+    assert copy_for_savepoint(store, "p", store, "q", 10) == size_bytes
+
+
+def test_a_batch_that_is_not_committed_or_was_purged_cannot_be_copied(store: LocalStore) -> None:
+    batches(store, 3)
+    put(store, {"p/offsets/3": offsets(3)})
+    assert code(lambda: copy_for_savepoint(store, "p", store, "q", 3)) == "PROGRESS_BATCH_MISSING"
+    purge(store, "p", 2)
+    assert code(lambda: copy_for_savepoint(store, "p", store, "q", 1)) == "PROGRESS_BATCH_MISSING"
+    assert copy_for_savepoint(store, "p", store, "q", 2) > 0
+
+
+def test_a_needed_file_that_vanishes_fails_the_copy(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    rocks_directory(store)
+    read = store.copy
+
+    def lose(source: str, target: str) -> int:
+        if source.endswith("/7.changelog"):
+            raise NotFound(source)
+        return read(source, target)
+
+    monkeypatch.setattr(store, "copy", lose)
+    assert code(lambda: copy_for_savepoint(store, "p", store, "q", 10)) == "OBJECT_CORRUPT"
+
+
+def test_a_new_lineage_starts_its_inboxes_anew_and_keeps_other_sources(store: LocalStore) -> None:
+    batches(store, 1, "-", '{"logOffset":8}', "55", "-")
+    put(store, {"p/offsets/1": offsets(1, '{"logOffset":12}', '{"logOffset":9}', "55", "-"), "p/commits/1": "v1\n{}"})
+    put(
+        store,
+        {"p/sources/0/12": "v1\n" + entry(12, stamp_ms(12, 0)), "p/sources/1/9": "v1", "p/sources/2/0": "v1"},
+    )
+    starts = {0: InboxStart("file:///start/a", 4), 3: InboxStart("file:///start/b", 5)}
+    copy_for_lineage(store, "p", store, "q", 1, query_id=NEW_ID.format(1), inbox_sources=starts)
+    assert json.loads(store.read("q/metadata")) == {"id": NEW_ID.format(1)}
+    assert pd.read_offsets(store, "q", 0).sources == (None, '{"logOffset":8}', "55", None)
+    assert pd.read_offsets(store, "q", 1).sources == ('{"logOffset":0}', '{"logOffset":9}', "55", None)
+    assert [e.path for e in store.walk("q/sources")] == ["q/sources/0/0", "q/sources/1/9", "q/sources/2/0"]
+    assert pd.admission_of(store, "q", 0, 0) == (4, 0)
+    assert store.read("p/offsets/1") == offsets(1, '{"logOffset":12}', '{"logOffset":9}', "55", "-")
+
+
+def test_a_lineage_before_the_first_batch_is_empty_but_for_its_id(store: LocalStore) -> None:
+    copy_for_lineage(store, "p", store, "q", -1, query_id=NEW_ID.format(1), inbox_sources={})
+    assert [e.path for e in store.walk("q")] == ["q/metadata"]
+
+
+def test_a_purge_keeps_exactly_what_retained_batches_need(store: LocalStore) -> None:
+    rocks_directory(store)
+    state = "p/state/0/0/left-keyToNumValues"
+    before = {n: files_needed(store, "p", n) for n in range(18, 30)}
+    assert purge(store, "p", 18) > 0
+    assert {n: files_needed(store, "p", n) for n in range(18, 30)} == before
+    assert pd.numbered(store, "p/offsets") == pd.numbered(store, "p/commits") == list(range(17, 30))
+    assert not store.exists(f"{state}/5.zip") and not store.exists(f"{state}/15.changelog")
+    assert store.exists(f"{state}/16.changelog")
+    assert store.names(f"{state}/SSTs") == ["b.sst", "c.sst", "d.sst", "up.sst"]
+    assert purge(store, "p", 18) == 0, "a second purge finds nothing"
+    purge(store, "p", 1_000)
+    assert pd.last_committed(store, "p") == 29 and files_needed(store, "p", 29), "the last batch is never purged"
+
+
+def test_state_without_a_snapshot_is_never_purged(store: LocalStore) -> None:
+    batches(store, 30)
+    put(store, {f"p/state/0/0/{v}.changelog": "x" for v in range(1, 31)})
+    put(store, {f"p/state/0/0/{v}.zip": snapshot() for v in (29,)})
+    purge(store, "p", 20)
+    assert len(list(store.walk("p/state"))) == 31
+
+
+def test_hdfs_backed_state_keeps_its_newest_snapshot_and_all_deltas_after_it(store: LocalStore) -> None:
+    batches(store, 30)
+    put(store, {f"p/state/0/0/{v}.delta": "x" for v in range(1, 31)})
+    put(store, {f"p/state/0/0/{v}.delta.crc": "x" for v in range(1, 31)})
+    put(store, {f"p/state/0/0/{v}.snapshot": "x" for v in (10, 20, 30)})
+    purge(store, "p", 22)
+    kept = {f"{v}.delta" for v in range(21, 31)} | {"20.snapshot", "30.snapshot"}
+    assert set(store.names("p/state/0/0")) == kept | {f"{v}.delta.crc" for v in range(21, 31)}
+
+
+def test_only_the_source_logs_of_inboxes_are_cut(store: LocalStore) -> None:
+    batches(store, 60)
+    for source in (0, 1):
+        put(store, {f"p/sources/{source}/{name}": data for name, data in inbox_log(53, 1).items()})
+    other = store.names("p/sources/1")
+    purge(store, "p", 58, inbox_sources=[0, 5])
+    assert store.names("p/sources/0") == ["49.compact", "50", "51", "52"]
+    entries = pd.file_log(store.read("p/sources/0/49.compact"), "")
+    assert entries and [e["batchId"] for e in entries] == list(range(39, 50))
+    assert store.names("p/sources/1") == other
+    assert pd.inputs_of_sources(store, "p", 1) == (1,)
+
+
+def test_a_damaged_snapshot_stops_the_purge_before_it_deletes(store: LocalStore) -> None:
+    rocks_directory(store)
+    put(store, {"p/state/0/0/left-keyToNumValues/15.zip": "no zip"})
+    before = list(store.walk("p"))
+    assert code(lambda: purge(store, "p", 18)) == "OBJECT_CORRUPT"
+    assert list(store.walk("p")) == before

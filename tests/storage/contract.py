@@ -1,0 +1,218 @@
+"""What every adapter of the storage port must do: subclass `StoreContract` and give it a `store` fixture."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rekindle.errors import StorageError
+from rekindle.storage.port import Entry, NotFound, Store
+
+OUTSIDE = ["..", "../x", "a/../../x", "a/../b", "/etc/passwd", "/", "a//b", "a/", "./a", "a/.", "a\0b"]
+
+ACTS: dict[str, Callable[[Store, str], object]] = {
+    "uri": lambda store, path: store.uri(path),
+    "read": lambda store, path: store.read(path),
+    "exists": lambda store, path: store.exists(path),
+    "create": lambda store, path: store.create(path, b""),
+    "replace": lambda store, path: store.replace(path, b""),
+    "names": lambda store, path: store.names(path),
+    "walk": lambda store, path: list(store.walk(path)),
+    "delete": lambda store, path: store.delete(path),
+    "delete_tree": lambda store, path: store.delete_tree(path),
+    "copy from": lambda store, path: store.copy(path, "target"),
+    "copy to": lambda store, path: store.copy("source", path),
+}
+
+OBJECT_ACTS = ["read", "create", "replace", "delete", "delete_tree", "copy from", "copy to"]
+
+
+class StoreContract:
+    """Every test here holds for every adapter."""
+
+    def test_what_was_created_is_read_listed_and_exists(self, store: Store) -> None:
+        assert store.create("a/b/c.json", b"one") is True
+        assert store.read("a/b/c.json") == b"one"
+        assert store.exists("a/b/c.json")
+        assert store.exists("a/b")
+        assert store.exists("a")
+        assert store.exists("")
+        assert store.names("") == ["a"]
+        assert store.names("a") == ["b"]
+        assert store.names("a/b") == ["c.json"]
+        assert list(store.walk("")) == [Entry("a/b/c.json", 3)]
+
+    def test_a_second_create_leaves_the_object_as_it_is(self, store: Store) -> None:
+        store.create("a", b"first")
+        assert store.create("a", b"second") is False
+        assert store.read("a") == b"first"
+
+    def test_of_eight_concurrent_creates_exactly_one_wins_and_its_bytes_stand(self, store: Store) -> None:
+        start = threading.Barrier(8)
+
+        def race(number: int) -> list[bool]:
+            won = []
+            for round_ in range(20):
+                start.wait()
+                won.append(store.create(f"race/{round_}", b"%d" % number * 10_000))
+            return won
+
+        with ThreadPoolExecutor(8) as pool:
+            results = list(pool.map(race, range(8)))
+        for round_ in range(20):
+            winners = [number for number in range(8) if results[number][round_]]
+            assert len(winners) == 1
+            assert store.read(f"race/{round_}") == b"%d" % winners[0] * 10_000
+        assert store.names("race") == sorted(str(round_) for round_ in range(20))
+
+    def test_create_after_delete_makes_the_object_anew(self, store: Store) -> None:
+        store.create("a", b"first")
+        store.delete("a")
+        assert store.create("a", b"second") is True
+        assert store.read("a") == b"second"
+
+    def test_replace_makes_an_object_or_writes_over_it(self, store: Store) -> None:
+        store.replace("a/b", b"long first")
+        store.replace("a/b", b"new")
+        assert store.read("a/b") == b"new"
+
+    def test_a_reader_sees_the_old_bytes_or_the_new_ones_never_a_mixture(self, store: Store) -> None:
+        versions = [b"%d" % number * 100_000 for number in range(10)]
+        store.replace("a", versions[0])
+        done = threading.Event()
+        seen: list[bytes] = []
+
+        def read() -> None:
+            while not done.is_set():
+                seen.append(store.read("a"))
+
+        with ThreadPoolExecutor(1) as pool:
+            reader = pool.submit(read)
+            try:
+                for number in range(200):
+                    store.replace("a", versions[number % 10])
+            finally:
+                done.set()
+            reader.result()
+        assert seen
+        assert set(seen) <= set(versions)
+        assert store.names("") == ["a"]
+
+    def test_reading_or_copying_what_is_not_there_is_not_found(self, store: Store) -> None:
+        store.create("folder/a", b"")
+        for path in ("missing", "folder/missing", "folder", "folder/a/below"):
+            with pytest.raises(NotFound):
+                store.read(path)
+            with pytest.raises(NotFound):
+                store.copy(path, "target")
+        assert not store.exists("target")
+        assert not store.exists("folder/a/below")
+        assert not store.exists("fol")
+
+    def test_a_missing_folder_has_no_names_and_nothing_below(self, store: Store) -> None:
+        store.create("a", b"")
+        for folder in ("missing", "missing/deeper", "a", "a/below"):
+            assert store.names(folder) == []
+            assert list(store.walk(folder)) == []
+
+    def test_an_empty_storage_has_no_names(self, store: Store) -> None:
+        assert store.names("") == []
+        assert list(store.walk("")) == []
+
+    def test_walk_is_sorted_by_path_and_stays_below_its_folder(self, store: Store) -> None:
+        paths = ["f/a/z", "f/a-b", "f/a.json", "f/a/b/c", "f/a0", "f/Z", "f/ü", "f/10", "f/9"]
+        for path in paths:
+            store.create(path, path.encode())
+        store.create("f-other/x", b"")
+        assert list(store.walk("f")) == [Entry(path, len(path.encode())) for path in sorted(paths)]
+        assert [entry.path for entry in store.walk("f/a")] == ["f/a/b/c", "f/a/z"]
+        assert store.names("f") == sorted(["a", "a-b", "a.json", "a0", "Z", "ü", "10", "9"])
+
+    def test_walk_leaves_out_what_vanishes_meanwhile(self, store: Store) -> None:
+        for number in range(20):
+            store.create(f"f/{number // 5}/{number:02d}", b"x")
+        found = []
+        for entry in store.walk("f"):
+            found.append(entry.path)
+            store.delete_tree("f/2")
+        assert [path for path in found if not path.startswith("f/2/")] == [
+            f"f/{number // 5}/{number:02d}" for number in range(20) if number // 5 != 2
+        ]
+        assert len(found) == 15
+
+    def test_walk_survives_a_thread_that_deletes(self, store: Store) -> None:
+        kept = [f"f/kept/{number:03d}" for number in range(50)]
+        for path in kept:
+            store.create(path, b"x")
+        done = threading.Event()
+
+        def churn() -> None:
+            while not done.is_set():
+                for number in range(30):
+                    store.create(f"f/churn/{number}/x", b"xy")
+                store.delete_tree("f/churn")
+
+        with ThreadPoolExecutor(1) as pool:
+            churning = pool.submit(churn)
+            try:
+                for _ in range(100):
+                    found = list(store.walk("f"))
+                    assert [entry.path for entry in found if entry.path.startswith("f/kept")] == kept
+                    assert all(entry.size_bytes == 2 for entry in found if entry.path.startswith("f/churn"))
+            finally:
+                done.set()
+            churning.result()
+
+    def test_delete_removes_one_object_and_missing_is_fine(self, store: Store) -> None:
+        store.create("a/b", b"")
+        store.create("a/bc", b"")
+        store.delete("a/b")
+        store.delete("a/b")
+        store.delete("no/such")
+        assert store.names("a") == ["bc"]
+        assert not store.exists("a/b")
+
+    def test_delete_tree_removes_all_at_and_below_a_folder_and_missing_is_fine(self, store: Store) -> None:
+        for path in ("a/b", "a/c/d/e", "ab", "x/y"):
+            store.create(path, b"")
+        store.delete_tree("a")
+        store.delete_tree("a")
+        store.delete_tree("x/y")
+        assert [entry.path for entry in store.walk("")] == ["ab"]
+        assert not store.exists("a")
+        assert not store.exists("x/y")
+
+    def test_copy_writes_the_same_bytes_over_whatever_is_there(self, store: Store) -> None:
+        data = bytes(range(256)) * 20_000
+        store.create("a/source", data)
+        assert store.copy("a/source", "b/c/target") == len(data)
+        assert store.read("b/c/target") == data == store.read("a/source")
+        store.replace("a/source", b"")
+        assert store.copy("a/source", "b/c/target") == 0
+        assert store.read("b/c/target") == b""
+
+    def test_the_caller_may_change_its_buffer_afterwards(self, store: Store) -> None:
+        buffer = bytearray(b"one")
+        store.create("a", buffer)
+        store.replace("b", buffer)
+        buffer[:] = b"two"
+        assert store.read("a") == store.read("b") == b"one"
+
+    @pytest.mark.parametrize("act", ACTS)
+    @pytest.mark.parametrize("path", OUTSIDE)
+    def test_no_path_leads_out_of_the_storage(self, store: Store, act: str, path: str) -> None:
+        store.create("source", b"")
+        with pytest.raises(StorageError) as caught:
+            ACTS[act](store, path)
+        assert caught.value.code == "PATH_OUTSIDE"
+
+    @pytest.mark.parametrize("act", OBJECT_ACTS)
+    def test_the_root_is_no_object_and_cannot_be_deleted(self, store: Store, act: str) -> None:
+        store.create("source", b"")
+        with pytest.raises(StorageError) as caught:
+            ACTS[act](store, "")
+        assert caught.value.code == "PATH_OUTSIDE"
+        assert store.names("") == ["source"]

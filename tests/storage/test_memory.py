@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+import pytest
+from tests.storage.contract import StoreContract
+
+from rekindle.storage.memory import MemoryStore
+
+
+class TestMemoryStore(StoreContract):
+    @pytest.fixture
+    def store(self) -> MemoryStore:
+        return MemoryStore()
+
+    def test_uris_tell_that_spark_cannot_read_them(self, store: MemoryStore) -> None:
+        assert store.uri("a/b") == "memory:///a/b"

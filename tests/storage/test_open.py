@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rekindle.errors import StorageError
+from rekindle.storage.open import open_store
+
+
+@pytest.mark.parametrize(
+    ("uri", "location"),
+    [
+        ("/srv/state", "/srv/state"),
+        ("/srv/100%/a b", "/srv/100%/a b"),
+        ("file:///srv/a%20b/%C3%BC", "/srv/a b/ü"),
+        ("file:/srv/state", "/srv/state"),
+        ("file://localhost/srv/state", "/srv/state"),
+        ("/a/://b", "/a/:/b"),
+    ],
+)
+def test_plain_paths_and_file_uris_are_local(uri: str, location: str) -> None:
+    assert open_store(uri).location == location
+
+
+@pytest.mark.parametrize("path", ["state", "./state", "2024:state", "s3:state"])
+def test_a_relative_path_is_below_the_working_directory(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert open_store(path).location == os.path.join(tmp_path, os.path.basename(path))
+
+
+def test_a_uri_leads_back_to_its_store(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "a b%20 ü"))
+    assert open_store(store.uri("")).location == store.location
+
+
+@pytest.mark.parametrize(
+    ("uri", "scheme"),
+    [
+        ("s3://bucket/state", "s3"),
+        ("abfss://user:secret@host/x", "abfss"),
+        ("memory:///x", "memory"),
+        ("file://host/x", "file"),
+        ("file:state", "file"),
+    ],
+)
+def test_another_scheme_is_refused_by_name_and_shows_no_secret(uri: str, scheme: str) -> None:
+    with pytest.raises(StorageError) as caught:
+        open_store(uri)
+    assert caught.value.code == "STORAGE_SCHEME_UNSUPPORTED"
+    assert caught.value.parameters == {"scheme": scheme}
+    assert "secret" not in str(caught.value)
+
+
+def test_opening_makes_nothing(tmp_path: Path) -> None:
+    open_store(str(tmp_path / "state"))
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# Makes .venv with everything the project needs, finds a Java for Spark, and writes .venv/env.sh, which the Makefile
+# sources before it starts anything. Called again, it sees that all is in place and returns at once.
+#
+# PYTHON=... chooses the interpreter. Packages of the system (Debian's) are installed only by root or where sudo asks
+# for no password; otherwise what is missing is named.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly VENV=$PWD/.venv
+readonly ENV_FILE=$VENV/env.sh # written last: that it is there, and newer than what it was made from, is the stamp
+
+say() { printf 'setup: %s\n' "$*"; }
+die() {
+    printf 'setup: %s\n' "$@" >&2
+    exit 1
+}
+
+# --- packages of the system -------------------------------------------------------------------------------------------
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+# Whether we may install Debian packages without asking anybody.
+may_install() {
+    command -v apt-get >/dev/null || return 1
+    [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null
+}
+
+apt_install() {
+    say "installing $* with apt-get"
+    as_root apt-get update -qq &&
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+# --- Python -----------------------------------------------------------------------------------------------------------
+
+usable_python() {
+    "$1" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' 2>/dev/null
+}
+
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:-python3 python3.11 python3.12 python3.13 python3.10}; do
+        if usable_python "$candidate"; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+make_venv() {
+    local python
+    if ! python=$(find_python); then
+        may_install && apt_install python3 python3-venv || true
+        python=$(find_python) || die "no Python 3.10 to 3.13 found${PYTHON:+ at $PYTHON}." \
+            "Install one (Debian: apt-get install python3 python3-venv), or say PYTHON=/path/to/python make setup."
+    fi
+    # Debian keeps what makes virtual environments in a package of its own.
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        may_install && apt_install python3-venv || true
+        "$python" -c 'import ensurepip, venv' 2>/dev/null || die "$python cannot make virtual environments." \
+            "Install what it lacks (Debian: apt-get install python3-venv), then run make setup again."
+    fi
+    say "making .venv with $("$python" --version)"
+    "$python" -m venv --clear "$VENV"
+}
+
+# --- Java -------------------------------------------------------------------------------------------------------------
+
+# The feature release of the Java at $1, e.g. 17; nothing where there is none that runs.
+java_release() {
+    [ -x "$1/bin/java" ] || return 0
+    "$1/bin/java" -version 2>&1 | sed -n 's/.* version "\(1\.\)\{0,1\}\([0-9][0-9]*\).*/\2/p' | head -n 1
+}
+
+java_homes() {
+    local java
+    if [ -n "${JAVA_HOME:-}" ]; then printf '%s\n' "$JAVA_HOME"; fi
+    if java=$(command -v java); then dirname "$(dirname "$(readlink -f "$java")")"; fi
+    for java in /usr/lib/jvm/*/bin/java /opt/java/*/bin/java "$HOME"/.sdkman/candidates/java/*/bin/java \
+        /Library/Java/JavaVirtualMachines/*/Contents/Home/bin/java; do
+        if [ -x "$java" ]; then dirname "$(dirname "$java")"; fi
+    done
+}
+
+# Spark is made for Java 17 and 21: one of these comes before any newer one, wherever it was found.
+find_java() {
+    local home release newer=
+    while IFS= read -r home; do
+        release=$(java_release "$home")
+        case $release in
+        17 | 21)
+            printf '%s\n' "$home"
+            return
+            ;;
+        esac
+        if [ -z "$newer" ] && [ "${release:-0}" -gt 17 ]; then newer=$home; fi
+    done < <(java_homes)
+    [ -n "$newer" ] && printf '%s\n' "$newer"
+}
+
+require_java() {
+    if home=$(find_java); then return; fi
+    if may_install; then apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless || true; fi
+    home=$(find_java) || die "Spark needs Java 17 or 21, and none was found in JAVA_HOME, PATH or /usr/lib/jvm." \
+        "Install one (Debian 12: apt-get install openjdk-17-jre-headless; newer: openjdk-21-jre-headless; macOS:" \
+        "brew install openjdk@17), or set JAVA_HOME, then run make setup again."
+}
+
+# --- all of it --------------------------------------------------------------------------------------------------------
+
+# Scripts of a virtual environment name the folder it was made in: one that was moved or copied has to be made anew.
+usable_venv() {
+    usable_python "$VENV/bin/python" && grep -qsF "$VENV" "$VENV/bin/pip"
+}
+
+in_place() {
+    [ "$ENV_FILE" -nt pyproject.toml ] && [ "$ENV_FILE" -nt tools/setup.sh ] && usable_venv || return 1
+    # shellcheck source=/dev/null
+    (. "$ENV_FILE" && [ -x "$JAVA_HOME/bin/java" ] && [ "$PYSPARK_PYTHON" = "$VENV/bin/python" ])
+}
+
+if in_place; then exit 0; fi
+rm -f "$ENV_FILE"
+
+require_java
+say "Java $(java_release "$home") at $home"
+
+usable_venv || make_venv
+say "installing the project and its tools into .venv"
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[spark,dev]'
+
+{
+    printf '# Written by tools/setup.sh.\n'
+    printf 'export JAVA_HOME=%q\n' "$home"
+    printf 'export PYSPARK_PYTHON=%q\n' "$VENV/bin/python"
+    printf 'export PYSPARK_DRIVER_PYTHON=%q\n' "$VENV/bin/python"
+    # shellcheck disable=SC2016 # PATH is to be looked up when the file is read
+    printf 'export PATH=%q:"$PATH"\n' "$VENV/bin"
+} >"$ENV_FILE.new"
+mv "$ENV_FILE.new" "$ENV_FILE"
+say "done"
