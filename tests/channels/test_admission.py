@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,8 +89,8 @@ def test_an_overhead_beyond_the_target_does_not_shrink_batches_to_nothing(
 @given(st.floats(0, 2_000), MS_PER_MIB, st.integers(MIB, 1_000 * MIB))
 def test_sizes_do_not_swing(overhead_ms: float, ms_per_mib: float, first: int) -> None:
     sizes = [size for size, _ in run(AdmissionSizer(5_000, first), overhead_ms, ms_per_mib / MIB, 40)]
-    steps = [after - before for before, after in zip(sizes[5:], sizes[6:], strict=False)]
-    swings = [min(abs(a), abs(b)) / size for a, b, size in zip(steps, steps[1:], sizes[6:], strict=False) if a * b < 0]
+    steps = [(after - before) / before for before, after in pairwise(sizes[5:])]
+    swings = [min(abs(a), abs(b)) for a, b in pairwise(steps) if a * b < 0]
     assert all(swing < 0.02 for swing in swings)
 
 

@@ -128,7 +128,7 @@ def test_a_new_lineage_begins_with_an_entry_for_all_that_came_before() -> None:
     assert not inbox.open_new(carried=13)
     assert inbox.last_admitted() == 0
     assert inbox.admitted(0) == [FrozenFile(path=CARRIED_OVER, size=12)]
-    assert entries(store, "0")[0]["modificationTime"] == 4
+    assert entries(store, "0")[0]["modificationTime"] == stamp_ms(0, 4)
     assert inbox.admit(1, files_of(1))
 
 
@@ -191,7 +191,7 @@ def interval(names: dict[str, bytes]) -> int:
     if len(compacted) > 1:
         return compacted[0] - compacted[1]
     end = compacted[0] + 1
-    if end <= 10 or 10 >= end // 2:
+    if end <= 10 or end // 2 <= 10:
         return end
     return next(n for n in [*range(10, end // 2 + 1), end] if end % n == 0)
 

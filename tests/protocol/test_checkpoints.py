@@ -144,6 +144,7 @@ def test_a_request_that_is_delivered_twice_is_answered_once() -> None:
     tell(job, checkpoint())
     assert job.handle(checkpoint()) == ()
     assert tell(job, *done(1)) == (discard(), c.AnswerRequest(request="r1", checkpoint=1))
+    assert job.handle(checkpoint()) == ()
     assert job.coordinator.pending is None
 
 
@@ -183,7 +184,8 @@ def test_more_failures_in_a_row_than_tolerated_fail_the_job() -> None:
 def test_a_success_resets_the_count_of_failures() -> None:
     job = running(checkpoint_tolerable_failures=1)
     for number in (1, 3, 5):
-        tell(job, checkpoint(), declined(number), checkpoint(), *done(number + 1))
+        tell(job, checkpoint(f"r{number}"), declined(number), checkpoint(f"q{number}"), *done(number + 1))
+        assert job.coordinator.latest == number + 1
     assert job.state is JobState.RUNNING
 
 

@@ -146,7 +146,7 @@ def test_a_checkpoint_names_the_tasks_that_had_finished_and_asks_only_the_others
     """Checkpoint Format: "If all the subtasks of an operator are finished, the checkpoint would store a flag"."""
     job = running(A, B)
     tell(job, inputs_ended(A), finished(A), checkpoint(), *done(1, A, B), closed(A))
-    assert job.handle(checkpoint()) == snapshot(2, B)
+    assert job.handle(checkpoint("r2")) == snapshot(2, B)
     manifest = c.WriteManifest(checkpoint=2, kind=CheckpointKind.MANUAL, triggered_ms=0, finished=(A,))
     assert job.handle(taken(2, B)) == (manifest,)
 
@@ -202,9 +202,9 @@ def test_with_the_feature_off_no_checkpoint_is_taken_after_a_task_has_finished()
     job = running(A, B, checkpoint_after_tasks_finish=False)
     tell(job, inputs_ended(A), finished(A), checkpoint(), *done(1, A, B), closed(A))
     error = ("CHECKPOINT_FAILED", {"checkpoint": 2, "job": "bids", "reason": OFF})
-    assert job.handle(checkpoint()) == (
+    assert job.handle(checkpoint("r2")) == (
         c.AbortCheckpoint(checkpoint=2, reason=OFF),
-        c.AnswerRequest(request="r1", error=error),
+        c.AnswerRequest(request="r2", error=error),
     )
     assert job.state is JobState.RUNNING
 

@@ -64,7 +64,8 @@ def test_a_completed_checkpoint_resets_the_count_of_failures() -> None:
     for number in (1, 2, 3):
         tell(job, failed())
         tick(job, DELAY_MS)
-        tell(job, started(), checkpoint(), *done(number))
+        tell(job, started(), checkpoint(f"r{number}"), *done(number))
+        assert job.coordinator.latest == number
     assert job.state is JobState.RUNNING
 
 
@@ -153,6 +154,22 @@ def test_a_start_that_is_reported_after_a_death_does_not_cancel_the_restart() ->
     job = created()
     tell(job, e.JobStarted(now_ms=0), failed(), started())
     assert tick(job, DELAY_MS) == (c.StartTask(task=A),)
+
+
+def test_a_query_that_was_started_twice_may_come_up_twice() -> None:
+    job = created()
+    tell(job, e.JobStarted(now_ms=0), failed())
+    assert tick(job, DELAY_MS) == (c.StartTask(task=A),)
+    assert tell(job, started(), started()) == ()
+    assert statuses(job) == (TaskStatus.RUNNING,)
+
+
+def test_a_task_that_finished_between_two_starts_of_it_is_finished() -> None:
+    job = running(A, B)
+    tell(job, inputs_ended(), failed())
+    tick(job, DELAY_MS)
+    tell(job, started(), finished())
+    assert statuses(job) == (TaskStatus.WAITING, TaskStatus.RUNNING)
 
 
 def test_a_start_that_is_reported_to_a_task_that_waits_changes_nothing() -> None:

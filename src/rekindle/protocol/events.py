@@ -1,8 +1,8 @@
 """What has happened: past-tense facts, the only things the protocol ever hears.
 
-They carry no decision. Facts about a checkpoint that is no longer pending, repeated ones, and a request that was heard
-before and is not answered yet are legal and change nothing: messages may come late or twice. Facts about one task come
-in the order in which they happened, except that the death of a query may be noticed late, and twice.
+They carry no decision. Facts about a checkpoint that is no longer pending, repeated ones, and requests that were heard
+before are legal and change nothing: messages may come late or twice. Facts about one task come in the order in which
+they happened, except that the death of a query may be noticed late, and twice.
 """
 
 from __future__ import annotations

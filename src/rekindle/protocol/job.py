@@ -55,8 +55,8 @@ class Job:
         self.coordinator = Coordinator(config)
         #: the stop or drain in force
         self.stop: Stop | None = None
-        #: requests that were heard and are not answered yet
-        self.unanswered: set[str] = set()
+        #: requests that were heard: each is answered once, however often it is delivered
+        self.heard: set[str] = set()
         #: what is answered once the result is recorded
         self.answers: list[c.AnswerRequest] = []
         #: set once a result is decided: what it is
@@ -79,15 +79,14 @@ class Job:
         handlers = _LATE_HANDLERS if self.state.terminal else _HANDLERS
         too_late = self.exited or (self.state.terminal and type(event) not in handlers)
         request = event.request if isinstance(event, _REQUESTS) else None
-        if too_late or request in self.unanswered:
+        if too_late or request in self.heard:
             return ()
         self._check(event)
         if request is not None:
-            self.unanswered.add(request)
+            self.heard.add(request)
         self.story.step += 1
         commands = [*handlers[type(event)](self, event)]
         commands += self._follow()
-        self.unanswered -= {command.request for command in commands if isinstance(command, c.AnswerRequest)}
         numbered = tuple(replace(command, cause=self.story.step) for command in commands)
         self.story.tell(event, numbered)
         return numbered

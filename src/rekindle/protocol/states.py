@@ -71,9 +71,11 @@ class TaskStatus(Enum):
 _S = TaskStatus
 
 TASK_STEPS: dict[type[e.Event], dict[TaskStatus, TaskStatus]] = {
-    # A query that comes up after its task was told to end changes nothing: the order to end is already on its way.
+    # A query that comes up after its task was told to end changes nothing: the order to end is already on its way. It
+    # comes up twice where its death was noticed twice.
     e.TaskStarted: {
         _S.STARTING: _S.RUNNING,
+        _S.RUNNING: _S.RUNNING,
         _S.SUSPENDING: _S.SUSPENDING,
         _S.FINISHING: _S.FINISHING,
         _S.WAITING: _S.WAITING,
@@ -97,6 +99,7 @@ TASK_STEPS: dict[type[e.Event], dict[TaskStatus, TaskStatus]] = {
         _S.WAITING: _S.WAITING,
         _S.CLOSING: _S.CLOSING,
         _S.STARTING: _S.STARTING,
+        _S.RUNNING: _S.RUNNING,
         _S.FINISHING: _S.FINISHING,
     },
     # Its end is durable, whatever it was told afterwards.
@@ -104,6 +107,7 @@ TASK_STEPS: dict[type[e.Event], dict[TaskStatus, TaskStatus]] = {
         _S.FINISHING: _S.WAITING,
         _S.RESTARTING: _S.WAITING,
         _S.STARTING: _S.WAITING,
+        _S.RUNNING: _S.WAITING,
         _S.SUSPENDING: _S.WAITING,
         _S.WAITING: _S.WAITING,
         _S.CLOSING: _S.CLOSING,

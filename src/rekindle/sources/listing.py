@@ -147,7 +147,8 @@ def _children(fs: LocalFileSystem, folder: str, part: str) -> list[str]:
     if not fs.isdir(folder):
         return []
     pattern = compiled(part)
-    return sorted(child["name"] for child in fs.ls(folder, detail=True) if pattern.fullmatch(os.path.basename(child["name"])))
+    children = [child["name"] for child in fs.ls(folder, detail=True)]
+    return sorted(child for child in children if pattern.fullmatch(os.path.basename(child)))
 
 
 def _below(fs: LocalFileSystem, root: str) -> Iterator[_Found]:

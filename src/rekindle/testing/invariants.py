@@ -1,0 +1,182 @@
+"""What must hold of every history of a job: one small function for each promise.
+
+A checker looks at the world of a simulated job when it is over and returns what is wrong, in words; nothing where all is
+well. They know commands, events and durable facts, and nothing of how the protocol comes to its decisions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from rekindle.protocol import commands as c
+from rekindle.protocol import events as e
+from rekindle.testing.simulated_world import (
+    BatchCommitted,
+    Discarded,
+    DriverDied,
+    ManifestCreated,
+    ResultDurable,
+    World,
+)
+
+Checker = Callable[[World], Iterator[str]]
+
+_REQUESTS = (e.CheckpointRequested, e.StopRequested, e.CancelRequested)
+_GOOD_ENDS = ("FINISHED", "DRAINED", "STOPPED")
+
+
+def the_job_ends(world: World) -> Iterator[str]:
+    """Once nothing fails any more, a job whose inputs end, or that is drained, ends."""
+    last = world.results.get(world.run)
+    if last is None or last.state not in ("FINISHED", "DRAINED"):
+        yield f"run {world.run} did not end: {last}"
+
+
+def nothing_is_lost(world: World) -> Iterator[str]:
+    """A job that has ended shows every row it has read, and has read all of what ends by itself if it is FINISHED."""
+    last = world.results.get(world.run)
+    if last is None or last.state not in ("FINISHED", "DRAINED"):
+        return
+    missing = [row for row in world.rows_read() if row not in world.sink]
+    if missing:
+        yield f"{len(missing)} rows were read and are not in the sink: {missing[:5]}"
+    unread = [str(task) for task, files in world.tasks.items() if not files.inputs_ended]
+    if last.state == "FINISHED" and unread:
+        yield f"FINISHED with unread inputs: {', '.join(unread)}"
+
+
+def nothing_is_there_twice(world: World) -> Iterator[str]:
+    """No row is in the sink twice."""
+    twice = [row for row, count in world.sink.items() if count > 1]
+    if twice:
+        yield f"{len(twice)} rows are in the sink twice: {twice[:5]}"
+
+
+def what_is_committed_is_named(world: World) -> Iterator[str]:
+    """A batch is committed only while a durable manifest names it."""
+    for run, thing in world.history:
+        if isinstance(thing, BatchCommitted) and not thing.named:
+            yield f"run {run} committed batch {thing.batch} of {thing.task}, which checkpoint {thing.checkpoint} lacks"
+
+
+def permits_follow_manifests(world: World) -> Iterator[str]:
+    """A commit is ordered only once the manifest of its checkpoint is durable."""
+    durable: set[int] = set()
+    for run, thing in world.history:
+        if isinstance(thing, ManifestCreated):
+            durable.add(thing.checkpoint)
+        if isinstance(thing, c.CommitTransactions) and thing.permit.checkpoint not in durable:
+            yield f"run {run} gave a permit for checkpoint {thing.permit.checkpoint}, which is not complete"
+
+
+def manifests_are_committed_in_order(world: World) -> Iterator[str]:
+    """The next manifest is written only when the transactions of the last one are committed."""
+    owed: int | None = None
+    settled: set[int] = set()
+    for run, thing in world.history:
+        if isinstance(thing, e.JobStarted):
+            owed, settled = thing.latest_checkpoint, set()
+        elif isinstance(thing, e.ManifestWritten) and thing.checkpoint not in settled:
+            owed = thing.checkpoint
+        elif isinstance(thing, e.TransactionsCommitted):
+            settled.add(thing.checkpoint)
+            owed = None if thing.checkpoint == owed else owed
+        elif isinstance(thing, c.WriteManifest) and owed is not None:
+            yield f"run {run} wrote manifest {thing.checkpoint} while {owed} was not committed"
+
+
+def the_finished_stay_finished(world: World) -> Iterator[str]:
+    """A task that is known to have finished is not told to start, to hold or to finish again."""
+    finished: set[object] = set()
+    for run, thing in world.history:
+        if isinstance(thing, e.JobStarted):
+            finished = {task for task, known in thing.tasks.items() if known.closed or known.ended}
+        elif isinstance(thing, e.TaskFinished):
+            finished.add(thing.task)
+        elif isinstance(thing, c.StartTask | c.SuspendTask | c.FinishTask) and thing.task in finished:
+            yield f"run {run} gave {type(thing).__name__} to {thing.task}, which had finished"
+
+
+def results_come_before_answers(world: World) -> Iterator[str]:
+    """Who asked for an end is told of it only when it is durable; so is everybody once an end has been decided."""
+    decided: set[int] = set()
+    durable: set[int] = set()
+    ends = {(run, thing.request) for run, thing in world.history if isinstance(thing, e.StopRequested | e.CancelRequested)}
+    for run, thing in world.history:
+        if isinstance(thing, c.RecordResult):
+            decided.add(run)
+        elif isinstance(thing, ResultDurable):
+            durable.add(run)
+        elif isinstance(thing, c.AnswerRequest) and run not in durable:
+            reports = run in decided or (thing.error is None and (run, thing.request) in ends)
+            if reports:
+                yield f"run {run} answered {thing.request} before its result was durable"
+
+
+def good_ends_have_committed_everything(world: World) -> Iterator[str]:
+    """FINISHED, DRAINED and STOPPED are said only when every committed batch is in the sinks."""
+    for run, thing in world.history:
+        if isinstance(thing, ResultDurable) and thing.state in _GOOD_ENDS and thing.uncommitted:
+            yield f"run {run} is {thing.state} with {len(thing.uncommitted)} batches not committed"
+
+
+def every_request_is_answered_once(world: World) -> Iterator[str]:
+    """Exactly once, unless the driver died or was fenced first; then at most once."""
+    heard = {(run, thing.request) for run, thing in world.history if isinstance(thing, _REQUESTS)}
+    said = Counter((run, thing.request) for run, thing in world.history if isinstance(thing, c.AnswerRequest))
+    dead = {run for run, thing in world.history if isinstance(thing, DriverDied | e.DriverFenced)}
+    over = {run for run, thing in world.history if isinstance(thing, c.Exit)} - dead
+    for (run, request), times in said.items():
+        if times > 1:
+            yield f"run {run} answered {request} {times} times"
+    for run, request in sorted(heard):
+        if run in over and not said[run, request]:
+            yield f"run {run} never answered {request}"
+
+
+def answers_are_true(world: World) -> Iterator[str]:
+    """A savepoint that is named exists, a checkpoint that is named is complete, and what was asked for is not missing."""
+    complete = {thing.checkpoint for _, thing in world.history if isinstance(thing, ManifestCreated)}
+    asked = {
+        (run, thing.request): thing.directory
+        for run, thing in world.history
+        if isinstance(thing, e.StopRequested | e.CheckpointRequested)
+    }
+    for run, thing in world.history:
+        if not isinstance(thing, c.AnswerRequest):
+            continue
+        if thing.savepoint is not None and thing.savepoint not in world.savepoints:
+            yield f"run {run} answered {thing.request} with a savepoint that does not exist"
+        if thing.checkpoint is not None and thing.checkpoint not in complete:
+            yield f"run {run} answered {thing.request} with a checkpoint that is not complete"
+        if thing.error is None and asked.get((run, thing.request)) and thing.savepoint is None:
+            yield f"run {run} answered {thing.request} without the savepoint it asked for"
+
+
+def the_newest_checkpoint_is_kept(world: World) -> Iterator[str]:
+    """Whatever is deleted, the checkpoint that a job resumes from stays."""
+    for run, thing in world.history:
+        if isinstance(thing, Discarded) and thing.newest:
+            yield f"run {run} deleted the newest checkpoint"
+
+
+CHECKERS: tuple[Checker, ...] = (
+    the_job_ends,
+    nothing_is_lost,
+    nothing_is_there_twice,
+    what_is_committed_is_named,
+    permits_follow_manifests,
+    manifests_are_committed_in_order,
+    the_finished_stay_finished,
+    results_come_before_answers,
+    good_ends_have_committed_everything,
+    every_request_is_answered_once,
+    answers_are_true,
+    the_newest_checkpoint_is_kept,
+)
+
+
+def broken(world: World) -> list[str]:
+    """Everything that is wrong with a world, each line begun with the promise that was broken."""
+    return [f"{checker.__name__}: {words}" for checker in CHECKERS for words in checker(world)]

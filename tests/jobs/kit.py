@@ -1,0 +1,136 @@
+"""A small world for jobs on Spark: keyed rows with an event time, a history, a live stream, and the expected result."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import rekindle as rk
+
+UTC = dt.timezone.utc
+START = dt.datetime(2025, 1, 1, tzinfo=UTC)
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.string()), ("v", pa.int64())])
+DDL = "ts timestamp, k string, v long"
+
+Row = tuple[dt.datetime | None, str, int]
+
+QUICK = {"checkpoint.interval": "1 second", "restart.delay": "100 ms"}
+
+
+def at(hours: float) -> dt.datetime:
+    """An event time, hours after the start."""
+    return START + dt.timedelta(hours=hours)
+
+
+def rows(first_hour: float, count: int, keys: str = "abc") -> list[Row]:
+    """`count` rows, one a minute."""
+    return [(at(first_hour + minute / 60), keys[minute % len(keys)], 1) for minute in range(count)]
+
+
+def write(folder: Path, name: str, data: Iterable[Row]) -> None:
+    """Put a Parquet file there at once."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table = pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in data], schema=SCHEMA)
+    pq.write_table(table, folder / f".{name}")
+    os.rename(folder / f".{name}", folder / name)
+
+
+class World:
+    """Folders of one test."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.history = root / "history"
+        self.live = root / "live"
+        self.out = root / "out"
+        self.storage = str(root / "storage")
+        self.live.mkdir(parents=True)
+        self._files = 0
+        self.data: list[Row] = []
+
+    def add_history(self, *files: list[Row]) -> None:
+        """Add files to the history."""
+        for data in files:
+            self._add(self.history, data)
+
+    def add_live(self, *files: list[Row]) -> None:
+        """Drop files into the live stream's folder."""
+        for data in files:
+            self._add(self.live, data)
+
+    def _add(self, folder: Path, data: list[Row]) -> None:
+        self._files += 1
+        self.data += data
+        write(folder, f"{self._files:04d}.parquet", data)
+
+    def stream(self) -> rk.Stream:
+        """The live stream, one file a batch."""
+        folder = str(self.live)
+        return rk.Stream(lambda spark: spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(folder))
+
+    def hourly(self, *, history: bool = True, live: bool = True, name: str = "hourly") -> rk.Job:
+        """Rows per hour and key, over the history, the live stream, or both."""
+        from pyspark.sql import functions as F
+
+        job = rk.Job(name)
+        sources = []
+        if history:
+            sources.append(job.source("history", rk.Files(str(self.history)), event_time="ts"))
+        if live:
+            sources.append(job.source("live", self.stream(), event_time="ts", watermark="4 seconds"))
+
+        @job.task(*sources, uid="count")
+        def count(*frames: Any) -> Any:
+            union = frames[0]
+            for frame in frames[1:]:
+                union = union.unionByName(frame)
+            return union.filter("v > 0").groupBy(F.window("ts", "1 hour"), "k").agg(F.sum("v").alias("v"))
+
+        job.sink("out", count, rk.sinks.Parquet(self.out))
+        return job
+
+    def expected(self) -> Counter[tuple[dt.datetime, str, int]]:
+        """What `hourly` yields of everything."""
+        sums: Counter[tuple[dt.datetime, str]] = Counter()
+        for ts, key, value in self.data:
+            if ts is not None and value > 0:
+                sums[(ts.replace(minute=0, second=0, microsecond=0), key)] += value
+        return Counter((hour, key, total) for (hour, key), total in sums.items())
+
+    def has_hour(self, hour: int) -> bool:
+        """Whether the window that begins so many hours after the start is committed."""
+        return any(start == at(hour) for start, _, _ in self.output())
+
+    def output(self) -> Counter[tuple[dt.datetime, str, int]]:
+        """What is committed, as a multiset: twice is twice."""
+        found: Counter[tuple[dt.datetime, str, int]] = Counter()
+        for row in committed(self.out):
+            # Spark writes times without a zone; the session's is UTC.
+            start = row["window"]["start"].replace(tzinfo=UTC)
+            found[(start, row["k"], row["v"])] += 1
+        return found
+
+
+def committed(folder: Path) -> list[dict[str, Any]]:
+    """All rows that a reader of the folder sees."""
+    found: list[dict[str, Any]] = []
+    for file in sorted(folder.rglob("*.parquet")):
+        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts):
+            found += pq.ParquetFile(file).read().to_pylist()
+    return found
+
+
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Wait until `condition` holds; a limit keeps a hanging test from hanging for ever."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about in time"
+        time.sleep(0.05)

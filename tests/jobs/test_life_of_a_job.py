@@ -1,0 +1,52 @@
+"""A job from its beginning to each of its ends, on Spark."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from tests.jobs.kit import QUICK, World, rows, until
+
+
+def test_a_bounded_job_ends_by_itself_with_every_window_and_one_final_checkpoint(
+    spark: SparkSession, world: World
+) -> None:
+    world.add_history(rows(10, 90), rows(0, 90), rows(20, 90))
+
+    result = world.hourly(live=False).run(spark, storage=world.storage, config={"checkpoint.interval": "1 hour"})
+
+    assert result.error is None
+    assert (result.state, result.checkpoint) == ("FINISHED", 1)
+    assert world.output() == world.expected()
+
+
+def test_a_finished_job_says_so_when_it_is_run_again(spark: SparkSession, world: World) -> None:
+    world.add_history(rows(0, 30))
+    world.hourly(live=False).run(spark, storage=world.storage)
+
+    again = world.hourly(live=False).run(spark, storage=world.storage)
+
+    assert (again.state, again.already_ended) == ("FINISHED", True)
+    assert world.output() == world.expected()
+
+
+def test_a_live_stream_goes_on_after_its_history_has_ended_and_after_a_restart(
+    spark: SparkSession, world: World
+) -> None:
+    world.add_history(rows(0, 90), rows(5, 90))
+    world.add_live(rows(100, 60))
+    handle = world.hourly().start(spark, storage=world.storage, config=QUICK)
+    until(lambda: handle.status().tasks[0].inputs["history"].ended)
+    world.add_live(rows(103, 60))
+    world.add_live(rows(106, 60))
+    until(lambda: world.has_hour(100))
+    handle.stop()
+    assert handle.wait().state == "STOPPED"
+
+    handle = world.hourly().start(spark, storage=world.storage, config=QUICK)
+    world.add_live(rows(110, 60))
+    world.add_live(rows(113, 60))
+    until(lambda: world.has_hour(110))
+    handle.stop(drain=True)
+
+    assert handle.wait().state == "DRAINED"
+    assert world.output() == world.expected()

@@ -1,0 +1,210 @@
+"""The simulator: lives of a job keep every promise, and a protocol that is broken on purpose is found out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rekindle.protocol import commands as c
+from rekindle.protocol import events as e
+from rekindle.protocol.commit import CommitPermit
+from rekindle.protocol.job import Job
+from rekindle.testing import simulator
+from rekindle.testing.invariants import CHECKERS
+from rekindle.testing.simulated_world import DriverDied
+from rekindle.testing.simulator import live
+
+LIVES = 400
+
+_Commands = tuple[c.Command, ...]
+
+
+@pytest.mark.parametrize("first", range(0, LIVES, 50))
+def test_every_promise_holds_in_every_life(first: int) -> None:
+    wrong = {seed: lived.wrong for seed in range(first, first + 50) if (lived := live(seed)).wrong}
+    assert not wrong, "python -m rekindle.testing.simulator --seed N tells the story"
+
+
+def test_a_job_of_bounded_inputs_finishes_in_one_run_where_nothing_fails() -> None:
+    for seed in range(50):
+        lived = live(seed, calm=True)
+        assert not lived.wrong
+        assert lived.world.run == 1
+        assert lived.world.results[1].state == "FINISHED"
+
+
+def test_a_seed_always_gives_the_same_life() -> None:
+    assert live(7).world.history == live(7).world.history
+
+
+def test_the_lives_are_eventful() -> None:
+    """Otherwise that nothing goes wrong in them would say little."""
+    worlds = [live(seed).world for seed in range(LIVES)]
+    seen = {type(thing) for world in worlds for _, thing in world.history}
+    assert set(e.ALL) - seen == set()
+    assert {kind for kind in c.TaskCommand.__subclasses__()} - seen == set()
+    assert {c.WriteManifest, c.CommitTransactions, c.SealSavepoint, c.AbortCheckpoint, DriverDied} <= seen
+    ends = {result.state for world in worlds for result in world.results.values()}
+    assert ends == {"FINISHED", "STOPPED", "DRAINED", "CANCELED", "FAILED"}
+    kinds = {thing.kind.value for world in worlds for _, thing in world.history if isinstance(thing, c.WriteManifest)}
+    assert kinds == {"periodic", "manual", "savepoint", "stop", "final"}
+    finished_early = [thing for world in worlds for _, thing in world.history if getattr(thing, "finished", ())]
+    assert finished_early, "checkpoints with finished tasks"
+
+
+def test_the_command_tells_the_seed_and_the_story_of_a_life_that_went_wrong(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert simulator.main(["--seeds", "3"]) == 0
+    assert capsys.readouterr().out == "3 lives, 0 of them broke a promise\n"
+    monkeypatch.setattr(simulator, "live", lambda seed: live(seed, job=CommitsBeforeTheManifest))
+    assert simulator.main(["--seed", "1"]) == 1
+    said = capsys.readouterr().out
+    assert "run  1  JobStarted(" in said
+    assert "seed 1:\n  permits_follow_manifests: " in said
+    assert "→ CommitTransactions(" in said
+
+
+class Broken(Job):
+    """A protocol with a bug: what it says is changed before anybody hears it."""
+
+    def handle(self, event: e.Event) -> _Commands:
+        return self.bug(event, super().handle(event))
+
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        """What is said instead."""
+        return said
+
+
+class CommitsBeforeTheManifest(Broken):
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        manifests = [one for one in said if isinstance(one, c.WriteManifest)]
+        return (*(c.CommitTransactions(permit=CommitPermit(one.checkpoint)) for one in manifests), *said)
+
+
+class NeverCommits(Broken):
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        return tuple(one for one in said if not isinstance(one, c.CommitTransactions))
+
+
+class CommitsNothingAfterACrash(Broken):
+    """And believes that it has: the transactions of the last manifest are forgotten."""
+
+    def handle(self, event: e.Event) -> _Commands:
+        said = super().handle(event)
+        if isinstance(event, e.JobStarted):
+            self.coordinator.recovering = None
+            return tuple(one for one in said if not isinstance(one, c.CommitTransactions))
+        return said
+
+
+class AnswersBeforeTheResult(Broken):
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        if not any(isinstance(one, c.RecordResult) for one in said):
+            return said
+        early, self.answers = self.answers, []
+        return (*early, *said)
+
+
+class StartsTheFinishedAgain(Broken):
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        return (*said, c.StartTask(task=event.task)) if isinstance(event, e.TaskFinished) else said
+
+
+class RestartsWhatACheckpointCallsFinished(Broken):
+    """The facts of the storage are ignored: everything is started."""
+
+    def handle(self, event: e.Event) -> _Commands:
+        return super().handle(replace(event, tasks={}) if isinstance(event, e.JobStarted) else event)
+
+
+class CallsASuspendedTaskFinished(Broken):
+    """What a stop only held is written down as finished."""
+
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        everyone = tuple(self.tasks)
+        return tuple(
+            replace(one, finished=everyone[:-1])
+            if isinstance(one, c.WriteManifest) and one.kind.value == "stop" and len(everyone) > 1
+            else one
+            for one in said
+        )
+
+
+class ForgetsAnAnswer(Broken):
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        return tuple(one for one in said if not isinstance(one, c.AnswerRequest))
+
+
+class AnswersTwice(Broken):
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        return tuple(one for one in said for _ in range(2 if isinstance(one, c.AnswerRequest) else 1))
+
+
+class InventsASavepoint(Broken):
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        return tuple(
+            replace(one, savepoint="/nowhere", error=None) if isinstance(one, c.AnswerRequest) else one for one in said
+        )
+
+
+class CallsItFinishedTooEarly(Broken):
+    """Does not wait for the final checkpoint."""
+
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        return (c.RecordResult(state="FINISHED"), c.Exit()) if isinstance(event, e.TaskFinished) else said
+
+
+class DeletesTheNewestCheckpoint(Broken):
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        return tuple(replace(one, keep=0) if isinstance(one, c.DiscardOlder) else one for one in said)
+
+
+class ForgetsToClose(Broken):
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        return tuple(one for one in said if not isinstance(one, c.CloseTask))
+
+
+class DoesNotWaitForTheCommit(Broken):
+    """Takes the next checkpoint while transactions of the last one are not committed."""
+
+    def handle(self, event: e.Event) -> _Commands:
+        said = super().handle(event)
+        if isinstance(event, e.ManifestWritten) and said:
+            said += super().handle(e.TransactionsCommitted(checkpoint=event.checkpoint))
+        return said
+
+
+FOUND_BY: dict[type[Job], str] = {
+    CommitsBeforeTheManifest: "what_is_committed_is_named",
+    NeverCommits: "the_job_ends",
+    CommitsNothingAfterACrash: "nothing_is_lost",
+    AnswersBeforeTheResult: "results_come_before_answers",
+    StartsTheFinishedAgain: "the_finished_stay_finished",
+    RestartsWhatACheckpointCallsFinished: "the_finished_stay_finished",
+    CallsASuspendedTaskFinished: "nothing_is_lost",
+    ForgetsAnAnswer: "every_request_is_answered_once",
+    AnswersTwice: "every_request_is_answered_once",
+    InventsASavepoint: "answers_are_true",
+    CallsItFinishedTooEarly: "good_ends_have_committed_everything",
+    DeletesTheNewestCheckpoint: "the_newest_checkpoint_is_kept",
+    ForgetsToClose: "the_job_ends",
+    DoesNotWaitForTheCommit: "good_ends_have_committed_everything",
+}
+
+
+@pytest.mark.parametrize(("broken", "checker"), FOUND_BY.items(), ids=lambda item: getattr(item, "__name__", item))
+def test_a_broken_protocol_is_found_out(broken: type[Job], checker: str) -> None:
+    lived = (live(seed, job=broken) for seed in range(100))
+    assert any(line.startswith(f"{checker}:") for one in lived for line in one.wrong)
+
+
+def test_every_promise_but_the_worlds_own_is_broken_by_one_of_them() -> None:
+    """Each checker can fail. Rows that come twice are not the protocol's to prevent: they are planted here."""
+    lives = [live(seed, job=broken) for broken in FOUND_BY for seed in range(60)]
+    named = {line.split(":")[0] for one in lives for line in one.wrong}
+    planted = live(1).world
+    planted.sink.update(list(planted.sink)[:1])
+    named |= {checker.__name__ for checker in CHECKERS if list(checker(planted))}
+    assert {checker.__name__ for checker in CHECKERS} - named == set()
