@@ -53,7 +53,7 @@ def delays(history: DataFrame, live: DataFrame) -> DataFrame:
     )
 
 
-job.sink("delays", delays, rk.sinks.Parquet(str(DATA / "delays")))
+job.sink("files", delays, rk.sinks.Parquet(str(DATA / "delays")))
 
 if __name__ == "__main__":
     job.run()

@@ -44,7 +44,7 @@ def hot_bids(history: DataFrame, live: DataFrame) -> DataFrame:
     )
 
 
-job.sink("hot_bids", hot_bids, rk.sinks.Parquet(str(DATA / "hot_bids")))
+job.sink("files", hot_bids, rk.sinks.Parquet(str(DATA / "hot_bids")))
 
 if __name__ == "__main__":
     job.run()

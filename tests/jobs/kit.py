@@ -119,6 +119,12 @@ class World:
         return found
 
 
+def has_read(handle: rk.JobHandle, files: int, source: str = "live") -> bool:
+    """Whether so many files of the live stream, counted over the job's life, are in batch records."""
+    position = handle.status().tasks[0].inputs[source].position
+    return position is not None and position["logOffset"] >= files - 1
+
+
 def committed(folder: Path) -> list[dict[str, Any]]:
     """All rows that a reader of the folder sees."""
     found: list[dict[str, Any]] = []

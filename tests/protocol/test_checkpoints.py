@@ -3,6 +3,34 @@
 from __future__ import annotations
 
 import pytest
+from tests.protocol.kit import (
+    A,
+    B,
+    cancel,
+    checkpoint,
+    commit,
+    commit_failed,
+    committed,
+    declined,
+    discard,
+    done,
+    failed,
+    finished,
+    inputs_ended,
+    restored,
+    running,
+    seal_failed,
+    sealed,
+    snapshot,
+    started,
+    statuses,
+    stop,
+    suspended,
+    taken,
+    tell,
+    tick,
+    written,
+)  # fmt: skip
 
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
@@ -12,11 +40,6 @@ from rekindle.protocol.coordinator import QUEUE_LIMIT, Coordinator
 from rekindle.protocol.reasons import CheckpointKind, Reason
 from rekindle.protocol.states import JobState, TaskStatus
 from rekindle.protocol.story import Story
-from tests.protocol.kit import (
-    A, B, cancel, checkpoint, commit, commit_failed, committed, declined, discard, done, failed, finished,
-    inputs_ended, restored, running, seal_failed, sealed, snapshot, started, statuses, stop, suspended, taken, tell,
-    tick, written,
-)  # fmt: skip
 
 
 def write(number: int, kind: CheckpointKind = CheckpointKind.MANUAL, triggered_ms: int = 0) -> c.Command:
@@ -291,7 +314,10 @@ def test_who_waits_for_a_checkpoint_that_is_being_committed_is_told_of_a_cancel(
     job = running()
     tell(job, checkpoint(), taken(1), written(1), cancel())
     told = ("CANCELED_MEANWHILE", {"job": "bids"})
-    assert tell(job, e.ResultRecorded())[:2] == (c.AnswerRequest(request="c1"), c.AnswerRequest(request="r1", error=told))
+    assert tell(job, e.ResultRecorded())[:2] == (
+        c.AnswerRequest(request="c1"),
+        c.AnswerRequest(request="r1", error=told),
+    )
 
 
 def test_a_request_that_comes_while_the_job_stops_is_refused() -> None:
@@ -323,9 +349,7 @@ def test_a_request_that_waits_when_the_job_finishes_is_refused_not_called_a_succ
         ),
     ],
 )
-def test_the_plan_asks_whoever_has_not_finished(
-    statuses_: dict, flag: bool, planned: CheckpointPlan | Reason
-) -> None:
+def test_the_plan_asks_whoever_has_not_finished(statuses_: dict, flag: bool, planned: CheckpointPlan | Reason) -> None:
     assert plan(statuses_, after_tasks_finish=flag) == planned
 
 

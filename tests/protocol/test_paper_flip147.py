@@ -5,20 +5,44 @@ The sentences are quoted in the docstrings, with the section they stand in.
 
 from __future__ import annotations
 
+from tests.protocol.kit import (
+    DELAY_MS,
+    A,
+    B,
+    checkpoint,
+    closed,
+    commit,
+    committed,
+    declined,
+    discard,
+    done,
+    failed,
+    finished,
+    inputs_ended,
+    restored,
+    running,
+    snapshot,
+    started,
+    statuses,
+    stop,
+    suspended,
+    taken,
+    tell,
+    tick,
+    written,
+)  # fmt: skip
+
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.reasons import CheckpointKind
 from rekindle.protocol.states import JobState, TaskStatus
-from tests.protocol.kit import (
-    DELAY_MS, A, B, checkpoint, closed, commit, committed, declined, discard, done, failed, finished, inputs_ended,
-    restored, running, snapshot, started, statuses, stop, suspended, taken, tell, tick, written,
-)  # fmt: skip
 
 OFF = "TASKS_FINISHED_FEATURE_OFF: some tasks have finished and checkpoint.after_tasks_finish is off"
 
 
 def test_the_last_record_is_committed_by_a_checkpoint_after_finish() -> None:
-    """Motivation: "wait for one more checkpoint after tasks emitted all the records to commit the last piece of data"."""
+    """Motivation: "wait for one more checkpoint after tasks emitted all the records to commit the last piece of
+    data"."""
     job = running()
     assert job.handle(inputs_ended()) == (c.FinishTask(task=A, drain=False),)
     assert job.handle(finished()) == snapshot(1)
@@ -39,7 +63,8 @@ def test_the_final_checkpoint_is_triggered_at_once_when_all_have_reached_the_end
 
 
 def test_tasks_wait_at_the_same_time_and_end_with_one_checkpoint() -> None:
-    """Final Checkpoint: "cause the tasks to wait for the last checkpoint / savepoint one-by-one, which is inefficient"."""
+    """Final Checkpoint: "cause the tasks to wait for the last checkpoint / savepoint one-by-one, which is
+    inefficient"."""
     job = running(A, B)
     tell(job, inputs_ended(A), finished(A), inputs_ended(B))
     assert statuses(job) == (TaskStatus.WAITING, TaskStatus.FINISHING)
@@ -68,8 +93,8 @@ def test_a_checkpoint_that_started_before_finish_does_not_end_the_task() -> None
 
 
 def test_42_fails_and_43_ends_the_task() -> None:
-    """Final Checkpoint, 42/43/44: "shutdown the task immediately after seeing first notifyCheckpointComplete(X), where X is
-    any triggered checkpoint AFTER finish()". One at a time, so that 43 is triggered when 42 has failed."""
+    """Final Checkpoint, 42/43/44: "shutdown the task immediately after seeing first notifyCheckpointComplete(X), where X
+    is any triggered checkpoint AFTER finish()". One at a time, so that 43 is triggered when 42 has failed."""
     job = running(checkpoint_tolerable_failures=9)
     job.coordinator.next_number = 42
     tell(job, inputs_ended())
@@ -80,7 +105,8 @@ def test_42_fails_and_43_ends_the_task() -> None:
 
 
 def test_44_is_not_started_once_43_has_ended_the_tasks_and_its_late_messages_are_harmless() -> None:
-    """Final Checkpoint, 42/43/44: "We should make sure though later checkpoints do not leave behind lingering resources"."""
+    """Final Checkpoint, 42/43/44: "We should make sure though later checkpoints do not leave behind lingering
+    resources"."""
     job = running()
     job.coordinator.next_number = 43
     tell(job, inputs_ended(), finished(), *done(43))
@@ -158,7 +184,8 @@ def test_a_finished_task_of_an_earlier_run_is_named_by_the_next_checkpoint_too()
 
 
 def test_a_job_with_bounded_and_unbounded_tasks_goes_on_with_checkpoints() -> None:
-    """Motivation 2: jobs with both "might have to replay a large amount of records ... due to no periodic checkpoints"."""
+    """Motivation 2: jobs with both "might have to replay a large amount of records ... due to no periodic
+    checkpoints"."""
     job = running(A, B, checkpoint_interval_ms=1_000)
     tell(job, inputs_ended(A), finished(A))
     tick(job, 1_000)

@@ -5,14 +5,38 @@ The sentences are quoted in the docstrings. Where the text is silent, Flink's st
 
 from __future__ import annotations
 
+from tests.protocol.kit import (
+    DELAY_MS,
+    A,
+    B,
+    cancel,
+    checkpoint,
+    closed,
+    declined,
+    discard,
+    done,
+    failed,
+    finished,
+    inputs_ended,
+    restored,
+    running,
+    seal_failed,
+    sealed,
+    snapshot,
+    started,
+    statuses,
+    stop,
+    suspended,
+    taken,
+    tell,
+    tick,
+    written,
+)  # fmt: skip
+
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.reasons import CheckpointKind
 from rekindle.protocol.states import JobState, TaskStatus
-from tests.protocol.kit import (
-    DELAY_MS, A, B, cancel, checkpoint, closed, declined, discard, done, failed, finished, inputs_ended, restored,
-    running, seal_failed, sealed, snapshot, started, statuses, stop, suspended, taken, tell, tick, written,
-)  # fmt: skip
 
 STOP_MANIFEST = c.WriteManifest(checkpoint=1, kind=CheckpointKind.STOP, triggered_ms=0, finished=())
 
@@ -48,7 +72,7 @@ def test_the_checkpoint_of_a_stop_is_retained_whatever_the_retention_says() -> N
 
 
 def test_a_job_that_was_stopped_resumes_without_rewinding() -> None:
-    """"Resuming a Flink job after stop should be able to load from the latest retained checkpoint without any source
+    """The text: "Resuming a Flink job after stop should be able to load from the latest retained checkpoint without any source
     rewinding": no task is told to finish, flush or forget, each starts where its last record stands."""
     job = running()
     assert not any(isinstance(command, c.FinishTask) for command in job.handle(stop()))
@@ -75,7 +99,7 @@ def test_a_drained_job_ends_with_everything_flushed_and_committed() -> None:
 
 
 def test_cancel_takes_effect_while_a_stop_hangs() -> None:
-    """"if user issues another cancel command for quick job termination when observing the stop process got stuck ... we
+    """The text: "if user issues another cancel command for quick job termination when observing the stop process got stuck ... we
     should make sure the after-stop cancel command could take effect"."""
     job = running()
     tell(job, stop())
@@ -97,14 +121,14 @@ def test_cancel_aborts_the_checkpoint_of_a_stop_that_hangs() -> None:
 
 
 def test_cancel_takes_no_checkpoint_and_the_latest_stays() -> None:
-    """"Resuming a Flink job after cancellation involves source rewinding": nothing is taken, nothing deleted."""
+    """The text: "Resuming a Flink job after cancellation involves source rewinding": nothing is taken, nothing deleted."""
     job = running()
     tell(job, checkpoint(), *done(1))
     assert job.handle(cancel()) == (c.RecordResult(state="CANCELED", checkpoint=1),)
 
 
 def test_a_savepoint_is_orthogonal_to_the_checkpoint_of_a_stop_and_of_the_same_cut() -> None:
-    """"savepoint ... completely orthogonal with the ... checkpoint process": it copies the checkpoint of the stop."""
+    """The text: "savepoint ... completely orthogonal with the ... checkpoint process": it copies the checkpoint of the stop."""
     job = running()
     tell(job, stop(directory="/save"), suspended(), taken(1))
     assert tell(job, *done(1)) == (c.SealSavepoint(checkpoint=1, directory="/save"),)

@@ -66,9 +66,7 @@ def test_every_fact_about_a_task_is_a_step_of_the_table_or_illegal(kind: type[e.
             assert legal.value in message
 
 
-@pytest.mark.parametrize(
-    ("kind", "state"), [*itertools.product(EVENTS, JOB_EVENTS)]
-)
+@pytest.mark.parametrize(("kind", "state"), [*itertools.product(EVENTS, JOB_EVENTS)])
 def test_every_event_is_legal_in_a_state_of_the_job_or_changes_nothing(kind: type[e.Event], state: JobState) -> None:
     job = created() if state is JobState.CREATED else running()
     if state is JobState.STOPPING:

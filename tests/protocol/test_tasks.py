@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import pytest
+from tests.protocol.kit import (
+    DELAY_MS,
+    A,
+    B,
+    checkpoint,
+    closed,
+    committed,
+    created,
+    done,
+    failed,
+    finished,
+    inputs_ended,
+    refuses,
+    restored,
+    running,
+    snapshot,
+    started,
+    statuses,
+    stop,
+    suspended,
+    taken,
+    tell,
+    tick,
+    written,
+)  # fmt: skip
 
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.ending import Ended
 from rekindle.protocol.states import JobState, TaskStatus
-from tests.protocol.kit import (
-    DELAY_MS, A, B, checkpoint, closed, committed, created, done, failed, finished, inputs_ended, refuses, restored,
-    running, snapshot, started, statuses, stop, suspended, taken, tell, tick, written,
-)  # fmt: skip
 
 
 def test_a_first_start_starts_every_task() -> None:

@@ -60,8 +60,11 @@ class FileFeed:
         if self._outstanding or cursor >= len(self._files):
             return
         count = choose(self._files, cursor, self._sizer.next_bytes())
+        admission = self.position.admission + 1
         self._outstanding = self._files[cursor : cursor + count]
-        self._inbox.admit(self.position.admission + 1, self._outstanding)
+        if not self._inbox.admit(admission, self._outstanding):
+            # A driver that has been fenced meanwhile, or fences this one, was quicker: what it admitted stands.
+            self._outstanding = self._inbox.admitted(admission)
 
     def after(self, admission: int) -> InputPosition:
         """The position once a batch has read up to `admission`, the outstanding one or an earlier one."""

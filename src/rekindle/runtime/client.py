@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from rekindle.errors import ControlError, RekindleError
+from rekindle.errors import ControlError, RekindleError, error_from
 from rekindle.storage import layout
 from rekindle.storage.documents import Answer, Request, Result, Run, Status
 from rekindle.storage.job_storage import LOST, RUNNING, JobStorage
@@ -35,15 +35,9 @@ _SATISFIED_BY = {
 """What was asked → ends of a job with which it is already done, so that asking twice is harmless."""
 
 
-class AnsweredError(RekindleError):
-    """An error that a driver has put into an answer or a result, as it was raised there."""
-
-    def __init__(self, document: dict[str, Any]) -> None:
-        Exception.__init__(self, f"[{document['code']}] {document['message']}")
-        self.code = document["code"]
-        self.message = document["message"]
-        self.parameters = document.get("parameters", {})
-        self.next_step = document.get("next_step", "")
+def answered(document: dict[str, Any]) -> RekindleError:
+    """The error that a driver has put into an answer or a result, as it was raised there."""
+    return error_from(document["code"], document.get("parameters", {}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +92,7 @@ def wait(storage: JobStorage, wish: Wish, request: Request, timeout_s: float | N
     """The answer to `request`, or the result of a run that ended as wished without answering.
 
     Raises:
-        AnsweredError: the driver refused or failed.
+        RekindleError: the driver refused or failed, with its code.
         ControlError: ``REQUEST_TIMED_OUT`` (the request stands), ``REQUEST_STALE`` (a newer run has taken over),
             ``CANCELED_MEANWHILE`` or ``JOB_NOT_RUNNING`` (the run ended otherwise, or its driver died).
     """
@@ -111,7 +105,7 @@ def wait(storage: JobStorage, wish: Wish, request: Request, timeout_s: float | N
         answer = storage.answer_to(request.id)
         if answer is not None:
             if answer.error is not None:
-                raise AnsweredError(answer.error)
+                raise answered(answer.error)
             return answer
         if state != RUNNING or storage.fenced_by(request.run):
             return _without_answer(storage, wish, request)
@@ -130,7 +124,7 @@ def _without_answer(storage: JobStorage, wish: Wish, request: Request) -> Result
     if result is not None and result.state == "CANCELED":
         raise ControlError("CANCELED_MEANWHILE", job=storage.job)
     if result is not None and result.error is not None:
-        raise AnsweredError(result.error)
+        raise answered(result.error)
     raise ControlError("JOB_NOT_RUNNING", job=storage.job, state=result.state if result else LOST)
 
 

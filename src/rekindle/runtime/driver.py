@@ -8,10 +8,10 @@ The driver writes nothing that the protocol did not order, but for its heartbeat
 
 from __future__ import annotations
 
+import logging
 import queue
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from rekindle.protocol.states import JobState
 from rekindle.runtime.checkpointing import Checkpointing
 from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.runtime.ports import TaskRunner
+from rekindle.runtime.worker import Worker
 from rekindle.storage import layout
 from rekindle.storage.documents import Answer, Request, Result, Run
 from rekindle.storage.job_storage import JobStorage
@@ -36,6 +37,8 @@ from rekindle.storage.job_storage import JobStorage
 LOOP_S = 0.05
 CONTROL_S = 0.2
 HEARTBEAT_S = 1.0
+
+_LOG = logging.getLogger("rekindle")
 
 Clock = Callable[[], int]
 """Milliseconds since the epoch."""
@@ -74,8 +77,8 @@ class Driver:
         self._started = started
         self._clock = clock
         self._events: queue.SimpleQueue[e.Event] = queue.SimpleQueue()
-        self._workers = {task: ThreadPoolExecutor(1, thread_name_prefix=f"task-{task}") for task in runners}
-        self._sinks = ThreadPoolExecutor(1, thread_name_prefix="sinks")
+        self._workers = {task: Worker(f"task-{task}") for task in runners}
+        self._sinks = Worker("sinks")
         self._heartbeat = Heartbeat(storage, run, job, runners, clock)
         self._exited = False
         #: the newer run that has taken over
@@ -113,8 +116,8 @@ class Driver:
                 runner.kill()
             raise
         finally:
-            for pool in (*self._workers.values(), self._sinks):
-                pool.shutdown(wait=False, cancel_futures=True)
+            for worker in (*self._workers.values(), self._sinks):
+                worker.close()
         if self._fenced_by is not None:
             raise ControlError("DRIVER_FENCED", run=self._run.run, job=self._storage.job, newer=self._fenced_by)
         self._heartbeat.beat()
@@ -253,7 +256,14 @@ class Driver:
         self._checkpointing.abort(command.checkpoint)
 
     def _discard_older(self, command: c.DiscardOlder) -> None:
-        self._sinks.submit(self._checkpointing.discard_older, command.keep)
+        def discard() -> None:
+            try:
+                self._checkpointing.discard_older(command.keep)
+            except Exception as error:
+                # Nothing rests on it, and the next checkpoint tries again; but somebody has to hear of it.
+                _LOG.warning("Old checkpoints could not be deleted: %s", error)
+
+        self._sinks.submit(discard)
 
     # -- results and answers ------------------------------------------------------------------------------------------
 

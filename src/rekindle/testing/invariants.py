@@ -102,7 +102,9 @@ def results_come_before_answers(world: World) -> Iterator[str]:
     """Who asked for an end is told of it only when it is durable; so is everybody once an end has been decided."""
     decided: set[int] = set()
     durable: set[int] = set()
-    ends = {(run, thing.request) for run, thing in world.history if isinstance(thing, e.StopRequested | e.CancelRequested)}
+    ends = {
+        (run, thing.request) for run, thing in world.history if isinstance(thing, e.StopRequested | e.CancelRequested)
+    }
     for run, thing in world.history:
         if isinstance(thing, c.RecordResult):
             decided.add(run)

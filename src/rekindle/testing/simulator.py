@@ -177,10 +177,10 @@ class Simulation:
 
 
 _WISHES: tuple[Callable[[str], e.Event], ...] = (
-    lambda request: e.CheckpointRequested(request=request),
-    lambda request: e.CheckpointRequested(request=request, directory="/save"),
-    lambda request: e.StopRequested(request=request),
-    lambda request: e.StopRequested(request=request, directory="/stop"),
+    *(lambda request: e.CheckpointRequested(request=request),) * 3,
+    *(lambda request: e.CheckpointRequested(request=request, directory="/save"),) * 3,
+    *(lambda request: e.StopRequested(request=request),) * 3,
+    *(lambda request: e.StopRequested(request=request, directory="/stop"),) * 3,
     lambda request: e.StopRequested(request=request, drain=True),
     lambda request: e.StopRequested(request=request, drain=True, directory="/drain"),
     lambda request: e.CancelRequested(request=request),

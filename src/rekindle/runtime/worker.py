@@ -1,0 +1,31 @@
+"""A thread that carries out one order after the other.
+
+Not a `ThreadPoolExecutor`: Python waits for an executor's threads when it exits, and an order may hang for as long as a
+user's function does.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+
+
+class Worker:
+    """Orders in, done in that order. They report by themselves and do not raise."""
+
+    def __init__(self, name: str) -> None:
+        self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    def submit(self, order: Callable[[], None]) -> None:
+        """Have it done when those before are."""
+        self._orders.put(order)
+
+    def close(self) -> None:
+        """End the thread after the orders it has; does not wait."""
+        self._orders.put(None)
+
+    def _work(self) -> None:
+        while (order := self._orders.get()) is not None:
+            order()

@@ -1,0 +1,161 @@
+"""Stop, savepoint, drain, cancel, and what a job goes on from, on Spark."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from pyspark.sql import SparkSession
+
+import rekindle as rk
+from rekindle.errors import ControlError, RestoreError
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.open import open_store
+from tests.jobs.kit import QUICK, World, at, committed, has_read, rows, until
+
+
+def storage_of(world: World, name: str = "hourly") -> JobStorage:
+    return JobStorage(open_store(world.storage), name)
+
+
+def test_a_stopped_job_reads_nothing_again_and_a_savepoint_starts_it_elsewhere(
+    spark: SparkSession, world: World
+) -> None:
+    world.add_history(rows(0, 90), rows(5, 90), rows(3, 90))
+    world.add_live(rows(100, 60))
+    handle = world.hourly().start(spark, storage=world.storage, config=QUICK)
+    until(lambda: handle.status().tasks[0].inputs["history"].ended)
+    answer = handle.stop(savepoint=str(world.root / "savepoints"))
+    result = handle.wait()
+    assert result is not None and result.state == answer.state == "STOPPED"
+    assert result.savepoint == answer.savepoint is not None
+    records = storage_of(world).records(f"hourly/tasks/count/0/{1:06d}")
+
+    # In place: the next batch is the next batch.
+    handle = world.hourly().start(spark, storage=world.storage, config=QUICK)
+    world.add_live(rows(102, 60))
+    until(lambda: has_read(handle, 2))
+    assert handle.status().tasks[0].batch > records[-1]
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
+    assert world.output() == world.expected()
+
+    # Elsewhere: another storage, another query, the same rows from the same cut; its output goes somewhere else.
+    whole = world.output()
+    world.out = world.root / "elsewhere-out"
+    elsewhere = str(world.root / "elsewhere")
+    handle = world.hourly().start(spark, storage=elsewhere, restore=result.savepoint, config=QUICK)
+    until(lambda: has_read(handle, 2))
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
+    late = world.output()
+    assert late and late <= whole, "what the original yields behind the savepoint, the fork yields too"
+    assert {start for start, _, _ in late} >= {at(102)}
+
+
+def test_a_drained_job_goes_on_only_if_allowed_and_later_rows_are_not_late(spark: SparkSession, world: World) -> None:
+    world.add_live(rows(0, 60), rows(2, 60))
+    handle = world.hourly(history=False).start(spark, storage=world.storage, config=QUICK)
+    until(lambda: has_read(handle, 2))
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
+    assert world.output() == world.expected()
+
+    again = world.hourly(history=False).run(spark, storage=world.storage)
+    assert (again.state, again.already_ended) == ("DRAINED", True)
+    with pytest.raises(RestoreError, match="JOB_DRAINED"):
+        world.hourly(history=False).start(spark, storage=world.storage, restore=str(again.checkpoint))
+
+    handle = world.hourly(history=False).start(spark, storage=world.storage, config=QUICK, allow_drained=True)
+    world.add_live(rows(4, 60), rows(6, 60))
+    until(lambda: has_read(handle, 4))
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
+    assert world.output() == world.expected()
+
+
+def test_a_rollback_refuses_a_sink_that_is_ahead_and_repeats_only_what_was_allowed(
+    spark: SparkSession, world: World
+) -> None:
+    world.add_live(rows(0, 60))
+    config = {**QUICK, "checkpoint.interval": "0", "checkpoint.retained": "10"}
+    handle = world.hourly(history=False).start(spark, storage=world.storage, config=config)
+    until(lambda: has_read(handle, 1))
+    first = handle.checkpoint()
+    world.add_live(rows(1, 60), rows(2, 60), rows(3, 60))
+    until(lambda: has_read(handle, 4))
+    handle.stop()
+    handle.wait()
+    before = world.output()
+    assert before
+
+    with pytest.raises(RestoreError, match="SINK_AHEAD"):
+        world.hourly(history=False).start(spark, storage=world.storage, restore=str(first))
+
+    handle = world.hourly(history=False).start(
+        spark, storage=world.storage, restore=str(first), allow_sink_ahead=True, config=config
+    )
+    until(lambda: has_read(handle, 4))
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
+    assert world.output() == world.expected() + before, "what was committed behind the checkpoint came twice"
+
+
+def test_a_cancel_is_durable_at_once_while_a_batch_hangs_and_a_stop_waits(spark: SparkSession, world: World) -> None:
+    world.add_live(rows(0, 10))
+    release = threading.Event()
+
+    class Slow(rk.sinks.Parquet):
+        def prepare(self, df, batch):  # type: ignore[no-untyped-def]
+            release.wait(60)
+            return super().prepare(df, batch)
+
+    job = rk.Job("slow")
+    source = job.source("live", world.stream())
+    task = job.task(source, uid="same")(lambda live: live)
+    job.sink("out", task, Slow(world.out))
+    handle = job.start(spark, storage=world.storage, config=QUICK)
+    until(lambda: handle.status().tasks[0].status == "running")
+    time.sleep(1)
+    stop = threading.Thread(target=lambda: pytest.raises(ControlError, handle.stop))
+    stop.start()
+    until(lambda: handle.status().state == "STOPPING")
+
+    handle.cancel()
+
+    assert storage_of(world, "slow").state() == "CANCELED"
+    result = handle.wait(30)
+    assert result is not None and result.state == "CANCELED"
+    stop.join(10)
+    assert not stop.is_alive()
+    release.set()
+    time.sleep(1)
+    handle = job.start(spark, storage=world.storage, config=QUICK)
+    until(lambda: has_read(handle, 1))
+    handle.stop(drain=True)
+    handle.wait()
+    assert len(committed(world.out)) == 10
+
+
+def test_a_savepoint_that_cannot_be_written_leaves_the_job_running(spark: SparkSession, world: World) -> None:
+    world.add_live(rows(0, 60))
+    handle = world.hourly(history=False).start(spark, storage=world.storage, config=QUICK)
+    until(lambda: has_read(handle, 1))
+    blocked = world.root / "file"
+    blocked.write_text("not a directory")
+
+    with pytest.raises(rk.RekindleError) as savepoint:
+        handle.savepoint(str(blocked))
+    assert savepoint.value.code == "SAVEPOINT_FAILED"
+    with pytest.raises(rk.RekindleError) as stop:
+        handle.stop(savepoint=str(blocked))
+    assert stop.value.code == "STOP_FAILED"
+
+    until(lambda: handle.status().tasks[0].status == "running")
+    world.add_live(rows(2, 60))
+    until(lambda: has_read(handle, 2))
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
+    assert world.output() == world.expected()
+    assert at(2) in {start for start, _, _ in world.output()}
