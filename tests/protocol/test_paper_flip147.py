@@ -93,8 +93,8 @@ def test_a_checkpoint_that_started_before_finish_does_not_end_the_task() -> None
 
 
 def test_42_fails_and_43_ends_the_task() -> None:
-    """Final Checkpoint, 42/43/44: "shutdown the task immediately after seeing first notifyCheckpointComplete(X), where X
-    is any triggered checkpoint AFTER finish()". One at a time, so that 43 is triggered when 42 has failed."""
+    """Final Checkpoint, 42/43/44: "shutdown the task immediately after seeing first notifyCheckpointComplete(X),
+    where X is any triggered checkpoint AFTER finish()". One at a time, so that 43 is triggered when 42 has failed."""
     job = running(checkpoint_tolerable_failures=9)
     job.coordinator.next_number = 42
     tell(job, inputs_ended())
@@ -210,7 +210,7 @@ def test_a_task_that_finishes_waits_for_the_pending_checkpoint() -> None:
 
 
 def test_no_checkpoint_while_a_task_is_neither_running_nor_waiting() -> None:
-    """Triggering: a task that cannot acknowledge would make the checkpoint "fail due to timeout", so it is not begun."""
+    """Triggering: a task that cannot acknowledge would make it "fail due to timeout", so it is not begun."""
     job = running(A, B)
     tell(job, inputs_ended(A))
     assert job.handle(checkpoint()) == ()
@@ -225,7 +225,7 @@ def test_a_checkpoint_fails_at_once_when_a_task_fails_before_it_acknowledged() -
 
 
 def test_with_the_feature_off_no_checkpoint_is_taken_after_a_task_has_finished() -> None:
-    """Feature flag: "Feature toggle for enabling checkpointing after tasks finish"; the refusal is told, not counted."""
+    """Feature flag: "Feature toggle for enabling checkpointing after tasks finish"; a refusal is told, not counted."""
     job = running(A, B, checkpoint_after_tasks_finish=False)
     tell(job, inputs_ended(A), finished(A), checkpoint(), *done(1, A, B), closed(A))
     error = ("CHECKPOINT_FAILED", {"checkpoint": 2, "job": "bids", "reason": OFF})

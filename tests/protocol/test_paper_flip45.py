@@ -72,8 +72,8 @@ def test_the_checkpoint_of_a_stop_is_retained_whatever_the_retention_says() -> N
 
 
 def test_a_job_that_was_stopped_resumes_without_rewinding() -> None:
-    """The text: "Resuming a Flink job after stop should be able to load from the latest retained checkpoint without any source
-    rewinding": no task is told to finish, flush or forget, each starts where its last record stands."""
+    """Checkpoint: "Resuming a Flink job after stop should be able to load from the latest retained checkpoint without
+    any source rewinding": no task is told to finish, flush or forget, each starts where its last record stands."""
     job = running()
     assert not any(isinstance(command, c.FinishTask) for command in job.handle(stop()))
     assert str(restored().story).count("StartTask") == 1
@@ -99,8 +99,8 @@ def test_a_drained_job_ends_with_everything_flushed_and_committed() -> None:
 
 
 def test_cancel_takes_effect_while_a_stop_hangs() -> None:
-    """The text: "if user issues another cancel command for quick job termination when observing the stop process got stuck ... we
-    should make sure the after-stop cancel command could take effect"."""
+    """Conclusion: "if user issues another cancel command for quick job termination when observing the stop process got
+    stuck ... we should make sure the after-stop cancel command could take effect"."""
     job = running()
     tell(job, stop())
     assert job.handle(cancel()) == (c.RecordResult(state="CANCELED"),)
@@ -121,14 +121,14 @@ def test_cancel_aborts_the_checkpoint_of_a_stop_that_hangs() -> None:
 
 
 def test_cancel_takes_no_checkpoint_and_the_latest_stays() -> None:
-    """The text: "Resuming a Flink job after cancellation involves source rewinding": nothing is taken, nothing deleted."""
+    """Checkpoint: "Resuming a Flink job after cancellation involves source rewinding": nothing is taken or deleted."""
     job = running()
     tell(job, checkpoint(), *done(1))
     assert job.handle(cancel()) == (c.RecordResult(state="CANCELED", checkpoint=1),)
 
 
 def test_a_savepoint_is_orthogonal_to_the_checkpoint_of_a_stop_and_of_the_same_cut() -> None:
-    """The text: "savepoint ... completely orthogonal with the ... checkpoint process": it copies the checkpoint of the stop."""
+    """Savepoint: "completely orthogonal with the fuzzy/sharp checkpoint process": it copies the stop's checkpoint."""
     job = running()
     tell(job, stop(directory="/save"), suspended(), taken(1))
     assert tell(job, *done(1)) == (c.SealSavepoint(checkpoint=1, directory="/save"),)

@@ -15,7 +15,7 @@ from rekindle.testing.invariants import CHECKERS
 from rekindle.testing.simulated_world import DriverDied
 from rekindle.testing.simulator import live
 
-LIVES = 400
+LIVES = 300
 ABSTRACT = {c.Command, c.TaskCommand}
 
 _Commands = tuple[c.Command, ...]
@@ -41,7 +41,7 @@ def test_a_seed_always_gives_the_same_life() -> None:
 
 def test_the_lives_are_eventful() -> None:
     """Otherwise that nothing goes wrong in them would say little."""
-    worlds = [live(seed).world for seed in range(LIVES)]
+    worlds = [live(seed).world for seed in range(200)]
     seen = {type(thing) for world in worlds for _, thing in world.history}
     assert set(e.ALL) - seen == set()
     assert {
@@ -205,7 +205,7 @@ def test_a_broken_protocol_is_found_out(broken: type[Job], checker: str) -> None
 
 def test_every_checker_can_fail() -> None:
     """Rows that come twice are not the protocol's to prevent: they are planted here."""
-    lives = [live(seed, job=broken) for broken in FOUND_BY for seed in range(60)]
+    lives = [live(seed, job=broken) for broken in FOUND_BY for seed in range(20)]
     named = {line.split(":")[0] for one in lives for line in one.wrong}
     planted = live(1).world
     planted.sink.update(list(planted.sink)[:1])

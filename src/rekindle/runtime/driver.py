@@ -8,6 +8,7 @@ The driver writes nothing that the protocol did not order, but for its heartbeat
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import time
@@ -19,6 +20,7 @@ from rekindle.config import Config
 from rekindle.errors import (
     ControlError,
     RekindleError,
+    StorageError,
     error_from,
 )
 from rekindle.ids import SubtaskId
@@ -40,6 +42,9 @@ HEARTBEAT_S = 1.0
 
 _LOG = logging.getLogger("rekindle")
 
+_DRIVEN_HERE: set[tuple[str, str, int]] = set()
+"""Storage, job and run of each driver that loops in this process: its pid alone does not say that one does."""
+
 Clock = Callable[[], int]
 """Milliseconds since the epoch."""
 
@@ -47,6 +52,11 @@ Clock = Callable[[], int]
 def system_clock() -> int:
     """The machine's time, ms since the epoch."""
     return round(time.time() * 1000)
+
+
+def is_driven_here(storage: JobStorage, run: int) -> bool:
+    """Whether a driver of this process is at work on that run."""
+    return (storage.store.location, storage.job, run) in _DRIVEN_HERE
 
 
 class Driver:
@@ -97,25 +107,16 @@ class Driver:
         Raises:
             ControlError: ``DRIVER_FENCED``, a newer run has taken over.
         """
-        control_at = heartbeat_at = 0.0
+        own = (self._storage.store.location, self._storage.job, self._run.run)
+        _DRIVEN_HERE.add(own)
         try:
             self._feed(self._started)
-            while not self._exited:
-                now = time.monotonic()
-                if now >= heartbeat_at:
-                    heartbeat_at = now + HEARTBEAT_S
-                    self._look_at_fence()
-                    self._heartbeat.beat()
-                if now >= control_at:
-                    control_at = now + CONTROL_S
-                    self._read_control()
-                self._feed(e.Ticked(now_ms=self._clock()))
-                self._drain_queue()
-        except BaseException:
-            for runner in self._runners.values():
-                runner.kill()
+            self._loop()
+        except BaseException as error:
+            self._give_up(error)
             raise
         finally:
+            _DRIVEN_HERE.discard(own)
             for worker in (*self._workers.values(), self._sinks):
                 worker.close()
         if self._fenced_by is not None:
@@ -123,6 +124,34 @@ class Driver:
         self._heartbeat.beat()
         assert self.result is not None, "the protocol exits only after it has recorded a result"
         return self.result
+
+    def _loop(self) -> None:
+        control_at = heartbeat_at = 0.0
+        while not self._exited:
+            now = time.monotonic()
+            try:
+                if now >= heartbeat_at:
+                    heartbeat_at = now + HEARTBEAT_S
+                    self._look_at_fence()
+                    self._heartbeat.beat()
+                if now >= control_at:
+                    control_at = now + CONTROL_S
+                    self._read_control()
+            except StorageError as error:
+                # Nobody is told anything wrong by looking again in a moment; what must be written fails by itself.
+                _LOG.warning("The storage could not be read: %s", error)
+            self._feed(e.Ticked(now_ms=self._clock()))
+            self._drain_queue()
+
+    def _give_up(self, error: BaseException) -> None:
+        """The loop itself failed, as when the storage refuses a write: stop what runs, and say so if that can be."""
+        for runner in self._runners.values():
+            runner.kill()
+        told = error.to_json() if isinstance(error, RekindleError) else None
+        result = Result(run=self._run.run, state=JobState.FAILED.value, ended_ms=self._clock(), error=told)
+        with contextlib.suppress(Exception):
+            if self._storage.fenced_by(self._run.run) is None:
+                self._storage.create(layout.result(self._storage.job, self._run.run), result)
 
     def _drain_queue(self) -> None:
         try:

@@ -24,7 +24,7 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
 from rekindle.runtime.checkpointing import Checkpointing, snapshots_of
-from rekindle.runtime.driver import Clock, Driver, system_clock
+from rekindle.runtime.driver import Clock, Driver, is_driven_here, system_clock
 from rekindle.runtime.steps import SteppedStore, Steps, step
 from rekindle.sinks import TwoPhaseSink
 from rekindle.spark.batch_protocol import Place
@@ -137,7 +137,8 @@ class Launch:
         driver = storage.driver()
         if driver is None or storage.result(driver.run) is not None:
             return
-        alive = is_alive(driver)
+        ours = (driver.host, driver.pid, driver.process_started) == this_process()
+        alive = is_driven_here(storage, driver.run) if ours else is_alive(driver)
         if alive is None:
             # Its driver was on another machine: whether it lives shows only in a heartbeat that moves.
             threading.Event().wait(SILENCE_MS / 1000)

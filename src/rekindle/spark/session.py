@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyspark
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError
@@ -63,6 +64,7 @@ def make_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
     check_version()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
+    settings = {**_submitted(), **settings}
     if "spark.master" not in settings and "MASTER" not in os.environ and not os.environ.get("SPARK_REMOTE"):
         builder = builder.config("spark.master", os.environ.get("SPARK_MASTER", "local[*]"))
     if settings.get("spark.master", "local").startswith("local"):
@@ -73,6 +75,14 @@ def make_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return prepare_session(spark)
+
+
+def _submitted() -> dict[str, str]:
+    """What ``spark-submit`` was told, which comes before what Rekindle chooses; empty under plain Python."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
 
 
 def prepare_session(spark: SparkSession) -> SparkSession:

@@ -1,7 +1,7 @@
 """What must hold of every history of a job: one small function for each promise.
 
-A checker looks at the world of a simulated job when it is over and returns what is wrong, in words; nothing where all is
-well. They know commands, events and durable facts, and nothing of how the protocol comes to its decisions.
+A checker looks at the world of a simulated job when it is over and returns what is wrong, in words; nothing where all
+is well. They know commands, events and durable facts, and nothing of how the protocol comes to its decisions.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def every_request_is_answered_once(world: World) -> Iterator[str]:
 
 
 def answers_are_true(world: World) -> Iterator[str]:
-    """A savepoint that is named exists, a checkpoint that is named is complete, and what was asked for is not missing."""
+    """A savepoint that is named exists, a checkpoint that is named is complete, nothing asked for is missing."""
     complete = {thing.checkpoint for _, thing in world.history if isinstance(thing, ManifestCreated)}
     asked = {
         (run, thing.request): thing.directory

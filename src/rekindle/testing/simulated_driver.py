@@ -1,7 +1,7 @@
 """A driver and its queries, simulated: carries out the protocol's commands on a `World`, one small step at a time.
 
-All of it is volatile: a crash is simply letting go of it. As in the real driver, one loop feeds the protocol; orders to a
-task and the work on sinks go on beside it, each in a lane of its own, in order. Which lane moves next is chance. What
+All of it is volatile: a crash is simply letting go of it. As in the real driver, one loop feeds the protocol; orders to
+a task and the work on sinks go on beside it, each in a lane of its own, in order. Which lane moves next is chance. What
 goes wrong is asked of `Faults`.
 """
 

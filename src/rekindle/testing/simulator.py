@@ -3,10 +3,10 @@
     python -m rekindle.testing.simulator --seeds 1000
     python -m rekindle.testing.simulator --seed 4711
 
-A life is a `World` and one `Driver` after the other on it. First comes a time of turmoil: crashes between any two steps,
-writes and commits that fail, queries that die, messages that come late or twice, requests at random. Then calm: what ends
-by itself ends, what does not is drained. Afterwards every promise of `rekindle.testing.invariants` is checked. The same
-seed always gives the same life; of a life that breaks a promise, the seed and the story are printed.
+A life is a `World` and one `Driver` after the other on it. First comes a time of turmoil: crashes between any two
+steps, writes and commits that fail, queries that die, messages that come late or twice, requests at random. Then calm:
+what ends by itself ends, what does not is drained. Afterwards every promise of `rekindle.testing.invariants` is
+checked. The same seed always gives the same life; of a life that breaks a promise, the seed and the story are printed.
 """
 
 from __future__ import annotations

@@ -1,0 +1,131 @@
+"""The list of durable steps: it is this one, each of them is reached, and nothing durable is written beside them."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import rekindle as rk
+from rekindle.runtime import steps
+from rekindle.runtime.steps import SteppedStore
+from rekindle.storage.documents import BatchRecord
+from rekindle.storage.job_storage import JobStorage
+from rekindle.testing.crash import ALL_MOMENTS, Moments
+from tests.crash.kit import CONFIG, LAST_LIVE_BATCH, CrashWorld
+from tests.jobs.kit import until
+
+
+def test_the_durable_steps_are_these() -> None:
+    assert steps.ALL == (
+        "answer.create",
+        "committed.create",
+        "drain.create",
+        "end.create",
+        "files.freeze",
+        "inbox.admit",
+        "inbox.open",
+        "job.create",
+        "lineage.create",
+        "manifest.create",
+        "mark.admit",
+        "mark.write",
+        "progress.write",
+        "record.create",
+        "request.create",
+        "result.create",
+        "run.create",
+        "segments.copy",
+        "segments.write",
+        "sink.abort",
+        "sink.clean",
+        "sink.commit",
+        "sink.finish",
+        "sink.prepare",
+        "spark.commit",
+        "status.replace",
+        "storage.delete",
+    )
+
+
+def test_a_life_with_everything_in_it_reaches_every_step_and_writes_nothing_beside_them(
+    spark: SparkSession, world: CrashWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = Moments()
+    written = announced(monkeypatch)
+    lose_the_first_record(monkeypatch)
+    savepoints, elsewhere = world.root / "savepoints", world.root / "elsewhere"
+
+    handle = world.job(live=True).start(spark, storage=world.storage, config=CONFIG, steps=heard)
+    until(lambda: handle.status().tasks[0].batch >= LAST_LIVE_BATCH)
+    handle.checkpoint()
+    stopped = handle.stop(savepoint=str(savepoints))
+    handle.wait()
+    handle = world.job(live=True).start(spark, storage=world.storage, config=CONFIG, steps=heard)
+    handle.stop(drain=True)
+    result = handle.wait()
+    assert result is not None and result.state == "DRAINED"
+    world.check(live=True)
+
+    # The same again from the savepoint, in another storage and into other folders, as far as that was not out yet.
+    first, second = world.out.rename(world.root / "first"), world.second.rename(world.root / "first-second")
+    handle = world.job(live=True).start(
+        spark, storage=str(elsewhere), restore=stopped.savepoint, config=CONFIG, steps=heard
+    )
+    handle.stop(drain=True)
+    result = handle.wait()
+    assert result is not None and result.state == "DRAINED"
+    assert world.output()
+    shutil.rmtree(first), shutil.rmtree(second)
+
+    unheard = {moment.name for moment in ALL_MOMENTS} - set(heard.reached)
+    assert not unheard, "no run reaches these: the list is wrong, or the product"
+    for root in (Path(world.storage), savepoints, elsewhere):
+        beside = {file for file in files(root) if file not in written and not is_sparks_own(file.relative_to(root))}
+        assert not beside, "written without having been announced"
+
+
+def announced(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
+    """The files that are written as steps, from now on."""
+    written: set[Path] = set()
+    for name in ("create", "replace", "copy"):
+        original = getattr(SteppedStore, name)
+
+        def noting(store, first, second, original=original, name=name):
+            written.add(Path(store.location, second if name == "copy" else first))
+            return original(store, first, second)
+
+        monkeypatch.setattr(SteppedStore, name, noting)
+    return written
+
+
+def lose_the_first_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let another driver be quicker by a moment with batch 0: one that wrote the same rows into its own staging."""
+    prepare, adopt = rk.sinks.Parquet.prepare, JobStorage.adopt
+    rival = {}
+
+    def prepare_twice(sink, df, batch):
+        if batch.batch == 0 and batch.lineage == 1:
+            rival[batch.sink] = list(prepare(sink, df, replace(batch, attempt="0badcafe")))
+        return prepare(sink, df, batch)
+
+    def adopt_rival(storage, path, document):
+        if isinstance(document, BatchRecord) and rival:
+            storage.create(path, replace(document, run=0, committables=dict(rival)))
+            rival.clear()
+        return adopt(storage, path, document)
+
+    monkeypatch.setattr(rk.sinks.Parquet, "prepare", prepare_twice)
+    monkeypatch.setattr(JobStorage, "adopt", adopt_rival)
+
+
+def files(root: Path) -> set[Path]:
+    return {path for path in root.rglob("*") if path.is_file()}
+
+
+def is_sparks_own(path: Path) -> bool:
+    """What Spark writes: its progress directories, whose commit is a step, and the segments of ``segments.write``."""
+    return "spark" in path.parts or "segments" in path.parts or path.name.endswith(".crc")
