@@ -220,6 +220,10 @@ CONDITIONS: dict[str, Condition] = {
             "Task {task!r} returned {returned}, not a streaming DataFrame.",
             "Return a DataFrame made from the task's inputs.",
         ),
+        QUERY_REFUSED=(
+            "Spark refuses the plan of task {task!r}: {reason}",
+            "Change the task's function or its output_mode; nothing was run.",
+        ),
         TASK_FUNCTION_FAILED=("Building task {task!r} failed: {reason}", "Mend the task's function; nothing was run."),
         SOURCE_FUNCTION_FAILED=("Building source {source!r} failed: {reason}", "Mend the source; nothing was run."),
         SOURCE_NOT_STREAMING=(
@@ -415,10 +419,6 @@ CONDITIONS: dict[str, Condition] = {
         CHECKPOINTS_FAILING=(
             "{failures} checkpoints failed in a row, more than checkpoint.tolerable_failures={tolerable}: {reason}",
             "Mend the cause and run again: it resumes from where it durably stood.",
-        ),
-        QUERY_REFUSED=(
-            "Spark refuses the plan of task {task!r}: {reason}",
-            "Change the task's function or its output_mode; nothing was run.",
         ),
         QUERY_DIED=("The query of task {task!r} ended by itself: {reason}", "Mend the cause and run again."),
         DRAIN_INCOMPLETE=(

@@ -14,15 +14,11 @@ import queue
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from rekindle.config import Config
-from rekindle.errors import (
-    ControlError,
-    RekindleError,
-    StorageError,
-    error_from,
-)
+from rekindle.errors import ConfigError, ControlError, RekindleError, StorageError, error_from
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
@@ -44,6 +40,8 @@ _LOG = logging.getLogger("rekindle")
 
 _DRIVEN_HERE: set[tuple[str, str, int]] = set()
 """Storage, job and run of each driver that loops in this process: its pid alone does not say that one does."""
+
+_Done = TypeVar("_Done")
 
 Clock = Callable[[], int]
 """Milliseconds since the epoch."""
@@ -93,8 +91,10 @@ class Driver:
         self._exited = False
         #: the newer run that has taken over
         self._fenced_by: int | None = None
-        #: requests that are in the protocol's hands
+        #: requests that were heard
         self._taken: set[str] = set()
+        #: answers that the storage has refused, to be tried again
+        self._owed: list[Answer] = []
         self.result: Result | None = None
 
     def post(self, event: e.Event) -> None:
@@ -117,6 +117,8 @@ class Driver:
             raise
         finally:
             _DRIVEN_HERE.discard(own)
+            for task, runner in self._runners.items():
+                self._workers[task].submit(partial(_close, runner))
             for worker in (*self._workers.values(), self._sinks):
                 worker.close()
         if self._fenced_by is not None:
@@ -129,17 +131,14 @@ class Driver:
         control_at = heartbeat_at = 0.0
         while not self._exited:
             now = time.monotonic()
-            try:
-                if now >= heartbeat_at:
-                    heartbeat_at = now + HEARTBEAT_S
-                    self._look_at_fence()
-                    self._heartbeat.beat()
-                if now >= control_at:
-                    control_at = now + CONTROL_S
-                    self._read_control()
-            except StorageError as error:
-                # Nobody is told anything wrong by looking again in a moment; what must be written fails by itself.
-                _LOG.warning("The storage could not be read: %s", error)
+            if now >= heartbeat_at:
+                heartbeat_at = now + HEARTBEAT_S
+                if self._is_fenced():
+                    return
+                self._heartbeat.beat()
+            if now >= control_at:
+                control_at = now + CONTROL_S
+                self._read_control()
             self._feed(e.Ticked(now_ms=self._clock()))
             self._drain_queue()
 
@@ -169,24 +168,36 @@ class Driver:
 
     # -- watching -----------------------------------------------------------------------------------------------------
 
-    def _look_at_fence(self) -> None:
-        newer = self._storage.fenced_by(self._run.run)
-        if newer is not None and self._fenced_by is None:
-            self._fenced_by = newer
-            self._feed(e.DriverFenced(newer_run=newer))
+    def _is_fenced(self) -> bool:
+        self._fenced_by = _tried(lambda: self._storage.fenced_by(self._run.run))
+        if self._fenced_by is not None:
+            self._feed(e.DriverFenced(newer_run=self._fenced_by))
+        return self._fenced_by is not None
 
     def _read_control(self) -> None:
-        for request_id, error in self._storage.unreadable_requests().items():
-            self._answer(Answer(id=request_id, job=self._storage.job, state="", answered_ms=0, error=error.to_json()))
-        for request in self._storage.requests():
+        # Only the reading may fail and be repeated: what follows from a request is carried out whole, or ends the run.
+        owed, self._owed = self._owed, []
+        for answer in owed:
+            self._answer(answer)
+        for request_id, error in (_tried(self._storage.unreadable_requests) or {}).items():
+            if request_id not in self._taken:
+                self._taken.add(request_id)
+                self._refuse(request_id, error)
+        for request in _tried(self._storage.requests) or ():
             if request.id in self._taken or self._exited:
                 continue
             self._taken.add(request.id)
             if request.run != self._run.run:
-                stale = ControlError("REQUEST_STALE", run=request.run).to_json()
-                self._answer(Answer(id=request.id, job=self._storage.job, state="", answered_ms=0, error=stale))
+                self._refuse(request.id, ControlError("REQUEST_STALE", run=request.run))
+            elif request.verb not in _EVENTS:
+                verbs = ", ".join(_EVENTS)
+                self._refuse(request.id, ConfigError("VERB_UNKNOWN", verb=request.verb, hint="", verbs=verbs))
             else:
-                self._feed(_event_of(request))
+                self._feed(_EVENTS[request.verb](request))
+
+    def _refuse(self, request_id: str, error: RekindleError) -> None:
+        """Answer a request that the protocol never hears of."""
+        self._answer(Answer(id=request_id, job=self._storage.job, state="", answered_ms=0, error=error.to_json()))
 
     # -- tasks --------------------------------------------------------------------------------------------------------
 
@@ -326,8 +337,10 @@ class Driver:
         )
 
     def _answer(self, answer: Answer) -> None:
-        state = answer.state or self._job.state.value
-        self._storage.answer(replace(answer, state=state, answered_ms=self._clock()))
+        """Answer, durably. Whoever asked waits; a storage that refuses the answer is no reason to end the job."""
+        made = replace(answer, state=answer.state or self._job.state.value, answered_ms=self._clock())
+        if _tried(lambda: self._storage.answer(made)) is None:
+            self._owed.append(made)
 
     def _exit(self, command: c.Exit) -> None:
         self._exited = True
@@ -343,14 +356,29 @@ class Driver:
         return self._heartbeat
 
 
-def _event_of(request: Request) -> e.Event:
-    match request.verb:
-        case "stop":
-            return e.StopRequested(request=request.id, drain=request.drain, directory=request.savepoint)
-        case "cancel":
-            return e.CancelRequested(request=request.id)
-        case _:
-            return e.CheckpointRequested(request=request.id, directory=request.savepoint)
+def _tried(act: Callable[[], _Done]) -> _Done | None:
+    """What `act` returns; None where the storage refuses, and it is to be tried again in a moment."""
+    try:
+        return act()
+    except StorageError as error:
+        _LOG.warning("The storage refuses, and is tried again: %s", error)
+        return None
+
+
+_EVENTS: dict[str, Callable[[Request], e.Event]] = {
+    "checkpoint": lambda request: e.CheckpointRequested(request=request.id),
+    "savepoint": lambda request: e.CheckpointRequested(request=request.id, directory=request.savepoint),
+    "stop": lambda request: e.StopRequested(request=request.id, drain=request.drain, directory=request.savepoint),
+    "cancel": lambda request: e.CancelRequested(request=request.id),
+}
+"""Verb of a request → what the protocol hears. Any other verb is answered with an error."""
+
+def _close(runner: TaskRunner) -> None:
+    """However a run ends, its sinks are closed (FLIP-147: close() also on failure and cancel)."""
+    try:
+        runner.close()
+    except Exception as error:
+        _LOG.warning("A sink could not be closed: %s", error)
 
 
 _EXECUTE: dict[type[c.Command], Callable[[Driver, Any], None]] = {

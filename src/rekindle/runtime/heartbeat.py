@@ -6,7 +6,6 @@ progress and those that failed.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -43,7 +42,8 @@ class Heartbeat:
         self._runners = runners
         self._clock = clock
         self._beat = 0
-        self._stats: deque[CheckpointStats] = deque(_earlier(storage), maxlen=HISTORY)
+        #: newest first; replaced as a whole, because others read it from their threads
+        self._stats: tuple[CheckpointStats, ...] = _earlier(storage)
         self._completed = 0
         self._failed = 0
         self._latest_ms: int | None = None
@@ -58,7 +58,8 @@ class Heartbeat:
                 self._completed += 1
                 self._latest_ms = self._clock()
                 started = self._of(event.checkpoint).triggered_at
-                path = f"{self._storage.store.location.rstrip('/')}/{layout.checkpoint(self._storage.job, event.checkpoint)}"
+                folder = layout.checkpoint(self._storage.job, event.checkpoint)
+                path = f"{self._storage.store.location.rstrip('/')}/{folder}"
                 self._change(event.checkpoint, status="completed", duration_ms=self._latest_ms - started, path=path)
             case _:
                 return
@@ -69,15 +70,14 @@ class Heartbeat:
             case c.TakeSnapshot():
                 pending = self._job.coordinator.pending
                 if pending is not None and all(stats.id != command.checkpoint for stats in self._stats):
-                    self._stats.appendleft(
-                        CheckpointStats(
-                            id=command.checkpoint,
-                            kind=pending.kind.value,
-                            status="in_progress",
-                            triggered_at=pending.triggered_ms,
-                            acknowledged=(len(pending.finished), pending.participants),
-                        )
+                    started = CheckpointStats(
+                        id=command.checkpoint,
+                        kind=pending.kind.value,
+                        status="in_progress",
+                        triggered_at=pending.triggered_ms,
+                        acknowledged=(len(pending.finished), pending.participants),
                     )
+                    self._stats = (started, *self._stats)[:HISTORY]
             case c.AbortCheckpoint():
                 self._failed += 1
                 self._change(command.checkpoint, status="failed", failure=command.reason)
@@ -97,7 +97,7 @@ class Heartbeat:
             checkpoints_failed=self._failed,
             latest_checkpoint=self._job.coordinator.latest,
             latest_checkpoint_ms=self._latest_ms,
-            history=tuple(self._stats),
+            history=self._stats,
             **this_process()._asdict(),
         )
 
@@ -121,9 +121,7 @@ class Heartbeat:
         return next((stats for stats in self._stats if stats.id == checkpoint), unknown)
 
     def _change(self, checkpoint: int, **changes: Any) -> None:
-        self._stats = deque(
-            (replace(stats, **changes) if stats.id == checkpoint else stats for stats in self._stats), maxlen=HISTORY
-        )
+        self._stats = tuple(replace(stats, **changes) if stats.id == checkpoint else stats for stats in self._stats)
 
 
 def _earlier(storage: JobStorage) -> tuple[CheckpointStats, ...]:

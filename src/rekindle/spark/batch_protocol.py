@@ -74,6 +74,8 @@ class BatchProtocol:
         self._sinks = sinks
         self._steps = steps
         self._recorded = recorded
+        #: last batch that has a record, -1 for none
+        self.last = max(storage.records(place.folder), default=-1)
         #: batches beyond this one are held; None: none is
         self.hold_after: int | None = None
         #: the batch that is being worked on
@@ -108,6 +110,7 @@ class BatchProtocol:
             df.write.format("noop").mode("overwrite").save()
         else:
             record = self._write(df, batch, offsets)
+        self.last = batch
         self._recorded(record, _ms_since(started))
         self._steps("spark.commit/before")
 

@@ -339,7 +339,10 @@ class Launch:
             folder = layout.subtask(storage.job, task.task, task.subtask, run.lineage)
             end = storage.end(folder)
             restored[task] = e.RestoredTask(
-                closed=task in finished, ended=end is not None, drained=end is not None and end.drained
+                closed=task in finished,
+                ended=end is not None,
+                drained=end is not None and end.drained,
+                notes=end.notes if end else (),
             )
             draining = draining or (end is None and storage.drain(folder) is not None)
         uncommitted = self._uncommitted(run.lineage)

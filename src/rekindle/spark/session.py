@@ -19,6 +19,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError
+from rekindle.spark.jvm import configures_log4j, start_jvm
 
 OLDEST = (4, 0)
 """Oldest PySpark this version runs on."""
@@ -42,7 +43,6 @@ CHOSEN: dict[str, str] = {
     "spark.scheduler.mode": "FAIR",
     # A batch's timestamp means the same on every machine.
     "spark.sql.session.timeZone": "UTC",
-    "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -56,6 +56,7 @@ _QUIET_LOGGERS = (
     "org.apache.spark.sql.execution.streaming.runtime.StreamExecution",
     # The same once more, and what follows from an interrupted write.
     "org.apache.spark.api.python.PythonRunner",
+    "org.apache.spark.broadcast.TorrentBroadcast",
 )
 
 
@@ -70,10 +71,13 @@ def make_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
     if settings.get("spark.master", "local").startswith("local"):
         # Spark's default of 200 is meant for clusters, and is fixed for a stateful query when it first runs.
         builder = builder.config("spark.sql.shuffle.partitions", str(os.cpu_count() or 1))
-    for key, value in {**CHOSEN, **NEEDED, **settings}.items():
+    settings = {**CHOSEN, **NEEDED, **settings}
+    for key, value in settings.items():
         builder = builder.config(key, value)
+    start_jvm(settings)
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    if "spark.log.level" not in settings and not configures_log4j(settings):
+        spark.sparkContext.setLogLevel("ERROR")
     return prepare_session(spark)
 
 

@@ -1,21 +1,18 @@
-"""One subtask: a Structured Streaming query, its inputs and its sinks; carries out the driver's orders.
+"""One subtask on Spark: its query, its inputs and its sinks; carries out the driver's orders.
 
-The query is stopped at batch boundaries only. Fed by inboxes alone, it is given nothing more, runs dry and is stopped
-idle; with a source that Spark reads itself, the next batch is held back and its plan removed. Nothing is lost either
-way: what was planned and not recorded is planned again.
+Fed by inboxes alone, the query is given nothing more, runs dry and is stopped idle; with a source that Spark reads
+itself, the next batch is held back. How a query is stopped stands in `query`, what is done with a batch in
+`batch_protocol`, how state is flushed in `flush`.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from rekindle.channels.marks import END_OF_TIME_US
 from rekindle.config import Config
@@ -31,7 +28,8 @@ from rekindle.spark.failures import brief, translate
 from rekindle.spark.flush import Flushed, flush
 from rekindle.spark.inputs import Input
 from rekindle.spark.lineage_copy import copy_for_savepoint
-from rekindle.spark.progress_dir import inputs_of_sources, is_committed, last_committed, read_offsets, unplant
+from rekindle.spark.progress_dir import inputs_of_sources, read_offsets, unplant
+from rekindle.spark.query import Query
 from rekindle.spark.retention import purge
 from rekindle.storage import layout
 from rekindle.storage.documents import (
@@ -44,8 +42,6 @@ from rekindle.storage.documents import (
 )
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
-
-_POLL_S = 0.02
 
 
 class SparkTask:
@@ -69,11 +65,9 @@ class SparkTask:
         steps: Steps,
         post: Callable[[e.Event], None],
     ) -> None:
-        self._spark = spark
         self._storage = storage
         self._place = place
         self._task = task
-        self._frame = frame
         self._inputs = inputs
         self._sinks = sinks
         self._config = config
@@ -82,41 +76,52 @@ class SparkTask:
         self._id = SubtaskId(place.task, place.subtask)
         self._progress_dir = layout.spark_progress_dir(place.folder)
         self._protocol = BatchProtocol(storage, place, inputs, sinks, steps, self._recorded)
-        #: last batch record, -1 for none
-        self._last = max(storage.records(place.folder), default=-1)
-        self._committed = last_committed(storage.store, self._progress_dir)
-        self._query: StreamingQuery | None = None
-        #: queries that are being stopped on purpose: their end is no failure
-        self._expected: set[str] = set()
+        self._query = Query(
+            spark,
+            frame,
+            task.output_mode,
+            place,
+            self._protocol,
+            storage.store,
+            self._progress_dir,
+            steps,
+            lambda reason: post(self._failed(reason)),
+        )
         #: whether inputs are given more to read
         self._admitting = False
         #: inputs whose end was marked since the query was started
         self._marked: set[str] = set()
         self._last_duration_ms: int | None = None
+        self._closed = False
 
     # -- orders -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """See `TaskRunner`."""
-        self._protocol.hold_after = self._protocol.flush_from = None
-        if self._ended():
+        self._query.abandon()
+        self._protocol.flush_from = None
+        if self._ended() or self._storage.end(self._place.folder) is not None:
             self._post(e.InputsEnded(task=self._id))
             return
         self._admitting = True
         self._marked.clear()
         self._admit()
-        self._launch()
+        self._query.start()
         self._post(e.TaskStarted(task=self._id))
 
     def suspend(self) -> int:
         """See `TaskRunner`."""
         self._hold()
         unplant(self._storage.store, self._progress_dir)
-        return self._committed
+        return self._query.committed
 
     def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
         """See `TaskRunner`."""
         folder = self._place.folder
+        done = self._storage.end(folder)
+        if done is not None:
+            # The order is repeated: what it asks for was done, and only the word of it was lost.
+            return done.batch, done.notes
         if drain:
             begun = Drain(run=self._place.run, begun_ms=round(time.time() * 1000))
             self._storage.create(layout.drain(folder), begun)
@@ -128,7 +133,7 @@ class SparkTask:
             self._finish_sink(uid, sink)
         notes = (*self._unread(), *self._unflushed(flushed))
         end = End(
-            batch=self._committed,
+            batch=self._query.committed,
             run=self._place.run,
             drained=drain,
             watermark_before_flush_ms=before.watermark_ms if before else None,
@@ -136,125 +141,51 @@ class SparkTask:
             notes=notes,
         )
         self._storage.create(layout.end(folder), end)
-        return self._committed, notes
+        return self._query.committed, notes
 
     def close(self) -> None:
         """See `TaskRunner`."""
-        for sink in self._sinks.values():
-            sink.close()
+        if not self._closed:
+            self._closed = True
+            for sink in self._sinks.values():
+                sink.close()
 
     def kill(self) -> None:
         """See `TaskRunner`."""
         self._admitting = False
-        query = self._query
-        if query is not None:
-            self._protocol.hold_after = -1
-            self._expected.add(str(query.runId))
-            threading.Thread(target=_stop_quietly, args=(query,), daemon=True).start()
+        self._query.interrupt()
 
-    # -- the query ----------------------------------------------------------------------------------------------------
-
-    def _launch(self) -> StreamingQuery:
-        assert self._frame is not None, "a subtask that has ended is never started"
-        self._protocol.failure = None
-        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"rekindle-{self._id}")
-        try:
-            query = (
-                self._frame.writeStream.foreachBatch(self._protocol)
-                .outputMode(self._task.output_mode)
-                .option("checkpointLocation", self._storage.store.spark_path(self._progress_dir))
-                .start()
-            )
-        except PySparkException as error:
-            raise JobError("QUERY_REFUSED", task=self._task.uid, reason=brief(error)) from error
-        self._query = query
-        threading.Thread(target=self._watch, args=(query,), name=f"watch-{self._id}", daemon=True).start()
-        return query
-
-    def _watch(self, query: StreamingQuery) -> None:
-        error: BaseException | None = None
-        try:
-            query.awaitTermination()
-        except (StreamingQueryException, Py4JError, OSError) as caught:
-            error = caught
-        if str(query.runId) not in self._expected:
-            self._expected.add(str(query.runId))
-            self._post(self._failed(error))
-
-    def _failed(self, error: BaseException | None) -> e.TaskFailed:
-        cause = self._protocol.failure or error
-        if cause is None:
+    def _failed(self, reason: BaseException | None) -> e.TaskFailed:
+        if reason is None:
             return e.TaskFailed(task=self._id, reason="its query was stopped from outside")
-        known = translate(cause, ", ".join(item.source.uid for item in self._inputs))
+        known = translate(reason, ", ".join(item.source.uid for item in self._inputs))
         permanent = isinstance(known, InputError) and known.code != "FILE_UNREADABLE"
-        error_data = (known.code, known.parameters) if known else None
-        return e.TaskFailed(task=self._id, reason=str(known or brief(cause)), permanent=permanent, error=error_data)
-
-    def _hold(self) -> None:
-        """Bring the query to a stop behind a committed batch."""
-        query, self._admitting = self._query, False
-        if query is None:
-            return
-        if all(item.feed is not None for item in self._inputs):
-            self._wait(query, lambda: not self._outstanding())
-        self._stop_behind(query, self._last)
-
-    def _stop_behind(self, query: StreamingQuery, batch: int) -> None:
-        """Let `batch`, and the one that is running, be recorded and committed; hold whatever follows; stop."""
-        self._protocol.hold_after = batch
-        self._wait(query, lambda: self._protocol.running is None and self._is_committed(self._last))
-        self._expected.add(str(query.runId))
-        died = not query.isActive and self._protocol.failure is not None
-        query.stop()
-        self._query = None
-        if died:
-            raise self._protocol.failure or AssertionError
-
-    def _wait(self, query: StreamingQuery, until: Callable[[], bool]) -> None:
-        while not until() and query.isActive:
-            time.sleep(_POLL_S)
-
-    def _is_committed(self, batch: int) -> bool:
-        if batch > self._committed and is_committed(self._storage.store, self._progress_dir, batch):
-            self._committed = batch
-            self._steps("spark.commit/after")
-        return batch <= self._committed
-
-    def _run_to(self, batch: int) -> Mapping[str, Any]:
-        """Run the query for batches up to `batch` and stop it behind; returns Spark's report on the last."""
-        self._protocol.hold_after = batch
-        query = self._launch()
-        self._wait(query, lambda: self._last >= batch and self._is_committed(batch))
-        # Spark reports on a batch a moment after it has committed it.
-        self._wait_for_report(query, batch)
-        report = query.lastProgress
-        self._stop_behind(query, batch)
-        return report.__dict__ if report is None else dict(report)
-
-    def _wait_for_report(self, query: StreamingQuery, batch: int) -> None:
-        deadline = time.monotonic() + 10
-        while query.isActive and time.monotonic() < deadline:
-            report = query.lastProgress
-            if report is not None and report["batchId"] >= batch:
-                return
-            time.sleep(_POLL_S)
+        error = (known.code, known.parameters) if known else None
+        return e.TaskFailed(task=self._id, reason=str(known or brief(reason)), permanent=permanent, error=error)
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
+    def _hold(self) -> None:
+        """Bring the query to a stop behind a committed batch; what was admitted is read first, if that ends."""
+        self._admitting = False
+        if all(item.feed is not None for item in self._inputs):
+            self._query.wait(lambda: not self._outstanding())
+        self._query.stop_behind(self._protocol.last)
+
     def _replay(self) -> None:
         """A batch that is recorded but not committed is run again for its state; one only planned is forgotten."""
-        if not self._is_committed(self._last):
-            self._run_to(self._last)
+        if not self._query.is_committed(self._protocol.last):
+            self._query.run_to(self._protocol.last)
         unplant(self._storage.store, self._progress_dir)
 
     def _flush(self) -> Flushed:
         stateful = bool(self._storage.store.names(f"{self._progress_dir}/state"))
-        if not stateful or self._task.output_mode == "complete" or self._committed < 0:
+        if not stateful or self._task.output_mode == "complete" or self._query.committed < 0:
             return Flushed(0, complete=True)
-        self._protocol.flush_from = self._committed + 1
+        self._protocol.flush_from = self._query.committed + 1
 
         def run_planted(batch: int) -> tuple[BatchRecord, Mapping[str, Any]]:
-            report = self._run_to(batch)
+            report = self._query.run_to(batch)
             unplant(self._storage.store, self._progress_dir)
             record = self._storage.record(self._place.folder, batch)
             if record is None:
@@ -294,8 +225,7 @@ class SparkTask:
 
     def _recorded(self, record: BatchRecord, duration_ms: int) -> None:
         """A batch record exists: the inputs may go on. Called by the batch itself, before Spark commits it."""
-        self._note_commit_of(record.batch - 1)
-        self._last = record.batch
+        self._query.note_commit(record.batch - 1)
         self._last_duration_ms = duration_ms
         for item in self._inputs:
             item.position = record.inputs[item.source.uid]
@@ -307,12 +237,6 @@ class SparkTask:
             if self._ended():
                 self._admitting = False
                 self._post(e.InputsEnded(task=self._id))
-
-    def _note_commit_of(self, batch: int) -> None:
-        """Spark starts a batch only after it has committed the one before."""
-        if batch > self._committed:
-            self._committed = batch
-            self._steps("spark.commit/after")
 
     def _admit(self) -> None:
         for item in self._inputs:
@@ -333,20 +257,19 @@ class SparkTask:
 
     def _refuse_lateness(self) -> None:
         """A row of bounded inputs alone that Spark dropped as late fails the task rather than vanish (DESIGN 6)."""
-        if not all(item.source.bounded for item in self._inputs) or self._query is None:
+        if not all(item.source.bounded for item in self._inputs):
             return
-        report = self._query.lastProgress
-        operators = report["stateOperators"] if report is not None else ()
-        dropped = sum(operator.get("numRowsDroppedByWatermark", 0) for operator in operators)
-        if report is not None and dropped:
+        report = self._query.report()
+        dropped = sum(operator.get("numRowsDroppedByWatermark", 0) for operator in report.get("stateOperators", ()))
+        if dropped:
             raise InputError("ROWS_DROPPED_AS_LATE", task=self._task.uid, rows=dropped, batch=report["batchId"])
 
     # -- what others ask ------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> SubtaskSnapshot:
         """See `TaskRunner`."""
-        batch = self._last
-        if not self._is_committed(batch):
+        batch = self._protocol.last
+        if not self._query.is_committed(batch):
             batch -= 1
         record = self._storage.record(self._place.folder, batch) if batch >= 0 else None
         end = self._storage.end(self._place.folder)
@@ -364,7 +287,7 @@ class SparkTask:
     def purge(self, oldest_batch: int) -> None:
         """See `TaskRunner`."""
         store, folder = self._storage.store, self._place.folder
-        oldest = min(oldest_batch, self._committed)
+        oldest = min(oldest_batch, self._query.committed)
         if oldest < 1:
             return
         sources = inputs_of_sources(
@@ -378,27 +301,17 @@ class SparkTask:
 
     def status(self) -> TaskStatusDocument:
         """See `TaskRunner`."""
-        report = self._report()
+        report = self._query.report()
         return TaskStatusDocument(
             uid=self._task.uid,
             subtask=self._place.subtask,
             status="",
-            batch=self._last,
+            batch=self._protocol.last,
             watermark=_watermark_ms(report),
             inputs={item.source.uid: self._input_status(item, report) for item in self._inputs},
             rows_per_second=report.get("processedRowsPerSecond"),
             batch_duration_ms=self._last_duration_ms,
         )
-
-    def _report(self) -> Mapping[str, Any]:
-        query = self._query
-        if query is None:
-            return {}
-        try:
-            report = query.lastProgress
-        except (PySparkException, Py4JError, OSError):
-            return {}
-        return dict(report) if report is not None else {}
 
     def _input_status(self, item: Input, report: Mapping[str, Any]) -> InputStatus:
         feed, position = item.feed, item.position
@@ -424,13 +337,4 @@ def _watermark_ms(report: Mapping[str, Any]) -> int | None:
     text = (report.get("eventTime") or {}).get("watermark")
     if not text:
         return None
-    from datetime import datetime
-
     return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
-
-
-def _stop_quietly(query: StreamingQuery) -> None:
-    try:
-        query.stop()
-    except (PySparkException, Py4JError, OSError):
-        return

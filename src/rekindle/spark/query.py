@@ -1,0 +1,178 @@
+"""One Structured Streaming query: started, held, and stopped at batch boundaries.
+
+Stopping means: nothing behind the last batch record may run, that record's batch is committed by Spark, and then the
+query is interrupted, wherever it is. What it may have planned meanwhile is not recorded, so it can be forgotten
+(`progress_dir.unplant`) and is planned again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from rekindle.errors import DefinitionError
+from rekindle.runtime.steps import Steps
+from rekindle.spark.batch_protocol import BatchProtocol, Place
+from rekindle.spark.failures import brief
+from rekindle.spark.progress_dir import is_committed, last_committed
+from rekindle.storage.port import Store
+
+_POLL_S = 0.02
+_REPORT_S = 10
+"""How long Spark may take to report on a batch that it has committed."""
+
+_GONE = (PySparkException, Py4JError, OSError)
+"""What calls raise once Spark or its connection is gone."""
+
+
+class Query:
+    """The query of one subtask; not thread-safe but for `interrupt` and `report`.
+
+    Args:
+        frame: its plan; None where the subtask has ended, so that it is never started.
+        died: told when the query ends by itself, with the reason if there is one; from another thread.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        frame: DataFrame | None,
+        output_mode: str,
+        place: Place,
+        protocol: BatchProtocol,
+        store: Store,
+        progress_dir: str,
+        steps: Steps,
+        died: Callable[[BaseException | None], None],
+    ) -> None:
+        self._spark = spark
+        self._frame = frame
+        self._output_mode = output_mode
+        self._place = place
+        self._protocol = protocol
+        self._store = store
+        self._progress_dir = progress_dir
+        self._steps = steps
+        self._died = died
+        self._query: StreamingQuery | None = None
+        #: runs that are being stopped on purpose: their end is no failure
+        self._expected: set[str] = set()
+        #: last batch that Spark is known to have committed, -1 for none
+        self.committed = last_committed(store, progress_dir)
+
+    def start(self, hold_after: int | None = None) -> None:
+        """Start it; batches behind `hold_after` are held.
+
+        Raises:
+            DefinitionError: ``QUERY_REFUSED``.
+        """
+        assert self._frame is not None, "a subtask that has ended is never started"
+        self._protocol.failure = None
+        self._protocol.hold_after = hold_after
+        self._spark.sparkContext.setLocalProperty(
+            "spark.scheduler.pool", f"rekindle-{self._place.task}-{self._place.subtask}"
+        )
+        try:
+            query = (
+                self._frame.writeStream.foreachBatch(self._protocol)
+                .outputMode(self._output_mode)
+                .option("checkpointLocation", self._store.spark_path(self._progress_dir))
+                .start()
+            )
+        except PySparkException as error:
+            raise DefinitionError("QUERY_REFUSED", task=self._place.task, reason=brief(error)) from error
+        self._query = query
+        threading.Thread(target=self._watch, args=(query,), name=f"watch-{query.runId}", daemon=True).start()
+
+    def stop_behind(self, batch: int) -> None:
+        """Let `batch`, and the one that runs now, be recorded and committed; hold whatever follows; stop.
+
+        Raises what a batch raised, if the query died of it meanwhile. Does nothing where no query runs.
+        """
+        query = self._query
+        if query is None:
+            return
+        was_active = query.isActive
+        self._protocol.hold_after = batch
+        self.wait(lambda: self._protocol.running is None and self.is_committed(self._protocol.last))
+        died_of = self._protocol.failure if was_active and not query.isActive else None
+        self._expected.add(str(query.runId))
+        query.stop()
+        self._query = None
+        if died_of is not None:
+            raise died_of
+
+    def abandon(self) -> None:
+        """Forget the query of an earlier attempt; one that still runs is stopped first."""
+        if self._query is not None and self._query.isActive:
+            self.stop_behind(self._protocol.last)
+        self._query = None
+
+    def run_to(self, batch: int) -> Mapping[str, Any]:
+        """Run it for batches up to `batch` and stop behind; returns Spark's report on the last, empty if none came."""
+        self.start(hold_after=batch)
+        self.wait(lambda: self._protocol.last >= batch and self.is_committed(batch))
+        if self._protocol.failure is not None:
+            raise self._protocol.failure
+        deadline = time.monotonic() + _REPORT_S
+        self.wait(lambda: self.report().get("batchId", -1) >= batch or time.monotonic() > deadline)
+        report = self.report()
+        self.stop_behind(batch)
+        return report
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        """Wait until something holds, or the query is over."""
+        query = self._query
+        while query is not None and not until() and query.isActive:
+            time.sleep(_POLL_S)
+
+    def is_committed(self, batch: int) -> bool:
+        """Whether Spark has committed `batch`."""
+        if batch > self.committed and is_committed(self._store, self._progress_dir, batch):
+            self.note_commit(batch)
+        return batch <= self.committed
+
+    def note_commit(self, batch: int) -> None:
+        """Spark is known to have committed `batch`: it has begun the next one, say."""
+        if batch > self.committed:
+            self.committed = batch
+            self._steps("spark.commit/after")
+
+    def report(self) -> Mapping[str, Any]:
+        """Spark's last progress report, empty where there is none."""
+        try:
+            report = self._query.lastProgress if self._query is not None else None
+        except _GONE:
+            return {}
+        return dict(report) if report is not None else {}
+
+    def interrupt(self) -> None:
+        """Stop it now, whatever it does, and wait for nothing."""
+        query = self._query
+        if query is not None:
+            self._protocol.hold_after = -1
+            self._expected.add(str(query.runId))
+            threading.Thread(target=_stop_quietly, args=(query,), daemon=True).start()
+
+    def _watch(self, query: StreamingQuery) -> None:
+        reason: BaseException | None = None
+        try:
+            query.awaitTermination()
+        except (StreamingQueryException, Py4JError, OSError) as error:
+            reason = error
+        if str(query.runId) not in self._expected:
+            self._died(self._protocol.failure or reason)
+
+
+def _stop_quietly(query: StreamingQuery) -> None:
+    try:
+        query.stop()
+    except _GONE:
+        return

@@ -1,0 +1,332 @@
+"""A `TaskRunner` without Spark: the driver's other half in tests that need no Java.
+
+Its query reads numbers, 0, 1, 2…, holds the last few back in its state as an open window does, and hands the others on.
+What it makes durable is what a real one makes durable, in the same order (DESIGN 5): a batch is planned, its outputs
+are prepared, its record is created, and then it is committed; so a crash may fall between any two, and the next runner
+on the same storage finds what a real one would find. A batch that was planned is planned no second time; one with a
+record is replayed and writes nothing.
+
+It does what `before` says before each order: fail, or hang.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rekindle.errors import RekindleError, StorageError
+from rekindle.ids import SubtaskId
+from rekindle.protocol import events as e
+from rekindle.runtime.steps import Steps, no_steps, step
+from rekindle.sinks import TwoPhaseSink
+from rekindle.sinks.two_phase import SinkBatch
+from rekindle.storage import layout
+from rekindle.storage.documents import (
+    BatchRecord,
+    Drain,
+    End,
+    InputPosition,
+    InputStatus,
+    Run,
+    SubtaskSnapshot,
+    TaskStatusDocument,
+)
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.port import NotFound, Store
+
+HELD = 2
+"""Rows that the state holds back until newer ones, or a flush, push them out."""
+
+_PAUSE_S = 0.002
+
+
+@dataclass(slots=True)
+class FakeInput:
+    """The one source of a fake task, which outlives its runners."""
+
+    #: rows there are by now: the numbers below this one
+    available: int = 0
+    #: whether no more will come
+    ended: bool = True
+    #: rows a batch reads at most
+    batch_rows: int = 3
+
+
+class _Plan(NamedTuple):
+    """What a planned batch reads and emits: positions in the source, before and after."""
+
+    emit_from: int
+    emit_until: int
+    read_until: int
+    flush: bool
+
+
+@dataclass(slots=True)
+class _Query:
+    held: threading.Event = field(default_factory=threading.Event)
+    thread: threading.Thread | None = None
+    #: interrupted: it writes nothing more
+    killed: bool = False
+
+
+class _KilledError(Exception):
+    """The query was interrupted."""
+
+
+class FakeRunner:
+    """One subtask of one run.
+
+    Args:
+        source: uid of the input, as positions and the status name it.
+        before: what is called before an order (``start``, ``suspend``, ``finish``, ``close``, ``snapshot``, ``copy``,
+            ``purge``) or a ``batch``; may raise, or hang. Looked up each time, so it may change meanwhile.
+    """
+
+    def __init__(
+        self,
+        storage: JobStorage,
+        run: Run,
+        task: SubtaskId,
+        source: str,
+        rows: FakeInput,
+        sinks: Mapping[str, TwoPhaseSink],
+        post: Callable[[e.Event], None],
+        before: Mapping[str, Callable[[], None]],
+        steps: Steps = no_steps,
+    ) -> None:
+        self._storage = storage
+        self._run = run
+        self._task = task
+        self._source = source
+        self._rows = rows
+        self._sinks = sinks
+        self._post = post
+        self._before = before
+        self._steps = steps
+        self._folder = layout.subtask(storage.job, task.task, task.subtask, run.lineage)
+        self._progress_dir = layout.spark_progress_dir(self._folder)
+        self._query: _Query | None = None
+
+    # -- orders -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """See `TaskRunner`."""
+        self._obey("start")
+        self._hold()
+        query = _Query()
+        query.thread = threading.Thread(target=self._work, args=(query,), daemon=True)
+        self._query = query
+        self._post(e.TaskStarted(task=self._task))
+        query.thread.start()
+
+    def suspend(self) -> int:
+        """See `TaskRunner`."""
+        self._obey("suspend")
+        self._hold()
+        self._settle()
+        return self._committed()
+
+    def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
+        """See `TaskRunner`."""
+        self._obey("finish")
+        end = self._storage.end(self._folder)
+        if end is not None:
+            return end.batch, end.notes
+        if drain:
+            self._storage.create(layout.drain(self._folder), Drain(run=self._run.run, begun_ms=0))
+        self._hold()
+        self._settle()
+        read, emitted = self._position()
+        if emitted < read:
+            self._batch(self._committed() + 1, _Plan(emitted, read, read, flush=True))
+        for sink in self._sinks.values():
+            with step(self._steps, "sink.finish"):
+                sink.finish()
+        notes = () if self._all_read() else (f"{self._source}: some was not read",)
+        made = End(batch=self._committed(), run=self._run.run, drained=drain, notes=notes)
+        self._storage.create(layout.end(self._folder), made)
+        return made.batch, made.notes
+
+    def close(self) -> None:
+        """See `TaskRunner`."""
+        self._obey("close")
+        for sink in self._sinks.values():
+            sink.close()
+
+    def kill(self) -> None:
+        """See `TaskRunner`."""
+        query = self._query
+        if query is not None:
+            query.killed = True
+            query.held.set()
+
+    def snapshot(self) -> SubtaskSnapshot:
+        """See `TaskRunner`."""
+        self._obey("snapshot")
+        batch = self._committed()
+        record = self._storage.record(self._folder, batch) if batch >= 0 else None
+        return SubtaskSnapshot(batch=batch, inputs=record.inputs if record else {}, end=self._storage.end(self._folder))
+
+    def copy(self, snapshot: SubtaskSnapshot, store: Store, folder: str) -> int:
+        """See `TaskRunner`."""
+        self._obey("copy")
+        name = f"commits/{snapshot.batch}"
+        data = self._storage.store.read(f"{self._progress_dir}/{name}")
+        store.replace(f"{layout.spark_progress_dir(folder)}/{name}", data)
+        return len(data)
+
+    def purge(self, oldest_batch: int) -> None:
+        """See `TaskRunner`."""
+        self._obey("purge")
+        for batch in self._storage.records(self._folder):
+            if batch < oldest_batch:
+                self._storage.store.delete(layout.batch(self._folder, batch))
+
+    def status(self) -> TaskStatusDocument:
+        """See `TaskRunner`."""
+        read, _ = self._position()
+        return TaskStatusDocument(
+            uid=self._task.task,
+            subtask=self._task.subtask,
+            status="",
+            batch=max(self._storage.records(self._folder), default=-1),
+            inputs={self._source: InputStatus(ended=self._all_read(), position={"read": read})},
+        )
+
+    # -- the query ----------------------------------------------------------------------------------------------------
+
+    def _work(self, query: _Query) -> None:
+        reported = False
+        try:
+            self._replay()
+            while not query.held.is_set():
+                read, emitted = self._position()
+                if read < self._rows.available:
+                    until = min(read + self._rows.batch_rows, self._rows.available)
+                    plan = _Plan(emitted, max(emitted, until - HELD), until, flush=False)
+                    self._batch(self._committed() + 1, plan)
+                elif self._rows.ended and not reported:
+                    reported = True
+                    self._post(e.InputsEnded(task=self._task))
+                time.sleep(_PAUSE_S)
+        except _KilledError:
+            return
+        except BaseException as error:
+            known = (error.code, error.parameters) if isinstance(error, RekindleError) else None
+            self._post(e.TaskFailed(task=self._task, reason=str(error) or type(error).__name__, error=known))
+
+    def _hold(self) -> None:
+        """Let the running batch come to its end, and no other begin."""
+        query, self._query = self._query, None
+        if query is not None and query.thread is not None:
+            query.held.set()
+            query.thread.join()
+
+    def _settle(self) -> None:
+        """Replay what is recorded and not committed; forget what is only planned."""
+        self._replay(recorded_only=True)
+        for batch in self._numbers("offsets"):
+            if batch > self._committed():
+                self._storage.store.delete(self._offsets(batch))
+
+    def _replay(self, *, recorded_only: bool = False) -> None:
+        """Run the batch that is planned and not committed, if there is one."""
+        batch = self._committed() + 1
+        recorded = self._storage.record(self._folder, batch) is not None
+        if recorded or (batch in self._numbers("offsets") and not recorded_only):
+            self._batch(batch, None)
+
+    def _batch(self, batch: int, plan: _Plan | None) -> None:
+        """Run one batch, as `plan` says unless it was planned before."""
+        self._obey("batch")
+        if plan is not None:
+            self._alive().create(self._offsets(batch), json.dumps(plan).encode())
+        try:
+            offsets = self._storage.store.read(self._offsets(batch))
+        except NotFound:
+            raise StorageError("OBJECT_CORRUPT", path=self._offsets(batch), reason="it is gone") from None
+        planned, digest = _Plan(*json.loads(offsets)), hashlib.sha256(offsets).hexdigest()
+        record = self._storage.record(self._folder, batch) or self._write(batch, planned, digest)
+        if record.offsets_hash != digest:
+            raise StorageError("BATCH_REPLAY_MISMATCH", task=self._task.task, batch=batch)
+        self._steps("spark.commit/before")
+        self._alive().create(f"{self._progress_dir}/commits/{batch}", b"v1")
+        self._steps("spark.commit/after")
+
+    def _write(self, batch: int, plan: _Plan, digest: str) -> BatchRecord:
+        committables = {uid: self._prepare(uid, sink, batch, plan) for uid, sink in self._sinks.items()}
+        ended = plan.read_until >= self._rows.available and self._rows.ended
+        position = InputPosition(offset={"read": plan.read_until, "emitted": plan.emit_until}, ended=ended)
+        made = BatchRecord(
+            batch=batch,
+            offsets_hash=digest,
+            run=self._run.run,
+            inputs={self._source: position},
+            committables=committables,
+            rows_out=plan.emit_until - plan.emit_from,
+            flush=plan.flush,
+        )
+        self._alive()
+        record = self._storage.adopt(layout.batch(self._folder, batch), made)
+        if record != made:
+            for uid, sink in self._sinks.items():
+                with step(self._steps, "sink.abort"):
+                    sink.abort(committables[uid])
+        return record
+
+    def _prepare(self, uid: str, sink: TwoPhaseSink, batch: int, plan: _Plan) -> list[dict[str, Any]]:
+        rows: Any = list(range(plan.emit_from, plan.emit_until))
+        of = SinkBatch(
+            job=self._storage.job,
+            sink=uid,
+            task=self._task.task,
+            subtask=self._task.subtask,
+            lineage=self._run.lineage,
+            batch=batch,
+            run=self._run.run,
+            attempt=secrets.token_hex(4),
+        )
+        with step(self._steps, "sink.prepare"):
+            return list(sink.prepare(rows, of))
+
+    # -- where it stands ----------------------------------------------------------------------------------------------
+
+    def _obey(self, order: str) -> None:
+        self._before.get(order, _nothing)()
+
+    def _alive(self) -> Store:
+        """The store, for a query that was not interrupted meanwhile."""
+        query = self._query
+        if query is not None and query.killed:
+            raise _KilledError
+        return self._storage.store
+
+    def _position(self) -> tuple[int, int]:
+        """Rows read and rows emitted, as of the last batch record."""
+        record = self._storage.last_record(self._folder)
+        if record is None:
+            return 0, 0
+        offset = record.inputs[self._source].offset
+        return offset["read"], offset["emitted"]
+
+    def _all_read(self) -> bool:
+        return self._rows.ended and self._position()[0] >= self._rows.available
+
+    def _committed(self) -> int:
+        return max(self._numbers("commits"), default=-1)
+
+    def _numbers(self, log: str) -> list[int]:
+        return sorted(map(int, self._storage.store.names(f"{self._progress_dir}/{log}")))
+
+    def _offsets(self, batch: int) -> str:
+        return f"{self._progress_dir}/offsets/{batch}"
+
+
+def _nothing() -> None:
+    """Neither fail nor hang."""

@@ -1,0 +1,101 @@
+"""A two-phase sink that is nothing but memory, and breaks where it is told to.
+
+It outlives the drivers that use it, as a database does: a test gives the same sink to one run after the other. Its rows
+are whatever the runner hands it; `FakeRunner` hands it lists of numbers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from rekindle.errors import SinkError
+from rekindle.protocol.commit import CommitPermit
+from rekindle.sinks import TwoPhaseSink
+from rekindle.sinks.two_phase import Committable, SinkBatch
+
+
+class FakeSink(TwoPhaseSink):
+    """Rows staged, and rows committed.
+
+    Attributes:
+        staged: attempt → its rows, prepared and invisible.
+        committed: attempt → its rows, visible.
+        permits: the checkpoint of each call of ``commit``, repeated ones included.
+        before: name of a method → called first; may raise, or hang.
+    """
+
+    kind: ClassVar[str] = "Fake"
+    output_modes: ClassVar[tuple[str, ...]] = ("append", "update", "complete")
+
+    def __init__(self) -> None:
+        self.staged: dict[str, list[Any]] = {}
+        self.committed: dict[str, list[Any]] = {}
+        self.permits: list[int] = []
+        self.before: dict[str, Callable[[], None]] = {}
+        self._sink = ""
+        self._lock = threading.Lock()
+
+    @property
+    def rows(self) -> list[Any]:
+        """Every committed row; one that was committed twice is there twice."""
+        with self._lock:
+            return [row for rows in self.committed.values() for row in rows]
+
+    def open(self, job: str, sink: str) -> None:
+        """See `TwoPhaseSink`."""
+        self._sink = sink
+        self._called("open")
+
+    def prepare(self, df: Any, batch: SinkBatch) -> Sequence[Committable]:
+        """See `TwoPhaseSink`; `df` is a list. A batch without rows has nothing to commit."""
+        self._called("prepare")
+        attempt = f"{batch.run:06d}-{batch.task}-{batch.subtask}-{batch.lineage}-{batch.batch}-{batch.attempt}"
+        if not df:
+            return []
+        with self._lock:
+            self.staged[attempt] = list(df)
+        return [{"attempt": attempt, "rows": len(df)}]
+
+    def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
+        """See `TwoPhaseSink`."""
+        self.permits.append(permit.checkpoint)
+        self._called("commit")
+        for committable in committables:
+            attempt = committable["attempt"]
+            with self._lock:
+                if attempt in self.committed:
+                    continue
+                if attempt not in self.staged:
+                    raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=attempt)
+                self.committed[attempt] = self.staged.pop(attempt)
+
+    def abort(self, committables: Sequence[Committable]) -> None:
+        """See `TwoPhaseSink`."""
+        self._called("abort")
+        with self._lock:
+            for committable in committables:
+                self.staged.pop(committable["attempt"], None)
+
+    def clean(self, named: Sequence[Committable], run: int, may_act: Callable[[], bool]) -> None:
+        """See `TwoPhaseSink`."""
+        kept = {committable["attempt"] for committable in named}
+        for attempt in sorted(self.staged):
+            if attempt not in kept and int(attempt.partition("-")[0]) <= run and may_act():
+                self.staged.pop(attempt, None)
+
+    def finish(self) -> None:
+        """See `TwoPhaseSink`."""
+        self._called("finish")
+
+    def close(self) -> None:
+        """See `TwoPhaseSink`."""
+        self._called("close")
+
+    def _called(self, method: str) -> None:
+        self.before.get(method, _nothing)()
+
+
+def _nothing() -> None:
+    """Break nothing."""

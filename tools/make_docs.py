@@ -1,0 +1,236 @@
+"""Fill the generated parts of the pages in docs/ from the code, so that the two cannot differ.
+
+    python tools/make_docs.py            rewrite what is out of date
+    python tools/make_docs.py --check    only say what is out of date; exit code 1 if anything is
+
+A page marks a part with ``<!-- generated: KIND ARGUMENT -->`` and ``<!-- end generated -->``; everything between is made
+by the function for KIND in `MAKERS`. What stands outside of the marks is written by hand.
+
+Nothing here imports PySpark: the tables of Spark's settings are read from the source of `rekindle.spark.session`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from click.testing import CliRunner
+
+from rekindle import config, errors
+from rekindle.cli.verbs import rekindle
+from rekindle.runtime import steps
+from rekindle.storage import documents, layout
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+SESSION = ROOT / "src" / "rekindle" / "spark" / "session.py"
+
+_PART = re.compile(r"(<!-- generated: (\S+)(?: (\S+))? -->\n).*?(<!-- end generated -->)", re.DOTALL)
+
+
+def filled(page: str) -> str:
+    """The text of a page with every generated part made anew; KeyError for a kind that nobody makes."""
+    return _PART.sub(lambda part: f"{part[1]}{MAKERS[part[2]](part[3] or '')}\n{part[4]}", page)
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def settings_table(_: str) -> str:
+    """The settings of a job."""
+    rows = [
+        (f"`{key}`", f"`{_setting_default(setting)}`", _setting_values(key, setting), setting.metadata["doc"])
+        for key, setting in config.SETTINGS.items()
+    ]
+    return _table(("setting", "default", "values", "meaning"), rows)
+
+
+def _setting_default(setting: Field[Any]) -> str:
+    value = setting.default
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _duration(value) if setting.name.endswith("_ms") else str(value)
+
+
+def _setting_values(key: str, setting: Field[Any]) -> str:
+    parse = setting.metadata["parse"]
+    known = {config.duration_ms: "duration", config.size_bytes: "size"}
+    if parse in known:
+        return known[parse]
+    try:
+        parse(key, "a value that nothing takes")
+    except errors.ConfigError as error:
+        # "not one of a, b", "not a whole number from 0 up", "neither true nor false"
+        return re.sub("^(not one of|not an?) ", "", str(error.parameters["reason"])).replace("neither", "").strip()
+    raise AssertionError(f"{key} takes anything")
+
+
+def _duration(span_ms: int) -> str:
+    if span_ms == 0:
+        return "0 seconds"
+    for unit, name in ((60_000, "minute"), (1_000, "second"), (1, "millisecond")):
+        if span_ms % unit == 0:
+            count = span_ms // unit
+            return f"{count} {name}{'s' if count > 1 else ''}"
+    raise AssertionError(span_ms)
+
+
+def spark_table(name: str) -> str:
+    """The Spark settings in the table `name` of the session module, with the comments above them."""
+    source = SESSION.read_text()
+    module = ast.parse(source)
+    constants = {
+        target.id: node.value.value
+        for node in module.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    found = next(
+        node.value
+        for node in module.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name
+    )
+    assert isinstance(found, ast.Dict)
+    lines = source.splitlines()
+    rows = []
+    for key, value in zip(found.keys, found.values, strict=True):
+        assert isinstance(key, ast.Constant)
+        text = constants[value.id] if isinstance(value, ast.Name) else ast.literal_eval(value)
+        rows.append((f"`{key.value}`", f"`{text}`", _comment_above(lines, key.lineno - 1)))
+    return _table(("setting", "value", "why"), rows)
+
+
+def _comment_above(lines: list[str], line: int) -> str:
+    """The ``#`` lines that end just above `line` (0-based), as one sentence."""
+    comment: list[str] = []
+    while line and (text := lines[line - 1].strip()).startswith("#"):
+        comment.insert(0, text.lstrip("#: "))
+        line -= 1
+    return " ".join(comment)
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def error_table(kind: str) -> str:
+    """The errors of one class."""
+    rows = [
+        (f"<a id=\"{code}\"></a>`{code}`", _plain(condition.message), _plain(condition.next_step))
+        for code, condition in errors.CONDITIONS.items()
+        if condition.kind == kind
+    ]
+    return _table(("code", "message", "what to do"), rows)
+
+
+def _plain(template: str) -> str:
+    """A message with its parameters in angle brackets: ``There is no job <job>``."""
+    text = re.sub(r"\{(\w+)(![rs])?\}", r"‹\1›", template.replace("{{", "\x00").replace("}}", "\x01"))
+    return text.replace("\x00", "{").replace("\x01", "}").replace("\nStory:\n", " Story: ")
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+def help_text(verb: str) -> str:
+    """What ``rekindle VERB --help`` prints, 80 columns wide."""
+    command = [verb, "--help"] if verb else ["--help"]
+    result = CliRunner().invoke(rekindle, command, prog_name="rekindle", terminal_width=80)
+    assert result.exit_code == 0, result.output
+    return f"```text\n{result.output.rstrip()}\n```"
+
+
+# --- the storage ------------------------------------------------------------------------------------------------------
+
+
+def layout_tree(_: str) -> str:
+    """The tree in the docstring of the layout module."""
+    doc = inspect.getdoc(layout) or ""
+    lines = [line for line in doc.splitlines() if line.startswith("    ") or not line.strip()]
+    return f"```text\n{inspect.cleandoc(chr(10).join(lines))}\n```"
+
+
+def steps_table(_: str) -> str:
+    """Every durable step."""
+    rows = [(f"`{name}`", f"`{pattern}`") for name, pattern in layout.STEPS.items()]
+    rows += [(f"`{name}`", "") for name in steps.BEYOND_STORAGE]
+    return _table(("step", "paths it writes, as a regular expression"), rows)
+
+
+def document_table(name: str) -> str:
+    """The fields of one document class: the ``#:`` comment above each is its meaning."""
+    kind = getattr(documents, name)
+    lines = inspect.getsource(kind).splitlines()
+    meanings = {}
+    for number, line in enumerate(lines):
+        if match := re.match(r"    (\w+): ", line):
+            meanings[match[1]] = _comment_above(lines, number)
+    rows = [
+        (f"`{item.name}`", f"`{item.type}`", _document_default(item), meanings[item.name]) for item in fields(kind)
+    ]
+    return f"{inspect.getdoc(kind)}\n\n{_table(('field', 'type', 'default', 'meaning'), rows)}"
+
+
+def _document_default(item: Field[Any]) -> str:
+    if item.default_factory is not MISSING:
+        return "`{}`"
+    if item.default is MISSING:
+        return ""
+    return {None: "`null`", False: "`false`", True: "`true`", (): "`[]`"}.get(item.default, f"`{item.default!r}`")
+
+
+def document_classes(module: ModuleType = documents) -> Iterator[type]:
+    """Every class of a stored document, or of a part of one."""
+    for thing in vars(module).values():
+        if inspect.isclass(thing) and is_dataclass(thing) and thing.__module__ == module.__name__:
+            yield thing
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [header, tuple("---" for _ in header), *(tuple(cell.replace("|", "\\|") for cell in row) for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+MAKERS: dict[str, Callable[[str], str]] = {
+    "settings": settings_table,
+    "spark": spark_table,
+    "errors": error_table,
+    "help": help_text,
+    "layout": layout_tree,
+    "steps": steps_table,
+    "document": document_table,
+}
+"""Kind of a generated part → what makes it from its argument."""
+
+
+def stale(docs: Path = DOCS) -> dict[Path, str]:
+    """Pages whose generated parts are out of date → what they should be."""
+    pages = {page: page.read_text(encoding="utf-8") for page in sorted(docs.rglob("*.md"))}
+    return {page: made for page, text in pages.items() if (made := filled(text)) != text}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Fill the generated parts of the pages in docs/.")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if a page is out of date")
+    check = parser.parse_args().check
+    out_of_date = stale()
+    for page, text in out_of_date.items():
+        if not check:
+            page.write_text(text, encoding="utf-8")
+        print(f"{page.relative_to(ROOT)} {'is out of date' if check else 'written'}")
+    return 1 if check and out_of_date else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
