@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,54 +29,56 @@ from rich.console import Console
 from rich.table import Table
 
 import nexmark
+from rekindle.spark.session import make_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HERE = Path(__file__).resolve().parent
 HISTORY_EVENTS, HISTORY_FILES = 1_000_000, 16
-LIVE_EVENTS, LIVE_FILES, LIVE_EVERY_S = 400_000, 40, 1.0
+LIVE_EVENTS, LIVE_FILES, LIVE_EVERY_S = 300_000, 30, 1.0
 BATCHES_BEFORE_STOP = 2
 REKINDLE = [sys.executable, "-m", "rekindle.cli"]
+POLL_S = 1.0
 DEADLINE_S = 120.0
 """No single wait takes longer, or something is wrong."""
 SORT = [("start", "ascending"), ("auction", "ascending")]
 
-console = Console()
+console = Console(highlight=False)
 
 
 class Demo:
-    """One run of the demo, in folder `root`."""
+    """One run of the demo, in folder `root`, where all commands are run."""
 
     def __init__(self, root: Path) -> None:
-        self.data = root / "data"
-        self.storage = root / "state"
-        self.savepoints = root / "savepoints"
-        self.work = root / "work"
-        # hot_bids.py reads it when it is loaded, by the command and by the comparison below.
-        os.environ["HOT_BIDS_DATA"] = str(self.data)
+        self.root = root
+        self.data = root / "demo-data"
+        # The folders are the defaults of the command and of the job file.
+        self.env = {k: v for k, v in os.environ.items() if k not in ("REKINDLE_STORAGE", "HOT_BIDS_DATA")}
 
     def make_inputs(self) -> None:
-        step(f"making a history of {HISTORY_EVENTS:,} auction events")
         bids = nexmark.write_history(self.data / "history", HISTORY_EVENTS, HISTORY_FILES)
         (self.data / "live").mkdir()
-        console.print(f"{bids:,} bids; {LIVE_FILES} files of live bids follow, one every {LIVE_EVERY_S:g} s")
+        shutil.copy(HERE / "hot_bids.py", self.root)
+        step(f"A history of {bids:,} bids is there; live bids begin to follow, a file a second.")
 
     def run_stop_and_resume(self) -> None:
         """The job from its start to DRAINED, with a stop on the way."""
         with self.live_feed() as feed:
+            step("Run the job, and stop it with a savepoint while live bids come in.")
             with self.running_job() as job:
                 wait_for("the first batches", job, lambda: self.batch() >= BATCHES_BEFORE_STOP)
-                self.rekindle("stop", "hot_bids", "--savepoint", self.savepoints)
-                ended(job)
+                self.ask(job, "stop", "hot_bids", "--savepoint", "savepoints")
+            console.print(f"[dim]{self.written().num_rows:,} rows are committed so far.[/dim]")
+
+            step("Run it again: it goes on where it stood. Drain it when all is read.")
             with self.running_job() as job:
                 wait_for("the end of the live feed", job, lambda: feed.poll() is not None)
                 if feed.returncode:
                     sys.exit("demo: the live feed failed")
                 last_ms = self.last_live_ms()
                 wait_for("the last live bids to be read", job, lambda: self.watermark_ms() >= last_ms - 4_000)
-                self.rekindle("stop", "hot_bids", "--drain")
-                ended(job)
+                self.ask(job, "stop", "hot_bids", "--drain")
 
     @contextmanager
     def live_feed(self) -> Iterator[subprocess.Popen[bytes]]:
@@ -82,7 +86,8 @@ class Demo:
         options = {"first-event": HISTORY_EVENTS, "events": LIVE_EVENTS, "files": LIVE_FILES, "every": LIVE_EVERY_S}
         command = [sys.executable, str(HERE / "nexmark.py"), "live", str(self.data / "live")]
         command += [f"--{name}={value}" for name, value in options.items()]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as feed:
+        # In a session of its own it does not hear a Ctrl-C, which is for the job and for us.
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as feed:
             try:
                 yield feed
             finally:
@@ -90,26 +95,36 @@ class Demo:
 
     @contextmanager
     def running_job(self) -> Iterator[subprocess.Popen[bytes]]:
-        """`rekindle run`, showing its progress here."""
-        with subprocess.Popen(self.command("run", HERE / "hot_bids.py")) as job:
+        """`rekindle run`, showing its progress here. Gone at the end, whatever happened."""
+        echo("run", "hot_bids.py")
+        with subprocess.Popen([*REKINDLE, "run", "hot_bids.py"], cwd=self.root, env=self.env) as job:
             try:
                 yield job
             finally:
                 if job.poll() is None:
-                    job.kill()
+                    job.terminate()
+                    try:
+                        job.wait(20)
+                    except subprocess.TimeoutExpired:
+                        job.kill()
 
-    def command(self, *words: str | Path) -> list[str]:
-        line = [*map(str, words), "--storage", str(self.storage)]
-        step(f"$ rekindle {' '.join(line)}", style="bold green")
-        return [*REKINDLE, *line]
+    def ask(self, job: subprocess.Popen[bytes], *words: str) -> None:
+        """Tell the job to end, as from another terminal: what that printed is shown once this one is free again."""
+        answer = self.rekindle(*words)
+        code = job.wait(DEADLINE_S)
+        console.print("\n[dim]meanwhile, in another terminal:[/dim]")
+        echo(*words)
+        console.print(answer.stdout + answer.stderr, end="", markup=False, soft_wrap=True)
+        if answer.returncode or code:
+            sys.exit(f"demo: the job ended with exit code {code}")
 
-    def rekindle(self, *words: str | Path) -> None:
-        subprocess.run(self.command(*words), check=True)
+    def rekindle(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [*REKINDLE, *words]
+        return subprocess.run(command, cwd=self.root, env=self.env, capture_output=True, text=True, check=False)
 
     def task(self) -> dict[str, Any]:
         """The job's only task, as `rekindle status --json` tells it; empty before there is one."""
-        words = ["status", "hot_bids", "--json", "--storage", str(self.storage)]
-        answer = subprocess.run([*REKINDLE, *words], capture_output=True, check=False)
+        answer = self.rekindle("status", "hot_bids", "--json")
         tasks = json.loads(answer.stdout)["tasks"] if answer.returncode == 0 else []
         return tasks[0] if tasks else {}
 
@@ -130,29 +145,23 @@ class Demo:
         latest = pc.max(pq.read_table(newest, columns=["ts"])["ts"])
         return float(latest.cast(pa.int64()).as_py() // 1_000)
 
+    def written(self) -> pa.Table:
+        """What the job has committed."""
+        return pq.read_table(self.data / "hot_bids")
+
     def compare(self) -> bool:
         """Print the table; whether Rekindle's rows are those of the batch query."""
-        step("comparing with plain Structured Streaming and with a batch query on the same bids")
-        from pyspark.sql import SparkSession
+        step("Compare with plain Structured Streaming, and with a batch query over all the bids.")
+        from hot_bids import SCHEMA, per_auction
 
-        from hot_bids import SCHEMA, hot_bids
-
-        spark = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.session.timeZone", "UTC")
-            .config("spark.sql.shuffle.partitions", "2")
-            .getOrCreate()
-        )
-        spark.sparkContext.setLogLevel("ERROR")
+        spark = make_session("comparison", {})
         inputs = [str(self.data / name) for name in ("history", "live")]
         try:
-            batch = hot_bids(*(spark.read.schema(SCHEMA).parquet(path) for path in inputs)).toArrow()
-            plain = plain_rows(spark, hot_bids, SCHEMA, inputs, self.work)
+            batch = per_auction(*(spark.read.schema(SCHEMA).parquet(path) for path in inputs)).toArrow()
+            plain = plain_rows(spark, per_auction, SCHEMA, inputs, self.root)
         finally:
             spark.stop()
-        ours = pq.read_table(self.data / "hot_bids")
+        ours = self.written()
         equal = bool(canonical(ours).equals(canonical(batch)))
         report(plain, ours.num_rows, batch.num_rows, equal)
         return equal
@@ -160,13 +169,9 @@ class Demo:
 
 def plain_rows(spark: SparkSession, plan: Callable[..., DataFrame], schema: str, inputs: list[str], work: Path) -> int:
     """How many rows plain Structured Streaming writes: the same plan, a watermark on each input, all that is there."""
-
-    def on_batch(rows: DataFrame, _: int) -> None:
-        rows.write.mode("append").parquet(str(work / "plain"))
-
     streams = [spark.readStream.schema(schema).parquet(path).withWatermark("ts", "4 seconds") for path in inputs]
-    writer = plan(*streams).writeStream.foreachBatch(on_batch).outputMode("append")
-    writer.option("checkpointLocation", str(work / "progress")).trigger(availableNow=True).start().awaitTermination()
+    writer = plan(*streams).writeStream.format("parquet").option("checkpointLocation", str(work / "plain-progress"))
+    writer.trigger(availableNow=True).start(str(work / "plain")).awaitTermination()
     return int(pq.read_table(work / "plain").num_rows)
 
 
@@ -179,7 +184,7 @@ def canonical(rows: pa.Table) -> pa.Table:
 
 
 def report(plain: int, ours: int, batch: int, equal: bool) -> None:
-    table = Table(title="bids and highest price per auction and 10 seconds")
+    table = Table(title="Bids and highest price per auction and 10 seconds")
     table.add_column("computed by")
     table.add_column("rows", justify="right")
     table.add_column("")
@@ -192,8 +197,12 @@ def report(plain: int, ours: int, batch: int, equal: bool) -> None:
     console.print(table)
 
 
-def step(text: str, style: str = "bold") -> None:
-    console.print(f"\n{text}", style=style, highlight=False, soft_wrap=True)
+def step(text: str) -> None:
+    console.print(f"\n[bold]{text}[/bold]", soft_wrap=True)
+
+
+def echo(*words: str) -> None:
+    console.print(f"$ rekindle {' '.join(words)}", style="green", soft_wrap=True)
 
 
 def wait_for(what: str, job: subprocess.Popen[bytes], reached: Callable[[], bool]) -> None:
@@ -204,25 +213,23 @@ def wait_for(what: str, job: subprocess.Popen[bytes], reached: Callable[[], bool
             sys.exit(f"demo: the job ended ({job.returncode}) before {what}")
         if time.monotonic() > deadline:
             sys.exit(f"demo: waited {DEADLINE_S:g} s for {what}")
-        time.sleep(0.5)
-
-
-def ended(job: subprocess.Popen[bytes]) -> None:
-    """The job was told to end: it does so, and well."""
-    if job.wait(DEADLINE_S):
-        sys.exit(f"demo: the job ended with exit code {job.returncode}")
+        time.sleep(POLL_S)
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="rekindle-demo-") as folder:
-        demo = Demo(Path(folder))
+    with tempfile.TemporaryDirectory(prefix="rekindle-demo-", ignore_cleanup_errors=True) as folder:
+        demo = Demo(Path(folder).resolve())
         demo.make_inputs()
         demo.run_stop_and_resume()
         equal = demo.compare()
-    console.print(f"in {time.monotonic() - began:.0f} s", style="dim")
+    console.print(f"[dim]{time.monotonic() - began:.0f} s[/dim]")
     return 0 if equal else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -44,7 +44,7 @@ live = job.source("live", rk.Stream(last_week), event_time="departure", watermar
 
 
 @job.task(history, live)
-def delays(history: DataFrame, live: DataFrame) -> DataFrame:
+def by_day(history: DataFrame, live: DataFrame) -> DataFrame:
     return (
         history.unionByName(live)
         .groupBy(F.window("departure", "1 day"), "origin")
@@ -53,7 +53,7 @@ def delays(history: DataFrame, live: DataFrame) -> DataFrame:
     )
 
 
-job.sink("files", delays, rk.sinks.Parquet(str(DATA / "delays")))
+job.sink("delays", by_day, rk.sinks.Parquet(str(DATA / "delays")))
 
 if __name__ == "__main__":
     job.run()

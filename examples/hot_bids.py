@@ -35,7 +35,7 @@ live = job.source("live", rk.Stream(live_bids), event_time="ts", watermark="4 se
 
 
 @job.task(history, live)
-def hot_bids(history: DataFrame, live: DataFrame) -> DataFrame:
+def per_auction(history: DataFrame, live: DataFrame) -> DataFrame:
     return (
         history.unionByName(live)
         .groupBy(F.window("ts", "10 seconds"), "auction")
@@ -44,7 +44,7 @@ def hot_bids(history: DataFrame, live: DataFrame) -> DataFrame:
     )
 
 
-job.sink("files", hot_bids, rk.sinks.Parquet(str(DATA / "hot_bids")))
+job.sink("hot_bids", per_auction, rk.sinks.Parquet(str(DATA / "hot_bids")))
 
 if __name__ == "__main__":
     job.run()

@@ -3,8 +3,8 @@
     python tools/make_docs.py            rewrite what is out of date
     python tools/make_docs.py --check    only say what is out of date; exit code 1 if anything is
 
-A page marks a part with ``<!-- generated: KIND ARGUMENT -->`` and ``<!-- end generated -->``; everything between is made
-by the function for KIND in `MAKERS`. What stands outside of the marks is written by hand.
+A page marks a part with ``<!-- generated: KIND ARGUMENT -->`` and ``<!-- end generated -->``; everything between them
+is made by the function for KIND in `MAKERS`. What stands outside of the marks is written by hand.
 
 Nothing here imports PySpark: the tables of Spark's settings are read from the source of `rekindle.spark.session`.
 """
@@ -22,6 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
 from click.testing import CliRunner
 
 from rekindle import config, errors
@@ -62,14 +63,13 @@ def _setting_default(setting: Field[Any]) -> str:
 
 def _setting_values(key: str, setting: Field[Any]) -> str:
     parse = setting.metadata["parse"]
-    known = {config.duration_ms: "duration", config.size_bytes: "size"}
-    if parse in known:
-        return known[parse]
+    if parse is config.duration_ms:
+        return "duration"
     try:
         parse(key, "a value that nothing takes")
     except errors.ConfigError as error:
         # "not one of a, b", "not a whole number from 0 up", "neither true nor false"
-        return re.sub("^(not one of|not an?) ", "", str(error.parameters["reason"])).replace("neither", "").strip()
+        return re.sub("^(not one of|not an?|neither) ", "", str(error.parameters["reason"])).replace(" nor ", " or ")
     raise AssertionError(f"{key} takes anything")
 
 
@@ -94,11 +94,7 @@ def spark_table(name: str) -> str:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    found = next(
-        node.value
-        for node in module.body
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name
-    )
+    found = _annotated(module, name)
     assert isinstance(found, ast.Dict)
     lines = source.splitlines()
     rows = []
@@ -107,6 +103,25 @@ def spark_table(name: str) -> str:
         text = constants[value.id] if isinstance(value, ast.Name) else ast.literal_eval(value)
         rows.append((f"`{key.value}`", f"`{text}`", _comment_above(lines, key.lineno - 1)))
     return _table(("setting", "value", "why"), rows)
+
+
+def refused_table(_: str) -> str:
+    """The Spark settings with which no job starts: key, the value it must have, and what is wrong otherwise."""
+    found = _annotated(ast.parse(SESSION.read_text()), "REFUSED")
+    rows = [(f"`{key}`", f"`{wanted}`", f"otherwise {reason}") for key, wanted, reason in ast.literal_eval(found)]
+    return _table(("setting", "must be", "why"), rows)
+
+
+def _annotated(module: ast.Module, name: str) -> ast.expr:
+    """What is assigned to the annotated name at the top level of `module`."""
+    return next(
+        node.value
+        for node in module.body
+        if isinstance(node, ast.AnnAssign)
+        and node.value
+        and isinstance(node.target, ast.Name)
+        and node.target.id == name
+    )
 
 
 def _comment_above(lines: list[str], line: int) -> str:
@@ -124,7 +139,7 @@ def _comment_above(lines: list[str], line: int) -> str:
 def error_table(kind: str) -> str:
     """The errors of one class."""
     rows = [
-        (f"<a id=\"{code}\"></a>`{code}`", _plain(condition.message), _plain(condition.next_step))
+        (f'<a id="{code.lower()}"></a>`{code}`', _plain(condition.message), _plain(condition.next_step))
         for code, condition in errors.CONDITIONS.items()
         if condition.kind == kind
     ]
@@ -132,8 +147,8 @@ def error_table(kind: str) -> str:
 
 
 def _plain(template: str) -> str:
-    """A message with its parameters in angle brackets: ``There is no job <job>``."""
-    text = re.sub(r"\{(\w+)(![rs])?\}", r"‹\1›", template.replace("{{", "\x00").replace("}}", "\x01"))
+    """A message with its parameters in italics: ``There is no job *job*``."""
+    text = re.sub(r"\{(\w+)(![rs])?\}", r"*\1*", template.replace("{{", "\x00").replace("}}", "\x01"))
     return text.replace("\x00", "{").replace("\x01", "}").replace("\nStory:\n", " Story: ")
 
 
@@ -173,9 +188,7 @@ def document_table(name: str) -> str:
     for number, line in enumerate(lines):
         if match := re.match(r"    (\w+): ", line):
             meanings[match[1]] = _comment_above(lines, number)
-    rows = [
-        (f"`{item.name}`", f"`{item.type}`", _document_default(item), meanings[item.name]) for item in fields(kind)
-    ]
+    rows = [(f"`{item.name}`", f"`{item.type}`", _document_default(item), meanings[item.name]) for item in fields(kind)]
     return f"{inspect.getdoc(kind)}\n\n{_table(('field', 'type', 'default', 'meaning'), rows)}"
 
 
@@ -184,7 +197,7 @@ def _document_default(item: Field[Any]) -> str:
         return "`{}`"
     if item.default is MISSING:
         return ""
-    return {None: "`null`", False: "`false`", True: "`true`", (): "`[]`"}.get(item.default, f"`{item.default!r}`")
+    return f"`{msgspec.json.encode(item.default).decode()}`"
 
 
 def document_classes(module: ModuleType = documents) -> Iterator[type]:
@@ -205,6 +218,7 @@ def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 MAKERS: dict[str, Callable[[str], str]] = {
     "settings": settings_table,
     "spark": spark_table,
+    "refused": refused_table,
     "errors": error_table,
     "help": help_text,
     "layout": layout_tree,

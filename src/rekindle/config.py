@@ -1,7 +1,7 @@
 """The settings of a job: one table of keys, one frozen `Config`.
 
-A key is what a user writes (``checkpoint.interval``), with a human value (``"30 seconds"``); the field behind it carries
-its unit in its name (``checkpoint_interval_ms``). `docs/configuration.md` is generated from `SETTINGS`.
+A key is what a user writes (``checkpoint.interval``), with a human value (``"30 seconds"``); the field behind it
+carries its unit in its name (``checkpoint_interval_ms``). `docs/configuration.md` is generated from `SETTINGS`.
 """
 
 from __future__ import annotations

@@ -44,6 +44,11 @@ class RekindleError(Exception):
         self.next_step = condition.next_step.format(**parameters)
         super().__init__(f"[{code}] {self.message}")
 
+    @property
+    def permanent(self) -> bool:
+        """Whether trying again cannot help: what is wrong lies in the job or in what is stored."""
+        return self.code in _PERMANENT or (self.kind in _PERMANENT_KINDS and self.code not in _TRANSIENT)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.code, self.parameters)
 
@@ -117,6 +122,19 @@ class ProtocolError(RekindleError):
     """A bug in Rekindle: an event that is illegal in this state, or a broken invariant. Carries the story so far."""
 
     kind = "protocol"
+
+
+def one_line(error: BaseException) -> str:
+    """Any exception in one line: its type, unless it is one of ours, and the first line of what it says."""
+    words = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    if isinstance(error, RekindleError):
+        return words
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+_PERMANENT_KINDS = ("definition", "config", "input")
+_TRANSIENT = ("FILE_UNREADABLE",)
+_PERMANENT = ("OBJECT_CORRUPT", "FORMAT_NEWER", "PROGRESS_FORMAT_UNKNOWN", "BATCH_REPLAY_MISMATCH")
 
 
 def error_from(code: str, parameters: dict[str, Any]) -> RekindleError:
@@ -194,17 +212,26 @@ CONDITIONS: dict[str, Condition] = {
             "Task {task!r} calls withWatermark on column {column!r}, whose input already has a watermark.",
             "Remove the call and say it on the source: job.source(..., event_time='{column}', watermark=...).",
         ),
+        WATERMARK_IN_SOURCE=(
+            "The function of source {source!r} calls withWatermark, and the source has an event_time.",
+            "Leave the call out and say it on the source: job.source(..., event_time=..., watermark=...).",
+        ),
         EVENT_TIME_MISSING=(
             "Source {source!r} has no column {column!r} for its event time; it has: {columns}.",
             "Name an existing column, or make it in transform=.",
         ),
         EVENT_TIME_TYPE=(
             "Column {column!r} of source {source!r} is {type}, not a timestamp.",
-            "Parse it in transform=, e.g. F.to_timestamp('{column}', 'yyyy/MM/dd HH:mm').",
+            (
+                "Make it one in transform=: F.to_timestamp('{column}', 'yyyy/MM/dd HH:mm') parses text, "
+                "F.col('{column}').cast('timestamp') takes a timestamp_ntz in the session's time zone."
+            ),
         ),
         EVENT_TIME_UNDECLARED=(
-            "Task {task!r} is stateful over the bounded source {source!r}, which has no event_time: its last rows "
-            "would never leave Spark's state.",
+            (
+                "Task {task!r} is stateful over the bounded source {source!r}, which has no event_time: its last rows "
+                "would never leave Spark's state."
+            ),
             "Say job.source(..., event_time=...), or use output_mode='update' or 'complete'.",
         ),
         WATERMARK_POLICY_UNSUPPORTED=(
@@ -212,8 +239,10 @@ CONDITIONS: dict[str, Condition] = {
             "Set it to 'min'.",
         ),
         DEDUPLICATION_UNSUPPORTED=(
-            "Task {task!r} uses dropDuplicatesWithinWatermark over source {source!r}, whose rows are not held by a "
-            "delay: its keys would be kept for ever.",
+            (
+                "Task {task!r} uses dropDuplicatesWithinWatermark over source {source!r}, whose rows are not held by a "
+                "delay: its keys would be kept for ever."
+            ),
             "Use dropDuplicates([..., event time]) or put the step behind an unbounded source with a watermark alone.",
         ),
         TASK_BATCH_FRAME=(
@@ -249,6 +278,10 @@ CONDITIONS: dict[str, Condition] = {
             "Set it to {wanted} before the session is made.",
         ),
         PYSPARK_MISSING=("PySpark is not installed.", "pip install 'rekindle[spark]', or run with spark-submit."),
+        SPARK_NOT_STARTED=(
+            "Spark could not be started: {reason}",
+            "It needs Java 17 or newer, in JAVA_HOME or PATH; see what it printed above, and the settings given to it.",
+        ),
         PYSPARK_TOO_OLD=("PySpark {version} is too old: {reason}", "Use PySpark {wanted} or newer."),
         WORKER_MODULE_MISSING=("The task needs {module} on the workers: {reason}", "pip install {module} there."),
     ),
@@ -277,6 +310,10 @@ CONDITIONS: dict[str, Condition] = {
             "Put it back: the list is frozen so that no row is read twice or left out.",
         ),
         FILE_UNREADABLE=("Source {source!r}: {path} cannot be read: {reason}", "Mend or replace the file; run again."),
+        FILE_DAMAGED=(
+            "Source {source!r}: {path} is damaged, or not of the format it is said to be: {reason}",
+            "Mend or replace the file, under the same name, and run again: nothing was lost.",
+        ),
         SCHEMA_MISMATCH=(
             "Source {source!r}: {path} does not fit the schema: {reason}",
             "Correct schema=, or the file; run again: nothing was lost.",
@@ -286,12 +323,18 @@ CONDITIONS: dict[str, Condition] = {
             "Mend it, or choose options={{'mode': 'PERMISSIVE'}} or 'DROPMALFORMED'; run again: nothing was lost.",
         ),
         EVENT_TIME_BEFORE_EPOCH=(
-            "Source {source!r}: column {column!r} has a time before 1970, which Spark drops silently.",
+            (
+                "Source {source!r}: column {column!r} has a time before 1970 (or its very first instant), which Spark "
+                "drops silently."
+            ),
             "Filter such rows in transform=, or accept the loss with job.source(..., late='drop').",
         ),
         ROWS_DROPPED_AS_LATE=(
             "Task {task!r}: Spark dropped {rows} rows of bounded inputs as late in batch {batch}.",
-            "Please report this: a bounded input should lose nothing. With Files(ordered=True), check the order.",
+            (
+                "With Files(ordered=True) files overlap by more than watermark= says: say more, or leave ordered out, "
+                "and start the job anew (another name or storage). Else please report it: nothing may be lost."
+            ),
         ),
     ),
     **_conditions(
@@ -299,11 +342,18 @@ CONDITIONS: dict[str, Condition] = {
         STORAGE_UNAVAILABLE=("The storage {uri} cannot be used: {reason}", "Check --storage and its permissions."),
         STORAGE_READ_ONLY=("The storage {uri} cannot be written: {reason}", "Make it writable, or choose another."),
         STORAGE_FULL=("The storage {uri} is full: {reason}", "Free some room and run again: nothing was lost."),
+        STORAGE_PATH_UNSUPPORTED=(
+            "The storage {uri} has one of the letters {letters} in its path, which Spark takes for a pattern.",
+            "Choose a path without them.",
+        ),
         STORAGE_SCHEME_UNSUPPORTED=(
             "Storage of the kind {scheme!r} is not supported in this version.",
             "Use a local or mounted path.",
         ),
-        OBJECT_CORRUPT=("{path} is damaged: {reason}", "Restore it from a backup, or start from another checkpoint."),
+        OBJECT_CORRUPT=(
+            "{path} is damaged: {reason}",
+            "Restore it from a backup, or start from a checkpoint: rekindle run JOBFILE --from ...",
+        ),
         FORMAT_NEWER=(
             "{path} has format {found}; this version of Rekindle reads up to {supported}.",
             "Upgrade Rekindle.",

@@ -245,7 +245,8 @@ class Job:
             return JobHandle(launch.storage, ended=JobResult.of(self.name, ended, already_ended=True))
         session = prepare_session(spark) if spark is not None else make_session(self.name, spark_config or {})
         try:
-            driver = launch.begin(session)
+            with quiet(session):
+                driver = launch.begin(session)
         except BaseException:
             if spark is None:
                 session.stop()
@@ -386,7 +387,10 @@ class JobHandle:
 
     def _ask(self, wish: client.Wish) -> client.Ending:
         sent = client.send(self._storage, wish)
-        return sent if isinstance(sent, Result) else client.wait(self._storage, wish, sent)
+        if isinstance(sent, Result):
+            return sent
+        thread = self._thread
+        return client.wait(self._storage, wish, sent, is_lost=lambda: thread is not None and not thread.is_alive())
 
 
 __all__ = ["Job", "JobHandle", "JobResult", "RekindleError", "SourceHandle", "TaskHandle"]

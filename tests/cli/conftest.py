@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.kit import Command, Reply
 
 from rekindle.storage import documents as d
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
+from tests.cli.kit import Command, Reply
 
 
 @pytest.fixture

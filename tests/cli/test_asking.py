@@ -7,15 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.cli.kit import GONE, Command, Reply, answer, beat, complete, end, start
 
+from rekindle.errors import ControlError
 from rekindle.runtime import client
 from rekindle.runtime.client import Wish
-from rekindle.errors import ControlError
 from rekindle.storage import documents as d
 from rekindle.storage import layout
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.memory import MemoryStore
+from tests.cli.kit import GONE, Command, Reply, answer, beat, complete, end, start
 
 Drive = Callable[[Reply], list[d.Request]]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.cli.kit import GONE, JANUARY_MS, Command, beat, complete, end, start
 
 from rekindle.cli import output, views
 from rekindle.cli.verbs import rekindle
 from rekindle.storage import documents as d
 from rekindle.storage.job_storage import JobStorage
+from tests.cli.kit import GONE, JANUARY_MS, Command, beat, complete, end, start
 
 
 def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: JobStorage) -> None:

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.kit import JANUARY_MS
 
 from rekindle.cli import views
 from rekindle.cli.progress import LINE_EVERY_MS, LogLines
 from rekindle.storage import documents as d
+from tests.cli.kit import JANUARY_MS
 
 API = """
     import sys, threading, types

@@ -6,15 +6,26 @@ written from one evaluation and committed by one checkpoint.
 
 from __future__ import annotations
 
+import datetime as dt
+import time
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import rekindle as rk
-from tests.jobs.kit import World, at, committed, rows, write
+from rekindle.errors import RekindleError
+from rekindle.job import JobHandle, JobResult
+from rekindle.storage.documents import BatchRecord
+from rekindle.storage.job_storage import JobStorage
+from rekindle.testing.crash import InjectedError
+from tests.jobs.kit import World, at, committed, rows, until
 
 LAST_LIVE_BATCH = 2
 """All of the live stream has been read when this batch is recorded: each takes one file while there are any."""
+
+Row = tuple[dt.datetime, str, int]
 
 CONFIG = {
     "checkpoint.interval": "300 ms",
@@ -41,7 +52,7 @@ class CrashWorld(World):
         self.add_live(*(rows(30 + 3 * number, 60) for number in range(LAST_LIVE_BATCH + 1)))
         return self
 
-    def job(self, *, live: bool) -> rk.Job:
+    def job(self, *, live: bool = True) -> rk.Job:
         """Rows per hour and key of history and table, and of the live stream where it is to have one."""
         from pyspark.sql import functions as F
 
@@ -64,16 +75,89 @@ class CrashWorld(World):
         job.sink("second", count, rk.sinks.Parquet(self.second))
         return job
 
-    def check(self, *, live: bool) -> None:
+    def expected(self, *, live: bool = True) -> Counter[Row]:
+        """What each sink must hold in the end."""
+        sums: Counter[tuple[Any, ...]] = Counter()
+        for ts, key, value in self.data if live else (row for row in self.data if row[0] < at(30)):
+            sums[(ts.replace(minute=0, tzinfo=None), key)] += value
+        return Counter((hour, key, total) for (hour, key), total in sums.items())
+
+    def outputs(self) -> tuple[Counter[Row], Counter[Row]]:
+        """What either sink holds, as multisets: twice is twice."""
+        return result_rows(self.out), result_rows(self.second)
+
+    def check(self, *, live: bool = True) -> None:
         """Nothing lost, nothing twice, in either sink."""
-        data = self.data if live else [row for row in self.data if row[0] < at(30)]
-        expected: Counter[tuple[Any, ...]] = Counter()
-        for ts, key, value in data:
-            expected[(ts.replace(minute=0), key)] += value
-        rows_expected = Counter((hour.replace(tzinfo=None), key, total) for (hour, key), total in expected.items())
-        for folder in (self.out, self.second):
-            found = Counter((row["window"]["start"].replace(tzinfo=None), row["k"], row["v"]) for row in committed(folder))
-            assert found == rows_expected, f"{folder.name}: lost {rows_expected - found}, twice {found - rows_expected}"
+        expected = self.expected(live=live)
+        for found in self.outputs():
+            assert found == expected, f"lost: {expected - found}, twice: {found - expected}"
 
 
-__all__ = ["CONFIG", "LAST_LIVE_BATCH", "CrashWorld", "write"]
+def result_rows(folder: Path) -> Counter[Row]:
+    """What a sink's folder holds."""
+    return Counter((row["window"]["start"].replace(tzinfo=None), row["k"], row["v"]) for row in committed(folder))
+
+
+TRIES_AT_MOST = 300
+
+
+def persist(start: Callable[[], JobHandle], end: str, then: Callable[[JobHandle], object] = JobHandle.wait) -> JobResult:
+    """Start a job, and do `then` with it, until it ends as it should: a fault ends the run, or what was asked of it."""
+    handle: JobHandle | None = None
+    for _ in range(TRIES_AT_MOST):
+        try:
+            handle = handle or start()
+            then(handle)
+            result = handle.wait(60)
+        except (RekindleError, InjectedError):
+            handle = handle if handle is not None and goes_on(handle) else None
+            time.sleep(0.05)
+            continue
+        assert result is not None, f"it hangs: {handle.status()}"
+        if result.state == end:
+            return result
+        handle = None
+    raise AssertionError(f"it does not come to its end {end}")
+
+
+def goes_on(handle: JobHandle) -> bool:
+    """Whether its driver still runs."""
+    try:
+        return handle.wait(0) is None
+    except (RekindleError, InjectedError):
+        return False
+
+
+def read_all(handle: JobHandle) -> None:
+    """Wait until all of the live stream has been read, or the job has ended."""
+    until(lambda: handle.wait(0) is not None or handle.status().tasks[0].batch >= LAST_LIVE_BATCH)
+
+
+def read_and_drain(handle: JobHandle) -> None:
+    """Drain once all of the live stream has been read."""
+    read_all(handle)
+    handle.stop(drain=True)
+
+
+def lose_the_first_record(patch: Callable[[type, str, Any], None]) -> None:
+    """Let another driver be quicker by a moment with batch 0: one that wrote the same rows into its own staging.
+
+    Args:
+        patch: sets an attribute, as ``setattr`` does.
+    """
+    prepare, adopt = rk.sinks.Parquet.prepare, JobStorage.adopt
+    rival: dict[str, Any] = {}
+
+    def prepare_twice(sink, df, batch):
+        if batch.batch == 0 and batch.lineage == 1:
+            rival[batch.sink] = list(prepare(sink, df, replace(batch, attempt="0badcafe")))
+        return prepare(sink, df, batch)
+
+    def adopt_rival(storage, path, document):
+        if isinstance(document, BatchRecord) and rival:
+            storage.create(path, replace(document, run=0, committables=dict(rival)))
+            rival.clear()
+        return adopt(storage, path, document)
+
+    patch(rk.sinks.Parquet, "prepare", prepare_twice)
+    patch(JobStorage, "adopt", adopt_rival)

@@ -1,39 +1,85 @@
-"""A fault at every durable step, before it and after it, in this process: the job is run on, and nothing shows."""
+"""A fault at every durable step, before it and after it, in this process: the job is run on, and nothing shows.
+
+One storage lives through all the faults of a test, one after the other: each moment fails once, the job (or the task,
+by its own restart) is started again, gets as far as the next one, and so on to its end. `test_kills` takes them one by
+one.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import time
+import shutil
 
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.errors import RekindleError
-from rekindle.job import JobResult
-from rekindle.testing.crash import InjectedError, Moments
-from tests.crash.kit import CONFIG, LAST_LIVE_BATCH, CrashWorld
+from rekindle.job import JobHandle
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.open import open_store
+from rekindle.testing.crash import ALL_MOMENTS, Moment, Moments
+from tests.crash.kit import CONFIG, CrashWorld, persist, read_all
+
+NOT_IN_THESE_LIVES = {"sink.abort"}
+"""Another driver has to be quicker for that: `test_rivals`."""
+
+def faults_of(when: str, nth: int) -> Moments:
+    return Moments(
+        Moment(moment.step, when, nth)
+        for moment in ALL_MOMENTS
+        if moment.when == when and moment.step not in NOT_IN_THESE_LIVES
+    )
 
 
-def test_gauntlet(spark, world):
-    import os
-    from rekindle.testing.crash import ALL_MOMENTS
-    faults = Moments([m for m in ALL_MOMENTS if m.when == os.environ.get("WHEN", "before")])
-    for attempt in range(60):
-        t = time.time()
-        n = len(faults.acted)
-        try:
-            handle = world.job(live=False).start(spark, storage=world.storage, config=CONFIG, steps=faults)
-            result = handle.wait(20)
-            if result is None:
-                print(handle._driver._job.story)
-                print(handle.status())
-                print(faults.acted[n:])
-                for x in handle._driver._runners.values(): print(x.__dict__, x._protocol.__dict__)
-                raise SystemExit("hang")
-        except Exception as error:
-            result = error
-        print(attempt, round(time.time() - t, 2), [str(m) for m in faults.acted[n:]], repr(result) if isinstance(result, Exception) else (result.state, result.error, result.already_ended), flush=True)
-        if isinstance(result, JobResult) and result.state == "FINISHED":
-            break
-    print("waiting", faults.waiting)
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_job_that_ends_by_itself_lives_through_a_fault_at_every_step(
+    spark: SparkSession, world: CrashWorld, when: str, nth: int
+) -> None:
+    faults = faults_of(when, nth)
+
+    persist(lambda: world.job(live=False).start(spark, storage=world.storage, config=CONFIG, steps=faults), "FINISHED")
+
     world.check(live=False)
+    if nth == 1:
+        assert {moment.step for moment in faults.waiting} <= {
+            "answer.create", "drain.create", "mark.admit", "mark.write", "request.create", "segments.copy"
+        }
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_job_that_is_stopped_moved_and_drained_lives_through_a_fault_at_every_step(
+    spark: SparkSession, world: CrashWorld, when: str, nth: int
+) -> None:
+    faults = faults_of(when, nth)
+    elsewhere = str(world.root / "elsewhere")
+
+    def start() -> JobHandle:
+        return world.job().start(spark, storage=world.storage, config=CONFIG, steps=faults)
+
+    def save_and_stop(handle: JobHandle) -> None:
+        read_all(handle)
+        handle.stop(savepoint=str(world.root / "savepoints"))
+
+    def drain(handle: JobHandle) -> None:
+        handle.stop(drain=True)
+
+    savepoint = persist(start, "STOPPED", save_and_stop).savepoint
+    before = world.outputs()
+    persist(start, "DRAINED", drain)
+    world.check()
+
+    for folder in (world.out, world.second):
+        shutil.rmtree(folder)
+
+    def start_elsewhere() -> JobHandle:
+        # Once a run is claimed, its restore is carried through without being asked for again.
+        begun = JobStorage(open_store(elsewhere), "crash").latest_run() is not None
+        restore = None if begun else savepoint
+        return world.job().start(spark, storage=elsewhere, restore=restore, config=CONFIG, steps=faults)
+
+    persist(start_elsewhere, "DRAINED", drain)
+    expected = world.expected()
+    for found, already in zip(world.outputs(), before, strict=True):
+        assert found + already == expected
+    if nth == 1:
+        assert not faults.waiting, "these were never reached"

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-import rekindle as rk
 from rekindle.runtime import steps
 from rekindle.runtime.steps import SteppedStore
-from rekindle.storage.documents import BatchRecord
-from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.crash import ALL_MOMENTS, Moments
-from tests.crash.kit import CONFIG, LAST_LIVE_BATCH, CrashWorld
-from tests.jobs.kit import until
+from tests.crash.kit import CONFIG, CrashWorld, lose_the_first_record, read_all
 
 
 def test_the_durable_steps_are_these() -> None:
@@ -56,30 +51,32 @@ def test_a_life_with_everything_in_it_reaches_every_step_and_writes_nothing_besi
 ) -> None:
     heard = Moments()
     written = announced(monkeypatch)
-    lose_the_first_record(monkeypatch)
+    lose_the_first_record(monkeypatch.setattr)
     savepoints, elsewhere = world.root / "savepoints", world.root / "elsewhere"
 
-    handle = world.job(live=True).start(spark, storage=world.storage, config=CONFIG, steps=heard)
-    until(lambda: handle.status().tasks[0].batch >= LAST_LIVE_BATCH)
+    handle = world.job().start(spark, storage=world.storage, config=CONFIG, steps=heard)
+    read_all(handle)
     handle.checkpoint()
     stopped = handle.stop(savepoint=str(savepoints))
     handle.wait()
-    handle = world.job(live=True).start(spark, storage=world.storage, config=CONFIG, steps=heard)
+    before = world.outputs()
+    handle = world.job().start(spark, storage=world.storage, config=CONFIG, steps=heard)
     handle.stop(drain=True)
     result = handle.wait()
     assert result is not None and result.state == "DRAINED"
-    world.check(live=True)
+    world.check()
 
-    # The same again from the savepoint, in another storage and into other folders, as far as that was not out yet.
-    first, second = world.out.rename(world.root / "first"), world.second.rename(world.root / "first-second")
-    handle = world.job(live=True).start(
+    # On from the savepoint, in another storage and into empty folders: what was not out yet when it was made.
+    for folder in (world.out, world.second):
+        shutil.rmtree(folder)
+    handle = world.job().start(
         spark, storage=str(elsewhere), restore=stopped.savepoint, config=CONFIG, steps=heard
     )
     handle.stop(drain=True)
     result = handle.wait()
     assert result is not None and result.state == "DRAINED"
-    assert world.output()
-    shutil.rmtree(first), shutil.rmtree(second)
+    for found, already in zip(world.outputs(), before, strict=True):
+        assert found + already == world.expected()
 
     unheard = {moment.name for moment in ALL_MOMENTS} - set(heard.reached)
     assert not unheard, "no run reaches these: the list is wrong, or the product"
@@ -100,26 +97,6 @@ def announced(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
 
         monkeypatch.setattr(SteppedStore, name, noting)
     return written
-
-
-def lose_the_first_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let another driver be quicker by a moment with batch 0: one that wrote the same rows into its own staging."""
-    prepare, adopt = rk.sinks.Parquet.prepare, JobStorage.adopt
-    rival = {}
-
-    def prepare_twice(sink, df, batch):
-        if batch.batch == 0 and batch.lineage == 1:
-            rival[batch.sink] = list(prepare(sink, df, replace(batch, attempt="0badcafe")))
-        return prepare(sink, df, batch)
-
-    def adopt_rival(storage, path, document):
-        if isinstance(document, BatchRecord) and rival:
-            storage.create(path, replace(document, run=0, committables=dict(rival)))
-            rival.clear()
-        return adopt(storage, path, document)
-
-    monkeypatch.setattr(rk.sinks.Parquet, "prepare", prepare_twice)
-    monkeypatch.setattr(JobStorage, "adopt", adopt_rival)
 
 
 def files(root: Path) -> set[Path]:

@@ -52,7 +52,7 @@ class World:
         self.live = root / "live"
         self.out = root / "out"
         self.storage = str(root / "storage")
-        self.live.mkdir(parents=True)
+        self.live.mkdir(parents=True, exist_ok=True)
         self._files = 0
         self.data: list[Row] = []
 

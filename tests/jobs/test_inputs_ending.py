@@ -1,4 +1,5 @@
-"""Inputs that end before others: each operator gives what a batch query gives, before and after a restart (DESIGN 6)."""
+"""Inputs that end before others: each operator gives what a batch query gives, before and after a restart (DESIGN
+6)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from tests.jobs.kit import DDL, QUICK, Row, World, at, committed, has_read, rows, until
+from tests.jobs.kit import DDL, QUICK, World, at, committed, has_read, rows, until
 
 Frame = Any
 

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 import pytest
+
+from rekindle.protocol import commands as c
+from rekindle.protocol import events as e
+from rekindle.protocol.checkpoint_plan import CheckpointPlan, plan
+from rekindle.protocol.clock import Watermark, watermarks
+from rekindle.protocol.coordinator import QUEUE_LIMIT, Coordinator
+from rekindle.protocol.reasons import CheckpointKind, Reason
+from rekindle.protocol.states import JobState, TaskStatus
+from rekindle.protocol.story import Story
 from tests.protocol.kit import (
     A,
     B,
@@ -31,15 +40,6 @@ from tests.protocol.kit import (
     tick,
     written,
 )  # fmt: skip
-
-from rekindle.protocol import commands as c
-from rekindle.protocol import events as e
-from rekindle.protocol.checkpoint_plan import CheckpointPlan, plan
-from rekindle.protocol.clock import Watermark, watermarks
-from rekindle.protocol.coordinator import QUEUE_LIMIT, Coordinator
-from rekindle.protocol.reasons import CheckpointKind, Reason
-from rekindle.protocol.states import JobState, TaskStatus
-from rekindle.protocol.story import Story
 
 
 def write(number: int, kind: CheckpointKind = CheckpointKind.MANUAL, triggered_ms: int = 0) -> c.Command:

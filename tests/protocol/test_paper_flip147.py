@@ -5,6 +5,10 @@ The sentences are quoted in the docstrings, with the section they stand in.
 
 from __future__ import annotations
 
+from rekindle.protocol import commands as c
+from rekindle.protocol import events as e
+from rekindle.protocol.reasons import CheckpointKind
+from rekindle.protocol.states import JobState, TaskStatus
 from tests.protocol.kit import (
     DELAY_MS,
     A,
@@ -31,11 +35,6 @@ from tests.protocol.kit import (
     tick,
     written,
 )  # fmt: skip
-
-from rekindle.protocol import commands as c
-from rekindle.protocol import events as e
-from rekindle.protocol.reasons import CheckpointKind
-from rekindle.protocol.states import JobState, TaskStatus
 
 OFF = "TASKS_FINISHED_FEATURE_OFF: some tasks have finished and checkpoint.after_tasks_finish is off"
 

@@ -5,6 +5,10 @@ The sentences are quoted in the docstrings. Where the text is silent, Flink's st
 
 from __future__ import annotations
 
+from rekindle.protocol import commands as c
+from rekindle.protocol import events as e
+from rekindle.protocol.reasons import CheckpointKind
+from rekindle.protocol.states import JobState, TaskStatus
 from tests.protocol.kit import (
     DELAY_MS,
     A,
@@ -32,11 +36,6 @@ from tests.protocol.kit import (
     tick,
     written,
 )  # fmt: skip
-
-from rekindle.protocol import commands as c
-from rekindle.protocol import events as e
-from rekindle.protocol.reasons import CheckpointKind
-from rekindle.protocol.states import JobState, TaskStatus
 
 STOP_MANIFEST = c.WriteManifest(checkpoint=1, kind=CheckpointKind.STOP, triggered_ms=0, finished=())
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tests.protocol.kit import A, B, created, everything, refuses, running, stop, tell
 
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.states import JOB_EVENTS, TASK_STEPS, JobState, TaskStatus
+from tests.protocol.kit import A, B, created, everything, refuses, running, stop, tell
 
 FACTS: dict[type[e.Event], e.TaskEvent] = {
     e.TaskStarted: e.TaskStarted(task=A),

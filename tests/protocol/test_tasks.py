@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import pytest
+
+from rekindle.protocol import commands as c
+from rekindle.protocol import events as e
+from rekindle.protocol.ending import Ended
+from rekindle.protocol.states import JobState, TaskStatus
 from tests.protocol.kit import (
     DELAY_MS,
     A,
@@ -28,11 +33,6 @@ from tests.protocol.kit import (
     tick,
     written,
 )  # fmt: skip
-
-from rekindle.protocol import commands as c
-from rekindle.protocol import events as e
-from rekindle.protocol.ending import Ended
-from rekindle.protocol.states import JobState, TaskStatus
 
 
 def test_a_first_start_starts_every_task() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rekindle.channels.inbox import stamp_ms
 from rekindle.errors import StorageError
 from rekindle.spark import progress_dir as pd
 from rekindle.spark.lineage_copy import InboxStart, copy_for_lineage, copy_for_savepoint
@@ -161,8 +162,9 @@ def test_a_source_log_tells_input_and_admission(store: LocalStore) -> None:
     [
         (50_000, stamp_ms(50_000, 999), (999, 50_000)),
         (50_000, stamp_ms(50_000, 0) + 1_000, None),
-        (12, 20_000 * pd.ADMISSION_MS, None),
-        (12, 11_000 * pd.ADMISSION_MS, (0, 11_000)),
+        (12, 1_795_252_724_031, None),
+        (12, 0, None),
+        (12, stamp_ms(11_000, 0), (0, 11_000)),
     ],
 )
 def test_real_times_are_told_from_admissions(

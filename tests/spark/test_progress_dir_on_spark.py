@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rekindle.channels.inbox import stamp_ms
 from rekindle.spark import progress_dir as pd
 from rekindle.spark.lineage_copy import InboxStart, copy_for_lineage, copy_for_savepoint
 from rekindle.spark.progress_files import files_needed

@@ -8,11 +8,11 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from tests.storage.contract import StoreContract
 
 from rekindle.errors import StorageError
 from rekindle.storage.local import LocalStore, file_uri
 from rekindle.storage.port import Entry, NotFound
+from tests.storage.contract import StoreContract
 
 
 def fail(code: int):

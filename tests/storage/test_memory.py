@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.storage.contract import StoreContract
 
 from rekindle.storage.memory import MemoryStore
+from tests.storage.contract import StoreContract
 
 
 class TestMemoryStore(StoreContract):

@@ -40,9 +40,9 @@ class FileFeed:
             self._outstanding = inbox.admitted(last)
 
     @property
-    def outstanding(self) -> bool:
-        """Whether an admission is on its way that no record covers yet."""
-        return bool(self._outstanding)
+    def outstanding(self) -> Sequence[FrozenFile]:
+        """The files on their way that no record covers yet."""
+        return self._outstanding
 
     @property
     def outstanding_bytes(self) -> int:
@@ -60,11 +60,12 @@ class FileFeed:
         if self._outstanding or cursor >= len(self._files):
             return
         count = choose(self._files, cursor, self._sizer.next_bytes())
-        admission = self.position.admission + 1
-        self._outstanding = self._files[cursor : cursor + count]
-        if not self._inbox.admit(admission, self._outstanding):
-            # A driver that has been fenced meanwhile, or fences this one, was quicker: what it admitted stands.
-            self._outstanding = self._inbox.admitted(admission)
+        admission, chosen = self.position.admission + 1, self._files[cursor : cursor + count]
+        if not self._inbox.admit(admission, chosen):
+            # A driver that has been fenced meanwhile, or fences this one, was quicker, or a try of this one failed
+            # when it was through: what was admitted stands.
+            chosen = self._inbox.admitted(admission)
+        self._outstanding = chosen
 
     def after(self, admission: int) -> InputPosition:
         """The position once a batch has read up to `admission`, the outstanding one or an earlier one."""

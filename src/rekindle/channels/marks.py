@@ -2,7 +2,8 @@
 
 A mark is a Parquet file of one row, admitted like any other file, on an inbox of its own beside the input's data. An
 input fed by inboxes has the delay `UNORDERED_DELAY`, under which its data cannot move its watermark; a mark at
-``mark_for(W)`` moves it to exactly W. A stream keeps a delay of its own, and is ended by a mark at `END_OF_TIME_US`.
+``mark_for(W)`` moves it to exactly W. Other inputs keep a delay of their own, and are ended by a mark at
+`END_OF_TIME_US`.
 
 This module must not know which watermark an input should have (`protocol.clock`), nor how marks are kept from the
 user's code.
@@ -20,21 +21,24 @@ from rekindle.storage.port import Store
 MARK_COLUMN = "ts"
 """The only column of a mark: a timestamp in UTC, with microseconds."""
 
-UNORDERED_DELAY = "100000 days"
-"""The watermark delay, as Spark writes it, of an input whose watermark is set by marks alone."""
+UNORDERED_DELAY = "3000000 days"
+"""The watermark delay, as Spark writes it, of an input whose watermark is set by marks alone.
 
-_UNORDERED_DELAY_US = 100_000 * 86_400_000_000
+Longer than there are days up to the year 9999, so that no date of its data moves it.
+"""
+
+_UNORDERED_DELAY_US = 3_000_000 * 86_400_000_000
 
 END_OF_TIME_US = 253_402_214_400_000_000
-"""9999-12-31T00:00:00Z in microseconds since the epoch.
-
-Later by a day, and Spark overflows; a flush still finds room above it.
-"""
+"""9999-12-31T00:00:00Z in microseconds since the epoch: the watermark of what has ended. A flush is later."""
 
 
 def mark_for(watermark_us: int) -> int:
-    """Event time (µs) of the mark that moves an input with `UNORDERED_DELAY` to `watermark_us`, as far as time goes."""
-    return min(watermark_us + _UNORDERED_DELAY_US, END_OF_TIME_US)
+    """Event time (µs) of the mark that moves an input with `UNORDERED_DELAY` to `watermark_us`.
+
+    It may lie far beyond the year 9999, which Spark counts like any other; nobody ever sees it.
+    """
+    return watermark_us + _UNORDERED_DELAY_US
 
 
 class Marks:

@@ -110,7 +110,7 @@ class LogLines:
 
 
 def _task(task: TaskStatusDocument) -> str:
-    parts = [f"{task.uid} {task.status}, batch {task.batch}"]
+    parts = [f"{task.uid} {task.status}, {views.batch(task.batch)}"]
     parts += [
         f"{uid} {views.share(item)} {views.rate(item.rows_per_second)}".rstrip() for uid, item in task.inputs.items()
     ]

@@ -70,12 +70,17 @@ def status_lines(status: Status, now_ms: int, columns: int, fill: str = "#", res
     pad = max((len(uid) for task in status.tasks for uid in task.inputs), default=0)
     for task in status.tasks:
         took = f" in {output.duration(task.batch_duration_ms)}" if task.batch_duration_ms is not None else ""
-        lines.append(f"{task.uid}  {task.status}  batch {task.batch}{took}")
+        lines.append(f"{task.uid}  {task.status}  {batch(task.batch)}{took}")
         lines.append(f"  watermark {output.short_time(task.watermark)}")
         for uid, item in task.inputs.items():
             speed = rate(item.rows_per_second) if status.state in _AT_WORK else ""
             lines.append(f"  {uid:<{pad}}  {_bar(item, fill, rest):<{_BAR + 7}}{speed:>18}")
     return [output.cut(line.rstrip(), columns) for line in lines]
+
+
+def batch(number: int) -> str:
+    """``batch 41``, ``no batch yet``."""
+    return f"batch {number}" if number >= 0 else "no batch yet"
 
 
 def checkpoint_age(status: Status, now_ms: int) -> str:

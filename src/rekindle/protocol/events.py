@@ -146,6 +146,8 @@ class CommitFailed(Event):
 
     checkpoint: int
     detail: str
+    #: code and parameters of the error behind it, where it has one
+    error: tuple[str, dict[str, object]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

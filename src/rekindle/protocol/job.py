@@ -225,7 +225,11 @@ class Job:
     def _commit_failed(self, event: e.CommitFailed) -> _Commands:
         self.coordinator.commit_failed(self.now_ms, event.checkpoint)
         if self.coordinator.commit_failures > self.config.restart_attempts:
-            return self._fail("SINK_COMMIT_FAILED", sink="-", checkpoint=event.checkpoint, reason=event.detail)
+            unnamed: Error = (
+                "SINK_COMMIT_FAILED",
+                {"sink": "-", "checkpoint": event.checkpoint, "reason": event.detail},
+            )
+            return self._end(JobState.FAILED, error=event.error or unnamed)
         return ()
 
     def _savepoint_sealed(self, event: e.SavepointSealed) -> _Commands:

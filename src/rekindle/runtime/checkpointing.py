@@ -1,7 +1,7 @@
 """Carrying out a checkpoint: gathering snapshots, writing the manifest, committing, sealing, discarding.
 
-The transactions a manifest names are those of the batches after the last committed checkpoint of this lineage, up to the
-snapshot. They are read back from the batch records, which are what counts.
+The transactions a manifest names are those of the batches after the last committed checkpoint of this lineage, up to
+the snapshot. They are read back from the batch records, which are what counts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from rekindle.errors import ControlError, RekindleError, SinkError
+from rekindle.errors import ControlError, RekindleError, SinkError, StorageError, one_line
 from rekindle.graph.job_graph import JobGraph
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
@@ -72,6 +72,8 @@ class Checkpointing:
         gathered = self._gathered.pop(order.checkpoint)
         snapshots = {**{task: self._finished[task] for task in order.finished}, **gathered}
         ended = {task for task, snapshot in snapshots.items() if snapshot.end is not None}
+        transactions = self._transactions(gathered)
+        identity = self._storage.identity()
         manifest = Manifest(
             checkpoint=order.checkpoint,
             job=self._storage.job,
@@ -87,8 +89,10 @@ class Checkpointing:
                 for task in self._graph.tasks
                 if all(SubtaskId(task.uid, index) in ended for index in range(task.parallelism))
             ),
-            transactions=self._transactions(gathered),
+            transactions=transactions,
             drained=any(snapshot.end is not None and snapshot.end.drained for snapshot in snapshots.values()),
+            job_id=identity.id if identity else "",
+            last_commits={**self._earlier_commits(), **dict.fromkeys(transactions, order.checkpoint)},
         )
         path = layout.manifest(layout.checkpoint(self._storage.job, order.checkpoint))
         written = self._storage.adopt(path, manifest)
@@ -99,6 +103,16 @@ class Checkpointing:
             )
         self._finished.update({task: snapshot for task, snapshot in gathered.items() if task in ended})
         return manifest
+
+    def _earlier_commits(self) -> Mapping[str, int]:
+        try:
+            newest = self._storage.newest_manifest()
+        except StorageError as error:
+            if error.code != "OBJECT_CORRUPT":
+                raise
+            # The job was started from before a damaged one: every sink may have committed with it.
+            return dict.fromkeys(self._sinks, self._storage.checkpoints()[0])
+        return newest.last_commits if newest else {}
 
     def _transactions(self, snapshots: Mapping[SubtaskId, SubtaskSnapshot]) -> dict[str, list[Transaction]]:
         transactions: dict[str, list[Transaction]] = {}
@@ -137,7 +151,7 @@ class Checkpointing:
                     "SINK_COMMIT_FAILED",
                     sink=uid,
                     checkpoint=permit.checkpoint,
-                    reason=f"{type(error).__name__}: {error}",
+                    reason=one_line(error),
                 ) from error
         done = Committed(checkpoint=permit.checkpoint, run=self._run.run, committed_ms=self._clock())
         self._storage.create(layout.committed(layout.checkpoint(self._storage.job, permit.checkpoint)), done)
@@ -164,19 +178,20 @@ class Checkpointing:
 
     def discard_older(self, keep: int) -> None:
         """Delete checkpoints beyond the retained ones, and what only they needed; looks at the fence before each."""
-        manifests = self._storage.manifests()
-        kept, beyond = manifests[: max(keep, 1)], manifests[max(keep, 1) :]
-        for manifest in beyond:
-            if self._storage.fenced_by(self._run.run) is not None:
+        numbers = self._storage.checkpoints()
+        for number in numbers[max(keep, 1) :]:
+            if self._fenced():
                 return
-            self._storage.forget_checkpoint(manifest.checkpoint)
+            self._storage.forget_checkpoint(number)
+        # One that cannot be read raises here: what it pins is not known, so all is kept until it is gone itself.
+        kept = [manifest for number in numbers[: max(keep, 1)] if (manifest := self._storage.manifest(number))]
         for task, runner in self._runners.items():
             pinned = [
                 manifest.tasks[task.task][str(task.subtask)].batch
                 for manifest in kept
                 if manifest.lineage == self._run.lineage and str(task.subtask) in manifest.tasks.get(task.task, {})
             ]
-            if pinned and self._storage.fenced_by(self._run.run) is None:
+            if pinned and not self._fenced():
                 runner.purge(min(pinned))
         self._forget_lineages({manifest.lineage for manifest in kept} | {self._run.lineage})
 

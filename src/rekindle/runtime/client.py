@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,8 +89,18 @@ def send(storage: JobStorage, wish: Wish) -> Request | Result:
     return request
 
 
-def wait(storage: JobStorage, wish: Wish, request: Request, timeout_s: float | None = None) -> Ending:
+def wait(
+    storage: JobStorage,
+    wish: Wish,
+    request: Request,
+    timeout_s: float | None = None,
+    is_lost: Callable[[], bool] = lambda: False,
+) -> Ending:
     """The answer to `request`, or the result of a run that ended as wished without answering.
+
+    Args:
+        is_lost: says that the driver is gone, where the caller knows better than the storage: one that ran in this very
+            process, which lives on.
 
     Raises:
         RekindleError: the driver refused or failed, with its code.
@@ -101,7 +112,7 @@ def wait(storage: JobStorage, wish: Wish, request: Request, timeout_s: float | N
     pause = POLL_S[0]
     while True:
         # Looked at before the answer: a driver that is gone by now has answered, or never will.
-        state = watch.state()
+        state = LOST if is_lost() else watch.state()
         answer = storage.answer_to(request.id)
         if answer is not None:
             if answer.error is not None:

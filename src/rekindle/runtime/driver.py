@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from rekindle.config import Config
-from rekindle.errors import ConfigError, ControlError, RekindleError, StorageError, error_from
+from rekindle.errors import ConfigError, ControlError, RekindleError, StorageError, error_from, one_line
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
@@ -35,6 +35,9 @@ from rekindle.storage.job_storage import JobStorage
 LOOP_S = 0.05
 CONTROL_S = 0.2
 HEARTBEAT_S = 1.0
+LEAVE_S = 5.0
+"""How long a run that is over waits for orders that are still being carried out, so that the next does not meet
+them."""
 
 _LOG = logging.getLogger("rekindle")
 
@@ -116,11 +119,12 @@ class Driver:
             self._give_up(error)
             raise
         finally:
-            _DRIVEN_HERE.discard(own)
             for task, runner in self._runners.items():
                 self._workers[task].submit(partial(_close, runner))
+            canceled = self.result is not None and self.result.state == JobState.CANCELED.value
             for worker in (*self._workers.values(), self._sinks):
-                worker.close()
+                worker.close(0 if canceled else LEAVE_S)
+            _DRIVEN_HERE.discard(own)
         if self._fenced_by is not None:
             raise ControlError("DRIVER_FENCED", run=self._run.run, job=self._storage.job, newer=self._fenced_by)
         self._heartbeat.beat()
@@ -144,6 +148,7 @@ class Driver:
 
     def _give_up(self, error: BaseException) -> None:
         """The loop itself failed, as when the storage refuses a write: stop what runs, and say so if that can be."""
+        self._exited = True
         for runner in self._runners.values():
             runner.kill()
         told = error.to_json() if isinstance(error, RekindleError) else None
@@ -205,15 +210,16 @@ class Driver:
         """Carry out an order on the task's own thread; what goes wrong is its failure."""
 
         def carry_out() -> None:
+            if self._exited:
+                return
             try:
                 event = act()
             except BaseException as error:
-                known = (error.code, error.parameters) if isinstance(error, RekindleError) else None
                 event = e.TaskFailed(
                     task=task,
-                    reason=str(error).splitlines()[0] if str(error) else type(error).__name__,
-                    permanent=isinstance(error, RekindleError) and error.kind in ("definition", "input"),
-                    error=known,
+                    reason=one_line(error),
+                    permanent=isinstance(error, RekindleError) and error.permanent,
+                    error=_known(error),
                 )
             if event is not None:
                 self.post(event)
@@ -261,6 +267,8 @@ class Driver:
             self.post(e.SnapshotTaken(task=command.task, checkpoint=command.checkpoint))
 
     def _write_manifest(self, command: c.WriteManifest) -> None:
+        if self._is_fenced():
+            return
         try:
             self._checkpointing.complete(command)
         except RekindleError as error:
@@ -275,7 +283,7 @@ class Driver:
             try:
                 self._checkpointing.commit(command.permit)
             except Exception as error:
-                self.post(e.CommitFailed(checkpoint=number, detail=str(error)))
+                self.post(e.CommitFailed(checkpoint=number, detail=str(error), error=_known(error)))
             else:
                 self.post(e.TransactionsCommitted(checkpoint=number))
 
@@ -308,6 +316,8 @@ class Driver:
     # -- results and answers ------------------------------------------------------------------------------------------
 
     def _record_result(self, command: c.RecordResult) -> None:
+        if self._is_fenced():
+            return  # whoever failed because of its successor is told so, and not of what came of it
         error = error_from(*command.error).to_json() if command.error else None
         result = Result(
             run=self._run.run,
@@ -356,6 +366,11 @@ class Driver:
         return self._heartbeat
 
 
+def _known(error: BaseException) -> tuple[str, dict[str, object]] | None:
+    """Code and parameters, for an event."""
+    return (error.code, error.parameters) if isinstance(error, RekindleError) else None
+
+
 def _tried(act: Callable[[], _Done]) -> _Done | None:
     """What `act` returns; None where the storage refuses, and it is to be tried again in a moment."""
     try:
@@ -372,6 +387,7 @@ _EVENTS: dict[str, Callable[[Request], e.Event]] = {
     "cancel": lambda request: e.CancelRequested(request=request.id),
 }
 """Verb of a request → what the protocol hears. Any other verb is answered with an error."""
+
 
 def _close(runner: TaskRunner) -> None:
     """However a run ends, its sinks are closed (FLIP-147: close() also on failure and cancel)."""

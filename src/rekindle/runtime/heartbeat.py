@@ -61,6 +61,8 @@ class Heartbeat:
                 folder = layout.checkpoint(self._storage.job, event.checkpoint)
                 path = f"{self._storage.store.location.rstrip('/')}/{folder}"
                 self._change(event.checkpoint, status="completed", duration_ms=self._latest_ms - started, path=path)
+            case e.SavepointSealed():
+                self._change(event.checkpoint, path=event.path)
             case _:
                 return
 

@@ -1,8 +1,9 @@
 """The durable steps of a run, by name.
 
-Everything a run makes durable passes here, before and after: writes to the storage (named by `layout.STEPS`), deletions,
-what sinks do, and Spark's own commit. A `Steps` callable hears ``"record.create/before"`` and ``"record.create/after"``;
-the crash tests raise or kill there. `ALL` is the whole list, so that a new step cannot slip by untested.
+Everything a run makes durable passes here, before and after: writes to the storage (named by `layout.STEPS`),
+deletions, what sinks do, and Spark's own commit. A `Steps` callable hears ``"record.create/before"`` and
+``"record.create/after"``; the crash tests raise or kill there. `ALL` is the whole list, so that a new step cannot slip
+by untested.
 """
 
 from __future__ import annotations
@@ -45,11 +46,16 @@ def step(steps: Steps, name: str) -> Iterator[None]:
 
 
 class SteppedStore:
-    """A store that announces every write by the name of its step."""
+    """A store that announces every write by the name of its step, and looks at the fence before it takes anything away.
+
+    What is created stays harmless whoever does it, and however late (DESIGN 5); what is deleted or replaced does not.
+    """
 
     def __init__(self, store: Store, steps: Steps) -> None:
         self._store = store
         self._steps = steps
+        #: called between the announcement of a deletion or replacement and the act; raises where it must not be
+        self.look: Callable[[], None] = _allow
 
     @property
     def location(self) -> str:
@@ -80,6 +86,7 @@ class SteppedStore:
     def replace(self, path: str, data: bytes) -> None:
         """A step."""
         with step(self._steps, layout.step_of(path)):
+            self.look()
             self._store.replace(path, data)
 
     def names(self, folder: str) -> list[str]:
@@ -93,14 +100,20 @@ class SteppedStore:
     def delete(self, path: str) -> None:
         """A step."""
         with step(self._steps, "storage.delete"):
+            self.look()
             self._store.delete(path)
 
     def delete_tree(self, folder: str) -> None:
         """A step."""
         with step(self._steps, "storage.delete"):
+            self.look()
             self._store.delete_tree(folder)
 
     def copy(self, source: str, target: str) -> int:
         """A step."""
         with step(self._steps, layout.step_of(target)):
             return self._store.copy(source, target)
+
+
+def _allow() -> None:
+    """Before a run is claimed there is no fence to look at."""

@@ -16,15 +16,17 @@ class Worker:
 
     def __init__(self, name: str) -> None:
         self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        threading.Thread(target=self._work, name=name, daemon=True).start()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
 
     def submit(self, order: Callable[[], None]) -> None:
         """Have it done when those before are."""
         self._orders.put(order)
 
-    def close(self) -> None:
-        """End the thread after the orders it has; does not wait."""
+    def close(self, wait_s: float = 0) -> None:
+        """End the thread after the orders it has; waits for that at most so long."""
         self._orders.put(None)
+        self._thread.join(wait_s)
 
     def _work(self) -> None:
         while (order := self._orders.get()) is not None:

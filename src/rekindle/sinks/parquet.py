@@ -1,9 +1,9 @@
 """A directory of Parquet files.
 
-Spark writes each batch into a hidden staging directory inside the target (``.rekindle/…``, which Spark, pyarrow and most
-readers skip), and commit renames the files into place, one by one. So no reader ever sees half a *file*, but one that
-lists the directory during a commit may see some files of a checkpoint and not yet the others. File names carry job,
-sink, lineage and batch, so that two jobs may share a target and a repeated commit finds its files done.
+Spark writes each batch into a hidden staging directory inside the target (``.rekindle/…``, which Spark, pyarrow and
+most readers skip), and commit renames the files into place, one by one. So no reader ever sees half a *file*, but one
+that lists the directory during a commit may see some files of a checkpoint and not yet the others. File names carry
+job, sink, lineage and batch, so that two jobs may share a target and a repeated commit finds its files done.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Parquet(TwoPhaseSink):
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Write the batch into a staging directory of its own; files without rows are left behind there."""
-        attempt = f"{batch.run:06d}-{batch.task}-{batch.subtask}-{batch.lineage:06d}-{batch.batch:09d}-{batch.attempt}"
+        attempt = batch.name
         folder = self._staging / attempt
         writer = df.write.mode("error").options(**_WRITER_OPTIONS, **self.options)
         if self.partition_by:
@@ -131,16 +131,13 @@ class Parquet(TwoPhaseSink):
         for committable in committables:
             shutil.rmtree(self._staging / committable["attempt"], ignore_errors=True)
 
-    def clean(self, named: Sequence[Committable], run: int, may_act: Callable[[], bool]) -> None:
-        """Remove staging directories of runs up to `run` that no record names."""
+    def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
+        """Remove staging directories that no record names."""
         kept = {committable["attempt"] for committable in named}
         for folder in sorted(self._staging.iterdir()):
-            made_by = folder.name.partition("-")[0]
-            if folder.name in kept or not made_by.isdigit() or int(made_by) > run:
-                continue
-            if not may_act():
-                return
-            shutil.rmtree(folder, ignore_errors=True)
+            batch = SinkBatch.named(folder.name, job=self._job, sink=self._sink)
+            if folder.name not in kept and batch is not None and may_remove(batch):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _files_with_rows(folder: Path) -> Iterator[tuple[Path, int]]:

@@ -1,8 +1,9 @@
 """The contract of a two-phase-commit sink, and what a batch hands to it.
 
-A sink is told to *prepare* each batch: write its rows where nobody sees them, and return *committables*, JSON that says
-what to do to make them seen. They are kept in the batch record (the pre-commit). When a checkpoint that covers the batch
-is complete, `commit` gets them back, with the permit that only the protocol hands out. A crash may fall anywhere:
+A sink is told to *prepare* each batch: write its rows where nobody sees them, and return *committables*, JSON that
+says what to do to make them seen. They are kept in the batch record (the pre-commit). When a checkpoint that covers
+the batch is complete, `commit` gets them back, with the permit that only the protocol hands out. A crash may fall
+anywhere:
 
 - between the rows and the record: the attempt is an orphan, `clean` removes it, the batch is prepared again;
 - between the record and the manifest: the committables are kept and committed by a later checkpoint;
@@ -13,6 +14,7 @@ FLIP-147 puts `finish` before the last checkpoint: what it prepares nobody, it m
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 Committable = dict[str, Any]
 """JSON: strings, numbers, booleans, null, lists and dicts of them. No secrets: it is stored."""
+
+
+_NAME = re.compile(r"(\d+)-(.+)-(\d+)-(\d+)-(\d+)-([^-]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +46,30 @@ class SinkBatch:
     run: int
     #: random, different for each try at the same batch
     attempt: str
+
+    @property
+    def name(self) -> str:
+        """A name for what this attempt stages, which no other attempt at the job's sink has."""
+        place = f"{self.task}-{self.subtask}-{self.lineage:06d}-{self.batch:09d}"
+        return f"{self.run:06d}-{place}-{self.attempt}"
+
+    @classmethod
+    def named(cls, name: str, *, job: str, sink: str) -> SinkBatch | None:
+        """The attempt with this `name`; None where it is not one's."""
+        match = _NAME.fullmatch(name)
+        if match is None:
+            return None
+        run, task, subtask, lineage, batch, attempt = match.groups()
+        return cls(
+            job=job,
+            sink=sink,
+            task=task,
+            subtask=int(subtask),
+            lineage=int(lineage),
+            batch=int(batch),
+            run=int(run),
+            attempt=attempt,
+        )
 
 
 class TwoPhaseSink(ABC):
@@ -73,10 +102,11 @@ class TwoPhaseSink(ABC):
     def abort(self, committables: Sequence[Committable]) -> None:
         """Remove prepared rows that will never be committed. Idempotent."""
 
-    def clean(self, named: Sequence[Committable], run: int, may_act: Callable[[], bool]) -> None:
-        """Remove attempts of runs up to `run` that no record names (`named` holds all that do).
+    def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
+        """Remove what attempts have left that no record names (`named` holds all that do).
 
-        `may_act` looks at the fence: ask it before each removal, and stop where it says no.
+        Ask `may_remove` before each removal. It says no where a driver that was thought dead may still record the
+        attempt, and where a newer driver has taken over.
         """
 
     def finish(self) -> None:

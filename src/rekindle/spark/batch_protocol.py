@@ -2,12 +2,13 @@
 
 1. A batch behind the hold raises. Returning would let Spark commit a batch whose outputs nobody wrote.
 2. A batch that has a record is a replay: its outputs are durable. It is evaluated for its state's sake, nothing more.
-3. Otherwise every sink prepares it, from one evaluation;
+3. Otherwise every sink prepares it, from one evaluation, and what Spark would leave out without a word is looked for:
+   files that have vanished, rows of bounded inputs that came late;
 4. the batch record is created: from here on its outputs never change. Who loses that race adopts what is there;
 5. then the inputs may go on. Spark writes its own commit when this returns.
 
-The real reason of a failure is kept in `failure`; what is raised through Spark is one short line, because Spark's stream
-thread prints all of it, several times.
+The real reason of a failure is kept in `failure`; what is raised through Spark is one short line, because Spark's
+stream thread prints all of it, several times.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.errors import RekindleError, SinkError, StorageError
 from rekindle.runtime.steps import Steps, step
 from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.sinks.two_phase import Committable
+from rekindle.sources.listing import check_present
 from rekindle.spark.inputs import Input
+from rekindle.spark.lateness import refuse_late_rows
 from rekindle.spark.progress_dir import Offsets, inputs_of_sources, read_offsets
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord, InputPosition
@@ -61,6 +64,7 @@ class BatchProtocol:
 
     def __init__(
         self,
+        spark: SparkSession,
         storage: JobStorage,
         place: Place,
         inputs: Sequence[Input],
@@ -68,6 +72,7 @@ class BatchProtocol:
         steps: Steps,
         recorded: Callable[[BatchRecord, int], None],
     ) -> None:
+        self._spark = spark
         self._storage = storage
         self._place = place
         self._inputs = inputs
@@ -122,6 +127,7 @@ class BatchProtocol:
         started = time.monotonic()
         committables = self._prepare(df, batch)
         prepared_ms = _ms_since(started)
+        self._refuse_losses(offsets, batch)
         made = BatchRecord(
             batch=batch,
             offsets_hash=offsets.hash,
@@ -140,6 +146,14 @@ class BatchProtocol:
                 with step(self._steps, "sink.abort"):
                     sink.abort(committables[uid])
         return record
+
+    def _refuse_losses(self, offsets: Offsets, batch: int) -> None:
+        """What is there when the batch has been read was there while it was."""
+        for item in self._inputs:
+            if item.feed is not None:
+                check_present(item.source.uid, item.feed.outstanding)
+        if offsets.batch_watermark_ms > 0 and any(item.source.bounded for item in self._inputs):
+            refuse_late_rows(self._spark, self._place.task, self._inputs, offsets.batch_watermark_ms, batch)
 
     def _prepare(self, df: DataFrame, batch: int) -> dict[str, list[Committable]]:
         """Several sinks share one evaluation: running the plan twice would commit its state twice."""

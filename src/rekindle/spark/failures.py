@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import re
 
-from rekindle.errors import InputError, RekindleError
+from rekindle.errors import InputError, RekindleError, one_line
 
 BEFORE_EPOCH = "REKINDLE_EVENT_TIME_BEFORE_EPOCH"
 """Raised inside the plan by an input's guard: ``REKINDLE_EVENT_TIME_BEFORE_EPOCH:<source>:<column>``."""
 
 _FILE = re.compile(r"(?:reading|read) file:?\s+(\S+?)\.?(?:\s|$)")
+_CAUSE = re.compile(r"Caused by: (?:[\w$]+\.)*([\w$]+): (.+)")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*?)(?:\s*SQLSTATE:|\n|$)")
+
+_RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE)
+"""The last line of a traceback from a Python worker: the user's own exception."""
+
+_MODULE = re.compile(r"^(?:[\w<>]+\.)+(?=\w+(?::|$))")
+_LENGTH = 500
 
 _ROWS: tuple[tuple[str, str], ...] = (
     (r"PARQUET_COLUMN_DATA_TYPE_MISMATCH|CANNOT_MERGE|SchemaColumnConvertNotSupported", "SCHEMA_MISMATCH"),
@@ -22,8 +29,10 @@ _ROWS: tuple[tuple[str, str], ...] = (
         r"MALFORMED_RECORD_IN_PARSING|MALFORMED_CSV_RECORD|BadRecordException|Malformed records are detected",
         "MALFORMED",
     ),
+    (r"Permission denied|AccessControlException", "FILE_UNREADABLE"),
     (r"FAILED_READ_FILE\.FILE_NOT_EXIST|FileNotFoundException|does not exist", "FILE_VANISHED"),
-    (r"FAILED_READ_FILE|CANNOT_READ_FILE|is not a Parquet file|CORRUPT", "FILE_UNREADABLE"),
+    (r"(?i)is not a Parquet file|can not read class org.apache.parquet|Malformed ORC|CORRUPT", "FILE_DAMAGED"),
+    (r"FAILED_READ_FILE|CANNOT_READ_FILE", "FILE_UNREADABLE"),
 )
 
 
@@ -36,10 +45,13 @@ def translate(error: BaseException, sources: str) -> RekindleError | None:
     """
     if isinstance(error, RekindleError):
         return error
-    text = str(error)
-    guard = re.search(BEFORE_EPOCH + r":([^:\s]+):(\S+)", text)
+    # Behind the message Spark prints the query's plan, which holds the user's words and the guard's.
+    text = str(error).partition("=== Streaming Query ===")[0]
+    guard = re.search(r"USER_RAISED_EXCEPTION\]\s*" + BEFORE_EPOCH + r":([^:\s]+):(\S+)", text)
     if guard:
         return InputError("EVENT_TIME_BEFORE_EPOCH", source=guard[1], column=guard[2])
+    if _RAISED.search(text):
+        return None  # whatever its words may look like
     for pattern, code in _ROWS:
         if re.search(pattern, text):
             path = match[1] if (match := _FILE.search(text)) else "a file"
@@ -52,13 +64,16 @@ def translate(error: BaseException, sources: str) -> RekindleError | None:
 
 
 def brief(error: BaseException) -> str:
-    """One line: the innermost condition that Spark names, else the first line of the text."""
+    """One line: what a user's function raised, else the innermost condition that Spark names, else the first line."""
     text = str(error)
+    raised = _RAISED.findall(text)
+    if raised:
+        return _MODULE.sub("", raised[-1])[:_LENGTH]
     conditions = _CONDITION.findall(text)
+    causes = _CAUSE.findall(text)
+    if conditions and causes and conditions[-1][0].endswith(".NO_HINT"):
+        return ": ".join(causes[-1])[:_LENGTH]
     if conditions:
         name, words = conditions[-1]
-        return f"[{name}] {words}".strip()[:500]
-    # A user's own exception comes back from a Python worker as the last line of its traceback.
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    named = [line for line in lines if re.match(r"[A-Za-z_.]*(Error|Exception)\b", line)]
-    return f"{type(error).__name__}: {(named or lines or [''])[-1 if named else 0]}"[:500]
+        return f"[{name}] {words}".strip()[:_LENGTH]
+    return one_line(error)[:_LENGTH]

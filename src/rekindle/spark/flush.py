@@ -2,11 +2,13 @@
 
 With the query held at a batch boundary, a batch is *planted*: the last one's offsets once more, with a watermark at the
 end of time. Spark runs it without input and emits every window, session, outer row and timer that is still in state.
-Timers that fire may set others, so it is done again, each time 1 ms higher, until a round changes nothing.
+Timers that fire may set others, so it is done again, each time 1 ms higher, until a round changes nothing. What then
+is still there may belong to the last days of the year 9999, so one round goes beyond it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +18,13 @@ from rekindle.storage.documents import BatchRecord
 from rekindle.storage.port import Store
 
 END_OF_TIME_MS = 253_402_300_790_000
-"""Ten seconds before the end of the year 9999; beyond it Spark's microseconds overflow."""
+"""Ten seconds before the end of the year 9999, the last time that Python's dates know."""
+
+BEYOND_TIME_MS = END_OF_TIME_MS + 2_000 * 366 * 86_400_000
+"""Behind every window and join that a date of the year 9999 can be in. A user's own code is not shown such a time."""
+
+_USERS_OWN = re.compile("transformWithState|GroupsWithState|InPandasWithState")
+"""Operators in which a user's code may look at the watermark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +49,24 @@ def flush(
         run_planted: runs the query for that one batch; returns its record and Spark's progress report on it.
         max_rounds: how many to try (``drain.max_rounds``).
     """
+    aim_ms = END_OF_TIME_MS
     for done in range(max_rounds):
         before_ms = read_offsets(store, progress_dir, last_committed(store, progress_dir)).batch_watermark_ms
-        batch = plant(store, progress_dir, max(END_OF_TIME_MS, before_ms + 1))
+        batch = plant(store, progress_dir, max(aim_ms, before_ms + 1))
         record, progress = run_planted(batch)
-        if _nothing_left(record, progress.get("stateOperators") or ()):
+        operators = progress.get("stateOperators") or ()
+        empty, changed = _state_after(record, operators)
+        users_own = any(_USERS_OWN.search(operator["operatorName"]) for operator in operators)
+        if empty or (not changed and (aim_ms == BEYOND_TIME_MS or users_own)):
             return Flushed(done + 1, complete=True)
+        if not changed:
+            aim_ms = BEYOND_TIME_MS
     return Flushed(max_rounds, complete=False)
 
 
-def _nothing_left(record: BatchRecord, operators: Any) -> bool:
+def _state_after(record: BatchRecord, operators: Any) -> tuple[bool, bool]:
+    """Whether the state is empty, and whether this round has changed it or emitted anything."""
+
     def total(*names: str) -> int:
         found = (
             operator.get(name) or operator.get("customMetrics", {}).get(name) or 0
@@ -60,7 +76,6 @@ def _nothing_left(record: BatchRecord, operators: Any) -> bool:
         return sum(map(int, found))
 
     # Timers are rows of their own, which Spark counts apart.
-    if total("numRowsTotal", "rocksdbNumInternalColFamiliesKeys") == 0:
-        return True
+    empty = total("numRowsTotal", "rocksdbNumInternalColFamiliesKeys") == 0
     changed = total("numRowsUpdated", "numRowsRemoved", "numExpiredTimers", "numRegisteredTimers")
-    return not changed and not record.rows_out
+    return empty, bool(changed or record.rows_out)

@@ -9,16 +9,16 @@ An input with an event time is ``transform(data) ∪ its marker inbox`` under on
 A row is a marker by its own column, never by its value. The filter that drops the markers holds a non-deterministic
 conjunct, which keeps Spark from pushing predicates, the user's or a join's, below the watermark, where they would drop
 the markers too and freeze the query. The guard fails a batch that holds a time before 1970, which Spark would drop
-silently.
+silently as late (its watermarks begin at 1970, that very instant included).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -26,19 +26,22 @@ from pyspark.sql import types as T
 from rekindle.channels.admission import AdmissionSizer
 from rekindle.channels.feed import FileFeed
 from rekindle.channels.inbox import Inbox
-from rekindle.channels.marks import MARK_COLUMN, UNORDERED_DELAY, Marks
-from rekindle.errors import DefinitionError, InputError
+from rekindle.channels.marks import END_OF_TIME_US, MARK_COLUMN, UNORDERED_DELAY, Marks, mark_for
+from rekindle.errors import DefinitionError, InputError, RekindleError
 from rekindle.graph import job_graph
 from rekindle.runtime.steps import Steps, step
 from rekindle.sources import Batch, Files, Source, Stream
-from rekindle.spark.failures import BEFORE_EPOCH, brief
+from rekindle.spark.failures import BEFORE_EPOCH, brief, translate
 from rekindle.storage import layout
 from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 
-MARKER = "__rekindle_marker"
-"""Column that tells a watermark row from data, below the user's function."""
+_MARKER = "__rekindle_marker"
+"""Column that tells a watermark row from data, below the user's function; longer where the data has one like it."""
+
+_WATERMARKED = "spark.watermarkDelayMs"
+"""What Spark notes on a column that has a watermark."""
 
 _ORDERED_DELAY = "1 millisecond"
 """Least delay of an ordered input: a row as late as the latest one seen is not late."""
@@ -56,6 +59,8 @@ class Input:
     feed: FileFeed | None = None
     #: its watermark rows; None where it has no event time
     marks: Marks | None = None
+    #: event time of the mark that ends it, microseconds
+    end_mark_us: int = END_OF_TIME_US
     #: inbox index of the data (marks: the next), which Spark's source log tells us
     index: int = 0
 
@@ -95,12 +100,15 @@ def freeze(
 def _freeze_files(spark: SparkSession, uid: str, spec: Files) -> FrozenFiles:
     files, partition_columns, base = spec.list_files(uid)
     reader = spark.read.format(spec.format).options(**spec.all_options)
-    if spec.schema is not None:
-        reader = reader.schema(spec.schema)
     try:
+        if spec.schema is not None:
+            reader = reader.schema(spec.schema)
         schema = reader.load(list(spec.paths)).schema
-    except PySparkException as error:
-        raise InputError("FILE_UNREADABLE", source=uid, path=", ".join(spec.paths), reason=brief(error)) from error
+    except Exception as error:
+        path = ", ".join(spec.paths)
+        raise translate(error, uid) or InputError(
+            "FILE_UNREADABLE", source=uid, path=path, reason=brief(error)
+        ) from error
     return FrozenFiles(
         source=uid, files=files, schema=schema.jsonValue(), partition_columns=partition_columns, base=base
     )
@@ -109,12 +117,15 @@ def _freeze_files(spark: SparkSession, uid: str, spec: Files) -> FrozenFiles:
 def _write_batch(
     spark: SparkSession, storage: JobStorage, uid: str, spec: Batch, attempt: str, steps: Steps
 ) -> FrozenFiles:
-    frame = _call(uid, spec.read, spark)
+    frame = _made_by(uid, lambda: spec.read(spark))
     if frame.isStreaming:
         raise DefinitionError("SOURCE_NOT_BATCH", source=uid)
     folder = layout.source_segments(storage.job, uid, attempt)
     with step(steps, "segments.write"):
-        frame.write.mode("error").parquet(storage.store.spark_path(folder))
+        try:
+            frame.write.mode("error").parquet(storage.store.spark_path(folder))
+        except Exception as error:
+            raise DefinitionError("SOURCE_FUNCTION_FAILED", source=uid, reason=brief(error)) from error
     below = f"{layout.source(storage.job, uid)}/"
     files = tuple(
         FrozenFile(path=entry.path.removeprefix(below), size=entry.size_bytes)
@@ -124,11 +135,18 @@ def _write_batch(
     return FrozenFiles(source=uid, files=files, schema=frame.schema.jsonValue())
 
 
-def _call(uid: str, read: Callable[[SparkSession], DataFrame], spark: SparkSession) -> DataFrame:
+def _made_by(uid: str, function: Callable[[], Any]) -> DataFrame:
+    """What the user's function makes, if it makes a DataFrame."""
     try:
-        return read(spark)
-    except PySparkException as error:
+        frame = function()
+    except RekindleError:
+        raise
+    except Exception as error:
         raise DefinitionError("SOURCE_FUNCTION_FAILED", source=uid, reason=brief(error)) from error
+    if not isinstance(frame, DataFrame):
+        reason = f"it returned {type(frame).__name__}, not a DataFrame"
+        raise DefinitionError("SOURCE_FUNCTION_FAILED", source=uid, reason=reason)
+    return frame
 
 
 def located(storage: JobStorage, frozen: FrozenFiles) -> tuple[FrozenFile, ...]:
@@ -157,7 +175,9 @@ def build_input(
     source = spec.source
     feed = None
     if frozen is None:
-        data = _call(source.uid, spec.spec.read, spark)  # type: ignore[union-attr]
+        assert isinstance(spec.spec, Stream)
+        read = spec.spec.read
+        data = _made_by(source.uid, lambda: read(spark))
         if not data.isStreaming:
             raise DefinitionError("SOURCE_NOT_STREAMING", source=source.uid)
     else:
@@ -167,13 +187,22 @@ def build_input(
         if not files:
             position = InputPosition(ended=True)
         feed = FileFeed(inbox, files, position, sizer)
-        data = _read_inbox(spark, storage.store, layout.inbox(folder, source.uid), spec.spec, frozen)
+        inbox_folder = layout.inbox(folder, source.uid)
+        data = _made_by(source.uid, lambda: _read_inbox(spark, storage.store, inbox_folder, spec.spec, frozen))
     marks = None
     if source.event_time is not None:
         marks = Marks(storage.store, layout.marks(folder, source.uid), index + 1)
         marks.inbox.open()
         data = _watermarked(spark, data, spec, storage.store.spark_path(layout.marks(folder, source.uid)))
-    return Input(source=source, frame=data, position=position, feed=feed, marks=marks, index=index)
+    return Input(
+        source=source,
+        frame=data,
+        position=position,
+        feed=feed,
+        marks=marks,
+        end_mark_us=mark_for(END_OF_TIME_US) if _delay(spec) == UNORDERED_DELAY else END_OF_TIME_US,
+        index=index,
+    )
 
 
 def _read_inbox(spark: SparkSession, store: Store, folder: str, spec: Source, frozen: FrozenFiles) -> DataFrame:
@@ -186,20 +215,22 @@ def _read_inbox(spark: SparkSession, store: Store, folder: str, spec: Source, fr
     for name in frozen.partition_columns:
         frame = frame.withColumn(name, _partition_value(name).cast(schema[name].dataType))
     if frozen.partition_columns:
-        frame = frame.select(*[F.col(f"`{field.name}`") for field in schema])
+        frame = frame.select(*[F.col(_quoted(field.name)) for field in schema])
     return frame if files.transform is None else files.transform(frame)
 
 
 def _partition_value(name: str) -> Any:
-    """The value of ``name=…`` in the file's path: percent-encoded once as a URI, and once by whoever wrote it."""
-    raw = F.regexp_extract(F.col("_metadata.file_path"), f"/{_regex_quoted(name)}=([^/]*)/", 1)
-    for _ in range(2):
-        raw = F.url_decode(F.replace(raw, F.lit("+"), F.lit("%2B")))
+    """The value of ``name=…`` in the file's path: percent-encoded once as a URI, and once by whoever made the
+    folder."""
+    path = _percent_decoded(F.col("_metadata.file_path"))
+    spelled = "".join(f"(?:{re.escape(letter)}|(?i:%{ord(letter):02x}))" for letter in name)
+    raw = _percent_decoded(F.regexp_extract(path, f"^.*/{spelled}=([^/]*)/", 1))
     return F.when(raw != F.lit("__HIVE_DEFAULT_PARTITION__"), raw)
 
 
-def _regex_quoted(name: str) -> str:
-    return "\\Q" + name.replace("\\E", "\\E\\\\E\\Q") + "\\E"
+def _percent_decoded(text: Any) -> Any:
+    """``%41`` is A, a plus is a plus, and a ``%`` that begins no code is itself, as Spark has it."""
+    return F.url_decode(F.replace(F.regexp_replace(text, "%(?![0-9A-Fa-f]{2})", "%25"), F.lit("+"), F.lit("%2B")))
 
 
 def _watermarked(spark: SparkSession, data: DataFrame, spec: SourceSpec, marks_uri: str) -> DataFrame:
@@ -208,26 +239,39 @@ def _watermarked(spark: SparkSession, data: DataFrame, spec: SourceSpec, marks_u
     if column not in data.columns:
         raise DefinitionError("EVENT_TIME_MISSING", source=source.uid, column=column, columns=", ".join(data.columns))
     kind = data.schema[column].dataType
-    if not isinstance(kind, T.TimestampType | T.TimestampNTZType):
+    if not isinstance(kind, T.TimestampType):
         raise DefinitionError("EVENT_TIME_TYPE", source=source.uid, column=column, type=kind.simpleString())
-    if spec.late == "fail":
-        data = data.withColumn(column, _guarded(source.uid, column, kind))
+    if any(_WATERMARKED in (field.metadata or {}) for field in data.schema):
+        raise DefinitionError("WATERMARK_IN_SOURCE", source=source.uid)
+    time, epoch = F.col(_quoted(column)), F.lit("1970-01-01T00:00:00Z").cast("timestamp")
+    if spec.late == "drop":
+        data = data.filter(time.isNull() | (time > epoch))
+    else:
+        message = F.lit(f"{BEFORE_EPOCH}:{source.uid}:{column}")
+        data = data.withColumn(column, F.when(time <= epoch, F.raise_error(message).cast(kind)).otherwise(time))
+    if source.bounded and _delay(spec) != UNORDERED_DELAY:
+        data = data.observe(observation(source.uid), F.min(F.unix_micros(time)))
+    marker = _MARKER
+    while marker.lower() in (name.lower() for name in data.columns):
+        marker += "_"
     marks = spark.readStream.schema(f"{MARK_COLUMN} timestamp").option("recursiveFileLookup", "true").parquet(marks_uri)
-    markers = marks.select(F.col(MARK_COLUMN).cast(kind).alias(column), F.lit(True).alias(MARKER))
+    markers = marks.select(F.col(MARK_COLUMN).alias(column), F.lit(True).alias(marker))
     return (
-        data.withColumn(MARKER, F.lit(False))
+        data.withColumn(marker, F.lit(False))
         .unionByName(markers, allowMissingColumns=True)
-        .withWatermark(column, _delay(spec))
-        .filter(~F.col(MARKER) | (F.spark_partition_id() < 0))
-        .drop(MARKER)
+        .withWatermark(_quoted(column), _delay(spec))
+        .filter(~F.col(marker) | (F.spark_partition_id() < 0))
+        .drop(marker)
     )
 
 
-def _guarded(uid: str, column: str, kind: T.DataType) -> Any:
-    time = F.col(f"`{column}`")
-    epoch = F.lit("1970-01-01T00:00:00Z").cast("timestamp").cast(kind)
-    message = F.lit(f"{BEFORE_EPOCH}:{uid}:{column}")
-    return F.when(time < epoch, F.raise_error(message).cast(kind)).otherwise(time)
+def observation(uid: str) -> str:
+    """Name under which a batch tells the least event time (µs) of an ordered input; see `lateness`."""
+    return f"rekindle:{uid}"
+
+
+def _quoted(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
 
 
 def _delay(spec: SourceSpec) -> str:

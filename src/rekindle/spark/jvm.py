@@ -1,8 +1,8 @@
 """Starting Spark's JVM without the lines that it prints each time, whatever is run.
 
-Spark talks while Log4j is not configured: it gets a configuration of ours (`log4j2.properties`), unless the user has one
-or has started the JVM himself. Java says one line about a module that Spark's own launcher asks for: it is cut out of
-the JVM's stderr, which therefore passes through here. Everything else comes through.
+Spark talks while Log4j is not configured: it gets a configuration of ours (`log4j2.properties`), unless the user has
+one or has started the JVM himself. Java says one line about a module that Spark's own launcher asks for: it is cut out
+of the JVM's stderr, which therefore passes through here. Everything else comes through.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector"
 _SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"
 """Java options that Spark's launcher puts before those of the settings, so that the user's own win."""
 
-_PLACES = (_SUBMIT_OPTIONS, "PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "LOG4J_CONFIGURATION_FILE")
+_PLACES = (_SUBMIT_OPTIONS, "PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 """Environment variables that may point Log4j to a configuration."""
 
 
@@ -39,20 +39,20 @@ def start_jvm(settings: Mapping[str, str]) -> None:
         with _java_options(
             "" if configures_log4j(settings) else f"-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()}"
         ):
-            gateway = launch_gateway(conf, {"stderr": writer})
+            gateway = launch_gateway(conf, {"stderr": writer})  # type: ignore[no-untyped-call]
     finally:
         os.close(writer)
     SparkContext._ensure_initialized(gateway=gateway)
 
 
 def configures_log4j(settings: Mapping[str, str]) -> bool:
-    """Whether the user has a Log4j configuration: in Spark's ``conf`` folder, in an environment variable or a setting."""
+    """Whether the user has configured Log4j: in Spark's ``conf`` folder, an environment variable or a setting."""
     given = [os.environ.get(name, "") for name in _PLACES]
     given += [settings.get(f"spark.driver.{name}JavaOptions", "") for name in ("default", "extra")]
-    if any("log4j" in text for text in given):
+    if "LOG4J_CONFIGURATION_FILE" in os.environ or any("log4j" in text for text in given):
         return True
     folder = Path(os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"))
-    return any(folder.glob("log4j2*.*"))
+    return any(path.suffix != ".template" for path in folder.glob("log4j2*"))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.channels.admission import AdmissionSizer
 from rekindle.config import Config
-from rekindle.errors import ControlError, RekindleError, RestoreError
+from rekindle.errors import ControlError, RekindleError, RestoreError, StorageError
 from rekindle.graph.compatibility import check_graph
 from rekindle.graph.job_graph import JobGraph, Task
 from rekindle.ids import SubtaskId
@@ -26,7 +27,8 @@ from rekindle.protocol.job import Job
 from rekindle.runtime.checkpointing import Checkpointing, snapshots_of
 from rekindle.runtime.driver import Clock, Driver, is_driven_here, system_clock
 from rekindle.runtime.steps import SteppedStore, Steps, step
-from rekindle.sinks import TwoPhaseSink
+from rekindle.sinks import SinkBatch, TwoPhaseSink
+from rekindle.sources.globs import is_glob
 from rekindle.spark.batch_protocol import Place
 from rekindle.spark.inputs import SourceSpec, build_input, freeze
 from rekindle.spark.plan import build_task
@@ -46,7 +48,7 @@ from rekindle.storage.documents import (
 from rekindle.storage.job_storage import JobStorage, read_manifest
 from rekindle.storage.liveness import SILENCE_MS, is_alive, this_process
 from rekindle.storage.open import open_store
-from rekindle.storage.resolve import AlreadyEnded, Decision, Facts, Restore, Resume, resolve
+from rekindle.storage.resolve import AlreadyEnded, Decision, Facts, Fresh, Restore, Resume, resolve
 
 FIRST_ADMISSION_BYTES_PER_CORE = 128 * 1024 * 1024
 """What is admitted while nothing is known of a batch's speed: about what a core reads in a few seconds."""
@@ -89,11 +91,12 @@ class Launch:
         self._permissions = permissions
         self._steps = steps
         self._clock = clock
-        self.storage = JobStorage(SteppedStore(open_store(storage), steps), definition.graph.name)
+        self._store = SteppedStore(open_store(storage), steps)
+        self.storage = JobStorage(self._store, definition.graph.name)
         self._origin: Origin | None = None
         self._decision: Decision | None = None
 
-    # -- before Spark ---------------------------------------------------------------------------------------------------
+    # -- before Spark -------------------------------------------------------------------------------------------------
 
     def prepare(self, restore: str | None) -> Result | None:
         """Decide how to begin; returns the result of a job that has ended already.
@@ -101,17 +104,18 @@ class Launch:
         Raises:
             ControlError: ``JOB_ALREADY_RUNNING``.
             RestoreError: whatever forbids this start.
-            StorageError: the storage cannot be read.
+            StorageError: ``STORAGE_PATH_UNSUPPORTED``; the storage cannot be read.
         """
         storage = self.storage
+        _refuse_patterns(storage.store.location)
         self._refuse_second_driver()
-        run = storage.latest_run()
-        newest = next(iter(storage.manifests()), None) if run is not None else None
+        run, lineage = storage.latest_run(), storage.lineage()
+        newest = next(iter(storage.checkpoints()), None)
         facts = Facts(
             run=run,
             result=storage.result(run.run) if run else None,
-            lineage=storage.lineage(),
-            latest_checkpoint=self._checkpoint_path(newest.checkpoint) if newest else None,
+            lineage=lineage if lineage is not None and self._has_begun(lineage) else None,
+            latest_checkpoint=self._checkpoint_path(newest) if newest is not None else None,
         )
         self._decision = decision = resolve(
             facts, restore=self._absolute(restore), allow_drained=self._permissions.drained
@@ -131,6 +135,13 @@ class Launch:
             )
             self._check_sinks(decision.lineage.lineage, place)
         return None
+
+    def _has_begun(self, lineage: Lineage) -> bool:
+        """Whether a query was ever started in it. Until then whatever was wrong with the job may be changed at will."""
+        folders = (layout.subtask(self.storage.job, uid, 0, lineage.lineage) for uid in lineage.graph)
+        return lineage.restored_from is not None or any(
+            self.storage.store.names(layout.spark_progress_dir(folder)) for folder in folders
+        )
 
     def _refuse_second_driver(self) -> None:
         storage = self.storage
@@ -159,21 +170,35 @@ class Launch:
 
     def _check_origin(self, origin: Origin, decision: Restore) -> None:
         manifest = origin.manifest
+        if manifest.job != self._graph.name:
+            raise RestoreError("JOB_DIFFERENT", path=decision.path, found=manifest.job, job=self._graph.name)
         check_graph(
             self._graph,
             manifest.graph,
             decision.path,
             allow_non_restored_state=self._permissions.non_restored_state,
         )
-        if manifest.job != self._graph.name:
-            raise RestoreError("JOB_DIFFERENT", path=decision.path, found=manifest.job, job=self._graph.name)
         if manifest.drained and not self._permissions.drained:
             raise RestoreError("JOB_DRAINED", path=decision.path)
         if not self._permissions.sink_ahead:
-            for later in self.storage.manifests():
-                if later.checkpoint > manifest.checkpoint and later.transactions:
-                    sink = next(iter(later.transactions))
-                    raise RestoreError("SINK_AHEAD", sink=sink, committed=later.checkpoint, path=decision.path)
+            self._refuse_sink_ahead(manifest, decision.path)
+
+    def _refuse_sink_ahead(self, manifest: Manifest, path: str) -> None:
+        try:
+            newest = self.storage.newest_manifest()
+        except StorageError as error:
+            # What cannot be read may have committed anything.
+            number = self.storage.checkpoints()[0]
+            if number <= manifest.checkpoint:
+                raise
+            raise RestoreError("SINK_AHEAD", sink="(unknown)", committed=number, path=path) from error
+        if newest is None:
+            return
+        # What this job committed, and another job's savepoint knows nothing of, is ahead of it.
+        covered = manifest.checkpoint if manifest.job_id == newest.job_id else 0
+        for sink, committed in newest.last_commits.items():
+            if committed > covered:
+                raise RestoreError("SINK_AHEAD", sink=sink, committed=committed, path=path)
 
     def _check_sinks(self, lineage: int, place: str) -> None:
         """A sink with prepared rows may not vanish: nobody could commit them."""
@@ -184,7 +209,7 @@ class Launch:
     def _prepared(self, lineage: int) -> dict[str, list[dict[str, Any]]]:
         """Committables that may still have to be committed: sink uid → committables."""
         prepared: dict[str, list[dict[str, Any]]] = {}
-        manifest = self._uncommitted(lineage)
+        manifest = self._uncommitted()
         for uid, transactions in (manifest.transactions if manifest else {}).items():
             prepared.setdefault(uid, []).extend(one for each in transactions for one in each.committables)
         committed = self._committed(lineage)
@@ -197,18 +222,22 @@ class Launch:
         return prepared
 
     def _committed(self, lineage: int) -> dict[SubtaskId, int]:
-        manifest = self.storage.latest_manifest(lineage)
+        manifest = self._latest_manifest(lineage)
         return {task: snapshot.batch for task, snapshot in snapshots_of(manifest).items()} if manifest else {}
 
-    def _uncommitted(self, lineage: int) -> Manifest | None:
+    def _latest_manifest(self, lineage: int) -> Manifest | None:
+        """The newest of `lineage`; one that this start opens has none, whatever state the others' are in."""
+        return self.storage.latest_manifest(lineage) if isinstance(self._decision, Resume) else None
+
+    def _uncommitted(self) -> Manifest | None:
         """The checkpoint whose commit a crash may have cut short: the newest of all, if it is not marked committed."""
-        newest = next(iter(self.storage.manifests()), None)
+        newest = next(iter(self.storage.checkpoints()), None)
         if newest is None:
             return None
-        mark = layout.committed(layout.checkpoint(self.storage.job, newest.checkpoint))
-        return None if self.storage.store.exists(mark) else newest
+        mark = layout.committed(layout.checkpoint(self.storage.job, newest))
+        return None if self.storage.store.exists(mark) else self.storage.manifest(newest)
 
-    # -- with Spark -----------------------------------------------------------------------------------------------------
+    # -- with Spark ---------------------------------------------------------------------------------------------------
 
     def begin(self, spark: SparkSession) -> Driver:
         """Claim the run, open what is to be opened, build the plan; returns the driver. Records what goes wrong."""
@@ -229,6 +258,7 @@ class Launch:
         identity = Identity(job=storage.job, created_ms=self._clock(), id=secrets.token_hex(4))
         identity = storage.adopt(layout.identity(storage.job), identity)
         run = storage.claim_run(make)
+        self._store.look = lambda: self._refuse_if_fenced(run)
         try:
             return self._open(spark, run, f"{storage.job}-{identity.id}")
         except BaseException as error:
@@ -238,7 +268,8 @@ class Launch:
                 ended_ms=self._clock(),
                 error=error.to_json() if isinstance(error, RekindleError) else None,
             )
-            storage.adopt(layout.result(storage.job, run.run), failed)
+            with suppress(StorageError):  # which may be what went wrong
+                storage.adopt(layout.result(storage.job, run.run), failed)
             raise
 
     def _open(self, spark: SparkSession, run: Run, owner: str) -> Driver:
@@ -246,6 +277,8 @@ class Launch:
         if self._origin is not None:
             undo_drain = run.undo_drain
             open_lineage(storage, self._origin, graph, lineage=run.lineage, run=run.run, undo_drain=undo_drain)
+        if isinstance(self._decision, Fresh):
+            self._forget_lists(run)
         if run.lineage == run.run:
             storage.create(layout.lineage(storage.job, run.lineage), self._lineage(run))
         for uid, sink in sinks.items():
@@ -256,12 +289,16 @@ class Launch:
         }
         job = Job(storage.job, graph.subtasks(), self._config)
         posted: list[Driver] = []
+
+        def post(event: e.Event) -> None:
+            posted[0].post(event)
+
         runners = {
-            SubtaskId(task.uid, index): self._task(spark, run, task, index, frozen, lambda event: posted[0].post(event))
+            SubtaskId(task.uid, index): self._task(spark, run, task, index, frozen, post)
             for task in graph.tasks
             for index in range(task.parallelism)
         }
-        latest = storage.latest_manifest(run.lineage)
+        latest = self._latest_manifest(run.lineage)
         finished = {
             task: snapshot
             for task, snapshot in (snapshots_of(latest) if latest else {}).items()
@@ -286,6 +323,13 @@ class Launch:
             restored_checkpoint=origin.manifest.checkpoint if origin else None,
             graph={task.uid: list(task.inputs) for task in self._graph.tasks},
         )
+
+    def _forget_lists(self, run: Run) -> None:
+        """An earlier start came to nothing: its frozen lists may be just what was wrong with it."""
+        for uid in self._definition.sources:
+            folder = layout.source(self.storage.job, uid)
+            if self.storage.store.exists(folder) and self.storage.fenced_by(run.run) is None:
+                self.storage.store.delete_tree(folder)
 
     def _freeze(self, spark: SparkSession, spec: SourceSpec, attempt: str) -> FrozenFiles | None:
         return freeze(spark, self.storage, spec, attempt, self._steps)
@@ -329,11 +373,8 @@ class Launch:
 
     def _started(self, run: Run, finished: Mapping[SubtaskId, SubtaskSnapshot]) -> e.JobStarted:
         storage = self.storage
-        manifests = storage.manifests()
         status = storage.status()
-        used = [manifest.checkpoint for manifest in manifests] + [
-            stats.id for stats in (status.history if status else ())
-        ]
+        used = [*storage.checkpoints(), *(stats.id for stats in (status.history if status else ()))]
         restored, draining = {}, False
         for task in self._graph.subtasks():
             folder = layout.subtask(storage.job, task.task, task.subtask, run.lineage)
@@ -345,7 +386,7 @@ class Launch:
                 notes=end.notes if end else (),
             )
             draining = draining or (end is None and storage.drain(folder) is not None)
-        uncommitted = self._uncommitted(run.lineage)
+        uncommitted = self._uncommitted()
         return e.JobStarted(
             now_ms=self._clock(),
             next_checkpoint=max(used, default=0) + 1,
@@ -355,11 +396,40 @@ class Launch:
         )
 
     def _clean(self, run: Run, sinks: Mapping[str, TwoPhaseSink]) -> None:
-        """Remove what earlier attempts staged and no record names; looks at the fence before each removal."""
+        """Remove what earlier attempts staged and no record names; looks at the fence before each removal.
+
+        What was staged for a batch without a record stays for the next start: the driver that staged it may only be
+        paused, and its record, if it is the first, is the one that counts.
+        """
+        storage = self.storage
+        last = {
+            task: max(
+                storage.records(layout.subtask(storage.job, task.task, task.subtask, run.lineage)),
+                default=-1,
+            )
+            for task in self._graph.subtasks()
+        }
         prepared = self._prepared(run.lineage)
+
+        def may_remove(batch: SinkBatch) -> bool:
+            recorded = batch.batch <= last.get(SubtaskId(batch.task, batch.subtask), -1)
+            decided = batch.lineage < run.lineage or (batch.lineage == run.lineage and recorded)
+            return decided and storage.fenced_by(run.run) is None
+
         for uid, sink in sinks.items():
             with step(self._steps, "sink.clean"):
-                sink.clean(prepared.get(uid, []), run.run, lambda: self.storage.fenced_by(run.run) is None)
+                sink.clean(prepared.get(uid, []), may_remove)
+
+    def _refuse_if_fenced(self, run: Run) -> None:
+        newer = self.storage.fenced_by(run.run)
+        if newer is not None:
+            raise ControlError("DRIVER_FENCED", run=run.run, job=self.storage.job, newer=newer)
+
+
+def _refuse_patterns(location: str) -> None:
+    """Spark takes a path with such letters for a pattern, and then ignores the logs of inboxes below it."""
+    if is_glob(location):
+        raise StorageError("STORAGE_PATH_UNSUPPORTED", uri=location, letters="{ } [ ] * ? \\")
 
 
 def find_origin(path: str) -> Origin:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.errors import DefinitionError
@@ -15,7 +15,13 @@ from rekindle.graph.job_graph import Task
 from rekindle.spark.failures import brief
 from rekindle.spark.inputs import Input
 
+_WORKER_MODULE = "google.protobuf"
+"""What the workers of a transformWithState in Python speak with Spark; without it they die without a word."""
+
 _WATERMARK = re.compile(r"EventTimeWatermark ([0-9a-f-]{36}), `?([^#`]+)`?#\d+: \w+, (.*)")
+
+
+_AGGREGATE = re.compile(r"[ :+\-]*~Aggregate ")
 
 
 def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[Input]) -> DataFrame:
@@ -23,16 +29,12 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
 
     Raises:
         DefinitionError: ``TASK_FUNCTION_FAILED``, ``TASK_BATCH_FRAME``, ``WATERMARK_IN_TASK``,
-            ``EVENT_TIME_UNDECLARED``, ``DEDUPLICATION_UNSUPPORTED``.
+            ``EVENT_TIME_UNDECLARED``, ``DEDUPLICATION_UNSUPPORTED``, ``WORKER_MODULE_MISSING``.
     """
     try:
         frame = function(*(item.frame for item in inputs))
-    except PySparkException as error:
-        raise DefinitionError("TASK_FUNCTION_FAILED", task=task.uid, reason=brief(error)) from error
     except Exception as error:
-        raise DefinitionError(
-            "TASK_FUNCTION_FAILED", task=task.uid, reason=f"{type(error).__name__}: {error}"
-        ) from error
+        raise DefinitionError("TASK_FUNCTION_FAILED", task=task.uid, reason=brief(error)) from error
     if not isinstance(frame, DataFrame) or not frame.isStreaming:
         returned = "a batch DataFrame" if isinstance(frame, DataFrame) else type(frame).__name__
         raise DefinitionError("TASK_BATCH_FRAME", task=task.uid, returned=returned)
@@ -40,7 +42,17 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
     ours = {node for item in inputs for node in _watermarks(_tree(item.frame))}
     _refuse_second_watermark(task, plan, ours)
     _refuse_unending_state(task, plan, inputs)
+    if any("TransformWithStateInPy" in line or "TransformWithStateInPandas" in line for line in plan):
+        _look_for_worker_module(frame.sparkSession, _WORKER_MODULE)
     return frame
+
+
+def _look_for_worker_module(spark: SparkSession, module: str) -> None:
+    """Ask a worker, with nothing in the question that workers might not have."""
+    try:
+        spark.sparkContext.parallelize([module], 1).map(importlib.import_module).count()
+    except Exception as error:
+        raise DefinitionError("WORKER_MODULE_MISSING", module=module, reason=brief(error)) from error
 
 
 def _tree(frame: DataFrame) -> list[str]:
@@ -55,28 +67,37 @@ def _watermarks(tree: Sequence[str]) -> Mapping[str, str]:
 
 def _refuse_second_watermark(task: Task, tree: Sequence[str], ours: set[str]) -> None:
     """Spark would refuse it too, at the start and without a word on what to do."""
-    for above, line in enumerate(tree):
+    for index, line in enumerate(tree):
         match = _WATERMARK.search(line)
         if match is None or match[1] in ours:
             continue
-        for below in tree[above + 1 :]:
-            if _depth(below) <= _depth(line):
-                break
+        for below in _below(tree, index):
             inner = _WATERMARK.search(below)
             if inner and inner[1] in ours:
                 raise DefinitionError("WATERMARK_IN_TASK", task=task.uid, column=inner[2])
 
 
-def _depth(line: str) -> int:
-    return len(line) - len(line.lstrip(" :+-"))
-
-
 def _refuse_unending_state(task: Task, tree: Sequence[str], inputs: Sequence[Input]) -> None:
-    aggregates = any(re.match(r"[ :+\-]*~Aggregate ", line) for line in tree)
-    for item in inputs:
-        source = item.source
-        if aggregates and task.output_mode == "append" and source.bounded and source.event_time is None:
-            raise DefinitionError("EVENT_TIME_UNDECLARED", task=task.uid, source=source.uid)
+    timeless = [item.source.uid for item in inputs if item.source.bounded and item.source.event_time is None]
+    for index, line in enumerate(tree):
+        if task.output_mode != "append" or not _AGGREGATE.match(line):
+            continue
+        for below in _below(tree, index):
+            for uid in timeless:
+                if f"/inbox/{uid}]" in below:
+                    raise DefinitionError("EVENT_TIME_UNDECLARED", task=task.uid, source=uid)
     if any("~DeduplicateWithinWatermark" in line for line in tree) and any(UNORDERED_DELAY in line for line in tree):
         bounded = next(item.source.uid for item in inputs if item.source.bounded)
         raise DefinitionError("DEDUPLICATION_UNSUPPORTED", task=task.uid, source=bounded)
+
+
+def _below(tree: Sequence[str], index: int) -> Iterator[str]:
+    """The lines of what the node at `index` is made from."""
+    for line in tree[index + 1 :]:
+        if _depth(line) <= _depth(tree[index]):
+            return
+        yield line
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip(" :+-"))

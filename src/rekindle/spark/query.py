@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from rekindle.errors import DefinitionError
+from rekindle.errors import DefinitionError, JobError
 from rekindle.runtime.steps import Steps
 from rekindle.spark.batch_protocol import BatchProtocol, Place
 from rekindle.spark.failures import brief
@@ -64,6 +64,7 @@ class Query:
         self._query: StreamingQuery | None = None
         #: runs that are being stopped on purpose: their end is no failure
         self._expected: set[str] = set()
+        self._interrupted = False
         #: last batch that Spark is known to have committed, -1 for none
         self.committed = last_committed(store, progress_dir)
 
@@ -72,8 +73,11 @@ class Query:
 
         Raises:
             DefinitionError: ``QUERY_REFUSED``.
+            JobError: ``QUERY_DIED``, it was interrupted before.
         """
         assert self._frame is not None, "a subtask that has ended is never started"
+        if self._interrupted:
+            raise JobError("QUERY_DIED", task=self._place.task, reason="its run is over")
         self._protocol.failure = None
         self._protocol.hold_after = hold_after
         self._spark.sparkContext.setLocalProperty(
@@ -103,7 +107,7 @@ class Query:
         self._protocol.hold_after = batch
         self.wait(lambda: self._protocol.running is None and self.is_committed(self._protocol.last))
         died_of = self._protocol.failure if was_active and not query.isActive else None
-        self._expected.add(str(query.runId))
+        self._expect_end()
         query.stop()
         self._query = None
         if died_of is not None:
@@ -120,6 +124,7 @@ class Query:
         self.start(hold_after=batch)
         self.wait(lambda: self._protocol.last >= batch and self.is_committed(batch))
         if self._protocol.failure is not None:
+            self._expect_end()  # it is told here, and not by the watch too
             raise self._protocol.failure
         deadline = time.monotonic() + _REPORT_S
         self.wait(lambda: self.report().get("batchId", -1) >= batch or time.monotonic() > deadline)
@@ -154,12 +159,17 @@ class Query:
         return dict(report) if report is not None else {}
 
     def interrupt(self) -> None:
-        """Stop it now, whatever it does, and wait for nothing."""
+        """Stop it now, whatever it does, and wait for nothing; it is never started again."""
+        self._interrupted = True
         query = self._query
         if query is not None:
             self._protocol.hold_after = -1
-            self._expected.add(str(query.runId))
+            self._expect_end()
             threading.Thread(target=_stop_quietly, args=(query,), daemon=True).start()
+
+    def _expect_end(self) -> None:
+        if self._query is not None:
+            self._expected.add(str(self._query.runId))
 
     def _watch(self, query: StreamingQuery) -> None:
         reason: BaseException | None = None

@@ -1,8 +1,10 @@
-"""A restore opens a new lineage (DESIGN 7): each task's folder is written anew behind a checkpoint's or savepoint's batch.
+"""A restore opens a new lineage (DESIGN 7): each task's folder is written anew behind a checkpoint's or savepoint's
+batch.
 
-The new query has an id of its own and inboxes of its own, whose first admission stands for all that was read before. Its
-batch records begin with one that carries the positions over and has nothing to commit: what belongs to the checkpoint is
-committed by the job it belongs to. Nothing of this is in force before the caller creates the lineage document.
+The new query has an id of its own and inboxes of its own, whose first admission stands for all that was read before.
+Its batch records begin with one that carries the positions over and has nothing to commit: what belongs to the
+checkpoint is committed by the job it belongs to. Nothing of this is in force before the caller creates the lineage
+document.
 """
 
 from __future__ import annotations

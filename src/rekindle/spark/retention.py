@@ -13,7 +13,6 @@ from rekindle.spark.progress_dir import encode_file_log, file_log, last_committe
 from rekindle.spark.progress_files import StateFolder, state_folders
 from rekindle.storage.port import Store
 
-
 _KEPT_ADMISSIONS = 10
 """A file source forgets files seven days (`maxFileAge`), which is seven admissions, older than its newest, and refuses
 them from then on. Its log must go further back than that, or a file that the inbox still names would be read again."""

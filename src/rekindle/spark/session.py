@@ -15,10 +15,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyspark
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError
+from rekindle.spark.failures import brief
 from rekindle.spark.jvm import configures_log4j, start_jvm
 
 OLDEST = (4, 0)
@@ -36,14 +39,27 @@ NEEDED: dict[str, str] = {
 }
 """Set on every session: checkpoints and flushes rest on them."""
 
+REFUSED: tuple[tuple[str, str, str], ...] = (
+    (
+        "spark.sql.streaming.fileSink.log.compactInterval",
+        "10",
+        "Spark would misread the logs of inboxes, which are written for an interval of ten.",
+    ),
+)
+"""Setting, the only value it may have, and what comes of any other."""
+
 CHOSEN: dict[str, str] = {
+    # State beside the heap, as large as the disk.
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+    # A batch then writes what it has changed, and a snapshot now and then in the background.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Queries of one driver share its cores fairly, each in its own pool.
     "spark.scheduler.mode": "FAIR",
     # A batch's timestamp means the same on every machine.
     "spark.sql.session.timeZone": "UTC",
+    # Many jobs on one machine need no port each; `rekindle status` tells where a job stands.
     "spark.ui.enabled": "false",
+    # It would draw over the display of `rekindle run`.
     "spark.ui.showConsoleProgress": "false",
 }
 """Set on a session that Rekindle makes, unless the user says otherwise."""
@@ -61,7 +77,11 @@ _QUIET_LOGGERS = (
 
 
 def make_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
-    """A session with `CHOSEN`, `NEEDED` and the user's `settings`; local on all cores unless a master is set."""
+    """A session with `CHOSEN`, `NEEDED` and the user's `settings`; local on all cores unless a master is set.
+
+    Raises:
+        DefinitionError: ``SPARK_NOT_STARTED``, and what `prepare_session` raises.
+    """
     check_version()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
@@ -74,8 +94,11 @@ def make_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
     settings = {**CHOSEN, **NEEDED, **settings}
     for key, value in settings.items():
         builder = builder.config(key, value)
-    start_jvm(settings)
-    spark = builder.getOrCreate()
+    try:
+        start_jvm(settings)
+        spark = builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise DefinitionError("SPARK_NOT_STARTED", reason=brief(error)) from error
     if "spark.log.level" not in settings and not configures_log4j(settings):
         spark.sparkContext.setLogLevel("ERROR")
     return prepare_session(spark)
@@ -93,13 +116,17 @@ def prepare_session(spark: SparkSession) -> SparkSession:
     """Check a session, the user's or ours, and set what is `NEEDED`.
 
     Raises:
-        DefinitionError: ``SPARK_CONNECT_UNSUPPORTED``, ``PYSPARK_TOO_OLD``, ``WATERMARK_POLICY_UNSUPPORTED``.
+        DefinitionError: ``SPARK_CONNECT_UNSUPPORTED``, ``PYSPARK_TOO_OLD``, ``WATERMARK_POLICY_UNSUPPORTED``,
+            ``SPARK_SETTING_REFUSED``.
     """
     check_version()
     if not isinstance(spark, SparkSession) or not hasattr(spark, "_jvm"):
         raise DefinitionError("SPARK_CONNECT_UNSUPPORTED")
     if spark.conf.get("spark.sql.streaming.multipleWatermarkPolicy", "min") != "min":
         raise DefinitionError("WATERMARK_POLICY_UNSUPPORTED")
+    for key, wanted, reason in REFUSED:
+        if (value := spark.conf.get(key, wanted)) != wanted:
+            raise DefinitionError("SPARK_SETTING_REFUSED", setting=key, value=value, reason=reason, wanted=wanted)
     for key, value in NEEDED.items():
         spark.conf.set(key, value)
     return spark
@@ -113,20 +140,30 @@ def check_version() -> None:
         raise DefinitionError("PYSPARK_TOO_OLD", version=pyspark.__version__, reason="not tested below", wanted=wanted)
 
 
+_QUIET_PYTHON_LOGGERS = (
+    "py4j",
+    # They print a page on every mistake in a user's function, which is reported by us.
+    "DataFrameQueryContextLogger",
+    "SQLQueryContextLogger",
+)
+
+
 @contextmanager
 def quiet(spark: SparkSession) -> Iterator[None]:
     """Keep Spark from printing the stack traces of batches that are held back or cancelled on purpose."""
     jvm: Any = spark._jvm
     log4j = jvm.org.apache.logging.log4j
     before = {name: log4j.LogManager.getLogger(name).getLevel() for name in _QUIET_LOGGERS}
-    python_side = logging.getLogger("py4j")
-    level = python_side.level
+    python_side = [logging.getLogger(name) for name in _QUIET_PYTHON_LOGGERS]
+    levels = [logger.level for logger in python_side]
     try:
-        python_side.setLevel(logging.CRITICAL)
+        for logger in python_side:
+            logger.setLevel(logging.CRITICAL)
         for name in _QUIET_LOGGERS:
             log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
         yield
     finally:
-        python_side.setLevel(level)
+        for logger, level in zip(python_side, levels, strict=True):
+            logger.setLevel(level)
         for name, old in before.items():
             log4j.core.config.Configurator.setLevel(name, old)

@@ -14,9 +14,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.channels.marks import END_OF_TIME_US
 from rekindle.config import Config
-from rekindle.errors import InputError, JobError, SinkError
+from rekindle.errors import JobError, SinkError
 from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
@@ -25,7 +24,7 @@ from rekindle.runtime.steps import Steps, step
 from rekindle.sinks import TwoPhaseSink
 from rekindle.spark.batch_protocol import BatchProtocol, Place
 from rekindle.spark.failures import brief, translate
-from rekindle.spark.flush import Flushed, flush
+from rekindle.spark.flush import END_OF_TIME_MS, Flushed, flush
 from rekindle.spark.inputs import Input
 from rekindle.spark.lineage_copy import copy_for_savepoint
 from rekindle.spark.progress_dir import inputs_of_sources, read_offsets, unplant
@@ -75,7 +74,7 @@ class SparkTask:
         self._post = post
         self._id = SubtaskId(place.task, place.subtask)
         self._progress_dir = layout.spark_progress_dir(place.folder)
-        self._protocol = BatchProtocol(storage, place, inputs, sinks, steps, self._recorded)
+        self._protocol = BatchProtocol(spark, storage, place, inputs, sinks, steps, self._recorded)
         self._query = Query(
             spark,
             frame,
@@ -112,7 +111,8 @@ class SparkTask:
     def suspend(self) -> int:
         """See `TaskRunner`."""
         self._hold()
-        unplant(self._storage.store, self._progress_dir)
+        # A batch that is recorded and not committed is replayed by the next start, so its plan must stay as it is.
+        unplant(self._storage.store, self._progress_dir, behind=self._protocol.last)
         return self._query.committed
 
     def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
@@ -159,7 +159,7 @@ class SparkTask:
         if reason is None:
             return e.TaskFailed(task=self._id, reason="its query was stopped from outside")
         known = translate(reason, ", ".join(item.source.uid for item in self._inputs))
-        permanent = isinstance(known, InputError) and known.code != "FILE_UNREADABLE"
+        permanent = known is not None and known.permanent
         error = (known.code, known.parameters) if known else None
         return e.TaskFailed(task=self._id, reason=str(known or brief(reason)), permanent=permanent, error=error)
 
@@ -207,7 +207,7 @@ class SparkTask:
             with step(self._steps, "sink.finish"):
                 sink.finish()
         except Exception as error:
-            raise SinkError("SINK_FINISH_FAILED", sink=uid, reason=f"{type(error).__name__}: {error}") from error
+            raise SinkError("SINK_FINISH_FAILED", sink=uid, reason=brief(error)) from error
 
     def _unread(self) -> Sequence[str]:
         return [
@@ -232,7 +232,6 @@ class SparkTask:
             if item.feed is not None:
                 item.feed.recorded(item.position, duration_ms)
         if self._admitting:
-            self._refuse_lateness()
             self._admit()
             if self._ended():
                 self._admitting = False
@@ -247,24 +246,15 @@ class SparkTask:
             if item.source.uid in over and item.marks is not None and item.source.uid not in self._marked:
                 self._marked.add(item.source.uid)
                 if item.marks.inbox.last_admitted() <= item.position.mark:
-                    item.marks.admit(item.position.mark + 1, END_OF_TIME_US)
+                    item.marks.admit(item.position.mark + 1, item.end_mark_us)
 
     def _ended(self) -> bool:
         return all(item.position.ended for item in self._inputs)
 
     def _outstanding(self) -> bool:
-        return any(item.feed is not None and item.feed.outstanding for item in self._inputs)
+        return any(item.feed is not None and bool(item.feed.outstanding) for item in self._inputs)
 
-    def _refuse_lateness(self) -> None:
-        """A row of bounded inputs alone that Spark dropped as late fails the task rather than vanish (DESIGN 6)."""
-        if not all(item.source.bounded for item in self._inputs):
-            return
-        report = self._query.report()
-        dropped = sum(operator.get("numRowsDroppedByWatermark", 0) for operator in report.get("stateOperators", ()))
-        if dropped:
-            raise InputError("ROWS_DROPPED_AS_LATE", task=self._task.uid, rows=dropped, batch=report["batchId"])
-
-    # -- what others ask ------------------------------------------------------------------------------------------------
+    # -- what others ask ----------------------------------------------------------------------------------------------
 
     def snapshot(self) -> SubtaskSnapshot:
         """See `TaskRunner`."""
@@ -315,26 +305,35 @@ class SparkTask:
 
     def _input_status(self, item: Input, report: Mapping[str, Any]) -> InputStatus:
         feed, position = item.feed, item.position
-        place = self._storage.store.spark_path(layout.inbox(self._place.folder, item.source.uid)).removeprefix(
-            "file://"
-        )
-        rates = [
-            source.get("processedRowsPerSecond")
-            for source in report.get("sources", ())
-            if (place in source["description"].replace("file:", "")) == (feed is not None)
-            and "/marks/" not in source["description"]
-        ]
         return InputStatus(
             ended=position.ended,
             position=position.offset if feed is None else {"files": position.files, "bytes": position.bytes},
             share=None if feed is None else (position.bytes / feed.total_bytes if feed.total_bytes else 1.0),
-            rows_per_second=rates[0] if rates else None,
+            rows_per_second=None if position.ended else self._rate(item, report),
         )
+
+    def _rate(self, item: Input, report: Mapping[str, Any]) -> float | None:
+        """Rows a second of an input; Spark's report tells its sources apart by what they read."""
+        path = self._storage.store.spark_path
+        inbox = path(layout.inbox(self._place.folder, item.source.uid)).removeprefix("file://")
+        ours = path(self._place.folder).removeprefix("file://")
+        sources = report.get("sources", ())
+        if item.feed is not None:
+            found = [source for source in sources if source["description"].endswith(f"{inbox}]")]
+        else:
+            streams = [other for other in self._inputs if other.feed is None]
+            found = [source for source in sources if f"{ours}/" not in source["description"]]
+            # A user's stream may be made of several sources: whose is which cannot be told then.
+            found = found[streams.index(item) :] if len(found) == len(streams) else []
+        return found[0].get("processedRowsPerSecond") if found else None
 
 
 def _watermark_ms(report: Mapping[str, Any]) -> int | None:
-    """The query's watermark, ms; Spark writes one before 1970 as 1970."""
+    """The query's watermark, ms; None where there is none yet, which Spark writes as 1970."""
     text = (report.get("eventTime") or {}).get("watermark")
     if not text:
         return None
-    return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
+    if text.startswith("+"):
+        # Of the year 10000 or later, which only a flush sets.
+        return END_OF_TIME_MS
+    return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000) or None

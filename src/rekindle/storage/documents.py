@@ -222,6 +222,10 @@ class Manifest:
     savepoint: bool = False
     #: the job was drained: windows were emitted before their time
     drained: bool = False
+    #: id of the job (`Identity.id`) that took it: checkpoint numbers of different jobs cannot be compared
+    job_id: str = ""
+    #: sink uid → the newest checkpoint of that job, up to this one, that gave the sink something to commit
+    last_commits: dict[str, int] = field(default_factory=dict)
     format: int = FORMAT_VERSION
 
 

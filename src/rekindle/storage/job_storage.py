@@ -184,9 +184,18 @@ class JobStorage:
         """The manifest of a completed checkpoint; without one a checkpoint does not exist."""
         return self.read(layout.manifest(layout.checkpoint(self.job, checkpoint)), Manifest)
 
+    def checkpoints(self) -> list[int]:
+        """Numbers of the completed checkpoints, newest first; whether their manifests can be read is not looked at."""
+        numbers = reversed(self._numbers(layout.checkpoints(self.job)))
+        return [n for n in numbers if self.store.exists(layout.manifest(layout.checkpoint(self.job, n)))]
+
     def manifests(self) -> list[Manifest]:
         """The manifests of all completed checkpoints, newest first."""
         return [*self._newest_first(layout.checkpoints(self.job), self.manifest)]
+
+    def newest_manifest(self) -> Manifest | None:
+        """The manifest of the newest completed checkpoint, of whichever lineage."""
+        return next(self._newest_first(layout.checkpoints(self.job), self.manifest), None)
 
     def latest_manifest(self, lineage: int) -> Manifest | None:
         """The manifest of the newest checkpoint completed in `lineage`."""

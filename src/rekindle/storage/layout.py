@@ -20,7 +20,7 @@
       control/<request>.request.json, <request>.answer.json
       status.json
 
-    <storage>/_savepoints/<job>-<id>/           savepoints for which no place was given
+    <storage>/_savepoints/<job>-<id>-<random>/  savepoints for which no place was given
 
 `step_of` names the durable step a write to a path is: the list `STEPS` is what the crash tests go through, so a path
 that no row matches fails the tests.
@@ -192,7 +192,7 @@ STEPS: dict[str, str] = {
     "result.create": r"[^/]+/runs/\d+\.result\.json",
     "lineage.create": r"[^/]+/lineages/\d+\.json",
     "files.freeze": r"[^/]+/sources/[^/]+/files\.json",
-    "segments.copy": r"[^/]+/sources/[^/]+/segments/.*",
+    "segments.copy": r"[^/]+/sources/[^/]+/segments/[^/]+/.+",
     "record.create": r".*/batches/\d+\.json",
     "end.create": r".*/end\.json",
     "drain.create": r".*/drain\.json",

@@ -34,7 +34,7 @@ class FakeSink(TwoPhaseSink):
         self.committed: dict[str, list[Any]] = {}
         self.permits: list[int] = []
         self.before: dict[str, Callable[[], None]] = {}
-        self._sink = ""
+        self._job = self._sink = ""
         self._lock = threading.Lock()
 
     @property
@@ -45,13 +45,13 @@ class FakeSink(TwoPhaseSink):
 
     def open(self, job: str, sink: str) -> None:
         """See `TwoPhaseSink`."""
-        self._sink = sink
+        self._job, self._sink = job, sink
         self._called("open")
 
     def prepare(self, df: Any, batch: SinkBatch) -> Sequence[Committable]:
         """See `TwoPhaseSink`; `df` is a list. A batch without rows has nothing to commit."""
         self._called("prepare")
-        attempt = f"{batch.run:06d}-{batch.task}-{batch.subtask}-{batch.lineage}-{batch.batch}-{batch.attempt}"
+        attempt = batch.name
         if not df:
             return []
         with self._lock:
@@ -78,11 +78,12 @@ class FakeSink(TwoPhaseSink):
             for committable in committables:
                 self.staged.pop(committable["attempt"], None)
 
-    def clean(self, named: Sequence[Committable], run: int, may_act: Callable[[], bool]) -> None:
+    def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """See `TwoPhaseSink`."""
         kept = {committable["attempt"] for committable in named}
         for attempt in sorted(self.staged):
-            if attempt not in kept and int(attempt.partition("-")[0]) <= run and may_act():
+            batch = SinkBatch.named(attempt, job=self._job, sink=self._sink)
+            if attempt not in kept and batch is not None and may_remove(batch):
                 self.staged.pop(attempt, None)
 
     def finish(self) -> None:

@@ -1,0 +1,263 @@
+"""The pages are true: what can be compared with the code is compared with it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+
+import rekindle as rk
+from rekindle.cli.verbs import rekindle
+from rekindle.config import SETTINGS
+from rekindle.errors import CONDITIONS
+from rekindle.protocol.commit import CommitPermit
+from rekindle.runtime import steps
+from rekindle.sinks import SinkBatch
+from tools import make_docs
+
+ROOT = make_docs.ROOT
+DOCS = make_docs.DOCS
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+GUIDE = DOCS / "guide.md"
+
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_COLLEAGUES = ("benchmarks.md", "crash-tests.md")
+"""Pages that `make bench` and `make crash` write; a checkout may not have them yet."""
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def blocks(page: Path, *languages: str) -> list[str]:
+    """The code blocks of a page in one of `languages`."""
+    return [match[2] for match in _BLOCK.finditer(page.read_text()) if match[1] in languages]
+
+
+def anchors(page: Path) -> set[str]:
+    """What ``#…`` may lead to: headings as GitHub names them, and ids."""
+    text = re.sub(_BLOCK, "", page.read_text())
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return slugs | set(re.findall(r'id="([^"]+)"', text))
+
+
+def named_files(text: str) -> Iterator[str]:
+    """Files of this project in backticks: ``protocol/job.py``, ``tests/jobs/kit.py``."""
+    yield from re.findall(r"`([\w./-]+/[\w.-]+\.py|[a-z_]+\.py)`", text)
+
+
+# --- generated parts --------------------------------------------------------------------------------------------------
+
+
+def test_the_generated_parts_of_the_pages_are_up_to_date() -> None:
+    assert not [str(page.relative_to(ROOT)) for page in make_docs.stale()], "run: python tools/make_docs.py"
+
+
+def test_a_generated_part_that_is_out_of_date_is_noticed_and_made_anew(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("above\n<!-- generated: settings -->\n| old |\n<!-- end generated -->\nbelow\n")
+
+    made = make_docs.stale(tmp_path)[page]
+
+    assert made.startswith("above\n")
+    assert made.endswith("\nbelow\n")
+    assert "`checkpoint.interval`" in made
+    assert "| old |" not in made
+    page.write_text(made)
+    assert make_docs.stale(tmp_path) == {}
+
+
+# --- everything is there ----------------------------------------------------------------------------------------------
+
+
+def test_every_public_name_is_in_the_guide() -> None:
+    guide = GUIDE.read_text()
+    assert [name for name in rk.__all__ if not re.search(rf"\b{name}\b", guide)] == []
+    assert [name for name in rk.sinks.__all__ if not re.search(rf"\b{name}\b", guide)] == []
+
+
+@pytest.mark.parametrize("kind", [rk.Job, rk.JobHandle], ids=lambda kind: kind.__name__)
+def test_every_public_method_is_in_the_guide(kind: type) -> None:
+    guide = GUIDE.read_text()
+    methods = [name for name in vars(kind) if not name.startswith("_")]
+    assert [name for name in methods if f".{name}(" not in guide and name != "graph"] == []
+
+
+def test_every_verb_is_on_its_page() -> None:
+    page = (DOCS / "cli.md").read_text()
+    assert [verb for verb in rekindle.commands if f"## {verb}\n\n<!-- generated: help {verb} -->" not in page] == []
+
+
+def test_every_setting_error_document_and_step_is_on_its_page() -> None:
+    configuration, errors, storage = (
+        (DOCS / f"{name}.md").read_text() for name in ("configuration", "errors", "storage")
+    )
+    assert [key for key in SETTINGS if f"| `{key}` |" not in configuration] == []
+    assert [code for code in CONDITIONS if f"`{code}` |" not in errors] == []
+    assert [step for step in steps.ALL if f"| `{step}` |" not in storage] == []
+    for kind in make_docs.document_classes():
+        assert f"<!-- generated: document {kind.__name__} -->\n{kind.__doc__}" in storage
+        assert make_docs.document_table(kind.__name__) in storage
+
+
+def test_every_package_is_on_the_map_and_nothing_else_is() -> None:
+    source = ROOT / "src" / "rekindle"
+    there = {path.stem for path in source.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    mapped = re.findall(r"^\| `rekindle\.(\w+)` \|", (DOCS / "architecture.md").read_text(), re.MULTILINE)
+    assert set(mapped) == there - {"__init__"}
+
+
+def test_decisions_are_numbered_without_gaps_and_listed() -> None:
+    pages = sorted(page.name for page in (DOCS / "decisions").glob("0*.md"))
+    assert [int(name[:4]) for name in pages] == list(range(1, len(pages) + 1))
+    index = (DOCS / "decisions" / "README.md").read_text()
+    for name in pages:
+        text = (DOCS / "decisions" / name).read_text()
+        title = text.splitlines()[0].partition(": ")[2]
+        assert f"| [{name[:4]}]({name}) | {title} |" in index
+        for part in ("Context", "Decision", "Considered", "Consequences"):
+            assert f"\n**{part}.** " in text, f"{name} has no {part}"
+
+
+# --- nothing is made up -----------------------------------------------------------------------------------------------
+
+
+@every_page
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in _LINK.findall(re.sub(_BLOCK, "", page.read_text())):
+        if link.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists() or target.name in _COLLEAGUES, f"{link} leads nowhere"
+        assert not anchor or anchor in anchors(target), f"{link}: there is no such heading"
+
+
+@every_page
+def test_python_in_the_pages_compiles(page: Path) -> None:
+    for code in blocks(page, "python", "py"):
+        compile(code, str(page), "exec")
+
+
+@every_page
+def test_modules_and_tests_that_are_named_exist(page: Path) -> None:
+    places = [ROOT, ROOT / "src", ROOT / "src" / "rekindle", ROOT / "tests", ROOT / "examples"]
+    users = {"hourly_bids.py", "make_bids.py"}
+    for name in named_files(page.read_text()):
+        assert name in users or any((place / name).exists() for place in places), f"there is no {name}"
+
+
+@every_page
+def test_commands_in_the_pages_are_commands(page: Path) -> None:
+    for command in commands(page):
+        verb = rekindle.commands.get(command[0])
+        assert verb is not None, f"there is no verb {command[0]}"
+        context = click.Context(verb, info_name=verb.name)
+        words = [word for word in command[1:] if word not in ("[DIR]", "[CHECKPOINT]", "PATH")]
+        try:
+            verb.make_parser(context).parse_args(words)
+        except click.UsageError as error:
+            pytest.fail(f"rekindle {shlex.join(command)}: {error.format_message()}")
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """``rekindle …`` in shell blocks and in backticks, without comments, as words."""
+    text = page.read_text()
+    inline = re.findall(r"`rekindle ([a-z][^`]*)`", re.sub(_BLOCK, "", text))
+    in_blocks = [line[9:] for code in blocks(page, "sh") for line in code.splitlines() if line.startswith("rekindle ")]
+    for line in (*inline, *in_blocks):
+        yield shlex.split(line, comments=True)
+
+
+def test_states_and_kinds_that_the_manual_names_are_those_of_the_code() -> None:
+    from rekindle.protocol.reasons import CheckpointKind
+    from rekindle.protocol.states import JobState, TaskStatus
+
+    page = (DOCS / "cli.md").read_text()
+    for word in (
+        *(state.value for state in JobState),
+        *(s.value for s in TaskStatus),
+        *(k.value for k in CheckpointKind),
+    ):
+        assert f"`{word}`" in page, f"{word} is not explained"
+
+
+# --- the sink of the guide works --------------------------------------------------------------------------------------
+
+
+class Rows:
+    """As much of a DataFrame as the sink needs."""
+
+    def __init__(self, *rows: dict[str, Any]) -> None:
+        self.rows = rows
+
+    def collect(self) -> list[Any]:
+        return [SimpleNamespace(asDict=lambda recursive, row=row: row) for row in self.rows]
+
+
+@pytest.fixture
+def json_lines(tmp_path: Path) -> Any:
+    """The sink that the guide shows how to write, opened."""
+    code = next(code for code in blocks(GUIDE, "python") if "class JsonLines" in code)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    sink = names["JsonLines"](tmp_path / "out")
+    assert isinstance(sink, rk.sinks.TwoPhaseSink)
+    sink.open("bids-1", "lines")
+    return sink
+
+
+def batch(number: int, attempt: str, run: int = 1) -> SinkBatch:
+    return SinkBatch(job="bids", sink="lines", task="t", subtask=0, lineage=1, batch=number, run=run, attempt=attempt)
+
+
+def visible(sink: Any) -> list[str]:
+    return [line for file in sorted(sink.path.glob("*.jsonl")) for line in file.read_text().splitlines()]
+
+
+def test_the_sink_of_the_guide_shows_rows_once_they_are_committed_and_only_once(json_lines: Any) -> None:
+    committables = json_lines.prepare(Rows({"a": 1}, {"a": 2}), batch(0, "x"))
+    assert visible(json_lines) == []
+
+    json_lines.commit(committables, CommitPermit(1))
+    json_lines.commit(committables, CommitPermit(1))
+
+    assert visible(json_lines) == ['{"a": 1}', '{"a": 2}']
+    assert json_lines.prepare(Rows(), batch(1, "y")) == []
+
+
+def test_the_sink_of_the_guide_removes_what_nobody_names_and_nothing_else(json_lines: Any) -> None:
+    named = json_lines.prepare(Rows({"a": 1}), batch(0, "named"))
+    json_lines.prepare(Rows({"a": 2}), batch(0, "orphan"))
+    later = json_lines.prepare(Rows({"a": 3}), batch(0, "later", run=2))
+    aborted = json_lines.prepare(Rows({"a": 4}), batch(0, "aborted"))
+
+    json_lines.abort(aborted)
+    json_lines.abort(aborted)
+    json_lines.clean(named, lambda _: False)
+    assert len(list(json_lines.staging.iterdir())) == 3
+    json_lines.clean(named, lambda attempt: attempt.run == 1)
+
+    json_lines.commit([*named, *later], CommitPermit(1))
+    assert visible(json_lines) == ['{"a": 1}', '{"a": 3}']
+    assert list(json_lines.staging.iterdir()) == []
+
+
+def test_pages_do_not_speak_of_the_machine_they_were_written_on() -> None:
+    for page in PAGES:
+        assert not re.search(r"/(work|root|home)/\w", page.read_text()), page
+
+
+def test_the_guide_lists_its_sections_in_order() -> None:
+    text = re.sub(_BLOCK, "", GUIDE.read_text())
+    listed = re.findall(r"^- \[(.*)\]\(#", text, re.MULTILINE)
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert listed == headings
+    assert all(text.index(f"\n## {a}\n") < text.index(f"\n## {b}\n") for a, b in pairwise(headings))

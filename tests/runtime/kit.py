@@ -1,0 +1,162 @@
+"""A job whose driver is real and whose query and sinks are not: everything but Spark, on a real directory.
+
+The start is `Launch`'s own, from what lies in the storage to the driver; only its steps on Spark are replaced. A
+`World` is what outlives drivers: the storage, the rows of the source, the sinks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import rekindle as rk
+from rekindle.config import Config
+from rekindle.errors import StorageError
+from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.ids import SubtaskId
+from rekindle.runtime.driver import Driver
+from rekindle.runtime.steps import Steps, no_steps
+from rekindle.spark.inputs import SourceSpec
+from rekindle.spark.launch import Definition, Launch, Permissions
+from rekindle.storage import layout
+from rekindle.storage.documents import BatchRecord, Manifest
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.local import LocalStore
+from rekindle.testing.fake_runner import FakeInput, FakeRunner
+from rekindle.testing.fake_sink import FakeSink
+
+JOB, TASK, SOURCE = "job", "task", "numbers"
+
+NEVER = {"checkpoint.interval": "0"}
+OFTEN = {"checkpoint.interval": "10 ms", "checkpoint.retained": "1000"}
+QUICK = {"restart.delay": "5 ms", "restart.delay_max": "10 ms"}
+
+
+class World:
+    """What outlives the drivers of one test."""
+
+    def __init__(self, root: Path, sinks: tuple[str, ...] = ("out", "second")) -> None:
+        self.location = str(root / "storage")
+        self.storage = JobStorage(LocalStore(self.location), JOB)
+        self.rows = FakeInput()
+        self.sinks = {uid: FakeSink() for uid in sinks}
+        #: see `FakeRunner`
+        self.before: dict[str, Callable[[], None]] = {}
+        self.runner: FakeRunner | None = None
+
+    def driver(self, steps: Steps = no_steps, **config: object) -> tuple[Driver, JobStorage]:
+        """Begin the next run; the driver is ready to loop."""
+        bounded = self.rows.ended
+        graph = JobGraph(
+            name=JOB,
+            sources=(Source(uid=SOURCE, bounded=bounded),),
+            tasks=(Task(uid=TASK, inputs=(SOURCE,)),),
+            sinks=tuple(Sink(uid=uid, task=TASK) for uid in self.sinks),
+        ).validated()
+        definition = Definition(graph=graph, sources={}, functions={}, sinks=self.sinks)
+        settings = Config.of({**QUICK, **config})
+        launch = _Launch(self, steps, definition, self.location, settings, Permissions(), steps)
+        ended = launch.prepare(None)
+        assert ended is None, ended
+        return launch.begin(None), launch.storage  # type: ignore[arg-type]
+
+    def start(self, steps: Steps = no_steps, **config: object) -> rk.JobHandle:
+        """Start the next run in a thread."""
+        driver, storage = self.driver(steps, **config)
+        return rk.JobHandle(storage, driver=driver, run=driver.run)
+
+    def run(self, steps: Steps = no_steps, **config: object) -> rk.JobResult:
+        """Run it to its end."""
+        return ended(self.start(steps, **config))
+
+    def all_committed(self) -> bool:
+        """Whether each sink shows every row exactly once."""
+        return all(sorted(sink.rows) == list(range(self.rows.available)) for sink in self.sinks.values())
+
+    @property
+    def folder(self) -> str:
+        """The task's folder in the lineage in force."""
+        lineage = self.storage.lineage()
+        return layout.subtask(JOB, TASK, 0, lineage.lineage if lineage else 1)
+
+    def read(self) -> int:
+        """Rows that are in batch records."""
+        record = self.storage.last_record(self.folder)
+        return record.inputs[SOURCE].offset["read"] if record else 0
+
+    def records(self) -> dict[int, BatchRecord]:
+        """Every batch record."""
+        folder = self.folder
+        found = {batch: self.storage.record(folder, batch) for batch in self.storage.records(folder)}
+        return {batch: record for batch, record in found.items() if record is not None}
+
+    def manifests(self) -> list[Manifest]:
+        """Every manifest, oldest first."""
+        return self.storage.manifests()[::-1]
+
+    def files(self) -> dict[str, bytes]:
+        """All of the storage."""
+        return {entry.path: self.storage.store.read(entry.path) for entry in self.storage.store.walk("")}
+
+
+class _Launch(Launch):
+    """A start without Spark."""
+
+    def __init__(self, world: World, steps: Steps, *args: Any) -> None:
+        super().__init__(*args)
+        self._world = world
+        self._listening = steps
+
+    def _freeze(self, spark: Any, spec: SourceSpec, attempt: str) -> None:
+        return None
+
+    def _task(self, spark: Any, run: Any, task: Any, index: int, frozen: Any, post: Any) -> Any:
+        world = self._world
+        world.runner = FakeRunner(
+            self.storage, run, SubtaskId(task.uid, index), SOURCE, world.rows, world.sinks, post, world.before,
+            self._listening,
+        )  # fmt: skip
+        return world.runner
+
+
+class Faulty:
+    """A way to break what is called often: fails some times, with an error, and then no more."""
+
+    def __init__(self, times: int, error: BaseException | None = None) -> None:
+        self.left = times
+        self.calls = 0
+        self.error = error or RuntimeError("broken on order")
+
+    def __call__(self, *_: object) -> None:
+        self.calls += 1
+        if self.left:
+            self.left -= 1
+            raise self.error
+
+
+class Refusal:
+    """A `Steps` callable: a storage that refuses writes while `error` is set."""
+
+    def __init__(self) -> None:
+        self.error: StorageError | None = None
+
+    def __call__(self, name: str) -> None:
+        if self.error is not None and name.endswith("/before") and name.partition("/")[0] in layout.STEPS:
+            raise self.error
+
+
+def ended(handle: rk.JobHandle, seconds: float = 30) -> rk.JobResult:
+    """How it ended; a limit keeps a hanging test from hanging for ever."""
+    result = handle.wait(seconds)
+    assert result is not None, f"it did not end: {handle.status()}"
+    return result
+
+
+def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait until `condition` holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about in time"
+        time.sleep(0.002)

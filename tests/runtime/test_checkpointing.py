@@ -1,0 +1,212 @@
+"""Manifests, what they name, what is committed and when, and what is kept."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from rekindle.errors import ControlError, SinkError, StorageError
+from rekindle.ids import SubtaskId
+from rekindle.protocol import commands as c
+from rekindle.protocol.commit import CommitPermit
+from rekindle.protocol.reasons import CheckpointKind
+from rekindle.runtime.checkpointing import snapshots_of
+from rekindle.storage import layout
+from rekindle.storage.documents import Run
+from tests.runtime.kit import JOB, NEVER, OFTEN, TASK, Faulty, World, ended, until
+
+SUBTASK = SubtaskId(TASK, 0)
+
+
+def test_each_manifest_names_exactly_the_transactions_since_the_one_before(world: World) -> None:
+    world.rows.batch_rows = 1
+    world.rows.available, world.rows.ended = 30, False
+    world.before["purge"] = Faulty(1_000)  # the records are to be looked at afterwards
+    handle = world.start(**OFTEN)
+    until(lambda: len(world.manifests()) > 5 and world.read() == 30)
+    world.rows.available, world.rows.ended = 40, True
+    assert ended(handle).state == "FINISHED"
+
+    manifests, records = world.manifests(), world.records()
+    assert [manifest.checkpoint for manifest in manifests] == list(range(1, len(manifests) + 1))
+    assert {manifest.kind for manifest in manifests} == {"periodic", "final"}
+    before = -1
+    for manifest in manifests:
+        batch = snapshots_of(manifest)[SUBTASK].batch
+        for uid in world.sinks:
+            named = {one.batch: one.committables for one in manifest.transactions.get(uid, [])}
+            rows = {number: record.committables[uid] for number, record in records.items()}
+            assert named == {number: rows[number] for number in range(before + 1, batch + 1) if rows[number]}
+        assert layout.committed(layout.checkpoint(JOB, manifest.checkpoint)) in world.files()
+        before = batch
+    assert before == max(records)
+    assert world.all_committed()
+
+
+def test_nothing_is_committed_before_a_manifest_names_it(world: World) -> None:
+    world.rows.available, world.rows.ended = 20, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 20)
+    assert world.sinks["out"].rows == []
+
+    number = handle.checkpoint()
+
+    assert sorted(world.sinks["out"].rows) == list(range(18))
+    assert world.sinks["out"].permits == [number] == [1]
+    handle.cancel()
+
+
+def test_a_run_commits_first_what_the_newest_manifest_names_and_no_older_one(world: World) -> None:
+    world.rows.available, world.rows.ended = 9, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 9)
+    handle.checkpoint()
+    hanging = threading.Event()
+    world.sinks["second"].before["commit"] = lambda: hanging.wait(30) and None
+
+    def ask() -> None:
+        with pytest.raises(ControlError, match="CANCELED_MEANWHILE"):
+            handle.checkpoint()
+
+    asking = threading.Thread(target=ask)
+    world.rows.available = 20
+    until(lambda: world.read() == 20)
+    asking.start()
+    until(lambda: len(world.manifests()) == 2)
+    handle.cancel()
+    asking.join(10)
+    ended(handle)
+    world.sinks["second"].before.clear()
+    world.sinks["second"].permits.clear()
+
+    world.rows.ended = True
+    assert world.run(**NEVER).state == "FINISHED"
+
+    assert world.sinks["second"].permits[0] == 2
+    hanging.set()
+    assert world.all_committed()
+
+
+def test_two_drivers_can_only_commit_the_same(world: World) -> None:
+    """The older one hangs in its commit and wakes after the newer one has gone on."""
+    world.rows.available = 20
+    hanging, arrived = threading.Event(), threading.Event()
+
+    def hang_once() -> None:
+        if not arrived.is_set():
+            arrived.set()
+            hanging.wait(30)
+
+    world.sinks["second"].before["commit"] = hang_once
+    old = world.start(**NEVER)
+    until(arrived.is_set)
+    newer, storage = world.storage.claim_run, world.storage
+    newer(lambda number: Run(run=number, started_ms=0, lineage=1, host="elsewhere", pid=1, token="x"))
+    with pytest.raises(ControlError, match="DRIVER_FENCED"):
+        ended(old)
+    storage.store.delete(layout.run(JOB, 2))
+    assert world.run(**NEVER).state == "FINISHED"
+    assert world.all_committed()
+
+    hanging.set()
+
+    until(lambda: world.sinks["second"].staged == {})
+    assert world.all_committed()
+
+
+def test_a_commit_needs_its_manifest(world: World) -> None:
+    driver, _ = world.driver()
+    with pytest.raises(ControlError, match="CHECKPOINT_FAILED"):
+        driver._checkpointing.commit(CommitPermit(7))
+    with pytest.raises(ControlError, match="SAVEPOINT_FAILED"):
+        driver._checkpointing.seal(7, world.location)
+
+
+def test_what_was_prepared_and_lost_is_told_by_the_sink_not_passed_over(world: World) -> None:
+    world.rows.available = 20
+    world.sinks["out"].before["commit"] = world.sinks["out"].staged.clear
+
+    result = world.run(**NEVER, **{"restart.attempts": "0"})
+
+    assert result.error is not None
+    assert result.error["code"] == "SINK_STAGING_LOST"
+    assert isinstance(SinkError("SINK_STAGING_LOST", **result.error["parameters"]), SinkError)
+
+
+def test_a_number_that_another_driver_has_used_is_not_used_again(world: World) -> None:
+    world.rows.available = 5
+    driver, storage = world.driver()
+    other = world.driver()[0]
+    order = c.WriteManifest(checkpoint=1, kind=CheckpointKind.MANUAL, triggered_ms=1, finished=())
+    for one in (other, driver):
+        one._checkpointing.snapshot(1, SUBTASK)
+    other._checkpointing.complete(order)
+    written = storage.manifest(1)
+
+    with pytest.raises(ControlError, match="its number is taken"):
+        driver._checkpointing.complete(order)
+
+    assert storage.manifest(1) == written is not None
+
+
+def test_as_many_checkpoints_are_kept_as_retained_says_and_what_only_older_ones_needed_is_gone(world: World) -> None:
+    world.rows.batch_rows = 1
+    world.rows.available, world.rows.ended = 30, False
+    handle = world.start(**{**OFTEN, "checkpoint.retained": "2"})
+    until(lambda: world.read() == 30 and handle.status().checkpoints_completed > 4)
+    handle.stop()
+    ended(handle)
+
+    until(lambda: len(world.manifests()) == 2)
+    oldest, newest = world.manifests()
+    assert newest.checkpoint == oldest.checkpoint + 1 > 4
+    kept = snapshots_of(oldest)[SUBTASK].batch
+    until(lambda: min(world.storage.records(world.folder)) == kept)
+    world.rows.ended = True
+    assert world.run(**NEVER).state == "FINISHED"
+    assert world.all_committed()
+
+
+def test_a_damaged_manifest_keeps_what_it_may_pin_and_goes_when_its_time_has_come(world: World) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 10)
+    for _ in range(3):
+        handle.checkpoint()
+    path = layout.manifest(layout.checkpoint(JOB, 2))
+    world.storage.store.replace(path, b"{")
+
+    with pytest.raises(StorageError, match="OBJECT_CORRUPT"):
+        handle._driver._checkpointing.discard_older(2)  # type: ignore[union-attr]
+    assert world.storage.checkpoints() == [3, 2]
+    handle._driver._checkpointing.discard_older(1)  # type: ignore[union-attr]
+
+    assert world.storage.checkpoints() == [3]
+    handle.cancel()
+
+
+def test_a_fenced_driver_deletes_nothing(world: World) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    handle = world.start(**OFTEN)
+    until(lambda: handle.status().checkpoints_completed > 4)
+    handle.stop()
+    ended(handle)
+    driver, storage = world.driver()
+    before = {path for path in world.files() if "/checkpoints/" in path or "/batches/" in path}
+    storage.claim_run(lambda number: Run(run=number, started_ms=0, lineage=1, host="elsewhere", pid=1))
+
+    driver._checkpointing.discard_older(1)
+
+    assert before <= set(world.files())
+
+
+def test_snapshots_of_an_aborted_checkpoint_are_forgotten(world: World) -> None:
+    driver, _ = world.driver()
+    driver._checkpointing.snapshot(1, SUBTASK)
+    driver._checkpointing.abort(1)
+    driver._checkpointing.abort(1)
+    with pytest.raises(KeyError):
+        driver._checkpointing.complete(
+            c.WriteManifest(checkpoint=1, kind=CheckpointKind.MANUAL, triggered_ms=1, finished=())
+        )

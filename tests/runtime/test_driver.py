@@ -1,0 +1,393 @@
+"""The driver from a start to each of its ends, with a fake query and fake sinks."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rekindle.errors import ControlError, InputError, RekindleError, StorageError
+from rekindle.storage import layout
+from rekindle.storage.documents import Run
+from rekindle.storage.liveness import this_process
+from tests.runtime.kit import JOB, NEVER, OFTEN, Faulty, Refusal, World, ended, until
+
+
+def code(error: dict[str, Any] | None) -> str | None:
+    return error["code"] if error else None
+
+
+def fence(world: World) -> int:
+    """Another driver claims the next run."""
+    process = this_process()._asdict()
+    return world.storage.claim_run(lambda number: Run(run=number, started_ms=0, lineage=1, **process)).run
+
+
+# -- ends -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_whose_input_ends_flushes_its_state_and_ends_with_one_checkpoint(world: World) -> None:
+    world.rows.available = 20
+
+    result = world.run(**NEVER)
+
+    assert (result.state, result.error, result.checkpoint) == ("FINISHED", None, 1)
+    assert world.all_committed()
+    assert [manifest.kind for manifest in world.manifests()] == ["final"]
+    assert world.manifests()[0].finished_tasks == ("task",)
+    status = world.storage.status()
+    assert status is not None and status.state == "FINISHED" and status.tasks[0].status == "closed"
+
+
+def test_a_job_without_a_row_ends_too(world: World) -> None:
+    assert world.run(**NEVER).state == "FINISHED"
+    assert world.all_committed()
+
+
+def test_a_stopped_job_keeps_its_state_and_goes_on_without_reading_anything_again(world: World) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 10)
+    answer = handle.stop()
+    assert ended(handle).state == answer.state == "STOPPED"
+    assert sorted(world.sinks["out"].rows) == list(range(8)), "the last two are in its state"
+    assert world.manifests()[-1].kind == "stop" and not world.manifests()[-1].drained
+    records = world.records()
+
+    world.rows.available, world.rows.ended = 15, True
+    assert world.run(**NEVER).state == "FINISHED"
+
+    assert world.all_committed()
+    assert {batch: record for batch, record in world.records().items() if batch in records} == records
+
+
+def test_a_drained_job_has_emitted_everything_and_says_what_it_left_unread(world: World) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 10)
+
+    answer = handle.stop(drain=True)
+
+    result = ended(handle)
+    assert (result.state, result.notes) == ("DRAINED", ("numbers: some was not read",))
+    assert answer.notes == result.notes
+    assert world.all_committed()
+    assert world.manifests()[-1].drained
+
+
+def test_a_savepoint_and_a_stop_with_one_name_the_same_cut_and_no_transaction(world: World, tmp_path: Path) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 10)
+    first = handle.savepoint(str(tmp_path / "savepoints"))
+    answer = handle.stop(savepoint=str(tmp_path / "savepoints"))
+    result = ended(handle)
+
+    assert result.savepoint == answer.savepoint is not None
+    for path in (first, result.savepoint):
+        assert '"savepoint": true' in Path(path, "manifest.json").read_text()
+        assert '"transactions": {}' in Path(path, "manifest.json").read_text()
+        assert Path(path, "tasks/task/0/spark/commits").is_dir()
+    assert [manifest.kind for manifest in world.manifests()] == ["savepoint", "stop"]
+
+
+def test_a_second_stop_is_answered_like_the_first_and_another_stop_is_refused(world: World) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    held = threading.Event()
+    world.before["suspend"] = lambda: held.wait(30) and None
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 4)
+    answers: list[Any] = []
+    stops = [threading.Thread(target=lambda: answers.append(handle.stop())) for _ in range(2)]
+    for stop in stops:
+        stop.start()
+    until(lambda: handle.status().state == "STOPPING" and len(world.storage.requests()) == 2)
+
+    with pytest.raises(ControlError, match="STOP_REFUSED"):
+        handle.stop(drain=True)
+    with pytest.raises(ControlError, match="CHECKPOINT_REFUSED"):
+        handle.checkpoint()
+    held.set()
+
+    assert ended(handle).state == "STOPPED"
+    for stop in stops:
+        stop.join(10)
+    assert [(answer.state, answer.checkpoint) for answer in answers] == [("STOPPED", 1)] * 2
+
+
+def test_cancel_is_durable_while_an_order_hangs_and_the_stop_that_waits_hears_of_it(world: World) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    held = threading.Event()
+    world.before["suspend"] = lambda: held.wait(30) and None
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 4)
+    told: list[RekindleError] = []
+
+    def stop() -> None:
+        with pytest.raises(ControlError) as caught:
+            handle.stop()
+        told.append(caught.value)
+
+    waiting = threading.Thread(target=stop)
+    waiting.start()
+    until(lambda: handle.status().state == "STOPPING")
+
+    handle.cancel()
+
+    assert world.storage.state() == "CANCELED"
+    assert not held.is_set()
+    assert ended(handle).state == "CANCELED"
+    waiting.join(10)
+    assert [error.code for error in told] == ["CANCELED_MEANWHILE"]
+    held.set()
+    world.before.clear()
+    world.rows.ended = True
+    assert world.run(**NEVER).state == "FINISHED"
+    assert world.all_committed()
+
+
+def test_a_job_in_which_everything_has_finished_ends_at_once(world: World) -> None:
+    world.rows.available = 10
+    refuse = Faulty(1, StorageError("STORAGE_UNAVAILABLE", uri="x", reason="away"))
+    with pytest.raises(StorageError):
+        world.run(lambda name: refuse() if name == "result.create/before" else None, **NEVER)
+    assert world.manifests()[-1].kind == "final"
+    world.storage.store.delete(layout.result(JOB, 1))  # the driver that failed may have left its word
+    world.before["start"] = Faulty(1000)
+
+    result = world.run(**NEVER)
+
+    assert (result.state, result.run) == ("FINISHED", 2)
+    assert len(world.manifests()) == 1, "nothing was left to checkpoint"
+    assert world.all_committed()
+
+
+def test_a_drain_that_a_crash_cut_short_is_carried_through(world: World) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    refuse = Faulty(1000, StorageError("STORAGE_UNAVAILABLE", uri="x", reason="away"))
+    handle = world.start(lambda name: refuse() if name == "end.create/before" else None, **NEVER)
+    until(lambda: world.read() == 10)
+    with pytest.raises(RekindleError):
+        handle.stop(drain=True)
+    assert code(ended(handle).error) == "RESTARTS_EXHAUSTED"
+    world.rows.available = 30
+
+    result = world.run(**NEVER)
+
+    assert result.state == "DRAINED"
+    assert sorted(world.sinks["out"].rows) == list(range(10)), "nothing is read once a drain has begun"
+
+
+# -- failures ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_task_starts_again_and_loses_nothing(world: World) -> None:
+    world.rows.available = 20
+    world.before |= {"batch": Faulty(2), "start": Faulty(1), "finish": Faulty(1)}
+
+    assert world.run(**NEVER).state == "FINISHED"
+    assert world.all_committed()
+
+
+def test_failures_in_a_row_end_the_job_and_a_later_run_goes_on(world: World) -> None:
+    world.rows.available = 20
+    batches = world.before["batch"] = Faulty(1000, ValueError("no such thing"))
+
+    result = world.run(**NEVER, **{"restart.attempts": "3"})
+
+    assert (result.state, code(result.error)) == ("FAILED", "RESTARTS_EXHAUSTED")
+    assert result.error is not None
+    assert result.error["parameters"]["attempts"] == batches.calls == 4
+    assert "no such thing" in result.error["message"]
+    assert world.storage.state() == "FAILED"
+    world.before.clear()
+    assert world.run(**NEVER).state == "FINISHED"
+    assert world.all_committed()
+
+
+def test_a_failure_that_repeating_cannot_mend_ends_the_job_at_once_under_its_own_name(world: World) -> None:
+    world.rows.available = 20
+    starts = world.before["start"] = Faulty(1000, InputError("PATH_MISSING", source="numbers", path="/nowhere"))
+
+    result = world.run(**NEVER)
+
+    assert code(result.error) == "PATH_MISSING"
+    assert starts.calls == 1
+
+
+def test_a_failed_commit_is_repeated_until_it_succeeds(world: World) -> None:
+    world.rows.available = 20
+    world.sinks["second"].before["commit"] = Faulty(3)
+
+    assert world.run(**NEVER).state == "FINISHED"
+    assert world.all_committed()
+
+
+def test_a_commit_that_never_succeeds_fails_the_job_and_a_later_run_begins_with_it(world: World) -> None:
+    world.rows.available = 20
+    world.sinks["second"].before["commit"] = Faulty(1000, ConnectionError("no database"))
+
+    result = world.run(**NEVER, **{"restart.attempts": "2"})
+
+    assert (result.state, code(result.error)) == ("FAILED", "SINK_COMMIT_FAILED")
+    assert result.error is not None
+    assert result.error["parameters"]["sink"] == "second"
+    assert "no database" in result.error["message"]
+    world.sinks["second"].before.clear()
+    assert world.run(**NEVER).state == "FINISHED"
+    assert world.all_committed()
+    assert set(world.sinks["second"].permits) == {1}
+
+
+def test_checkpoints_that_keep_failing_fail_the_job(world: World) -> None:
+    world.rows.available, world.rows.ended = 20, False
+    refused = StorageError("STORAGE_UNAVAILABLE", uri="x", reason="away")
+    world.before["snapshot"] = Faulty(1000, refused)
+
+    result = world.run(**OFTEN, **{"checkpoint.tolerable_failures": "2"})
+
+    assert code(result.error) == "CHECKPOINTS_FAILING"
+    assert result.error is not None and result.error["parameters"]["failures"] == 3
+    assert "CHECKPOINT_DECLINED" in result.error["message"]
+    world.before.clear()
+    world.rows.ended = True
+    assert world.run(**NEVER).state == "FINISHED"
+    assert world.all_committed()
+
+
+def test_a_stop_whose_savepoint_fails_is_given_up_and_the_job_goes_on(world: World, tmp_path: Path) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    (tmp_path / "file").write_text("in the way")
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 4)
+
+    with pytest.raises(ControlError, match="STOP_FAILED") as stop:
+        handle.stop(savepoint=str(tmp_path / "file"))
+    with pytest.raises(ControlError, match="SAVEPOINT_FAILED"):
+        handle.savepoint(str(tmp_path / "file"))
+
+    assert stop.value.code == "STOP_FAILED"
+    world.rows.available = 9
+    until(lambda: world.read() == 9)
+    handle.stop(drain=True)
+    assert ended(handle).state == "DRAINED"
+    assert world.all_committed()
+
+
+def test_a_stop_that_fails_after_its_savepoint_says_so_in_its_answer_and_in_the_result(
+    world: World, tmp_path: Path
+) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    world.before["close"] = Faulty(1000)
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 4)
+
+    with pytest.raises(ControlError) as caught:
+        handle.stop(savepoint=str(tmp_path / "savepoints"))
+
+    result = ended(handle)
+    assert caught.value.code == code(result.error) == "STOP_FAILED_AFTER_SAVEPOINT"
+    assert result.state == "FAILED"
+    assert result.savepoint == caught.value.parameters["savepoint"] is not None
+    assert Path(result.savepoint, "manifest.json").exists()
+
+
+# -- the storage ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("refused", ["STORAGE_FULL", "STORAGE_READ_ONLY"])
+def test_a_storage_that_refuses_writes_ends_the_driver_and_a_later_run_goes_on(world: World, refused: str) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    refusal = Refusal()
+    handle = world.start(refusal, **OFTEN)
+    until(lambda: world.read() == 10 and handle.status().checkpoints_completed > 0)
+
+    refusal.error = StorageError(refused, uri=world.location, reason="injected")
+    with pytest.raises(StorageError) as caught:
+        ended(handle)
+
+    assert caught.value.code == refused
+    world.rows.available, world.rows.ended = 15, True
+    assert world.run(**OFTEN).state == "FINISHED"
+    assert world.all_committed()
+
+
+def test_a_cancel_that_cannot_be_recorded_ends_the_driver_rather_than_be_forgotten(world: World) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    full = Faulty(1000, StorageError("STORAGE_FULL", uri=world.location, reason="injected"))
+    handle = world.start(lambda name: full() if name == "result.create/before" else None, **NEVER)
+    until(lambda: world.read() == 4)
+
+    with pytest.raises(ControlError, match="JOB_NOT_RUNNING"):
+        handle.cancel()
+
+    with pytest.raises(StorageError, match="STORAGE_FULL"):
+        ended(handle)
+
+
+def test_a_storage_that_cannot_be_read_for_a_while_is_survived(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 4)
+    away = Faulty(5, StorageError("STORAGE_UNAVAILABLE", uri="x", reason="away"))
+    storage = handle._storage
+    for name in ("requests", "unreadable_requests", "fenced_by"):
+        real = getattr(storage, name)
+        monkeypatch.setattr(storage, name, lambda *args, real=real: (away(), real(*args))[1])
+    until(lambda: away.left == 0)
+
+    assert handle.checkpoint() == 1
+    assert handle.stop().state == "STOPPED"
+
+
+def test_an_answer_that_the_storage_refuses_is_given_a_moment_later(world: World) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    away = Faulty(3, StorageError("STORAGE_UNAVAILABLE", uri="x", reason="away"))
+    handle = world.start(lambda name: away() if name == "answer.create/before" else None, **NEVER)
+    until(lambda: world.read() == 4)
+
+    assert handle.checkpoint() == 1
+    assert away.left == 0
+    assert handle.stop().state == "STOPPED"
+
+
+# -- fencing ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_driver_that_sees_a_newer_run_ends_and_writes_nothing_more(world: World) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    handle = world.start(**OFTEN)
+    until(lambda: world.read() == 4)
+
+    newer = fence(world)
+
+    with pytest.raises(ControlError) as caught:
+        ended(handle)
+    assert caught.value.code == "DRIVER_FENCED"
+    assert caught.value.parameters == {"run": 1, "job": JOB, "newer": newer}
+    world.rows.available = 100
+    before = world.files()
+    assert world.storage.result(1) is None
+    threading.Event().wait(0.1)
+    assert world.files() == before
+
+
+def test_a_fenced_driver_answers_nobody_and_leaves_no_heartbeat(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 4)
+    driver = handle._driver
+    assert driver is not None
+    noticed: list[str] = []
+    monkeypatch.setattr(driver.heartbeat, "beat", lambda: noticed.append("beat"))
+    monkeypatch.setattr(driver, "_read_control", lambda: noticed.append("control"))
+    look = driver._is_fenced
+    monkeypatch.setattr(driver, "_is_fenced", lambda: look() and not noticed.clear())
+    fence(world)
+
+    with pytest.raises(ControlError, match="DRIVER_FENCED"):
+        ended(handle)
+
+    assert noticed == []

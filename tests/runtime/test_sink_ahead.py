@@ -1,0 +1,71 @@
+"""A restore from behind what a sink has committed is refused, whatever became of the checkpoints in between."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from rekindle.config import Config
+from rekindle.errors import RestoreError
+from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.runtime.steps import no_steps
+from rekindle.spark.launch import Definition, Launch, Permissions
+from rekindle.testing.fake_runner import FakeInput
+from tests.runtime.kit import JOB, SOURCE, TASK, World
+
+
+def prepare(world: World, restore: str, *, sink_ahead: bool = False) -> None:
+    """Begin a start from `restore`, as far as it goes without Spark."""
+    graph = JobGraph(
+        name=JOB,
+        sources=(Source(uid=SOURCE, bounded=False),),
+        tasks=(Task(uid=TASK, inputs=(SOURCE,)),),
+        sinks=tuple(Sink(uid=uid, task=TASK) for uid in world.sinks),
+    ).validated()
+    definition = Definition(graph=graph, sources={}, functions={}, sinks=world.sinks)
+    permissions = Permissions(sink_ahead=sink_ahead)
+    Launch(definition, world.location, Config.of({}), permissions, no_steps).prepare(restore)
+
+
+def grow_and_rest(world: World, savepoints: Path) -> tuple[str, str]:
+    """A savepoint, commits behind it, checkpoints with nothing to commit, and another savepoint."""
+    world.rows = FakeInput(available=9, ended=False)
+    handle = world.start(**{"checkpoint.interval": "0", "checkpoint.retained": "1"})
+    while world.read() < 9:
+        time.sleep(0.01)
+    before = handle.savepoint(str(savepoints))
+    assert handle.status().history[0].path == before, "a savepoint is listed with the path of its copy"
+    world.rows.available = 30
+    while not any(manifest.transactions for manifest in world.storage.manifests() if manifest.checkpoint > 1):
+        handle.checkpoint()
+    while world.storage.manifests()[0].transactions:
+        handle.checkpoint()
+    after = handle.savepoint(str(savepoints))
+    handle.stop()
+    handle.wait()
+    assert not any(manifest.transactions for manifest in world.storage.manifests())
+    return before, after
+
+
+def test_a_sink_is_ahead_also_when_the_checkpoint_that_committed_has_been_discarded(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    before, after = grow_and_rest(world, tmp_path / "savepoints")
+
+    with pytest.raises(RestoreError, match="SINK_AHEAD"):
+        prepare(world, before)
+
+    prepare(world, before, sink_ahead=True)
+    prepare(world, after)
+
+
+def test_a_savepoint_of_another_storage_is_behind_whatever_was_committed_here(tmp_path: Path) -> None:
+    here, there = World(tmp_path / "here"), World(tmp_path / "there")
+    grow_and_rest(here, tmp_path / "savepoints")
+    _, elsewhere = grow_and_rest(there, tmp_path / "savepoints")
+
+    with pytest.raises(RestoreError, match="SINK_AHEAD"):
+        prepare(here, elsewhere)
+
+    prepare(World(tmp_path / "new"), elsewhere)

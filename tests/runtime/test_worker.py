@@ -1,0 +1,33 @@
+"""One order after the other, and no process that waits for one that hangs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+from rekindle.runtime.worker import Worker
+
+
+def test_orders_are_carried_out_one_after_the_other_in_the_order_given() -> None:
+    worker, done, over = Worker("test"), [], threading.Event()
+    for number in range(100):
+        worker.submit(lambda number=number: done.append((number, threading.current_thread().name)))
+    worker.submit(over.set)
+    assert over.wait(10)
+    assert done == [(number, "test") for number in range(100)]
+
+
+def test_closing_waits_for_nothing_and_what_was_ordered_before_is_still_done() -> None:
+    worker, gate, over = Worker("test"), threading.Event(), threading.Event()
+    worker.submit(lambda: gate.wait(10) and None)
+    worker.submit(over.set)
+    worker.close()
+    assert not over.is_set()
+    gate.set()
+    assert over.wait(10)
+
+
+def test_a_process_ends_while_an_order_hangs() -> None:
+    program = "import threading; from rekindle.runtime.worker import Worker; Worker('w').submit(threading.Event().wait)"
+    subprocess.run([sys.executable, "-c", program], timeout=30, check=True)

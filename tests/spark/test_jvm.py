@@ -1,0 +1,70 @@
+"""How the JVM is started: what its stderr loses on the way, and when Log4j is left to the user."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from rekindle.spark import jvm
+
+
+@pytest.fixture
+def bare(monkeypatch, tmp_path):
+    """An environment that says nothing of Log4j."""
+    for name in (*jvm._PLACES, "LOG4J_CONFIGURATION_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    return tmp_path
+
+
+def passed_on(text, capfd):
+    reader, writer = os.pipe()
+    os.write(writer, text)
+    os.close(writer)
+    jvm._pass_on(reader)
+    return capfd.readouterr().err
+
+
+def test_only_the_line_about_the_incubator_module_is_cut_out(capfd):
+    told = b"first\nWARNING: Using incubator modules: jdk.incubator.vector\nOutOfMemoryError\nno newline"
+    assert passed_on(told, capfd) == "first\nOutOfMemoryError\nno newline"
+
+
+def test_other_incubator_modules_are_told_of(capfd):
+    told = b"WARNING: Using incubator modules: jdk.incubator.vector, jdk.incubator.foreign\n"
+    assert passed_on(told, capfd) == told.decode()
+
+
+def test_log4j_is_ours_to_configure_where_nobody_else_has(bare):
+    (bare / "spark-defaults.conf").touch()
+    assert not jvm.configures_log4j({"spark.driver.extraJavaOptions": "-XX:+UseG1GC"})
+
+
+@pytest.mark.parametrize("key", ["spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"])
+def test_a_setting_that_names_a_log4j_configuration_stands(bare, key):
+    assert jvm.configures_log4j({key: "-Dlog4j.configurationFile=mine.xml"})
+
+
+@pytest.mark.parametrize("name", [*jvm._PLACES, "LOG4J_CONFIGURATION_FILE"])
+def test_an_environment_variable_that_names_one_stands(bare, monkeypatch, name):
+    monkeypatch.setenv(name, "-Dlog4j2.configurationFile=mine.xml")
+    assert jvm.configures_log4j({})
+
+
+def test_a_log4j_file_in_sparks_conf_folder_stands(bare):
+    (bare / "log4j2.properties.template").touch()
+    assert not jvm.configures_log4j({}), "Spark ships this one"
+    (bare / "log4j2.xml").touch()
+    assert jvm.configures_log4j({})
+
+
+def test_the_environment_is_as_before_once_the_jvm_runs(monkeypatch):
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Xmx1g")
+    with jvm._java_options("-Dmine"):
+        assert os.environ["SPARK_SUBMIT_OPTS"] == "-Dmine -Xmx1g"
+    assert os.environ["SPARK_SUBMIT_OPTS"] == "-Xmx1g"
+    monkeypatch.delenv("SPARK_SUBMIT_OPTS")
+    with jvm._java_options("-Dmine"):
+        assert os.environ["SPARK_SUBMIT_OPTS"] == "-Dmine"
+    assert "SPARK_SUBMIT_OPTS" not in os.environ
