@@ -244,7 +244,7 @@ def test_a_new_lineage_starts_its_inboxes_anew_and_keeps_other_sources(store: Lo
         store,
         {"p/sources/0/12": "v1\n" + entry(12, stamp_ms(12, 0)), "p/sources/1/9": "v1", "p/sources/2/0": "v1"},
     )
-    starts = {0: InboxStart("file:///start/a", 4), 3: InboxStart("file:///start/b", 5)}
+    starts = {0: InboxStart("file:///start/a", stamp_ms(0, 4)), 3: InboxStart("file:///start/b", stamp_ms(0, 5))}
     copy_for_lineage(store, "p", store, "q", 1, query_id=NEW_ID.format(1), inbox_sources=starts)
     assert json.loads(store.read("q/metadata")) == {"id": NEW_ID.format(1)}
     assert pd.read_offsets(store, "q", 0).sources == (None, '{"logOffset":8}', "55", None)

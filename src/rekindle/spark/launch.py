@@ -178,6 +178,8 @@ class Launch:
             decision.path,
             allow_non_restored_state=self._permissions.non_restored_state,
         )
+        if decision.repeated:
+            return
         if manifest.drained and not self._permissions.drained:
             raise RestoreError("JOB_DRAINED", path=decision.path)
         if not self._permissions.sink_ahead:

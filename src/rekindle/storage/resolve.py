@@ -48,6 +48,8 @@ class Restore:
 
     path: str
     undo_drain: bool = False
+    #: it was begun before, so whatever had to be allowed was
+    repeated: bool = False
 
 
 Decision = AlreadyEnded | Fresh | Resume | Restore
@@ -65,7 +67,7 @@ def resolve(facts: Facts, *, restore: str | None, allow_drained: bool) -> Decisi
     if restore is not None:
         return Restore(restore, undo_drain=allow_drained)
     if run is not None and run.restore_from is not None and (lineage is None or lineage.lineage < run.lineage):
-        return Restore(run.restore_from, undo_drain=run.undo_drain)
+        return Restore(run.restore_from, undo_drain=run.undo_drain, repeated=True)
     if result is not None and result.state in ENDED:
         if result.state == "DRAINED" and allow_drained and facts.latest_checkpoint is not None:
             return Restore(facts.latest_checkpoint, undo_drain=True)

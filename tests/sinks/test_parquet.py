@@ -1,0 +1,82 @@
+"""The Parquet sink holds the contract, plain and partitioned; and what is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from rekindle.errors import SinkError
+from rekindle.sinks import Parquet
+from rekindle.sinks.parquet import STAGING
+from tests.sinks.contract import PERMIT, SCHEMA, Row, TwoPhaseSinkContract, batch_of
+
+
+class TestParquet(TwoPhaseSinkContract):
+    def make(self, target: Path) -> Parquet:
+        return Parquet(target)
+
+    def visible(self, spark: SparkSession, target: Path) -> Iterable[Row]:
+        if not any(target.rglob("part-*.parquet")):
+            return []
+        return [tuple(row) for row in spark.read.schema(SCHEMA).parquet(str(target)).select("n", "text").collect()]
+
+    def staged(self, target: Path) -> int:
+        return sum(1 for _ in (target / STAGING).glob("*/*/*"))
+
+
+class TestPartitionedParquet(TestParquet):
+    def make(self, target: Path) -> Parquet:
+        return Parquet(target, partition_by=["text"], options={"compression": "zstd"})
+
+
+def opened(sink: Parquet) -> Parquet:
+    sink.open("job-1234", "out")
+    return sink
+
+
+def test_options_are_the_writers_and_files_without_rows_are_not_committed(spark: SparkSession, tmp_path: Path) -> None:
+    sink = opened(Parquet(f"file://{tmp_path}/a%20b", options={"compression": "gzip"}))
+    frame = spark.range(4).repartition(3, "id").filter("id = 1")
+    sink.commit(sink.prepare(frame, batch_of(7)), PERMIT)
+    [file] = (tmp_path / "a b").glob("*.parquet")
+    assert pq.ParquetFile(file).metadata.row_group(0).column(0).compression == "GZIP"
+    assert file.name.startswith("part-job-1234-out-000001-000000007-0000-")
+    assert not [path for path in (tmp_path / "a b").rglob("*") if path.is_file() and path != file]
+
+
+def test_files_appear_whole_under_their_names_and_a_commit_cut_short_between_two_files_is_finished(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = opened(Parquet(tmp_path / "out"))
+    made = sink.prepare(spark.range(4).repartition(2), batch_of(0))
+    rename, moved = Path.rename, []
+
+    def once(self: Path, target: Path) -> Path:
+        if moved:
+            raise OSError("the disk is gone")
+        moved.append(target)
+        return rename(self, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", once)
+        with pytest.raises(OSError, match="the disk is gone"):
+            sink.commit(made, PERMIT)
+    assert len(list((tmp_path / "out").glob("*.parquet"))) == 1
+    opened(Parquet(tmp_path / "out")).commit(made, PERMIT)
+    assert sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"), [("s3://bucket/x", "s3:// is not supported"), ("{root}/file/below", "Not a directory")]
+)
+def test_a_target_that_cannot_be_written_is_refused_before_anything_runs(
+    tmp_path: Path, path: str, reason: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SinkError, match=reason) as error:
+        opened(Parquet(path.format(root=tmp_path)))
+    assert error.value.code == "SINK_TARGET_INVALID"
