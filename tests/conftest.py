@@ -50,24 +50,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session on two cores, set as Rekindle sets its own: RocksDB state, nothing purged but by us, UTC."""
+    """A session on two cores, set as Rekindle sets its own; nothing purged but by us."""
     from pyspark.sql import SparkSession
 
+    from rekindle.spark.session import CHOSEN
+
     conf = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
+        **CHOSEN,
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.scheduler.mode": "FAIR",
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.streaming.minBatchesToRetain": "1000000",
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     }
     builder = SparkSession.builder.master("local[2]").appName("rekindle-tests")
     for key, value in conf.items():

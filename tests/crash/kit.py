@@ -101,7 +101,9 @@ def result_rows(folder: Path) -> Counter[Row]:
 TRIES_AT_MOST = 300
 
 
-def persist(start: Callable[[], JobHandle], end: str, then: Callable[[JobHandle], object] = JobHandle.wait) -> JobResult:
+def persist(
+    start: Callable[[], JobHandle], end: str, then: Callable[[JobHandle], object] = JobHandle.wait
+) -> JobResult:
     """Start a job, and do `then` with it, until it ends as it should: a fault ends the run, or what was asked of it."""
     handle: JobHandle | None = None
     for _ in range(TRIES_AT_MOST):

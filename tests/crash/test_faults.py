@@ -21,6 +21,7 @@ from tests.crash.kit import CONFIG, CrashWorld, persist, read_all
 NOT_IN_THESE_LIVES = {"sink.abort"}
 """Another driver has to be quicker for that: `test_rivals`."""
 
+
 def faults_of(when: str, nth: int) -> Moments:
     return Moments(
         Moment(moment.step, when, nth)
@@ -41,7 +42,12 @@ def test_a_job_that_ends_by_itself_lives_through_a_fault_at_every_step(
     world.check(live=False)
     if nth == 1:
         assert {moment.step for moment in faults.waiting} <= {
-            "answer.create", "drain.create", "mark.admit", "mark.write", "request.create", "segments.copy"
+            "answer.create",
+            "drain.create",
+            "mark.admit",
+            "mark.write",
+            "request.create",
+            "segments.copy",
         }
 
 

@@ -9,11 +9,8 @@ import platform
 import random
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyspark
 import pytest
@@ -23,9 +20,9 @@ import rekindle
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.testing.crash import ALL_MOMENTS, Moment
-from tests.crash.kit import CONFIG, LAST_LIVE_BATCH, CrashWorld, persist, read_and_drain
+from tests.crash.kit import CrashWorld, persist, read_and_drain
+from tests.crash.victim import FEW_CHECKPOINTS, ROOT, Victim
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "crash-tests.md"
 
 ONLY_LIVE = ("answer.create", "drain.create", "mark.admit", "mark.write", "request.create", "segments.copy")
@@ -50,10 +47,6 @@ AGAIN = ("inbox.admit", "record.create", "sink.prepare", "sink.commit", "spark.c
 """Steps that are worth a kill the second time too."""
 
 RANDOM_KILLS = 20
-SECONDS_AT_MOST = 120
-
-_SETTINGS = {**CONFIG, "checkpoint.interval": "1 hour"}
-"""The only checkpoints are those that the job asks for itself: the first manifest is the one that matters."""
 
 
 class Report:
@@ -67,11 +60,17 @@ class Report:
         """Put the table between the markers of the page."""
         minutes = (time.monotonic() - self.started) / 60
         head = (
-            f"{dt.date.today():%Y-%m-%d}: Rekindle {rekindle.__version__}, PySpark {pyspark.__version__}, "
+            f"{dt.datetime.now(dt.timezone.utc):%Y-%m-%d}: Rekindle {rekindle.__version__}, PySpark {pyspark.__version__}, "
             f"Python {platform.python_version()}, {platform.system()} on {os.cpu_count()} cores; "
             f"{len(self.rows)} kills in {minutes:.0f} minutes."
         )
-        lines = [head, "", "| killed at | outcome |", "| --- | --- |", *(f"| {at} | {what} |" for at, what in self.rows)]
+        lines = [
+            head,
+            "",
+            "| killed at | outcome |",
+            "| --- | --- |",
+            *(f"| {at} | {what} |" for at, what in self.rows),
+        ]
         table = "\n".join(["<!-- result -->", *lines, "<!-- /result -->"])
         page = PAGE.read_text()
         PAGE.write_text(re.sub(r"<!-- result -->.*<!-- /result -->", lambda _: table, page, flags=re.DOTALL))
@@ -83,57 +82,6 @@ def report(request: pytest.FixtureRequest) -> Iterator[Report]:
     yield made
     if len(made.rows) >= len(ALL_MOMENTS):
         made.write()
-
-
-class Victim:
-    """A driver in a process group of its own, with its JVM."""
-
-    def __init__(self, world: CrashWorld, *arguments: str, live: bool, rival: bool = False) -> None:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
-            "PYSPARK_PYTHON": sys.executable,
-            "CRASH_WORLD": str(world.root),
-            "CRASH_LIVE": "1" if live else "",
-            "CRASH_RIVAL": "1" if rival else "",
-        }
-        asked = ("--ask", "savepoint", "--ask", "drain", "--ask-at", str(LAST_LIVE_BATCH)) if live else ()
-        spark = ("spark.master=local[2]", "spark.driver.memory=1g", "spark.sql.shuffle.partitions=2")
-        command = [
-            *(sys.executable, "-m", "rekindle.testing.crash", str(Path(__file__).with_name("job_file.py"))),
-            *("--storage", world.storage, *arguments, *asked),
-            *(part for key, value in _SETTINGS.items() for part in ("--set", f"{key}={value}")),
-            *(part for setting in spark for part in ("--conf", setting)),
-        ]
-        self.log = world.root / "driver.log"
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                command, cwd=world.root, env=environment, stdout=log, stderr=log, start_new_session=True
-            )
-
-    def kill(self) -> None:
-        """kill -9, driver and JVM alike."""
-        os.killpg(self._process.pid, signal.SIGKILL)
-
-    def wait(self) -> int:
-        """Its exit code, once its whole group is gone: Spark's JVM ends by itself when its driver is no more."""
-        try:
-            code = self._process.wait(SECONDS_AT_MOST)
-            deadline = time.monotonic() + SECONDS_AT_MOST
-            while self._lives():
-                assert time.monotonic() < deadline, "the JVM has outlived its driver"
-                time.sleep(0.02)
-        finally:
-            if self._lives():
-                self.kill()
-        return code
-
-    def _lives(self) -> bool:
-        try:
-            os.killpg(self._process.pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
 
 
 def kill_at(spark: SparkSession, world: CrashWorld, moment: Moment) -> str:
@@ -149,7 +97,7 @@ def resume(spark: SparkSession, world: CrashWorld, *, live: bool) -> str:
     """Run the job on to its end, in this process; returns in how many runs, and how, it has ended."""
     end = "DRAINED" if live else "FINISHED"
     then = (read_and_drain,) if live else ()
-    persist(lambda: world.job(live=live).start(spark, storage=world.storage, config=_SETTINGS), end, *then)
+    persist(lambda: world.job(live=live).start(spark, storage=world.storage, config=FEW_CHECKPOINTS), end, *then)
     world.check(live=live)
     run = JobStorage(open_store(world.storage), "crash").latest_run()
     assert run is not None
@@ -185,7 +133,7 @@ def test_a_driver_killed_at_any_time_is_resumed_without_loss(
     live, after_s = chance.random() < 0.5, chance.uniform(3, 14)
     victim = Victim(world, live=live)
     time.sleep(after_s)
-    if victim_runs := victim._lives():
+    if victim_runs := victim.lives():
         victim.kill()
     victim.wait()
     when = f"{after_s:.1f} s after the start (seed {seed})"

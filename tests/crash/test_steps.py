@@ -69,9 +69,7 @@ def test_a_life_with_everything_in_it_reaches_every_step_and_writes_nothing_besi
     # On from the savepoint, in another storage and into empty folders: what was not out yet when it was made.
     for folder in (world.out, world.second):
         shutil.rmtree(folder)
-    handle = world.job().start(
-        spark, storage=str(elsewhere), restore=stopped.savepoint, config=CONFIG, steps=heard
-    )
+    handle = world.job().start(spark, storage=str(elsewhere), restore=stopped.savepoint, config=CONFIG, steps=heard)
     handle.stop(drain=True)
     result = handle.wait()
     assert result is not None and result.state == "DRAINED"

@@ -128,9 +128,12 @@ def has_read(handle: rk.JobHandle, files: int, source: str = "live") -> bool:
 def committed(folder: Path) -> list[dict[str, Any]]:
     """All rows that a reader of the folder sees."""
     found: list[dict[str, Any]] = []
-    for file in sorted(folder.rglob("*.parquet")):
-        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts):
-            found += pq.ParquetFile(file).read().to_pylist()
+    for place, folders, files in os.walk(folder):
+        # What is hidden may vanish while one looks.
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+        for name in sorted(files):
+            if name.endswith(".parquet") and not name.startswith((".", "_")):
+                found += pq.ParquetFile(Path(place, name)).read().to_pylist()
     return found
 
 

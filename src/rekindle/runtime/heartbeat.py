@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rekindle.errors import StorageError
+from rekindle.errors import ControlError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
@@ -104,11 +104,11 @@ class Heartbeat:
         )
 
     def beat(self) -> None:
-        """Write it. A storage that refuses is not the heartbeat's to judge: what counts will fail by itself."""
+        """Write it. A storage that refuses, or a newer run, is not its to judge: what counts will fail by itself."""
         self._beat += 1
         try:
             self._storage.replace(layout.status(self._storage.job), self.status())
-        except StorageError:
+        except (StorageError, ControlError):
             return
 
     def _task(self, task: SubtaskId) -> TaskStatusDocument:

@@ -17,6 +17,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -192,25 +193,28 @@ class BatchProtocol:
         folder = layout.spark_progress_dir(self._place.folder)
         indexes = inputs_of_sources(self._storage.store, folder, len(offsets.sources))
         reached: dict[int, list[int]] = {}
-        spark_tracked = []
         for source, end in enumerate(offsets.sources):
             index = indexes[source]
             if index is not None and end is not None:
                 reached.setdefault(index, []).append(int(msgspec.json.decode(end)["logOffset"]))
-            elif end is not None:
-                spark_tracked.append(msgspec.json.decode(end))
         positions = {}
         for item in self._inputs:
             position = item.position
             if item.feed is not None:
                 # A source that a task uses twice is read twice; what both have read counts.
                 position = item.feed.after(min(reached.get(item.index, [position.admission])))
-            elif spark_tracked:
-                position = replace(position, offset=spark_tracked.pop(0))
+            else:
+                position = replace(position, offset=_offset([offsets.sources[source] for source in item.spark_sources]))
             if item.marks is not None:
                 position = replace(position, mark=min(reached.get(item.index + 1, [position.mark])))
             positions[item.source.uid] = position
         return positions
+
+
+def _offset(ends: Sequence[str | None]) -> Any:
+    """Where Spark stands in a stream; a list where it is made of several."""
+    decoded = [None if end is None else msgspec.json.decode(end) for end in ends]
+    return decoded[0] if len(decoded) == 1 else decoded or None
 
 
 def _rows(committables: Mapping[str, Sequence[Committable]]) -> int | None:

@@ -61,6 +61,8 @@ class Input:
     marks: Marks | None = None
     #: event time of the mark that ends it, microseconds
     end_mark_us: int = END_OF_TIME_US
+    #: numbers of the sources, in Spark's order, that read a `Stream`; set once the task's plan is known
+    spark_sources: tuple[int, ...] = ()
     #: inbox index of the data (marks: the next), which Spark's source log tells us
     index: int = 0
 

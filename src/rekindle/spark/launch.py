@@ -114,7 +114,7 @@ class Launch:
         facts = Facts(
             run=run,
             result=storage.result(run.run) if run else None,
-            lineage=lineage if lineage is not None and self._has_begun(lineage) else None,
+            lineage=None if lineage is not None and self._came_to_nothing(lineage, run) else lineage,
             latest_checkpoint=self._checkpoint_path(newest) if newest is not None else None,
         )
         self._decision = decision = resolve(
@@ -136,11 +136,18 @@ class Launch:
             self._check_sinks(decision.lineage.lineage, place)
         return None
 
-    def _has_begun(self, lineage: Lineage) -> bool:
-        """Whether a query was ever started in it. Until then whatever was wrong with the job may be changed at will."""
-        folders = (layout.subtask(self.storage.job, uid, 0, lineage.lineage) for uid in lineage.graph)
-        return lineage.restored_from is not None or any(
-            self.storage.store.names(layout.spark_progress_dir(folder)) for folder in folders
+    def _came_to_nothing(self, lineage: Lineage, run: Run | None) -> bool:
+        """Whether every start in it failed before it had a query: then what was wrong may be changed at will.
+
+        A driver that left no word may only be paused; it and this one have to meet in the same lineage.
+        """
+        storage = self.storage
+        folders = (layout.subtask(storage.job, uid, 0, lineage.lineage) for uid in lineage.graph)
+        return (
+            run is not None
+            and lineage.restored_from is None
+            and all(storage.result(number) is not None for number in range(lineage.run, run.run + 1))
+            and not any(storage.store.names(layout.spark_progress_dir(folder)) for folder in folders)
         )
 
     def _refuse_second_driver(self) -> None:
@@ -391,7 +398,8 @@ class Launch:
         uncommitted = self._uncommitted()
         return e.JobStarted(
             now_ms=self._clock(),
-            next_checkpoint=max(used, default=0) + 1,
+            # One number is left free where the last driver may only be paused, writing one that nothing shows yet.
+            next_checkpoint=max(used, default=0) + (1 if run.run == 1 or storage.result(run.run - 1) else 2),
             latest_checkpoint=uncommitted.checkpoint if uncommitted else None,
             tasks=restored,
             draining=draining,
@@ -416,7 +424,7 @@ class Launch:
         def may_remove(batch: SinkBatch) -> bool:
             recorded = batch.batch <= last.get(SubtaskId(batch.task, batch.subtask), -1)
             decided = batch.lineage < run.lineage or (batch.lineage == run.lineage and recorded)
-            return decided and storage.fenced_by(run.run) is None
+            return batch.run <= run.run and storage.fenced_by(run.run) is None
 
         for uid, sink in sinks.items():
             with step(self._steps, "sink.clean"):

@@ -44,7 +44,36 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
     _refuse_unending_state(task, plan, inputs)
     if any("TransformWithStateInPy" in line or "TransformWithStateInPandas" in line for line in plan):
         _look_for_worker_module(frame.sparkSession, _WORKER_MODULE)
+    for item in inputs:
+        item.spark_sources = _sources_of(item, frame) if item.feed is None else ()
     return frame
+
+
+def _sources_of(stream: Input, whole: DataFrame) -> tuple[int, ...]:
+    """The numbers, among the sources of `whole`, of those that read a stream: one for each source it is made of.
+
+    Spark numbers its sources as they stand in the plan. A source that is used twice has two numbers; the first counts.
+    """
+    readers = [_reader(whole.sparkSession, leaf) for leaf in _streaming_leaves(whole)]
+    marks = f"/marks/{stream.source.uid}]"
+    its_own = [leaf for leaf in _streaming_leaves(stream.frame) if not leaf.sourceName().endswith(marks)]
+    wanted = dict.fromkeys(_reader(whole.sparkSession, leaf) for leaf in its_own)
+    return tuple(readers.index(reader) for reader in wanted if reader in readers)
+
+
+def _streaming_leaves(frame: DataFrame) -> Iterator[Any]:
+    query: Any = frame._jdf.queryExecution()
+    leaves = query.analyzed().collectLeaves()
+    for index in range(leaves.size()):
+        if leaves.apply(index).isStreaming():
+            yield leaves.apply(index)
+
+
+def _reader(spark: SparkSession, leaf: Any) -> int:
+    """What tells readers apart: a source of the first kind holds its definition, one of the second kind a table."""
+    jvm: Any = spark._jvm
+    first_kind = leaf.getClass().getSimpleName() == "StreamingRelation"
+    return int(jvm.System.identityHashCode(leaf.dataSource() if first_kind else leaf.table()))
 
 
 def _look_for_worker_module(spark: SparkSession, module: str) -> None:

@@ -7,6 +7,8 @@ does. Afterwards the job is run again without it, and what it has written is com
     python -m rekindle.testing.crash JOBFILE --storage DIR --kill-at record.create/after:2
     rekindle run JOBFILE --storage DIR
 
+With ``--pause-at`` the driver stops there as a machine that is suspended does, until somebody sends it SIGCONT.
+
 This module must not know Spark, nor what a job computes.
 """
 
@@ -23,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from rekindle.errors import StorageError
+from rekindle.errors import RekindleError, StorageError
 from rekindle.runtime import steps
 from rekindle.storage import layout
 
@@ -113,32 +115,45 @@ def kill(name: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def pause(name: str) -> None:
+    """Stop this process, all its threads, until it is sent SIGCONT."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m rekindle.testing.crash", description="Run a job and kill -9 its driver at a durable step."
+        prog="python -m rekindle.testing.crash",
+        description="Run a job and kill, or pause, its driver at a durable step.",
     )
     parser.add_argument("jobfile", help="as for rekindle run")
     parser.add_argument("--storage", required=True)
     parser.add_argument("--from", dest="restore", help="checkpoint or savepoint to start from")
-    parser.add_argument("--kill-at", type=_moment, action="append", default=[], metavar="STEP/before[:N]")
+    at = parser.add_mutually_exclusive_group()
+    at.add_argument("--kill-at", type=_moment, metavar="STEP/before[:N]", help="SIGKILL")
+    at.add_argument("--pause-at", type=_moment, metavar="STEP/before[:N]", help="SIGSTOP")
     parser.add_argument("--set", dest="config", type=_pair, action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--conf", type=_pair, action="append", default=[], metavar="spark.KEY=VALUE")
     parser.add_argument("--ask", choices=VERBS, action="append", default=[], help="ask for this, in order")
     parser.add_argument("--ask-at", type=int, default=0, metavar="BATCH", help="once this batch is recorded")
     options = parser.parse_args(arguments)
 
-    moments = Moments(options.kill_at, kill)
-    handle = _load(options.jobfile).start(
-        storage=options.storage,
-        restore=options.restore,
-        config=dict(options.config),
-        spark_config=dict(options.conf),
-        steps=moments,
-    )
-    for verb in options.ask:
-        _ask(handle, verb, options.ask_at)
-    print(handle.wait().state)
+    act = kill if options.kill_at else pause
+    moments = Moments([moment for moment in (options.kill_at, options.pause_at) if moment], act)
+    try:
+        handle = _load(options.jobfile).start(
+            storage=options.storage,
+            restore=options.restore,
+            config=dict(options.config),
+            spark_config=dict(options.conf),
+            steps=moments,
+        )
+        for verb in options.ask:
+            _ask(handle, verb, options.ask_at)
+        print(handle.wait().state)
+    except RekindleError as error:
+        print(error, file=sys.stderr)
+        return 1
     return NOT_REACHED if moments.waiting else 0
 
 

@@ -1,0 +1,157 @@
+"""A driver that was thought dead wakes up after another has taken over: what it still does is harmless (DESIGN 5)."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+import pytest
+from pyspark.sql import SparkSession
+
+from rekindle.errors import ControlError, RekindleError
+from rekindle.job import JobHandle
+from rekindle.spark import launch
+from rekindle.testing.crash import Moment, Moments
+from tests.crash.kit import CONFIG, CrashWorld, persist, read_all, read_and_drain
+from tests.crash.victim import FEW_CHECKPOINTS, Victim
+
+FENCED = "DRIVER_FENCED"
+
+
+@pytest.fixture
+def thought_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other driver seems to be gone, as one on a machine that is suspended does."""
+    monkeypatch.setattr(launch, "is_alive", lambda *_: False)
+    monkeypatch.setattr(launch, "is_driven_here", lambda *_: False)
+
+
+class Paused:
+    """A driver of this process one thread of which is paused at a moment."""
+
+    def __init__(self, moment: str) -> None:
+        self._reached = threading.Event()
+        self._wake = threading.Event()
+        self.steps = Moments([Moment.parse(moment)], self._pause)
+
+    def _pause(self, name: str) -> None:
+        self._reached.set()
+        assert self._wake.wait(120), "nobody has woken it"
+
+    def __enter__(self) -> None:
+        assert self._reached.wait(60), "the moment has not come"
+
+    def __exit__(self, *_: object) -> None:
+        self._wake.set()
+
+
+@pytest.mark.parametrize(
+    "moment", ["manifest.create/before", "sink.commit/before", "committed.create/before", "storage.delete/before"]
+)
+@pytest.mark.usefixtures("thought_dead")
+def test_an_old_driver_paused_in_a_checkpoint_changes_nothing_and_says_that_it_was_fenced(
+    spark: SparkSession, world: CrashWorld, moment: str
+) -> None:
+    def start(**options) -> JobHandle:
+        return world.job().start(spark, storage=world.storage, config=CONFIG, **options)
+
+    paused = Paused(moment)
+    old = start(steps=paused.steps)
+    with paused:
+        persist(start, "STOPPED", lambda handle: (read_all(handle), handle.stop()))
+
+    with pytest.raises(ControlError, match=FENCED):
+        old.wait(60)
+    persist(start, "DRAINED", read_and_drain)
+    world.check()
+
+
+@pytest.mark.usefixtures("thought_dead")
+def test_an_old_driver_paused_before_it_cleans_leaves_what_its_successor_needs(
+    spark: SparkSession, world: CrashWorld
+) -> None:
+    def start(**options) -> JobHandle:
+        return world.job().start(spark, storage=world.storage, config=CONFIG, **options)
+
+    # A first run leaves staged rows that no record names.
+    failing = {**CONFIG, "restart.attempts": "0"}
+    first = world.job().start(
+        spark, storage=world.storage, config=failing, steps=Moments([Moment("sink.prepare", "after")])
+    )
+    result = first.wait()
+    assert result is not None and result.state == "FAILED"
+
+    paused, started = Paused("sink.clean/before"), []
+    starting = threading.Thread(target=lambda: started.append(start(steps=paused.steps)))
+    starting.start()
+    with paused:
+        persist(start, "STOPPED", lambda handle: (read_all(handle), handle.stop()))
+    starting.join(60)
+
+    with pytest.raises(ControlError, match=FENCED):
+        started[0].wait(60)
+    persist(start, "DRAINED", read_and_drain)
+    world.check()
+    assert not [*world.out.glob(".rekindle/*/*/0*")], "what the first run has left is cleaned in the end"
+
+
+@pytest.mark.usefixtures("thought_dead")
+def test_an_old_driver_paused_before_its_result_may_still_tell_it(spark: SparkSession, world: CrashWorld) -> None:
+    def start(**options) -> JobHandle:
+        return world.job().start(spark, storage=world.storage, config=CONFIG, **options)
+
+    paused = Paused("result.create/before")
+    old = start(steps=paused.steps)
+
+    def stop() -> None:
+        with contextlib.suppress(RekindleError):
+            read_all(old)
+            old.stop()
+
+    asking = threading.Thread(target=stop)
+    asking.start()
+    with paused:
+        persist(start, "STOPPED", lambda handle: (read_all(handle), handle.stop()))
+    asking.join(60)
+
+    # It had come to its end before the other began, and only the word of it was missing.
+    result = old.wait(60)
+    assert result is not None and result.state == "STOPPED"
+    persist(start, "DRAINED", read_and_drain)
+    world.check()
+
+
+@pytest.mark.parametrize("moment", ["record.create/before", "inbox.admit/before", "manifest.create/before"])
+@pytest.mark.usefixtures("thought_dead")
+def test_a_process_that_was_suspended_and_wakes_up_changes_nothing_and_says_that_it_was_fenced(
+    spark: SparkSession, world: CrashWorld, moment: str
+) -> None:
+    def start() -> JobHandle:
+        return world.job(live=False).start(spark, storage=world.storage, config=CONFIG)
+
+    old = Victim(world, "--pause-at", moment, live=False)
+    old.wait_until_paused()
+    persist(start, "FINISHED")
+
+    old.wake()
+
+    assert old.wait() == 1
+    assert FENCED in old.log.read_text()
+    world.check(live=False)
+
+
+@pytest.mark.usefixtures("thought_dead")
+def test_what_a_suspended_process_had_staged_is_kept_and_counts_if_its_record_is_the_first(
+    spark: SparkSession, world: CrashWorld
+) -> None:
+    old = Victim(world, "--pause-at", "record.create/before:2", live=False)
+    old.wait_until_paused()
+    paused = Paused("sink.prepare/before")
+    new = world.job(live=False).start(spark, storage=world.storage, config=FEW_CHECKPOINTS, steps=paused.steps)
+    with paused:
+        old.wake()
+        assert old.wait() == 1
+    result = new.wait(60)
+
+    assert result is not None and result.state == "FINISHED", result
+    assert paused.steps.reached["sink.abort/after"], "it was the old one's record that stood"
+    world.check(live=False)
