@@ -316,7 +316,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         SCHEMA_MISMATCH=(
             "Source {source!r}: {path} does not fit the schema: {reason}",
-            "Correct schema=, or the file; run again: nothing was lost.",
+            "Mend or replace the file and run again: nothing was lost. The schema is fixed when the job first starts.",
         ),
         MALFORMED_ROW=(
             "Source {source!r}: a row is malformed: {reason}",
@@ -444,7 +444,6 @@ CONDITIONS: dict[str, Condition] = {
             "Sink {sink!r}: {path} was prepared and is gone, and is not in the target.",
             "Something else cleans the staging directory. Start from an earlier checkpoint.",
         ),
-        SINK_PREPARE_FAILED=("Sink {sink!r} could not prepare batch {batch}: {reason}", "Mend the cause; run again."),
         SINK_COMMIT_FAILED=(
             "Sink {sink!r} could not commit checkpoint {checkpoint}: {reason}",
             "Mend the cause and run again: the data is prepared and will be committed.",

@@ -52,7 +52,9 @@ def sessions(left: Frame, right: Frame) -> Frame:
 
 def chained(left: Frame, right: Frame) -> Frame:
     hours = left.unionByName(right).groupBy(F.window("ts", "1 hour"), "k").agg(F.sum("v").alias("v"))
-    days = hours.groupBy(F.window(F.window_time("window"), "6 hours")).agg(F.count("*").alias("n"), F.sum("v").alias("v"))
+    days = hours.groupBy(F.window(F.window_time("window"), "6 hours")).agg(
+        F.count("*").alias("n"), F.sum("v").alias("v")
+    )
     return days.select("window.start", "n", "v")
 
 

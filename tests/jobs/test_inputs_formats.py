@@ -43,7 +43,7 @@ def test_each_format_is_read_as_spark_reads_it_with_its_options_and_an_event_tim
 ) -> None:
     root = world.root / "formats"
     data = spark.createDataFrame(
-        [("2025/01/01 10:00", "ä, \"b\"", 1), ("2025/12/31 23:59", "", 2), (None, None, 3)],
+        [("2025/01/01 10:00", 'ä, "b"', 1), ("2025/12/31 23:59", "", 2), (None, None, 3)],
         "date string, name string, n int",
     )
     plain = {"parquet": {}, "orc": {}, "json": {}, "csv": {"header": True, "inferSchema": True}, "text": {}}

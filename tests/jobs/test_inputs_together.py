@@ -62,7 +62,9 @@ def test_an_input_that_is_read_twice_is_read_from_one_position_also_in_a_new_lin
 
     def job_of(pipeline: Any) -> rk.Job:
         job = rk.Job(pipeline.__name__)
-        history = job.source("history", rk.Batch(lambda session: session.read.parquet(folder).repartition(3)), event_time="ts")
+        history = job.source(
+            "history", rk.Batch(lambda session: session.read.parquet(folder).repartition(3)), event_time="ts"
+        )
         live = job.source("live", world.stream(), event_time="ts", watermark="1 minute")
         job.sink("out", job.task(history, live, uid="work")(pipeline), rk.sinks.Parquet(world.out / job.name))
         return job
@@ -236,9 +238,11 @@ def test_a_batch_of_no_rows_ends_and_holds_nothing_back(spark: SparkSession, wor
         if live:
             inputs.append(job.source("live", world.stream(), event_time="ts", watermark="1 minute"))
         task = job.task(*inputs, uid="union")(
-            lambda *frames: (frames[0].unionByName(frames[1]) if live else frames[0])
-            .groupBy(F.window("ts", "1 hour"), "k")
-            .agg(F.sum("v").alias("v"))
+            lambda *frames: (
+                (frames[0].unionByName(frames[1]) if live else frames[0])
+                .groupBy(F.window("ts", "1 hour"), "k")
+                .agg(F.sum("v").alias("v"))
+            )
         )
         job.sink("out", task, rk.sinks.Parquet(world.out))
         return job

@@ -132,9 +132,7 @@ def _code(call: Callable[[], Any]) -> tuple[str, str]:
     return error.value.code, f"{error.value} {error.value.next_step}"
 
 
-def test_what_cannot_go_well_is_refused_before_anything_runs_with_what_to_do(
-    spark: SparkSession, world: World
-) -> None:
+def test_what_cannot_go_well_is_refused_before_anything_runs_with_what_to_do(spark: SparkSession, world: World) -> None:
     world.add_history(rows(0, 2))
     history, files = str(world.history), rk.Files(str(world.history))
     stream, timed, live = world.stream(), {"event_time": "ts"}, {"event_time": "ts", "watermark": "1 hour"}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from rekindle.config import Config
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.checkpoint_plan import CheckpointPlan, plan
 from rekindle.protocol.clock import Watermark, watermarks
 from rekindle.protocol.coordinator import QUEUE_LIMIT, Coordinator
+from rekindle.protocol.job import Job
 from rekindle.protocol.reasons import CheckpointKind, Reason
 from rekindle.protocol.states import JobState, TaskStatus
 from rekindle.protocol.story import Story
@@ -395,3 +397,10 @@ def test_a_request_during_a_stop_that_was_given_up_is_taken_again() -> None:
     tell(job, stop(), suspended(), declined(1), started())
     assert statuses(job) == (TaskStatus.RUNNING,)
     assert job.handle(checkpoint()) == snapshot(2)
+
+
+def test_a_newest_checkpoint_that_is_known_to_be_committed_is_shown_and_not_committed_again() -> None:
+    job = Job("job", (A,), Config())
+    commands = job.handle(e.JobStarted(now_ms=0, next_checkpoint=8, latest_checkpoint=7, committed=True))
+    assert commands == (c.StartTask(task=A),)
+    assert job.coordinator.latest == 7

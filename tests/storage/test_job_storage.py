@@ -450,3 +450,8 @@ def test_reading_needs_no_heavy_module() -> None:
         "print([m for m in ('pyspark', 'pyarrow', 'fsspec', 'pandas', 'numpy', 'asyncio') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_damaged_heartbeat_counts_for_none(storage: JobStorage) -> None:
+    storage.store.replace(layout.status(storage.job), b"{half")
+    assert storage.status() is None

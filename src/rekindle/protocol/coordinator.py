@@ -129,11 +129,14 @@ class Coordinator:
     not_before_ms: int = 0
     settled: list[Settled] = field(default_factory=list)
 
-    def start(self, now_ms: int, next_number: int, latest: int | None) -> tuple[c.Command, ...]:
-        """Begin with what the storage holds; the newest manifest's transactions are committed first (rule 2)."""
-        self.next_number, self.latest, self.recovering = next_number, latest, latest
+    def start(self, now_ms: int, next_number: int, latest: int | None, committed: bool) -> tuple[c.Command, ...]:
+        """Begin with what the storage holds; what the newest manifest left to commit is committed first (rule 2)."""
+        self.next_number, self.latest = next_number, latest
         self.periodic_due_ms = now_ms + self.config.checkpoint_interval_ms
-        return () if latest is None else (c.CommitTransactions(permit=CommitPermit(latest)),)
+        if latest is None or committed:
+            return ()
+        self.recovering = latest
+        return (c.CommitTransactions(permit=CommitPermit(latest)),)
 
     def ask(self, asked: Asked) -> bool:
         """Queue a request; False where the queue is full."""

@@ -38,8 +38,10 @@ class JobStarted(Event):
 
     now_ms: int
     next_checkpoint: int = 1
-    #: the checkpoint whose transactions may not all be committed yet
+    #: the newest checkpoint; its transactions may not all be committed yet
     latest_checkpoint: int | None = None
+    #: it is known to be committed: nothing of it is left to do
+    committed: bool = False
     tasks: Mapping[SubtaskId, RestoredTask] = field(default_factory=dict)
     #: a drain had begun and is to be carried through; follows also from any task that a drain has ended
     draining: bool = False

@@ -123,7 +123,7 @@ class Job:
 
     def _job_started(self, event: e.JobStarted) -> _Commands:
         self.state, self.now_ms = JobState.RUNNING, event.now_ms
-        commands = self.coordinator.start(event.now_ms, event.next_checkpoint, event.latest_checkpoint)
+        commands = self.coordinator.start(event.now_ms, event.next_checkpoint, event.latest_checkpoint, event.committed)
         if event.draining or any(restored.drained for restored in event.tasks.values()):
             self.state, self.stop = JobState.STOPPING, Stop(drain=True)
         for task, restored in event.tasks.items():

@@ -400,7 +400,8 @@ class Launch:
             now_ms=self._clock(),
             # One number is left free where the last driver may only be paused, writing one that nothing shows yet.
             next_checkpoint=max(used, default=0) + (1 if run.run == 1 or storage.result(run.run - 1) else 2),
-            latest_checkpoint=uncommitted.checkpoint if uncommitted else None,
+            latest_checkpoint=next(iter(storage.checkpoints()), None),
+            committed=uncommitted is None,
             tasks=restored,
             draining=draining,
         )
@@ -424,7 +425,7 @@ class Launch:
         def may_remove(batch: SinkBatch) -> bool:
             recorded = batch.batch <= last.get(SubtaskId(batch.task, batch.subtask), -1)
             decided = batch.lineage < run.lineage or (batch.lineage == run.lineage and recorded)
-            return batch.run <= run.run and storage.fenced_by(run.run) is None
+            return decided and storage.fenced_by(run.run) is None
 
         for uid, sink in sinks.items():
             with step(self._steps, "sink.clean"):

@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pyspark
@@ -148,22 +150,57 @@ _QUIET_PYTHON_LOGGERS = (
 )
 
 
-@contextmanager
-def quiet(spark: SparkSession) -> Iterator[None]:
-    """Keep Spark from printing the stack traces of batches that are held back or cancelled on purpose."""
+class _Hush:
+    """Who wants quiet: the levels are changed for the first and put back for the last, whatever their order."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wanted = 0
+        self._put_back: list[Callable[[], object]] = []
+
+    def begin(self, spark: SparkSession) -> None:
+        """One more wants it."""
+        with self._lock:
+            self._wanted += 1
+            if self._wanted == 1:
+                self._put_back = [*_hush_python(), *_hush_jvm(spark)]
+
+    def end(self) -> None:
+        """One less wants it."""
+        with self._lock:
+            self._wanted -= 1
+            while self._wanted == 0 and self._put_back:
+                with suppress(Py4JError, OSError):  # the JVM may be gone by now
+                    self._put_back.pop()()
+
+
+def _hush_python() -> Iterator[Callable[[], object]]:
+    for name in _QUIET_PYTHON_LOGGERS:
+        logger = logging.getLogger(name)
+        yield partial(logger.setLevel, logger.level)
+        logger.setLevel(logging.CRITICAL)
+
+
+def _hush_jvm(spark: SparkSession) -> Iterator[Callable[[], object]]:
     jvm: Any = spark._jvm
     log4j = jvm.org.apache.logging.log4j
-    before = {name: log4j.LogManager.getLogger(name).getLevel() for name in _QUIET_LOGGERS}
-    python_side = [logging.getLogger(name) for name in _QUIET_PYTHON_LOGGERS]
-    levels = [logger.level for logger in python_side]
+    for name in _QUIET_LOGGERS:
+        level = log4j.LogManager.getLogger(name).getLevel()
+        yield partial(log4j.core.config.Configurator.setLevel, name, level)
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
+
+
+_HUSH = _Hush()
+
+
+@contextmanager
+def quiet(spark: SparkSession) -> Iterator[None]:
+    """Keep Spark from printing the stack traces of batches that are held back or cancelled on purpose.
+
+    Jobs that run side by side in one process share it.
+    """
+    _HUSH.begin(spark)
     try:
-        for logger in python_side:
-            logger.setLevel(logging.CRITICAL)
-        for name in _QUIET_LOGGERS:
-            log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
         yield
     finally:
-        for logger, level in zip(python_side, levels, strict=True):
-            logger.setLevel(level)
-        for name, old in before.items():
-            log4j.core.config.Configurator.setLevel(name, old)
+        _HUSH.end()

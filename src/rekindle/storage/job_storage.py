@@ -124,8 +124,13 @@ class JobStorage:
         return next(self._newest_first(layout.lineages(self.job), read), None)
 
     def status(self) -> Status | None:
-        """The last heartbeat, of whichever run."""
-        return self.read(layout.status(self.job), Status)
+        """The last heartbeat, of whichever run; a damaged one tells nothing and counts for none."""
+        try:
+            return self.read(layout.status(self.job), Status)
+        except StorageError as error:
+            if error.code != "OBJECT_CORRUPT":
+                raise
+            return None
 
     def driver(self) -> Run | Status | None:
         """The latest sign of life of the run in force, for `is_alive`: its heartbeat; before the first, its start."""

@@ -1,0 +1,148 @@
+"""The session a job runs in: what is checked, what is set on it, and that all else of it stays the user's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import rekindle as rk
+from rekindle.errors import DefinitionError
+from rekindle.spark import plan
+from rekindle.spark.session import NEEDED, prepare_session, quiet
+from tests.jobs.kit import World, committed, rows
+
+LOGGER = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
+
+
+def code(call: Any) -> str:
+    with pytest.raises(DefinitionError) as error:
+        call()
+    assert error.value.next_step
+    return error.value.code
+
+
+class Connect:
+    """As far as one can see from outside, a Spark Connect session."""
+
+    @property
+    def _jvm(self) -> Any:
+        raise AttributeError("[JVM_ATTRIBUTE_NOT_SUPPORTED]")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "expected"),
+    [
+        ("spark.sql.streaming.multipleWatermarkPolicy", "max", "WATERMARK_POLICY_UNSUPPORTED"),
+        ("spark.sql.streaming.fileSink.log.compactInterval", "5", "SPARK_SETTING_REFUSED"),
+    ],
+)
+def test_a_session_with_which_rows_would_be_lost_is_refused_before_anything_is_claimed(
+    spark: SparkSession, world: World, setting: str, value: str, expected: str
+) -> None:
+    world.add_history(rows(0, 1))
+    session = spark.newSession()
+    session.conf.set(setting, value)
+    assert code(lambda: world.hourly(live=False).start(session, storage=world.storage)) == expected
+    assert not (world.root / "storage").exists()
+
+
+def test_spark_connect_is_refused_by_name(world: World) -> None:
+    world.add_history(rows(0, 1))
+    job = world.hourly(live=False)
+    assert code(lambda: job.start(Connect(), storage=world.storage)) == "SPARK_CONNECT_UNSUPPORTED"  # type: ignore[arg-type]
+
+
+def test_a_users_session_keeps_its_settings_but_those_that_are_needed(spark: SparkSession) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "3")
+    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+    before = session.conf.getAll
+    assert prepare_session(session) is session
+    assert session.conf.getAll == {**before, **NEEDED}
+
+
+def test_log_levels_are_put_back_when_the_last_job_ends_whatever_the_order(spark: SparkSession) -> None:
+    log4j = spark._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+
+    def level() -> str:
+        return str(log4j.LogManager.getLogger(LOGGER).getLevel().toString())
+
+    before = level()
+    first, second = quiet(spark), quiet(spark)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert level() == "OFF"
+    second.__exit__(None, None, None)
+    assert level() == before != "OFF"
+
+
+def test_a_job_in_a_session_of_another_time_zone_gives_the_same_instants(spark: SparkSession, world: World) -> None:
+    world.add_history(rows(0, 60), rows(30, 60))
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "America/St_Johns")
+    result = world.hourly(live=False).run(session, storage=world.storage)
+    assert result.error is None
+    # Windows of an hour begin at the hour, wherever one is.
+    assert world.output() == world.expected()
+
+
+def last_of_each(frame: Any) -> Any:
+    """Each key's rows, counted by a processor of the user's whose timers fire with event time."""
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+    from pyspark.sql.types import StructType
+
+    class Counting(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.handle = handle
+            self.count = handle.getValueState("count", StructType.fromDDL("n long"))
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
+            if not self.count.exists():
+                self.handle.registerTimer(timerValues.getCurrentWatermarkInMs() + 3_600_000)
+            seen = self.count.get()[0] if self.count.exists() else 0
+            self.count.update((seen + sum(len(frame) for frame in rows),))
+            return iter([])
+
+        def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:  # noqa: N802, N803
+            import pandas as pd
+
+            yield pd.DataFrame({"k": [key[0]], "n": [self.count.get()[0]]})
+            self.count.clear()
+
+    grouped = frame.groupBy("k")
+    return grouped.transformWithStateInPandas(Counting(), "k string, n long", "Append", "EventTime")
+
+
+def test_what_workers_need_for_transform_with_state_is_looked_for_before_anything_runs(
+    spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.add_history(rows(0, 30), rows(5, 6))
+
+    def job_of(name: str, function: Any) -> rk.Job:
+        job = rk.Job(name)
+        task = job.task(job.source("in", rk.Files(str(world.history)), event_time="ts"), uid="work")(function)
+        job.sink("out", task, rk.sinks.Parquet(world.root / "outs" / name))
+        return job
+
+    def hours(frame: Any) -> Any:
+        return frame.groupBy(F.window("ts", "1 hour"), "k").count()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(plan, "_WORKER_MODULE", "no_such_module_anywhere")
+        job = job_of("missing", last_of_each)
+        with pytest.raises(DefinitionError) as error:
+            job.start(spark, storage=world.storage)
+        assert error.value.code == "WORKER_MODULE_MISSING"
+        assert "no_such_module_anywhere" in str(error.value) and "pip install" in error.value.next_step
+        # Who does not need it is not asked for it.
+        assert job_of("needless", hours).run(spark, storage=world.storage).error is None
+
+    result = job_of("present", last_of_each).run(spark, storage=world.storage)
+    assert result.error is None
+    found = {row["k"]: row["n"] for row in committed(world.root / "outs" / "present")}
+    assert found == {"a": 12, "b": 12, "c": 12}
