@@ -151,7 +151,7 @@ class Demo:
 
     def compare(self) -> bool:
         """Print the table; whether Rekindle's rows are those of the batch query."""
-        step("Compare with plain Structured Streaming, and with a batch query over all the bids.")
+        step("Compare with plain Structured Streaming, and with a batch query over it all.")
         from hot_bids import SCHEMA, per_auction
 
         spark = make_session("comparison", {})

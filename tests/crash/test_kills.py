@@ -59,8 +59,9 @@ class Report:
     def write(self) -> None:
         """Put the table between the markers of the page."""
         minutes = (time.monotonic() - self.started) / 60
+        today = dt.datetime.now(dt.timezone.utc).date()
         head = (
-            f"{dt.datetime.now(dt.timezone.utc):%Y-%m-%d}: Rekindle {rekindle.__version__}, PySpark {pyspark.__version__}, "
+            f"{today}: Rekindle {rekindle.__version__}, PySpark {pyspark.__version__}, "
             f"Python {platform.python_version()}, {platform.system()} on {os.cpu_count()} cores; "
             f"{len(self.rows)} kills in {minutes:.0f} minutes."
         )

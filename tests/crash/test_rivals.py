@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,7 +12,7 @@ from pyspark.sql import SparkSession
 from rekindle.errors import ControlError, RekindleError
 from rekindle.job import JobHandle
 from rekindle.spark import launch
-from rekindle.testing.crash import Moment, Moments
+from rekindle.testing.crash import InjectedError, Moment, Moments
 from tests.crash.kit import CONFIG, CrashWorld, persist, read_all, read_and_drain
 from tests.crash.victim import FEW_CHECKPOINTS, Victim
 
@@ -155,3 +156,31 @@ def test_what_a_suspended_process_had_staged_is_kept_and_counts_if_its_record_is
     assert result is not None and result.state == "FINISHED", result
     assert paused.steps.reached["sink.abort/after"], "it was the old one's record that stood"
     world.check(live=False)
+
+
+@pytest.mark.usefixtures("thought_dead")
+def test_a_record_that_comes_after_its_batch_was_held_back_by_a_stop_is_the_one_that_counts(
+    spark: SparkSession, world: CrashWorld
+) -> None:
+    def start(**options) -> JobHandle:
+        return world.job().start(spark, storage=world.storage, config=FEW_CHECKPOINTS, **options)
+
+    def fail_each_batch(name: str) -> None:
+        if name == "sink.prepare/before":
+            raise InjectedError(name)
+
+    old = Victim(world, "--pause-at", "record.create/before", live=True)
+    old.wait_until_paused()
+    new = start(steps=fail_each_batch)
+    new.stop()
+    result = new.wait(60)
+    assert result is not None and result.state == "STOPPED"
+    assert not [*Path(world.storage).rglob("offsets/0")], (
+        "it has forgotten the batch that the old one is about to record"
+    )
+
+    old.wake()
+    assert old.wait() == 1
+
+    persist(start, "DRAINED", read_and_drain)
+    world.check()

@@ -94,12 +94,12 @@ def test_a_job_in_a_session_of_another_time_zone_gives_the_same_instants(spark: 
 def last_of_each(frame: Any) -> Any:
     """Each key's rows, counted by a processor of the user's whose timers fire with event time."""
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import LongType, StructField, StructType
 
     class Counting(StatefulProcessor):
         def init(self, handle: Any) -> None:
             self.handle = handle
-            self.count = handle.getValueState("count", StructType.fromDDL("n long"))
+            self.count = handle.getValueState("count", StructType([StructField("n", LongType())]))
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
             if not self.count.exists():
@@ -142,7 +142,7 @@ def test_what_workers_need_for_transform_with_state_is_looked_for_before_anythin
         # Who does not need it is not asked for it.
         assert job_of("needless", hours).run(spark, storage=world.storage).error is None
 
-    result = job_of("present", last_of_each).run(spark, storage=world.storage)
+    result = job_of("present", last_of_each).run(spark, storage=world.storage, config={"restart.attempts": "0"})
     assert result.error is None
     found = {row["k"]: row["n"] for row in committed(world.root / "outs" / "present")}
     assert found == {"a": 12, "b": 12, "c": 12}

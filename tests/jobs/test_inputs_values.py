@@ -126,6 +126,20 @@ def test_a_time_before_1970_fails_the_batch_and_nothing_of_it_is_recorded_unless
     assert sorted(str(time) for time in found) == ["1970-01-01 00:00:00.000001", "2025-01-01 00:00:00", "None"]
 
 
+def test_a_row_of_an_outer_join_that_has_no_time_and_so_never_comes_is_told(spark: SparkSession, world: World) -> None:
+    world.add_history([(None, "a", 1), (at(0), "a", 1), (at(0), "b", 1)])
+
+    def outer(left: Frame, right: Frame) -> Frame:
+        right = right.filter("k = 'a'").select(F.col("ts").alias("t"), F.col("k").alias("l"))
+        return left.join(right, F.expr("k = l and t >= ts and t <= ts + interval 1 hour"), "leftOuter").select("k", "l")
+
+    source = (rk.Files(str(world.history)), {"event_time": "ts"})
+    result = job_of("outer", world, outer, source, source).run(spark, storage=world.storage)
+
+    assert sorted(row["k"] for row in committed(world.root / "outs" / "outer")) == ["a", "b"]
+    assert len(result.notes) == 1 and "rows stay in its state for ever" in result.notes[0]
+
+
 def _code(call: Callable[[], Any]) -> tuple[str, str]:
     with pytest.raises(DefinitionError) as error:
         call()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
-from rekindle.spark import jvm
+from rekindle.spark import jvm, session
 
 
 @pytest.fixture
@@ -68,3 +69,16 @@ def test_the_environment_is_as_before_once_the_jvm_runs(monkeypatch):
     with jvm._java_options("-Dmine"):
         assert os.environ["SPARK_SUBMIT_OPTS"] == "-Dmine"
     assert "SPARK_SUBMIT_OPTS" not in os.environ
+
+
+def test_a_ctrl_c_while_spark_starts_waits_and_goes_to_whom_it_went_before():
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda *_: heard.append("ours"))
+    try:
+        with session._same_interrupt():
+            signal.signal(signal.SIGINT, lambda *_: heard.append("PySpark's"))
+            os.kill(os.getpid(), signal.SIGINT)
+            assert heard == []
+        assert heard == ["ours"]
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -84,8 +87,9 @@ def run(jobfile: str, as_json: bool, **arguments: Any) -> int:
     from rekindle.cli import jobfile as jobfiles
     from rekindle.cli import progress
 
-    with _wrong_command_line(), _stdout_for_result(as_json), _interruptible():
-        handle = jobfiles.load(jobfile).start(**arguments)
+    with _wrong_command_line(), _stdout_for_result(as_json):
+        with _interruptible():
+            handle = jobfiles.load(jobfile).start(**arguments)
         result = progress.follow(handle)
     _print(result, as_json)
     code = _CODES[result.state]
@@ -116,12 +120,21 @@ def _stdout_for_result(as_json: bool) -> Iterator[None]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """A Ctrl-C before the job has started, where there is nothing to stop yet."""
+    """While a job starts there is nothing to stop yet: a Ctrl-C ends the process, whatever Spark is doing."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        # Not through sys.stderr: the signal may have interrupted a print.
+        os.write(2, b"Interrupted while the job was starting; nothing was lost.\n")
+        os._exit(INTERRUPTED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, end)
     try:
         yield
-    except KeyboardInterrupt:
-        output.say("Interrupted before the job had started; nothing was lost.", err=True)
-        leave(INTERRUPTED)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _print(result: JobResult, as_json: bool) -> None:

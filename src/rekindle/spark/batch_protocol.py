@@ -132,6 +132,7 @@ class BatchProtocol:
         made = BatchRecord(
             batch=batch,
             offsets_hash=offsets.hash,
+            offsets=offsets.text,
             run=self._place.run,
             inputs=self._positions(offsets),
             committables=committables,

@@ -23,6 +23,9 @@ END_OF_TIME_MS = 253_402_300_790_000
 BEYOND_TIME_MS = END_OF_TIME_MS + 2_000 * 366 * 86_400_000
 """Behind every window and join that a date of the year 9999 can be in. A user's own code is not shown such a time."""
 
+_HOLDING = ("stateStoreSave", "sessionWindowStateStoreSaveExec", "symmetricHashJoin")
+"""Operators that hold rows to emit them one day; deduplication only remembers what it has emitted."""
+
 _USERS_OWN = re.compile("transformWithState|GroupsWithState|InPandasWithState")
 """Operators in which a user's code may look at the watermark."""
 
@@ -35,6 +38,8 @@ class Flushed:
     rounds: int
     #: the state is empty, or what is in it will never be emitted
     complete: bool
+    #: rows that windows, sessions and joins still hold: an event time that is null, say, never comes to an end
+    left: int = 0
 
 
 def flush(
@@ -58,10 +63,14 @@ def flush(
         empty, changed = _state_after(record, operators)
         users_own = any(_USERS_OWN.search(operator["operatorName"]) for operator in operators)
         if empty or (not changed and (aim_ms == BEYOND_TIME_MS or users_own)):
-            return Flushed(done + 1, complete=True)
+            return Flushed(done + 1, complete=True, left=_held(operators))
         if not changed:
             aim_ms = BEYOND_TIME_MS
     return Flushed(max_rounds, complete=False)
+
+
+def _held(operators: Any) -> int:
+    return sum(int(each["numRowsTotal"]) for each in operators if each["operatorName"] in _HOLDING)
 
 
 def _state_after(record: BatchRecord, operators: Any) -> tuple[bool, bool]:

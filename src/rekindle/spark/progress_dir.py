@@ -36,6 +36,8 @@ class Offsets:
     sources: tuple[str | None, ...]
     #: SHA-256 of the file, hexadecimal
     hash: str
+    #: the file as it is
+    text: str
 
     def to_bytes(self, **metadata: Any) -> bytes:
         """The file's content, with some of its metadata replaced."""
@@ -82,7 +84,7 @@ def read_offsets(store: Store, folder: str, batch: int) -> Offsets:
     if not isinstance(watermark_ms, int):
         raise StorageError("OBJECT_CORRUPT", path=path, reason="it has no batchWatermarkMs")
     sources = tuple(None if line == "-" else line for line in lines[2:])
-    return Offsets(watermark_ms, metadata, sources, hashlib.sha256(data).hexdigest())
+    return Offsets(watermark_ms, metadata, sources, hashlib.sha256(data).hexdigest(), data.decode())
 
 
 def plant(store: Store, folder: str, watermark_ms: int) -> int:
@@ -114,6 +116,16 @@ def unplant(store: Store, folder: str, behind: int = -1) -> tuple[int, ...]:
     for batch in reversed(planned):
         store.delete(f"{folder}/offsets/{batch}")
     return planned
+
+
+def put_back(store: Store, folder: str, batch: int, offsets_hash: str, text: str) -> None:
+    """Plan `batch` as it was planned once, unless it still is: a record is of that plan and no other."""
+    try:
+        if read_offsets(store, folder, batch).hash == offsets_hash:
+            return
+    except NotFound:
+        pass
+    store.replace(f"{folder}/offsets/{batch}", text.encode())
 
 
 def set_watermark(store: Store, folder: str, batch: int, watermark_ms: int) -> None:

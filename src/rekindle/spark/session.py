@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -98,12 +99,28 @@ def make_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
         builder = builder.config(key, value)
     try:
         start_jvm(settings)
-        spark = builder.getOrCreate()
+        with _same_interrupt():
+            spark = builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
         raise DefinitionError("SPARK_NOT_STARTED", reason=brief(error)) from error
     if "spark.log.level" not in settings and not configures_log4j(settings):
         spark.sparkContext.setLogLevel("ERROR")
     return prepare_session(spark)
+
+
+@contextmanager
+def _same_interrupt() -> Iterator[None]:
+    """Keep the handler for Ctrl-C: PySpark sets one that ends Spark's jobs, noisily. One that comes meanwhile waits."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _submitted() -> dict[str, str]:

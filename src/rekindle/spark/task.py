@@ -27,7 +27,7 @@ from rekindle.spark.failures import brief, translate
 from rekindle.spark.flush import END_OF_TIME_MS, Flushed, flush
 from rekindle.spark.inputs import Input
 from rekindle.spark.lineage_copy import copy_for_savepoint
-from rekindle.spark.progress_dir import inputs_of_sources, read_offsets, unplant
+from rekindle.spark.progress_dir import inputs_of_sources, put_back, read_offsets, unplant
 from rekindle.spark.query import Query
 from rekindle.spark.retention import purge
 from rekindle.storage import layout
@@ -104,6 +104,7 @@ class SparkTask:
             return
         self._admitting = True
         self._marked.clear()
+        self._put_plan_back()
         self._admit()
         self._query.start()
         self._post(e.TaskStarted(task=self._id))
@@ -174,9 +175,19 @@ class SparkTask:
 
     def _replay(self) -> None:
         """A batch that is recorded but not committed is run again for its state; one only planned is forgotten."""
+        self._put_plan_back()
         if not self._query.is_committed(self._protocol.last):
             self._query.run_to(self._protocol.last)
         unplant(self._storage.store, self._progress_dir)
+
+    def _put_plan_back(self) -> None:
+        """The last record counts, also where its batch had been forgotten before it came.
+
+        So it is if a driver that was thought dead wakes up: its successor may have held that batch back meanwhile.
+        """
+        record = self._storage.record(self._place.folder, self._protocol.last)
+        if record is not None and record.offsets:
+            put_back(self._storage.store, self._progress_dir, record.batch, record.offsets_hash, record.offsets)
 
     def _flush(self) -> Flushed:
         stateful = bool(self._storage.store.names(f"{self._progress_dir}/state"))
@@ -217,6 +228,10 @@ class SparkTask:
         ]
 
     def _unflushed(self, flushed: Flushed) -> Sequence[str]:
+        if flushed.left and self._task.output_mode == "append":
+            return [
+                f"{self._task.uid}: {flushed.left} rows stay in its state for ever (no event time, or no time bound)"
+            ]
         if flushed.complete:
             return []
         return [f"{self._task.uid}: timers were still being set after {flushed.rounds} flushes"]

@@ -134,6 +134,8 @@ class BatchRecord:
     offsets_hash: str
     #: run that wrote it
     run: int
+    #: Spark's offsets/<N> itself, so that it can be put back; empty where a restore wrote the record
+    offsets: str = ""
     inputs: dict[str, InputPosition] = field(default_factory=dict)
     #: sink uid → what commit() will be given, as prepare() returned it
     committables: dict[str, list[Json]] = field(default_factory=dict)
