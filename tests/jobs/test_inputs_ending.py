@@ -66,11 +66,11 @@ BATCHES = (outer, distinct)
 """Those whose history is an `rk.Batch`; the others read `rk.Files`."""
 
 HISTORY = (
-    rows(0, 40) + [(None, "a", 1), (at(0.3), "z", 1), (at(0.4), "a", 7)],
+    [*rows(0, 40), (None, "a", 1), (at(0.3), "z", 1), (at(0.4), "a", 7)],
     rows(6, 30) + rows(0, 10),  # files whose times run backwards, and rows that come twice
     rows(2, 20),
 )
-LIVE = (rows(2, 20) + [(at(2.1), "a", 7)], rows(5, 30), rows(9, 20), rows(14, 20))
+LIVE = ([*rows(2, 20), (at(2.1), "a", 7)], rows(5, 30), rows(9, 20), rows(14, 20))
 
 
 def make(world: World, pipeline: Pipeline, history: rk.Files | rk.Batch, live: rk.Stream | rk.Batch) -> rk.Job:
