@@ -40,7 +40,7 @@ LIVE_EVENTS, LIVE_FILES, LIVE_EVERY_S = 300_000, 30, 1.0
 BATCHES_BEFORE_STOP = 2
 REKINDLE = [sys.executable, "-m", "rekindle.cli"]
 POLL_S = 1.0
-DEADLINE_S = 120.0
+DEADLINE_S = 180.0
 """No single wait takes longer, or something is wrong."""
 SORT = [("start", "ascending"), ("auction", "ascending")]
 

@@ -131,7 +131,7 @@ def test_several_sinks_are_written_from_one_evaluation(spark: SparkSession, worl
     log.mkdir()
     place = str(log)
 
-    def note(value: int) -> int:
+    def note(value):
         import os
         import uuid
 

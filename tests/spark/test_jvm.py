@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
+import threading
+from unittest.mock import Mock
 
 import pytest
 
@@ -71,14 +72,13 @@ def test_the_environment_is_as_before_once_the_jvm_runs(monkeypatch):
     assert "SPARK_SUBMIT_OPTS" not in os.environ
 
 
-def test_a_ctrl_c_while_spark_starts_waits_and_goes_to_whom_it_went_before():
-    heard = []
-    before = signal.signal(signal.SIGINT, lambda *_: heard.append("ours"))
-    try:
-        with session._same_interrupt():
-            signal.signal(signal.SIGINT, lambda *_: heard.append("PySpark's"))
-            os.kill(os.getpid(), signal.SIGINT)
-            assert heard == []
-        assert heard == ["ours"]
-    finally:
-        signal.signal(signal.SIGINT, before)
+def test_what_a_ctrl_c_means_stays_as_it_was_since_no_session_is_made_in_the_main_thread():
+    made_in = []
+    builder = Mock()
+    builder.getOrCreate.side_effect = lambda: made_in.append(threading.current_thread()) or builder.session
+
+    assert session._make(builder) is builder.session
+
+    assert made_in != [threading.main_thread()]
+    activate = getattr(builder.session._jvm, "org.apache.spark.sql.classic.SparkSession").setActiveSession
+    activate.assert_called_once_with(builder.session._jsparkSession)

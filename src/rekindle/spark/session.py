@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -99,8 +99,7 @@ def make_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
         builder = builder.config(key, value)
     try:
         start_jvm(settings)
-        with _same_interrupt():
-            spark = builder.getOrCreate()
+        spark = _make(builder)
     except (PySparkException, Py4JError) as error:
         raise DefinitionError("SPARK_NOT_STARTED", reason=brief(error)) from error
     if "spark.log.level" not in settings and not configures_log4j(settings):
@@ -108,19 +107,13 @@ def make_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
     return prepare_session(spark)
 
 
-@contextmanager
-def _same_interrupt() -> Iterator[None]:
-    """Keep the handler for Ctrl-C: PySpark sets one that ends Spark's jobs, noisily. One that comes meanwhile waits."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+def _make(builder: Any) -> SparkSession:
+    """In the main thread PySpark would set a handler for Ctrl-C that ends Spark's jobs, noisily: so it is another."""
+    with ThreadPoolExecutor(1) as pool:
+        spark: SparkSession = pool.submit(builder.getOrCreate).result()
+    # It became the active session of that thread only.
+    getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession").setActiveSession(spark._jsparkSession)
+    return spark
 
 
 def _submitted() -> dict[str, str]:

@@ -117,7 +117,8 @@ def kill(name: str) -> None:
 
 def pause(name: str) -> None:
     """Stop this process, all its threads, until it is sent SIGCONT."""
-    os.kill(os.getpid(), signal.SIGSTOP)
+    # Sent to the process, it might be another thread that takes notice, while this one goes on for a moment.
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,45 @@
+"""Feeding a source's files to a query when an admission fails, or somebody else's is there."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle.channels.admission import AdmissionSizer
+from rekindle.channels.feed import FileFeed
+from rekindle.channels.inbox import Inbox
+from rekindle.errors import StorageError
+from rekindle.runtime.steps import SteppedStore
+from rekindle.storage.documents import FrozenFile, InputPosition
+from rekindle.storage.memory import MemoryStore
+from rekindle.testing.crash import Moment, Moments
+
+FOLDER = "job/tasks/t/0/000001/inbox/s"
+FILES = [FrozenFile(path=f"file:///{number}", size=10) for number in range(4)]
+
+
+def feed(store, budget_bytes: int = 20) -> FileFeed:
+    return FileFeed(Inbox(store, FOLDER, 0), FILES, InputPosition(), AdmissionSizer(1_000, budget_bytes))
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_admission_that_failed_is_tried_again_and_is_one_admission(when: str) -> None:
+    store = MemoryStore()
+    fed = feed(SteppedStore(store, Moments([Moment("inbox.admit", when)])))
+    with pytest.raises(StorageError):
+        fed.admit()
+
+    fed.admit()
+
+    inbox = Inbox(store, FOLDER, 0)
+    assert (inbox.last_admitted(), inbox.admitted(0)) == (0, FILES[:2])
+    assert fed.after(0).files == 2
+
+
+def test_an_admission_that_somebody_else_made_counts_as_it_stands() -> None:
+    store = MemoryStore()
+    late = feed(store, budget_bytes=10)
+    feed(store, budget_bytes=30).admit()
+
+    late.admit()
+
+    assert late.after(0).files == 3
