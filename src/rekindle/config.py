@@ -110,7 +110,7 @@ class Config:
         "restart.attempts",
         5,
         _count,
-        "Failures of a task in a row before the job fails; a completed checkpoint resets.",
+        "Failures of a task in a row before the job fails; a checkpoint with new batches resets.",
     )
     restart_delay_ms: int = _setting(
         "restart.delay", 1_000, duration_ms, "Pause before the first restart; doubles with each failure in a row."

@@ -77,7 +77,8 @@ def failed(task: SubtaskId = A, **fields: Any) -> e.Event:
 
 
 def taken(number: int, task: SubtaskId = A) -> e.Event:
-    return e.SnapshotTaken(task=task, checkpoint=number)
+    """Behind a batch that the checkpoint before did not have."""
+    return e.SnapshotTaken(task=task, checkpoint=number, batch=number)
 
 
 def declined(number: int, task: SubtaskId = A) -> e.Event:

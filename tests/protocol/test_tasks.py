@@ -90,6 +90,20 @@ def test_a_completed_checkpoint_resets_the_count_of_failures() -> None:
     assert job.state is JobState.RUNNING
 
 
+def test_a_checkpoint_without_a_new_batch_says_nothing_of_a_task_that_fails_in_the_next() -> None:
+    job = running(restart_attempts=2)
+    for number in (1, 2):
+        tell(job, failed())
+        tick(job, DELAY_MS * 2)
+        tell(job, started(), checkpoint(f"r{number}"))
+        tell(job, e.SnapshotTaken(task=A, checkpoint=number, batch=4), *done(number)[1:])
+    tell(job, failed())
+    assert job.state is JobState.RUNNING
+    tick(job, DELAY_MS * 4)
+    tell(job, started(), failed())
+    assert job.state is JobState.FAILED
+
+
 def test_a_failure_that_would_repeat_itself_is_not_tried_again() -> None:
     error = ("TASK_FAILED", {"task": "a/0", "reason": "boom"})
     assert running().handle(failed(permanent=True)) == (c.RecordResult(state="FAILED", error=error),)

@@ -75,6 +75,8 @@ class PendingCheckpoint:
     triggered_ms: int
     #: subtasks that have not acknowledged yet
     awaited: set[SubtaskId]
+    #: last batch of each that has acknowledged
+    batches: dict[SubtaskId, int] = field(default_factory=dict)
     #: how many take part in all
     participants: int
     #: had finished before it was triggered
@@ -207,12 +209,13 @@ class Coordinator:
             return self.fail(now_ms, refusal)
         return tuple(c.TakeSnapshot(task=task, checkpoint=number) for task in taking_part.to_trigger)
 
-    def acknowledge(self, task: SubtaskId, number: int) -> tuple[c.Command, ...]:
+    def acknowledge(self, task: SubtaskId, number: int, batch: int) -> tuple[c.Command, ...]:
         """A snapshot was taken; late and repeated ones change nothing."""
         pending = self._in(number, Phase.ACKNOWLEDGING)
         if pending is None:
             return ()
         pending.awaited.discard(task)
+        pending.batches[task] = batch
         if pending.awaited:
             return ()
         pending.phase = Phase.WRITING

@@ -24,8 +24,10 @@ class TaskState:
     """What the job knows of a subtask."""
 
     status: TaskStatus
-    #: failures in a row; a completed checkpoint resets
+    #: failures in a row; a completed checkpoint with new batches resets
     failures: int = 0
+    #: last batch that a checkpoint of this run has covered
+    checkpointed: int = -1
     #: when it is started again
     restart_ms: int | None = None
     #: set once it has ended its data

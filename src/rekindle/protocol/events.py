@@ -110,6 +110,8 @@ class SnapshotTaken(TaskEvent):
     """A subtask acknowledged a checkpoint."""
 
     checkpoint: int
+    #: last batch that belongs to it, -1 for none
+    batch: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

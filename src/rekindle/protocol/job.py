@@ -208,7 +208,7 @@ class Job:
     # -- checkpoints ------------------------------------------------------------------------------------------------
 
     def _snapshot_taken(self, event: e.SnapshotTaken) -> _Commands:
-        return self.coordinator.acknowledge(event.task, event.checkpoint)
+        return self.coordinator.acknowledge(event.task, event.checkpoint, event.batch)
 
     def _snapshot_declined(self, event: e.SnapshotDeclined) -> _Commands:
         return self.coordinator.decline(self.now_ms, event.checkpoint, event.detail)
@@ -391,8 +391,8 @@ class Job:
         checkpoint, stop = settled.checkpoint, self.stop
         if settled.reason is not None:
             return self._settle_failed(checkpoint, settled.reason, settled.detail)
-        for task in self.tasks.values():
-            task.failures = 0
+        for task, batch in checkpoint.batches.items():
+            self._note_progress(self.tasks[task], batch)
         answers = tuple(self._answer(settled, request) for request in checkpoint.requests)
         if stop is not None and stop.owes_savepoint:
             if checkpoint.kind is not CheckpointKind.STOP:
@@ -401,6 +401,11 @@ class Job:
             if stop.savepoint is None and not stop.drain:
                 return self._give_up(stop, settled.detail)
         return answers + tuple(self._close(task) for task in checkpoint.waiting)
+
+    def _note_progress(self, task: TaskState, batch: int) -> None:
+        """A checkpoint behind the same batch as the last one says nothing of a task that fails in the next."""
+        if batch > task.checkpointed:
+            task.checkpointed, task.failures = batch, 0
 
     def _settle_failed(self, checkpoint: PendingCheckpoint, reason: Reason, detail: str) -> _Commands:
         words = reason.explained(detail)

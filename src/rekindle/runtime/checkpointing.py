@@ -59,9 +59,11 @@ class Checkpointing:
         #: checkpoint → subtask → snapshot, until the manifest is written
         self._gathered: dict[int, dict[SubtaskId, SubtaskSnapshot]] = {}
 
-    def snapshot(self, checkpoint: int, task: SubtaskId) -> None:
-        """Take a subtask's snapshot."""
-        self._gathered.setdefault(checkpoint, {})[task] = self._runners[task].snapshot()
+    def snapshot(self, checkpoint: int, task: SubtaskId) -> int:
+        """Take a subtask's snapshot; returns its last batch."""
+        snapshot = self._runners[task].snapshot()
+        self._gathered.setdefault(checkpoint, {})[task] = snapshot
+        return snapshot.batch
 
     def abort(self, checkpoint: int) -> None:
         """Forget what was gathered."""

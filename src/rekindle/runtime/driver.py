@@ -260,11 +260,11 @@ class Driver:
 
     def _take_snapshot(self, command: c.TakeSnapshot) -> None:
         try:
-            self._checkpointing.snapshot(command.checkpoint, command.task)
+            batch = self._checkpointing.snapshot(command.checkpoint, command.task)
         except RekindleError as error:
             self.post(e.SnapshotDeclined(task=command.task, checkpoint=command.checkpoint, detail=str(error)))
         else:
-            self.post(e.SnapshotTaken(task=command.task, checkpoint=command.checkpoint))
+            self.post(e.SnapshotTaken(task=command.task, checkpoint=command.checkpoint, batch=batch))
 
     def _write_manifest(self, command: c.WriteManifest) -> None:
         if self._is_fenced():
