@@ -2,7 +2,7 @@
 
 5 M bids in Parquet, counted per auction in windows of 10 seconds, written as Parquet: once as a plain query with
 ``availableNow`` and Spark's file sink, once as a Rekindle job over the same files. Both run in turn, the order changing
-from pair to pair, after one pair to warm up that does not count. Plain Structured Streaming does a little less: it
+from pair to pair, after two pairs to warm up that do not count. Plain Structured Streaming does a little less: it
 leaves the last windows in state, where Rekindle's job ends with a flush and a final checkpoint, and must have the rows
 of a batch query. Then each runs once more in a process of its own, for the memory of its Python driver.
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 PAGE = ROOT / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- overhead: begin -->", "<!-- overhead: end -->"
 EVENTS, FILES = 5_434_783, 32
+WARM_UP = 2
 MB = 1_000_000
 
 
@@ -51,30 +52,37 @@ class Runs:
     """What one contender did, a figure for each run."""
 
     seconds: list[float] = field(default_factory=list)
+    #: of the Python driver and its JVM together; other work on the machine hardly changes it
+    cpu_seconds: list[float] = field(default_factory=list)
     rows: set[int] = field(default_factory=set)
 
 
-def measure(name: str, spark: SparkSession, data: Path, scratch: Path) -> tuple[float, int]:
-    """Run a contender in a fresh folder: seconds, rows written."""
+def measure(name: str, spark: SparkSession, data: Path, scratch: Path, runs: Runs) -> None:
+    """Run a contender in a fresh folder."""
     work = scratch / name
-    began = time.perf_counter()
+    began, cpu_began = time.perf_counter(), cpu_seconds()
     CONTENDERS[name](spark, data, work)
-    seconds = time.perf_counter() - began
-    rows = sum(pq.read_metadata(path).num_rows for path in (work / "out").rglob("*.parquet"))
+    runs.seconds.append(time.perf_counter() - began)
+    runs.cpu_seconds.append(cpu_seconds() - cpu_began)
+    runs.rows.add(sum(pq.read_metadata(path).num_rows for path in (work / "out").rglob("*.parquet")))
     shutil.rmtree(work)
-    return seconds, rows
+
+
+def cpu_seconds() -> float:
+    """What this process and its JVM have used so far."""
+    this = psutil.Process()
+    return sum(sum(process.cpu_times()[:2]) for process in (this, *this.children(recursive=True)))
 
 
 def compare(spark: SparkSession, data: Path, scratch: Path, pairs: int) -> dict[str, Runs]:
-    """A pair to warm up, then `pairs` that count."""
+    """Two pairs to warm up, then `pairs` that count."""
     runs = {name: Runs() for name in CONTENDERS}
-    for pair in range(pairs + 1):
+    for pair in range(1 - WARM_UP, pairs + 1):
         for name in sorted(CONTENDERS, reverse=pair % 2 == 1):
-            seconds, rows = measure(name, spark, data, scratch)
-            print(f"pair {pair or 'to warm up'}: {name:9} {seconds:6.2f} s", flush=True)
-            if pair:
-                runs[name].seconds.append(seconds)
-                runs[name].rows.add(rows)
+            run = runs[name] if pair > 0 else Runs()
+            measure(name, spark, data, scratch, run)
+            times = f"{run.seconds[-1]:6.2f} s, {run.cpu_seconds[-1]:6.2f} s of CPU"
+            print(f"pair {pair if pair > 0 else 'to warm up'}: {name:9} {times}", flush=True)
     return runs
 
 
@@ -91,31 +99,38 @@ def driver_bytes(name: str, data: Path, scratch: Path) -> int:
 
 def section(spark: SparkSession, runs: dict[str, Runs], bids: int, memory: dict[str, int], load: float) -> str:
     """The figures as Markdown."""
-    medians = {name: statistics.median(run.seconds) for name, run in runs.items()}
-    ratios = [a / b for a, b in zip(runs["plain"].seconds, runs["rekindle"].seconds, strict=True)]
+    plain, ours = runs["plain"], runs["rekindle"]
+    ratios = [a / b for a, b in zip(plain.seconds, ours.seconds, strict=True)]
+    by_medians = statistics.median(plain.seconds) / statistics.median(ours.seconds)
+    by_cpu = statistics.median(plain.cpu_seconds) / statistics.median(ours.cpu_seconds)
+    ours_is = version("rekindle")
+    beyond = memory["rekindle"] - memory["plain"]
     java = spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.version')").first()
     rows = [
-        f"| {name} | {medians[name]:.2f} | {min(run.seconds):.2f} | {max(run.seconds):.2f} "
-        f"| {bids / medians[name]:,.0f} | {' or '.join(f'{count:,}' for count in sorted(run.rows))} "
-        f"| {memory[name] / MB:.0f} |"
+        f"| {name} | {statistics.median(run.seconds):.2f} | {min(run.seconds):.2f} to {max(run.seconds):.2f} "
+        f"| {bids / statistics.median(run.seconds):,.0f} | {statistics.median(run.cpu_seconds):.2f} "
+        f"| {' or '.join(f'{count:,}' for count in sorted(run.rows))} | {memory[name] / MB:.0f} |"
         for name, run in runs.items()
     ]
     return f"""\
 {bids:,} bids in {FILES} Parquet files, 10-second windows per auction, Parquet out; {len(ratios)} pairs in turn, one
 Spark session on `{spark.sparkContext.master}`.
 
-| | median s | least s | most s | bids/s | rows out | Python driver, MB |
+| | median s | s | bids/s | median CPU s | rows out | Python driver, MB |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: |
 {chr(10).join(rows)}
 
-Throughput of Rekindle against plain: **{medians["plain"] / medians["rekindle"]:.3f}** by the medians; pair by pair
-from {min(ratios):.3f} to {max(ratios):.3f}, median {statistics.median(ratios):.3f}. Memory of the Python driver beyond
-plain's: **{(memory["rekindle"] - memory["plain"]) / MB:.0f} MB**.
+- Throughput of Rekindle against plain, by the medians: **{by_medians:.3f}** (pair by pair {min(ratios):.3f} to
+  {max(ratios):.3f}, median {statistics.median(ratios):.3f}). By CPU time: **{by_cpu:.3f}**.
+- Memory of the Python driver beyond plain's: **{beyond / MB:.0f} MB**.
+- {datetime.now(timezone.utc):%Y-%m-%d}; {machine()}, {load:.1f} processes at work before the run
+- Python {platform.python_version()}, PySpark {spark.version}, Java {java[0] if java else "?"}, Rekindle {ours_is}"""
 
-{datetime.now(timezone.utc):%Y-%m-%d}; {cpu()}, {psutil.cpu_count()} CPUs (load {load:.1f} before the run),
-{psutil.virtual_memory().total / 1e9:.0f} GB; {platform.system()} {platform.release()}; Python
-{platform.python_version()}, PySpark {spark.version}, Java {java[0] if java else "?"}, Rekindle
-{version("rekindle")}."""
+
+def machine() -> str:
+    """What it ran on."""
+    memory_gb = psutil.virtual_memory().total / 1e9
+    return f"{cpu()}, {psutil.cpu_count()} CPUs, {memory_gb:.0f} GB, {platform.system()} {platform.release()}"
 
 
 def cpu() -> str:
