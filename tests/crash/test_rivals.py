@@ -164,6 +164,7 @@ def test_what_a_suspended_process_had_staged_is_kept_and_counts_if_its_record_is
     world.check(live=False)
 
 
+@pytest.mark.crash  # most of a minute, and its processes race on a busy machine
 @pytest.mark.usefixtures("thought_dead")
 def test_a_record_that_comes_after_its_batch_was_held_back_by_a_stop_is_the_one_that_counts(
     spark: SparkSession, world: CrashWorld
