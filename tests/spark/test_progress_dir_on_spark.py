@@ -70,7 +70,7 @@ class Inbox:
 
     @property
     def start(self) -> InboxStart:
-        return InboxStart(f"file:///nowhere/{self.input_index}", self.input_index)
+        return InboxStart(f"file:///nowhere/{self.input_index}", stamp_ms(0, self.input_index))
 
     def _admit(self, path: str, size: int) -> None:
         k = len(self.entries)
