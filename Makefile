@@ -5,10 +5,10 @@ SHELL := /bin/bash
 
 ENV := source .venv/env.sh;
 
-.PHONY: help setup demo test check crash soak bench clean
+.PHONY: help setup demo test check crash soak simulate bench bench-plan clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
 
 setup: ## make .venv, find or install Java (at once when all is in place)
 	@tools/setup.sh
@@ -34,6 +34,12 @@ soak: setup ## long runs (minutes)
 
 bench: setup ## Rekindle against plain Structured Streaming; rewrites its part of docs/benchmarks.md
 	@$(ENV) python bench/overhead.py $(ARGS)
+
+simulate: setup ## SEEDS=5000 whole lives of jobs without Spark; a failing seed prints its story
+	@$(ENV) python -m rekindle.testing.simulator --seeds $(or $(SEEDS),5000)
+
+bench-plan: setup ## plan a checkpoint of 1,000,000 subtasks: time and memory
+	@$(ENV) python bench/plan.py $(ARGS)
 
 clean: ## remove what the other targets made, .venv included
 	rm -rf .venv build dist demo-data rekindle-state spark-warehouse metastore_db artifacts derby.log

@@ -51,6 +51,13 @@ def _count(key: str, value: object) -> int:
     return number
 
 
+def _positive(key: str, value: object) -> int:
+    number = _count(key, value)
+    if number == 0:
+        raise ConfigError("VALUE_INVALID", key=key, value=value, reason="not a whole number from 1 up", example="'1'")
+    return number
+
+
 def _flag(key: str, value: object) -> bool:
     text = str(value).lower()
     if text not in {"true", "false"}:
@@ -84,6 +91,15 @@ class Config:
         "unaligned",
         _choice("unaligned", "aligned"),
         "Whether barriers overtake the data in channels.",
+    )
+    checkpoint_aligned_timeout_ms: int = _setting(
+        "checkpoint.aligned_timeout",
+        0,
+        duration_ms,
+        "An aligned checkpoint not complete by then goes on unaligned; 0 leaves it aligned.",
+    )
+    checkpoint_max_concurrent: int = _setting(
+        "checkpoint.max_concurrent", 1, _positive, "How many aligned checkpoints may be under way at a time."
     )
     checkpoint_timeout_ms: int = _setting(
         "checkpoint.timeout", 600_000, duration_ms, "A checkpoint not complete by then is aborted."
@@ -130,7 +146,16 @@ class Config:
                 close = difflib.get_close_matches(key, SETTINGS, n=1)
                 raise ConfigError("KEY_UNKNOWN", key=key, hint=f" Did you mean {close[0]!r}?" if close else "")
             parsed[setting.name] = setting.metadata["parse"](key, value)
-        return cls(**parsed)
+        config = cls(**parsed)
+        if config.checkpoint_max_concurrent != 1 and config.checkpoint_mode == "unaligned":
+            raise ConfigError(
+                "VALUE_INVALID",
+                key="checkpoint.max_concurrent",
+                value=config.checkpoint_max_concurrent,
+                reason="unaligned checkpoints go one at a time; set checkpoint.mode to aligned, or leave it",
+                example="'1'",
+            )
+        return config
 
 
 SETTINGS = {item.metadata["key"]: item for item in fields(Config)}

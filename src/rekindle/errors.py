@@ -171,7 +171,26 @@ CONDITIONS: dict[str, Condition] = {
         ),
         INPUT_MISSING=("Task {task!r} has no inputs.", "Name its inputs: @job.task(source, ...)."),
         TASK_MISSING=("The job {job!r} has no task.", "Decorate a function with @job.task(source, ...)."),
-        SINK_MISSING=("The output of task {task!r} goes nowhere.", "Add job.sink(uid, {task}, sink)."),
+        SINK_MISSING=(
+            "The output of task {task!r} goes nowhere.",
+            "Add job.sink(uid, {task}, sink), or let another task read it.",
+        ),
+        CHANNEL_OUTPUT_MODE=(
+            "Task {task!r} reads the {output_mode!r} output of task {input!r}; tasks can read 'append' only.",
+            "Give {input!r} output_mode='append', or do both steps in one task.",
+        ),
+        TASKS_CYCLIC=(
+            "Tasks read each other in a circle: {cycle}.",
+            "Break the circle: let one of them read a source, or the output of a task outside of it.",
+        ),
+        EDGE_UNKNOWN=(
+            "An edge leads from {source!r} to {target!r}, and there is no task {missing!r}.",
+            "Join tasks of one job by their uids.",
+        ),
+        PARALLELISM_INVALID=(
+            "Task {task!r} asks for parallelism {parallelism}.",
+            "Use a whole number, 1 or more.",
+        ),
         TASKS_UNSUPPORTED=(
             "Task {task!r} reads another task; this version runs jobs of one task.",
             "Do the work in one task, or call one plain function from it.",
@@ -394,6 +413,37 @@ CONDITIONS: dict[str, Condition] = {
         SINK_AHEAD=(
             "Sink {sink!r} has committed up to checkpoint {committed}, beyond {path}: its rows would come twice.",
             "Restore a later checkpoint, clean the sink, or accept it with --allow-sink-ahead.",
+        ),
+        FINISHED_BEHIND_UNFINISHED=(
+            "In {path} task {task!r} had finished, and {predecessor!r}, which it reads in this job, {state}.",
+            (
+                "Let {task!r} read what it read then; or run it anew: give it a new uid and drop its old state with "
+                "--allow-non-restored-state."
+            ),
+        ),
+        PARTLY_FINISHED_ALL_TO_ALL=(
+            (
+                "In {path} some subtasks of task {task!r} had finished, and {predecessor!r}, which feeds each of them "
+                "in this job, {state}."
+            ),
+            (
+                "Join the two as they were then; or run {task!r} anew: give it a new uid and drop its old state with "
+                "--allow-non-restored-state."
+            ),
+        ),
+        PARTLY_FINISHED_POINTWISE=(
+            (
+                "In {path} some subtasks of task {task!r} had finished, and {predecessor!r}, which feeds them one by "
+                "one in this job, {state}."
+            ),
+            (
+                "Let {task!r} read what it read then; or run it anew: give it a new uid and drop its old state with "
+                "--allow-non-restored-state."
+            ),
+        ),
+        FINISHED_STATE_MIXED=(
+            "Task {task!r} joins steps that stood at different places in {path}: {operators}.",
+            "Keep together what was together then; move what was added, or came from elsewhere, to a task of its own.",
         ),
         JOB_DIFFERENT=("{path} belongs to the job {found!r}, not {job!r}.", "Use that job's file, or rename the job."),
     ),

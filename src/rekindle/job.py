@@ -154,9 +154,11 @@ class Job:
         Raises:
             DefinitionError: the first thing that is wrong.
         """
-        return job_graph.JobGraph(
+        graph = job_graph.JobGraph(
             name=self.name, sources=tuple(self._sources), tasks=tuple(self._tasks), sinks=tuple(self._sinks)
         ).validated()
+        _refuse_unsupported(graph)
+        return graph
 
     def run(
         self,
@@ -260,6 +262,15 @@ class Job:
             return result
 
         return JobHandle(launch.storage, driver=driver, run=run)
+
+
+def _refuse_unsupported(graph: job_graph.JobGraph) -> None:
+    """What a job may consist of, and this version cannot run."""
+    for task in graph.tasks:
+        if graph.producers_of(task):
+            raise DefinitionError("TASKS_UNSUPPORTED", task=task.uid)
+        if task.parallelism != 1:
+            raise DefinitionError("PARALLELISM_UNSUPPORTED", task=task.uid, parallelism=task.parallelism)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

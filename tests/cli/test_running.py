@@ -154,6 +154,8 @@ def test_every_option_reaches_the_job(tmp_path: Path) -> None:
     [
         (["--set", "checkpoint.intervall=10 s"], "KEY_UNKNOWN"),
         (["--set", "checkpoint.interval=soon"], "VALUE_INVALID"),
+        (["--set", "checkpoint.max_concurrent=0"], "VALUE_INVALID"),
+        (["--set", "checkpoint.max_concurrent=2"], "VALUE_INVALID"),
         (["--set", "checkpoint.interval"], "COMMAND_LINE_INVALID"),
         (["--set", "restart.attempts=1", "--set", "restart.attempts=2"], "TASK_SET_TWICE"),
         (["--conf", "master=local"], "COMMAND_LINE_INVALID"),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter, deque
+from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 import pytest
 
 from rekindle.config import Config
 from rekindle.errors import ProtocolError
+from rekindle.graph.job_graph import JobGraph, Source, Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
@@ -21,14 +25,26 @@ DELAY_MS = Config().restart_delay_ms
 
 
 def created(*tasks: SubtaskId, **config: Any) -> Job:
-    """A job of `tasks` (A alone where none is named); no periodic checkpoints unless asked for."""
-    return Job("bids", tasks or (A,), Config(**{"checkpoint_interval_ms": 0, **config}))
+    """A job of `tasks` (A alone where none is named) without channels; no periodic checkpoints unless asked for."""
+    return Job(graph_of(*(tasks or (A,))), Config(**{"checkpoint_interval_ms": 0, **config}))
+
+
+def graph_of(*tasks: SubtaskId, reads: Mapping[str, str] | None = None) -> JobGraph:
+    """A graph of these subtasks; `reads`: task → what it reads, by spaces, in place of a source of its own."""
+    parallelism = Counter(task.task for task in tasks)
+    inputs = {uid: tuple((reads or {}).get(uid, f"{uid}-source").split()) for uid in parallelism}
+    sources = [uid for names in inputs.values() for uid in names if uid not in parallelism]
+    return JobGraph(
+        name="bids",
+        sources=tuple(Source(uid=uid, bounded=True) for uid in dict.fromkeys(sources)),
+        tasks=tuple(Task(uid=uid, inputs=inputs[uid], parallelism=count) for uid, count in parallelism.items()),
+    )
 
 
 def running(*tasks: SubtaskId, **config: Any) -> Job:
     """A job whose tasks all run."""
     job = created(*tasks, **config)
-    tell(job, e.JobStarted(now_ms=0), *(e.TaskStarted(task=task) for task in job.tasks))
+    tell(job, e.JobStarted(now_ms=0), *(e.TaskStarted(task=task) for task in job.tasks.states))
     return job
 
 
@@ -56,16 +72,21 @@ def started(task: SubtaskId = A) -> e.Event:
     return e.TaskStarted(task=task)
 
 
-def inputs_ended(task: SubtaskId = A) -> e.Event:
-    return e.InputsEnded(task=task)
+def recorded(batch: int, task: SubtaskId = A, **read: int) -> e.Event:
+    """Batch `batch` of a task; `read`: how many batches of a producer, by its uid."""
+    return e.BatchRecorded(task=task, batch=batch, read={SubtaskId(uid, 0): place for uid, place in read.items()})
+
+
+def sources_ended(task: SubtaskId = A) -> e.Event:
+    return e.SourcesEnded(task=task)
 
 
 def suspended(task: SubtaskId = A) -> e.Event:
-    return e.TaskSuspended(task=task, batch=5)
+    return e.TaskSuspended(task=task, batch=-1)
 
 
 def finished(task: SubtaskId = A, **fields: Any) -> e.Event:
-    return e.TaskFinished(task=task, batch=5, **fields)
+    return e.TaskFinished(task=task, batch=-1, **fields)
 
 
 def closed(task: SubtaskId = A) -> e.Event:
@@ -122,8 +143,8 @@ def done(number: int, *tasks: SubtaskId) -> tuple[e.Event, ...]:
     return (*(taken(number, task) for task in tasks or (A,)), written(number), committed(number))
 
 
-def snapshot(number: int, *tasks: SubtaskId) -> tuple[c.Command, ...]:
-    return tuple(c.TakeSnapshot(task=task, checkpoint=number) for task in tasks or (A,))
+def snapshot(number: int, *tasks: SubtaskId, batch: int = -1) -> tuple[c.Command, ...]:
+    return tuple(c.TakeSnapshot(task=task, checkpoint=number, batch=batch) for task in tasks or (A,))
 
 
 def commit(number: int) -> c.Command:
@@ -135,14 +156,25 @@ def discard(keep: int = 3) -> c.Command:
 
 
 def statuses(job: Job) -> tuple[TaskStatus, ...]:
-    return tuple(state.status for state in job.tasks.values())
+    return tuple(state.status for state in job.tasks.states.values())
 
 
 def everything(job: Job) -> dict[str, Any]:
     """All state of a job, comparable."""
-    state = dict(vars(job))
-    story = state.pop("story")
-    return copy.deepcopy({**state, "story": (story.step, str(story))})
+    return {name: _plain(value) for name, value in vars(job).items()}
+
+
+def _plain(thing: Any) -> Any:
+    """A copy made of dicts, lists and values."""
+    if isinstance(thing, Mapping):
+        return {key: _plain(value) for key, value in thing.items()}
+    if isinstance(thing, list | tuple | deque):
+        return [_plain(value) for value in thing]
+    slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
+    if slots or (hasattr(thing, "__dict__") and not isinstance(thing, Enum | type)):
+        names = slots or vars(thing)
+        return {name: _plain(getattr(thing, name)) for name in names if hasattr(thing, name)}
+    return copy.copy(thing)
 
 
 def refuses(job: Job, event: e.Event) -> str:

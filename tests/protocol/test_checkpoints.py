@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.config import Config
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
-from rekindle.protocol.checkpoint_plan import CheckpointPlan, plan
-from rekindle.protocol.clock import Watermark, watermarks
-from rekindle.protocol.coordinator import QUEUE_LIMIT, Coordinator
-from rekindle.protocol.job import Job
+from rekindle.protocol.coordinator import QUEUE_LIMIT
+from rekindle.protocol.pending_checkpoint import Asked
 from rekindle.protocol.reasons import CheckpointKind, Reason
 from rekindle.protocol.states import JobState, TaskStatus
 from rekindle.protocol.story import Story
@@ -22,17 +19,18 @@ from tests.protocol.kit import (
     commit,
     commit_failed,
     committed,
+    created,
     declined,
     discard,
     done,
     failed,
     finished,
-    inputs_ended,
     restored,
     running,
     seal_failed,
     sealed,
     snapshot,
+    sources_ended,
     started,
     statuses,
     stop,
@@ -142,8 +140,7 @@ def test_one_checkpoint_at_a_time_and_savepoints_before_checkpoints_before_the_o
     tick(job, 1_000)
     order = []
     for number in range(1, 7):
-        pending = job.coordinator.pending
-        assert pending is not None
+        (pending,) = job.coordinator.pending.values()
         order.append(pending.requests or pending.kind)
         tell(job, *done(number), sealed(number))
     assert order == [("r1",), ("s1",), ("s2",), ("r2",), ("r3",), CheckpointKind.PERIODIC]
@@ -170,7 +167,7 @@ def test_a_request_that_is_delivered_twice_is_answered_once() -> None:
     assert job.handle(checkpoint()) == ()
     assert tell(job, *done(1)) == (discard(), c.AnswerRequest(request="r1", checkpoint=1))
     assert job.handle(checkpoint()) == ()
-    assert job.coordinator.pending is None
+    assert not job.coordinator.pending
 
 
 def test_a_checkpoint_that_takes_too_long_is_aborted() -> None:
@@ -283,20 +280,20 @@ def test_the_newest_checkpoint_is_kept_whatever_the_setting_says() -> None:
 
 def test_a_final_checkpoint_is_not_held_up_by_the_failure_of_another_one() -> None:
     job = running(A, B, checkpoint_tolerable_failures=9)
-    tell(job, checkpoint(), inputs_ended(A), inputs_ended(B), finished(A), declined(1, B))
+    tell(job, checkpoint(), sources_ended(A), sources_ended(B), finished(A), declined(1, B))
     assert job.handle(finished(B)) == snapshot(2, A, B)
 
 
 def test_a_final_checkpoint_that_failed_is_tried_again_after_the_pause() -> None:
     job = running(checkpoint_tolerable_failures=9)
-    tell(job, inputs_ended(), finished(), declined(1))
+    tell(job, sources_ended(), finished(), declined(1))
     assert tick(job, 999) == ()
     assert tick(job, 1) == snapshot(2)
 
 
 def test_a_final_checkpoint_that_fails_too_often_fails_the_job() -> None:
     job = running(checkpoint_tolerable_failures=0)
-    assert tell(job, inputs_ended(), finished(), declined(1))[-1].state == "FAILED"  # type: ignore[attr-defined]
+    assert tell(job, sources_ended(), finished(), declined(1))[-1].state == "FAILED"  # type: ignore[attr-defined]
 
 
 def test_the_pending_checkpoint_of_a_job_that_fails_is_aborted_and_everybody_is_told_why() -> None:
@@ -331,7 +328,7 @@ def test_a_request_that_comes_while_the_job_stops_is_refused() -> None:
 
 def test_a_request_that_waits_when_the_job_finishes_is_refused_not_called_a_success() -> None:
     job = running()
-    tell(job, inputs_ended(), finished(), taken(1), written(1), checkpoint("late", "/save"), committed(1))
+    tell(job, sources_ended(), finished(), taken(1), written(1), checkpoint("late", "/save"), committed(1))
     tell(job, e.TaskClosed(task=A))
     assert refusal("late", "the job has ended") in job.handle(e.ResultRecorded())
 
@@ -339,10 +336,10 @@ def test_a_request_that_waits_when_the_job_finishes_is_refused_not_called_a_succ
 @pytest.mark.parametrize(
     ("statuses_", "flag", "planned"),
     [
-        ({A: TaskStatus.RUNNING, B: TaskStatus.WAITING}, True, CheckpointPlan((A, B), ())),
-        ({A: TaskStatus.CLOSED, B: TaskStatus.RUNNING}, True, CheckpointPlan((B,), (A,))),
+        ({A: TaskStatus.RUNNING, B: TaskStatus.WAITING}, True, ((A, B), ())),
+        ({A: TaskStatus.CLOSED, B: TaskStatus.RUNNING}, True, ((B,), (A,))),
         ({A: TaskStatus.CLOSED, B: TaskStatus.RUNNING}, False, Reason.TASKS_FINISHED_FEATURE_OFF),
-        ({A: TaskStatus.WAITING, B: TaskStatus.RUNNING}, False, CheckpointPlan((A, B), ())),
+        ({A: TaskStatus.WAITING, B: TaskStatus.RUNNING}, False, ((A, B), ())),
         ({A: TaskStatus.CLOSED, B: TaskStatus.CLOSED}, True, Reason.ALL_TASKS_FINISHED),
         *(
             ({A: TaskStatus.RUNNING, B: status}, True, Reason.NOT_ALL_REQUIRED_TASKS_RUNNING)
@@ -351,8 +348,19 @@ def test_a_request_that_waits_when_the_job_finishes_is_refused_not_called_a_succ
         ),
     ],
 )
-def test_the_plan_asks_whoever_has_not_finished(statuses_: dict, flag: bool, planned: CheckpointPlan | Reason) -> None:
-    assert plan(statuses_, after_tasks_finish=flag) == planned
+def test_a_checkpoint_asks_whoever_has_not_finished(statuses_: dict, flag: bool, planned: tuple | Reason) -> None:
+    job = running(A, B, checkpoint_after_tasks_finish=flag)
+    for task, status in statuses_.items():
+        job.tasks.states[task].status = status
+    job.coordinator.ask(Asked(kind=CheckpointKind.MANUAL))
+    commands = job.coordinator.advance(0, job.tasks.statuses(), None, periodic=False)
+    if planned is Reason.NOT_ALL_REQUIRED_TASKS_RUNNING:
+        assert commands == () and job.coordinator.queue, "it waits until they do"
+    elif isinstance(planned, Reason):
+        assert commands == (c.AbortCheckpoint(checkpoint=1, reason=planned.explained()),)
+    else:
+        assert commands == snapshot(1, *planned[0])
+        assert job.coordinator.pending[1].finished == planned[1]
 
 
 def test_reasons_that_count_are_those_that_count_in_flink() -> None:
@@ -366,20 +374,7 @@ def test_a_coordinator_is_busy_with_a_recovery_or_a_checkpoint_only() -> None:
     tell(job, checkpoint())
     assert job.coordinator.busy
     assert restored().coordinator.busy
-    assert not Coordinator(job.config).busy
-
-
-@pytest.mark.parametrize(
-    ("ended", "expected"),
-    [
-        ({}, {}),
-        ({"history": False, "live": False}, {}),
-        ({"history": True, "live": False}, {"history": Watermark.END_OF_TIME}),
-        ({"history": True, "live": True}, {}),
-    ],
-)
-def test_an_input_that_has_ended_is_at_the_end_of_time_while_another_goes_on(ended: dict, expected: dict) -> None:
-    assert watermarks(ended) == expected
+    assert not created().coordinator.busy
 
 
 def test_a_story_keeps_the_last_lines_and_shortens_long_ones() -> None:
@@ -400,7 +395,7 @@ def test_a_request_during_a_stop_that_was_given_up_is_taken_again() -> None:
 
 
 def test_a_newest_checkpoint_that_is_known_to_be_committed_is_shown_and_not_committed_again() -> None:
-    job = Job("job", (A,), Config())
+    job = created()
     commands = job.handle(e.JobStarted(now_ms=0, next_checkpoint=8, latest_checkpoint=7, committed=True))
     assert commands == (c.StartTask(task=A),)
     assert job.coordinator.latest == 7

@@ -22,10 +22,10 @@ from tests.protocol.kit import (
     done,
     failed,
     finished,
-    inputs_ended,
     restored,
     running,
     snapshot,
+    sources_ended,
     started,
     statuses,
     stop,
@@ -43,7 +43,7 @@ def test_the_last_record_is_committed_by_a_checkpoint_after_finish() -> None:
     """Motivation: "wait for one more checkpoint after tasks emitted all the records to commit the last piece of
     data"."""
     job = running()
-    assert job.handle(inputs_ended()) == (c.FinishTask(task=A, drain=False),)
+    assert job.handle(sources_ended()) == (c.FinishTask(task=A, drain=False),)
     assert job.handle(finished()) == snapshot(1)
     manifest = c.WriteManifest(checkpoint=1, kind=CheckpointKind.FINAL, triggered_ms=0, finished=())
     assert job.handle(taken(1)) == (manifest,)
@@ -57,7 +57,7 @@ def test_the_last_record_is_committed_by_a_checkpoint_after_finish() -> None:
 def test_the_final_checkpoint_is_triggered_at_once_when_all_have_reached_the_end_of_data() -> None:
     """Final Checkpoint: waiting for the next period would delay the end (as shipped: FLINK-28386)."""
     job = running(A, B, checkpoint_interval_ms=3_600_000)
-    tell(job, inputs_ended(A), inputs_ended(B), finished(A))
+    tell(job, sources_ended(A), sources_ended(B), finished(A))
     assert job.handle(finished(B)) == snapshot(1, A, B)
 
 
@@ -65,7 +65,7 @@ def test_tasks_wait_at_the_same_time_and_end_with_one_checkpoint() -> None:
     """Final Checkpoint: "cause the tasks to wait for the last checkpoint / savepoint one-by-one, which is
     inefficient"."""
     job = running(A, B)
-    tell(job, inputs_ended(A), finished(A), inputs_ended(B))
+    tell(job, sources_ended(A), finished(A), sources_ended(B))
     assert statuses(job) == (TaskStatus.WAITING, TaskStatus.FINISHING)
     tell(job, finished(B))
     assert tell(job, *done(1, A, B)) == (discard(), c.CloseTask(task=A), c.CloseTask(task=B))
@@ -77,7 +77,7 @@ def test_a_task_that_ends_while_others_go_on_ends_with_the_next_checkpoint_whate
     """Final Checkpoint: "It should be enough though to wait for notification for any checkpoint that started after
     finish()"."""
     job = running(A, B, checkpoint_interval_ms=1_000)
-    tell(job, inputs_ended(A), finished(A))
+    tell(job, sources_ended(A), finished(A))
     assert tick(job, 1_000) == snapshot(1, A, B)
     assert tell(job, *done(1, A, B)) == (discard(), c.CloseTask(task=A))
     assert statuses(job) == (TaskStatus.CLOSING, TaskStatus.RUNNING)
@@ -86,7 +86,7 @@ def test_a_task_that_ends_while_others_go_on_ends_with_the_next_checkpoint_whate
 def test_a_checkpoint_that_started_before_finish_does_not_end_the_task() -> None:
     """Final Checkpoint: "We need to wait for a checkpoint to complete, that started after the finish() method"."""
     job = running()
-    tell(job, checkpoint(), inputs_ended(), finished())
+    tell(job, checkpoint(), sources_ended(), finished())
     assert tell(job, *done(1)) == (discard(), c.AnswerRequest(request="r1", checkpoint=1), *snapshot(2))
     assert statuses(job) == (TaskStatus.WAITING,)
 
@@ -96,7 +96,7 @@ def test_42_fails_and_43_ends_the_task() -> None:
     where X is any triggered checkpoint AFTER finish()". One at a time, so that 43 is triggered when 42 has failed."""
     job = running(checkpoint_tolerable_failures=9)
     job.coordinator.next_number = 42
-    tell(job, inputs_ended())
+    tell(job, sources_ended())
     assert job.handle(finished()) == snapshot(42)
     tell(job, declined(42))
     assert tick(job, DELAY_MS) == snapshot(43)
@@ -108,7 +108,7 @@ def test_44_is_not_started_once_43_has_ended_the_tasks_and_its_late_messages_are
     resources"."""
     job = running()
     job.coordinator.next_number = 43
-    tell(job, inputs_ended(), finished(), *done(43))
+    tell(job, sources_ended(), finished(), *done(43))
     assert tick(job, 10**9) == ()
     assert tell(job, taken(44), written(44), committed(44)) == ()
     assert job.handle(closed()) == (c.RecordResult(state="FINISHED", checkpoint=43),)
@@ -117,7 +117,7 @@ def test_44_is_not_started_once_43_has_ended_the_tasks_and_its_late_messages_are
 def test_transactions_are_committed_before_the_task_is_closed() -> None:
     """Final Checkpoint, 42/43/44: "commit transactions from checkpoint 42 ... close operator", in this order."""
     job = running()
-    tell(job, inputs_ended(), finished(), taken(1))
+    tell(job, sources_ended(), finished(), taken(1))
     assert job.handle(written(1)) == (commit(1),)
     assert statuses(job) == (TaskStatus.WAITING,)
     assert job.handle(committed(1))[-1] == c.CloseTask(task=A)
@@ -127,21 +127,21 @@ def test_an_exception_in_finish_fails_the_task() -> None:
     """API: "Exceptions during this flushing of buffered should be propagated, in order to cause the operation to be
     recognized as failed, because the last data items are not processed properly"."""
     job = running()
-    tell(job, inputs_ended(), failed())
+    tell(job, sources_ended(), failed())
     assert statuses(job) == (TaskStatus.RESTARTING,)
-    assert job.coordinator.pending is None
+    assert not job.coordinator.pending
 
 
 def test_an_exception_in_finish_that_does_not_go_away_fails_the_job() -> None:
     """API: "An exception in this method causes the operator to fail"."""
     job = running(restart_attempts=0)
-    assert tell(job, inputs_ended(), failed())[-1].state == "FAILED"  # type: ignore[attr-defined]
+    assert tell(job, sources_ended(), failed())[-1].state == "FAILED"  # type: ignore[attr-defined]
 
 
 def test_finish_comes_before_the_snapshot_and_close_after_its_completion() -> None:
     """API, termination phase: finish, snapshotState, notifyCheckpointComplete, close."""
     job = running()
-    said = [type(one) for event in (inputs_ended(), finished(), *done(1), closed()) for one in job.handle(event)]
+    said = [type(one) for event in (sources_ended(), finished(), *done(1), closed()) for one in job.handle(event)]
     order = [c.FinishTask, c.TakeSnapshot, c.WriteManifest, c.CommitTransactions, c.DiscardOlder, c.CloseTask]
     assert said == [*order, c.RecordResult]
 
@@ -170,7 +170,7 @@ def test_a_task_that_finished_without_a_checkpoint_is_not_started_and_gets_its_c
 def test_a_checkpoint_names_the_tasks_that_had_finished_and_asks_only_the_others() -> None:
     """Checkpoint Format: "If all the subtasks of an operator are finished, the checkpoint would store a flag"."""
     job = running(A, B)
-    tell(job, inputs_ended(A), finished(A), checkpoint(), *done(1, A, B), closed(A))
+    tell(job, sources_ended(A), finished(A), checkpoint(), *done(1, A, B), closed(A))
     assert job.handle(checkpoint("r2")) == snapshot(2, B)
     manifest = c.WriteManifest(checkpoint=2, kind=CheckpointKind.MANUAL, triggered_ms=0, finished=(A,))
     assert job.handle(taken(2, B)) == (manifest,)
@@ -186,7 +186,7 @@ def test_a_job_with_bounded_and_unbounded_tasks_goes_on_with_checkpoints() -> No
     """Motivation 2: jobs with both "might have to replay a large amount of records ... due to no periodic
     checkpoints"."""
     job = running(A, B, checkpoint_interval_ms=1_000)
-    tell(job, inputs_ended(A), finished(A))
+    tell(job, sources_ended(A), finished(A))
     tick(job, 1_000)
     tell(job, *done(1, A, B), closed(A))
     assert tick(job, 1_000) == snapshot(2, B)
@@ -195,7 +195,7 @@ def test_a_job_with_bounded_and_unbounded_tasks_goes_on_with_checkpoints() -> No
 def test_a_pending_checkpoint_is_not_cancelled_when_a_task_finishes() -> None:
     """Do Not Cancel Pending Checkpoint on Finish: "tasks finish should not fail the checkpoints"."""
     job = running(A, B)
-    tell(job, checkpoint(), taken(1, B), inputs_ended(A))
+    tell(job, checkpoint(), taken(1, B), sources_ended(A))
     assert job.handle(finished(A)) == ()
     assert job.handle(taken(1, A))[0].checkpoint == 1  # type: ignore[attr-defined]
 
@@ -204,14 +204,14 @@ def test_a_task_that_finishes_waits_for_the_pending_checkpoint() -> None:
     """Do Not Cancel Pending Checkpoint on Finish: "waiting for all the pending checkpoints to finish before task get
     finished"."""
     job = running()
-    tell(job, checkpoint(), inputs_ended())
+    tell(job, checkpoint(), sources_ended())
     assert job.handle(finished()) == ()
 
 
 def test_no_checkpoint_while_a_task_is_neither_running_nor_waiting() -> None:
     """Triggering: a task that cannot acknowledge would make it "fail due to timeout", so it is not begun."""
     job = running(A, B)
-    tell(job, inputs_ended(A))
+    tell(job, sources_ended(A))
     assert job.handle(checkpoint()) == ()
     assert job.handle(finished(A)) == snapshot(1, A, B)
 
@@ -226,7 +226,7 @@ def test_a_checkpoint_fails_at_once_when_a_task_fails_before_it_acknowledged() -
 def test_with_the_feature_off_no_checkpoint_is_taken_after_a_task_has_finished() -> None:
     """Feature flag: "Feature toggle for enabling checkpointing after tasks finish"; a refusal is told, not counted."""
     job = running(A, B, checkpoint_after_tasks_finish=False)
-    tell(job, inputs_ended(A), finished(A), checkpoint(), *done(1, A, B), closed(A))
+    tell(job, sources_ended(A), finished(A), checkpoint(), *done(1, A, B), closed(A))
     error = ("CHECKPOINT_FAILED", {"checkpoint": 2, "job": "bids", "reason": OFF})
     assert job.handle(checkpoint("r2")) == (
         c.AbortCheckpoint(checkpoint=2, reason=OFF),
@@ -238,7 +238,7 @@ def test_with_the_feature_off_no_checkpoint_is_taken_after_a_task_has_finished()
 def test_with_the_feature_off_a_last_record_that_cannot_be_committed_is_an_error_and_not_an_end() -> None:
     """Motivation 1: "the data sent after the last checkpoint would always not be able to be committed"."""
     job = running(A, B, checkpoint_after_tasks_finish=False)
-    tell(job, inputs_ended(A), finished(A), checkpoint(), *done(1, A, B), closed(A), inputs_ended(B))
+    tell(job, sources_ended(A), finished(A), checkpoint(), *done(1, A, B), closed(A), sources_ended(B))
     error = ("CHECKPOINTS_FAILING", {"failures": 1, "tolerable": 0, "reason": OFF})
     assert job.handle(finished(B)) == (
         c.AbortCheckpoint(checkpoint=2, reason=OFF),
@@ -248,19 +248,19 @@ def test_with_the_feature_off_a_last_record_that_cannot_be_committed_is_an_error
 
 def test_with_the_feature_off_a_stop_after_a_task_has_finished_is_given_up() -> None:
     job = running(A, B, checkpoint_after_tasks_finish=False)
-    tell(job, inputs_ended(A), finished(A), checkpoint(), *done(1, A, B), closed(A), stop())
+    tell(job, sources_ended(A), finished(A), checkpoint(), *done(1, A, B), closed(A), stop())
     assert job.handle(suspended(B))[-1] == c.StartTask(task=B)
 
 
 def test_with_the_feature_off_a_job_whose_tasks_end_together_finishes() -> None:
     job = running(A, B, checkpoint_after_tasks_finish=False)
-    tell(job, inputs_ended(A), finished(A), inputs_ended(B), finished(B), *done(1, A, B), closed(A))
+    tell(job, sources_ended(A), finished(A), sources_ended(B), finished(B), *done(1, A, B), closed(A))
     assert job.handle(closed(B)) == (c.RecordResult(state="FINISHED", checkpoint=1),)
 
 
 def test_records_are_flushed_at_a_natural_end_and_at_a_drain_and_not_at_a_stop() -> None:
     """Changes to the Operator APIs: "for the third case ... we should not flush all the records"."""
-    assert running().handle(inputs_ended()) == (c.FinishTask(task=A, drain=False),)
+    assert running().handle(sources_ended()) == (c.FinishTask(task=A, drain=False),)
     assert running().handle(stop(drain=True)) == (c.FinishTask(task=A, drain=True),)
     assert running().handle(stop()) == (c.SuspendTask(task=A),)
 

@@ -21,12 +21,12 @@ from tests.protocol.kit import (
     done,
     failed,
     finished,
-    inputs_ended,
     restored,
     running,
     seal_failed,
     sealed,
     snapshot,
+    sources_ended,
     started,
     statuses,
     stop,
@@ -197,14 +197,14 @@ def test_a_stop_whose_savepoint_fails_is_given_up_and_the_job_goes_on() -> None:
 def test_a_stop_that_is_given_up_does_not_start_what_had_finished_by_itself() -> None:
     """FLIP-147, Failover and Recovery: "Logically we could not restart the finished tasks"."""
     job = running(A, B)
-    tell(job, inputs_ended(A), finished(A), stop(), suspended(B))
+    tell(job, sources_ended(A), finished(A), stop(), suspended(B))
     assert job.handle(declined(1))[-1] == c.StartTask(task=B)
     assert statuses(job) == (TaskStatus.WAITING, TaskStatus.STARTING)
 
 
 def test_a_stop_that_is_given_up_when_all_had_finished_ends_naturally() -> None:
     job = running()
-    tell(job, inputs_ended(), stop(), finished(), declined(1))
+    tell(job, sources_ended(), stop(), finished(), declined(1))
     assert job.state is JobState.RUNNING
     assert tick(job, DELAY_MS) == snapshot(2)
     tell(job, *done(2))
@@ -258,14 +258,14 @@ def test_a_hold_that_comes_during_a_drain_changes_nothing() -> None:
 def test_inputs_that_end_during_a_stop_do_not_flush() -> None:
     job = running()
     tell(job, stop())
-    assert job.handle(inputs_ended()) == ()
+    assert job.handle(sources_ended()) == ()
     tell(job, suspended(), *done(1))
     assert job.handle(closed())[0].state == "STOPPED"  # type: ignore[attr-defined]
 
 
-def test_a_stop_that_comes_after_the_inputs_ended_lets_the_job_finish() -> None:
+def test_a_stop_that_comes_after_the_sources_ended_lets_the_job_finish() -> None:
     job = running()
-    tell(job, inputs_ended())
+    tell(job, sources_ended())
     assert job.handle(stop()) == ()
     tell(job, finished(), *done(1))
     assert job.handle(closed())[0].state == "FINISHED"  # type: ignore[attr-defined]
@@ -273,7 +273,7 @@ def test_a_stop_that_comes_after_the_inputs_ended_lets_the_job_finish() -> None:
 
 def test_a_task_that_finished_and_one_that_was_held_make_a_stopped_job() -> None:
     job = running(A, B)
-    tell(job, inputs_ended(A), finished(A), stop(), suspended(B), *done(1, A, B), closed(A))
+    tell(job, sources_ended(A), finished(A), stop(), suspended(B), *done(1, A, B), closed(A))
     assert job.handle(closed(B))[0].state == "STOPPED"  # type: ignore[attr-defined]
 
 
@@ -313,7 +313,7 @@ def test_a_drain_whose_savepoint_fails_ends_drained_and_whoever_asked_for_the_sa
 def test_a_stop_that_asks_for_a_savepoint_ends_with_that_savepoint_not_with_an_earlier_checkpoint() -> None:
     """Flink, StopWithSavepointWhenWaitingForFinalCheckpoint: "exit only after 7", the savepoint, not after 6."""
     job = running()
-    tell(job, inputs_ended(), finished())
+    tell(job, sources_ended(), finished())
     assert job.handle(stop(directory="/save")) == ()
     assert tell(job, *done(1)) == (discard(), *snapshot(2))
     tell(job, *done(2))
@@ -322,7 +322,7 @@ def test_a_stop_that_asks_for_a_savepoint_ends_with_that_savepoint_not_with_an_e
 
 def test_a_savepoint_that_was_asked_for_too_late_is_an_error_and_not_silently_missing() -> None:
     job = running()
-    tell(job, inputs_ended(), finished(), *done(1), stop(directory="/save"))
+    tell(job, sources_ended(), finished(), *done(1), stop(directory="/save"))
     tell(job, closed())
     (answer, _) = job.handle(e.ResultRecorded())
     assert isinstance(answer, c.AnswerRequest)
@@ -331,7 +331,7 @@ def test_a_savepoint_that_was_asked_for_too_late_is_an_error_and_not_silently_mi
 
 def test_requests_that_come_while_the_result_is_being_recorded_are_answered_with_it() -> None:
     job = running()
-    tell(job, inputs_ended(), finished(), *done(1), closed())
+    tell(job, sources_ended(), finished(), *done(1), closed())
     for request in (checkpoint("r9"), stop("s8"), stop("s9", directory="/save"), cancel("c9")):
         assert job.handle(request) == ()
     assert job.handle(e.ResultRecorded()) == (

@@ -19,11 +19,11 @@ from tests.protocol.kit import (
     done,
     failed,
     finished,
-    inputs_ended,
     refuses,
     restored,
     running,
     snapshot,
+    sources_ended,
     started,
     statuses,
     stop,
@@ -46,7 +46,7 @@ def test_nothing_is_done_before_the_job_has_started() -> None:
 
 
 def test_a_command_names_the_step_that_led_to_it() -> None:
-    (command,) = running().handle(inputs_ended())
+    (command,) = running().handle(sources_ended())
     assert command.cause == 3
 
 
@@ -112,29 +112,28 @@ def test_a_failure_that_would_repeat_itself_is_not_tried_again() -> None:
 def test_one_death_that_is_noticed_twice_counts_once() -> None:
     job = running()
     tell(job, failed(), failed())
-    assert job.tasks[A].failures == 1
+    assert job.tasks.states[A].failures == 1
 
 
 def test_the_end_of_the_inputs_finishes_a_task_once() -> None:
     job = running()
-    assert job.handle(inputs_ended()) == (c.FinishTask(task=A, drain=False),)
-    assert job.handle(inputs_ended()) == ()
+    assert job.handle(sources_ended()) == (c.FinishTask(task=A, drain=False),)
+    assert job.handle(sources_ended()) == ()
 
 
-def test_a_task_may_find_its_inputs_ended_before_its_query_is_up() -> None:
+def test_a_task_may_find_its_sources_ended_before_its_query_is_up() -> None:
     job = created()
     tell(job, e.JobStarted(now_ms=0))
-    assert job.handle(inputs_ended()) == (c.FinishTask(task=A, drain=False),)
+    assert job.handle(sources_ended()) == (c.FinishTask(task=A, drain=False),)
     assert job.handle(started()) == ()
     assert statuses(job) == (TaskStatus.FINISHING,)
 
 
-def test_a_task_that_failed_while_finishing_is_started_and_finishes_again() -> None:
+def test_a_task_that_failed_while_finishing_finishes_again_and_need_not_come_up_for_it() -> None:
     job = running()
-    tell(job, inputs_ended(), failed())
-    assert tick(job, DELAY_MS) == (c.StartTask(task=A),)
-    tell(job, started())
-    assert job.handle(inputs_ended()) == (c.FinishTask(task=A, drain=False),)
+    tell(job, sources_ended(), failed())
+    assert tick(job, DELAY_MS) == (c.FinishTask(task=A, drain=False),)
+    assert job.handle(sources_ended()) == ()
 
 
 def test_a_death_noticed_before_a_task_was_held_does_not_make_the_hold_illegal() -> None:
@@ -162,25 +161,25 @@ def test_a_hold_that_was_ordered_twice_may_be_answered_twice() -> None:
 
 def test_a_task_that_finished_although_its_death_was_noticed_is_finished() -> None:
     job = running()
-    tell(job, inputs_ended(), failed())
+    tell(job, sources_ended(), failed())
     assert job.handle(finished()) == snapshot(1)
     assert tick(job, 60_000) == ()
 
 
-def test_a_task_that_finished_while_it_was_being_started_again_is_finished() -> None:
+def test_a_task_that_finished_while_its_death_was_noticed_is_finished_once() -> None:
     job = running()
-    tell(job, inputs_ended(), failed())
-    assert tick(job, DELAY_MS) == (c.StartTask(task=A),)
+    tell(job, sources_ended(), failed())
+    assert tick(job, DELAY_MS) == (c.FinishTask(task=A, drain=False),)
     assert job.handle(finished(notes=("one",))) == snapshot(1)
-    # The start finds its end durable and says so once more.
+    # The order was given twice, and the second finds the end durable.
     assert job.handle(finished(notes=("one",))) == ()
     assert job.notes == ["one"]
 
 
 def test_a_task_that_had_finished_stays_finished_when_a_stop_holds_it() -> None:
     job = running()
-    tell(job, inputs_ended(), failed(), stop(), finished(), suspended())
-    assert job.tasks[A].ended is Ended.FINISHED
+    tell(job, sources_ended(), failed(), stop(), finished(), suspended())
+    assert job.tasks.states[A].ended is Ended.FINISHED
     tell(job, *done(1), closed())
     assert job.state is JobState.FINISHED
 
@@ -201,7 +200,7 @@ def test_a_query_that_was_started_twice_may_come_up_twice() -> None:
 
 def test_a_task_that_finished_between_two_starts_of_it_is_finished() -> None:
     job = running(A, B)
-    tell(job, inputs_ended(), failed())
+    tell(job, sources_ended(), failed())
     tick(job, DELAY_MS)
     tell(job, started(), finished())
     assert statuses(job) == (TaskStatus.WAITING, TaskStatus.RUNNING)
@@ -209,7 +208,7 @@ def test_a_task_that_finished_between_two_starts_of_it_is_finished() -> None:
 
 def test_a_start_that_is_reported_to_a_task_that_waits_changes_nothing() -> None:
     job = running(A, B)
-    tell(job, inputs_ended(), failed())
+    tell(job, sources_ended(), failed())
     tick(job, DELAY_MS)
     tell(job, finished(), started())
     assert statuses(job) == (TaskStatus.WAITING, TaskStatus.RUNNING)
@@ -217,7 +216,7 @@ def test_a_start_that_is_reported_to_a_task_that_waits_changes_nothing() -> None
 
 def test_a_death_noticed_after_a_task_has_ended_changes_nothing() -> None:
     job = running(A, B)
-    tell(job, inputs_ended(), finished(), failed())
+    tell(job, sources_ended(), finished(), failed())
     assert statuses(job) == (TaskStatus.WAITING, TaskStatus.RUNNING)
     tell(job, checkpoint(), *done(1, A, B), closed(), failed())
     assert statuses(job) == (TaskStatus.CLOSED, TaskStatus.RUNNING)
@@ -235,13 +234,13 @@ def test_a_hold_reported_after_its_stop_was_given_up_changes_nothing() -> None:
     assert statuses(job) == (TaskStatus.RUNNING,)
 
 
-@pytest.mark.parametrize("late", [started(), inputs_ended(), suspended(), finished()])
+@pytest.mark.parametrize("late", [started(), sources_ended(), suspended(), finished()])
 def test_the_answer_of_an_order_given_twice_may_come_while_the_task_is_being_closed(late: e.Event) -> None:
     job = running()
     tell(job, stop(), failed(), suspended(), *done(1))
     assert job.handle(late) == ()
     assert statuses(job) == (TaskStatus.CLOSING,)
-    assert job.tasks[A].ended is Ended.SUSPENDED
+    assert job.tasks.states[A].ended is Ended.SUSPENDED
 
 
 def test_a_failure_that_has_a_code_of_its_own_keeps_it() -> None:
@@ -251,7 +250,7 @@ def test_a_failure_that_has_a_code_of_its_own_keeps_it() -> None:
 
 def test_a_task_that_cannot_be_closed_fails_the_job() -> None:
     job = running()
-    tell(job, inputs_ended(), finished(), *done(1))
+    tell(job, sources_ended(), finished(), *done(1))
     error = ("TASK_FAILED", {"task": "a/0", "reason": "boom"})
     assert job.handle(failed()) == (c.RecordResult(state="FAILED", checkpoint=1, error=error),)
 

@@ -9,6 +9,7 @@ import pytest
 
 from rekindle.config import Config
 from rekindle.errors import StorageError
+from rekindle.graph.job_graph import JobGraph, Source, Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
@@ -19,6 +20,11 @@ from rekindle.storage.memory import MemoryStore
 from tests.runtime.kit import NEVER, OFTEN, SOURCE, TASK, World, ended, until
 
 TASKS = (SubtaskId("a", 0), SubtaskId("b", 0))
+GRAPH = JobGraph(
+    name="job",
+    sources=(Source(uid="s", bounded=True),),
+    tasks=tuple(Task(uid=task.task, inputs=("s",)) for task in TASKS),
+)
 
 
 class Told:
@@ -26,7 +32,8 @@ class Told:
 
     def __init__(self, store: MemoryStore | None = None) -> None:
         self.storage = JobStorage(store or MemoryStore(), "job")
-        self.job = Job("job", TASKS, Config.of({"checkpoint.interval": "0", "checkpoint.tolerable_failures": "1000"}))
+        config = Config.of({"checkpoint.interval": "0", "checkpoint.tolerable_failures": "1000"})
+        self.job = Job(GRAPH, config)
         run = Run(run=1, started_ms=0, host="here", pid=1, lineage=1)
         clock = count(1_000, 10)
         self.heartbeat = Heartbeat(self.storage, run, self.job, {}, lambda: next(clock))

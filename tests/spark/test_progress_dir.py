@@ -111,14 +111,6 @@ def test_nothing_can_be_planted_before_the_first_batch(store: LocalStore) -> Non
     assert code(lambda: pd.plant(store, "p", FLUSH_MS)) == "PROGRESS_BATCH_MISSING"
 
 
-def test_a_batch_that_has_a_record_is_not_unplanted(store: LocalStore) -> None:
-    batches(store, 2)
-    put(store, {"p/offsets/2": offsets(2), "p/offsets/3": offsets(3)})
-
-    assert pd.unplant(store, "p", behind=2) == (3,)
-    assert pd.last_planned(store, "p") == 2
-
-
 def test_a_plan_is_put_back_where_it_is_gone_or_another_and_left_where_it_is_the_same(store: LocalStore) -> None:
     batches(store, 2)
     recorded = pd.read_offsets(store, "p", 1)

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
+from rekindle.config import Config
+from rekindle.graph.job_graph import JobGraph
+from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.commit import CommitPermit
+from rekindle.protocol.ending import Stop
 from rekindle.protocol.job import Job
 from rekindle.testing import simulator
 from rekindle.testing.invariants import CHECKERS
 from rekindle.testing.simulated_world import DriverDied
 from rekindle.testing.simulator import live
 
-LIVES = 300
+LIVES = 2000
 ABSTRACT = {c.Command, c.TaskCommand}
 
 _Commands = tuple[c.Command, ...]
 
 
-@pytest.mark.parametrize("first", range(0, LIVES, 50))
+@pytest.mark.parametrize("first", range(0, LIVES, 250))
 def test_every_promise_holds_in_every_life(first: int) -> None:
-    wrong = {seed: lived.wrong for seed in range(first, first + 50) if (lived := live(seed)).wrong}
+    wrong = {seed: lived.wrong for seed in range(first, first + 250) if (lived := live(seed)).wrong}
     assert not wrong, "python -m rekindle.testing.simulator --seed N tells the story"
 
 
@@ -126,7 +132,7 @@ class CallsASuspendedTaskFinished(Broken):
     """What a stop only held is written down as finished."""
 
     def bug(self, event: e.Event, said: _Commands) -> _Commands:
-        everyone = tuple(self.tasks)
+        everyone = tuple(self.tasks.states)
         return tuple(
             replace(one, finished=everyone[:-1])
             if isinstance(one, c.WriteManifest) and one.kind.value == "stop" and len(everyone) > 1
@@ -179,6 +185,108 @@ class DoesNotWaitForTheCommit(Broken):
         return said
 
 
+class ForgetsWhatIsInFlight(Broken):
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        return tuple(replace(one, in_flight={}) if isinstance(one, c.TakeSnapshot) else one for one in said)
+
+
+class CutsOneBatchTooEarly(Broken):
+    """The snapshot is taken behind another batch than the barrier."""
+
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        return tuple(
+            replace(one, batch=one.batch - 1) if isinstance(one, c.TakeSnapshot) and one.batch >= 0 else one
+            for one in said
+        )
+
+
+class LetsConsumersReadAll(Broken):
+    """Barriers hold nobody back."""
+
+    def __init__(self, graph: JobGraph, config: Config) -> None:
+        super().__init__(graph, config)
+        self.coordinator.barriers._limit = lambda channel: channel.written  # type: ignore[method-assign]
+
+
+class TriggersSourcesAlone(Broken):
+    """As before FLIP-147: whose producers have all finished hears of no checkpoint."""
+
+    def __init__(self, graph: JobGraph, config: Config) -> None:
+        super().__init__(graph, config)
+        barriers = self.coordinator.barriers
+        trigger = barriers.trigger
+
+        def without_new_roots(checkpoint: int, roots: Iterable[SubtaskId], unaligned: bool) -> _Commands:
+            return trigger(checkpoint, [root for root in roots if not barriers.has_inputs(root)], unaligned)
+
+        barriers.trigger = without_new_roots  # type: ignore[method-assign]
+
+
+class ClosesBeforeItsConsumersHaveRead(Broken):
+    """EndOfData is not acknowledged."""
+
+    def __init__(self, graph: JobGraph, config: Config) -> None:
+        super().__init__(graph, config)
+        self.tasks._acknowledged = lambda task: True  # type: ignore[method-assign]
+
+
+class EndsBeforeItsChannelsAreRead(Broken):
+    def __init__(self, graph: JobGraph, config: Config) -> None:
+        super().__init__(graph, config)
+        self.tasks._barriers = copy.copy(self.tasks._barriers)
+        self.tasks._barriers.has_read = lambda consumer, producer: True  # type: ignore[method-assign]
+
+
+class TakesAnyCheckpointForItsLast(Broken):
+    """Also one whose snapshot was taken before the end."""
+
+    def handle(self, event: e.Event) -> _Commands:
+        for state in self.tasks.states.values():
+            state.covered = state.ended is not None and self.coordinator.latest is not None
+        return super().handle(event)
+
+
+class ForgetsThatAStopWasGivenUp(Broken):
+    """What had been checkpointed during it counts as its end."""
+
+    def __init__(self, graph: JobGraph, config: Config) -> None:
+        super().__init__(graph, config)
+        order = self.tasks.order
+
+        def and_remember(task: SubtaskId, stop: Stop | None) -> c.Command:
+            state = self.tasks.states[task]
+            covered = state.covered
+            command = order(task, stop)
+            state.covered = covered
+            return command
+
+        self.tasks.order = and_remember  # type: ignore[method-assign]
+
+
+class HoldsBackForEver(Broken):
+    """Nobody is told that he may read on."""
+
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        if isinstance(event, e.JobStarted):
+            return said
+        return tuple(one for one in said if not isinstance(one, c.AllowReading))
+
+
+class LosesACheckpoint(Broken):
+    """It is neither complete nor given up."""
+
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        return tuple(one for one in said if not isinstance(one, c.WriteManifest | c.AbortCheckpoint))
+
+
+class LetsASavepointOvertake(Broken):
+    """Although it was to be aligned."""
+
+    def handle(self, event: e.Event) -> _Commands:
+        told = replace(event, unaligned=True) if isinstance(event, e.CheckpointRequested) else event
+        return super().handle(told)
+
+
 FOUND_BY: dict[type[Job], str] = {
     CommitsBeforeTheManifest: "what_is_committed_is_named",
     NeverCommits: "the_job_ends",
@@ -194,18 +302,30 @@ FOUND_BY: dict[type[Job], str] = {
     DeletesTheNewestCheckpoint: "the_newest_checkpoint_is_kept",
     ForgetsToClose: "the_job_ends",
     DoesNotWaitForTheCommit: "good_ends_have_committed_everything",
+    ForgetsWhatIsInFlight: "checkpoints_are_consistent_cuts",
+    CutsOneBatchTooEarly: "checkpoints_are_consistent_cuts",
+    LetsConsumersReadAll: "no_event_is_illegal",
+    TriggersSourcesAlone: "the_job_ends",
+    ClosesBeforeItsConsumersHaveRead: "checkpoints_are_consistent_cuts",
+    EndsBeforeItsChannelsAreRead: "nothing_is_lost",
+    TakesAnyCheckpointForItsLast: "no_event_is_illegal",
+    ForgetsThatAStopWasGivenUp: "no_event_is_illegal",
+    HoldsBackForEver: "the_job_ends",
+    LosesACheckpoint: "every_checkpoint_settles",
+    LetsASavepointOvertake: "aligned_checkpoints_have_nothing_in_flight",
 }
 
 
 @pytest.mark.parametrize(("broken", "checker"), FOUND_BY.items(), ids=lambda item: getattr(item, "__name__", item))
 def test_a_broken_protocol_is_found_out(broken: type[Job], checker: str) -> None:
-    lived = (live(seed, job=broken) for seed in range(100))
+    lived = (live(seed, job=broken) for seed in range(250))
     assert any(line.startswith(f"{checker}:") for one in lived for line in one.wrong)
 
 
 def test_every_checker_can_fail() -> None:
     """Rows that come twice are not the protocol's to prevent: they are planted here."""
     lives = [live(seed, job=broken) for broken in FOUND_BY for seed in range(20)]
+    lives += [live(seed, job=LetsASavepointOvertake) for seed in range(250)]
     named = {line.split(":")[0] for one in lives for line in one.wrong}
     planted = live(1).world
     planted.sink.update(list(planted.sink)[:1])

@@ -1,11 +1,168 @@
-"""Which changes of a job a checkpoint, or a resume in place, survives."""
+"""Which changes of a job a checkpoint, or a resume in place, survives.
+
+Theory of operation
+-------------------
+
+What has finished is not started again, so nothing may reach it any more: a restore into a graph where something that
+still runs feeds something that has finished would lose rows. A vertex of the new graph stands at `RUNNING`, `PARTIAL`
+or `FULL`, by what the checkpoint says of its operators; one it does not know has yet to run. Then, as Flink's
+VertexFinishedStateChecker has it, vertex by vertex and each behind those it reads from:
+
+====  =================================================================================================================
+rule  refused
+====  =================================================================================================================
+`M`   operators chained in one vertex that stand at different places
+`F`   a `FULL` vertex behind one that is not
+`A`   a `PARTIAL` vertex behind one that is not `FULL`, over ALL_TO_ALL: each of its finished subtasks is fed
+`P`   a `PARTIAL` vertex behind one that is `RUNNING`, over POINTWISE: its finished subtasks may be fed
+====  =================================================================================================================
+
+Of several edges between two vertices an ALL_TO_ALL one decides. Over POINTWISE a `PARTIAL` vertex behind a `PARTIAL`
+one passes: it is what a checkpoint of an unchanged job looks like.
+
+This module does not know where a checkpoint lies, or how a restore is carried out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 
 from rekindle.errors import RestoreError
 from rekindle.graph.job_graph import JobGraph
+from rekindle.graph.subtask_set import SubtaskSet
+from rekindle.graph.topology import EdgeKind, Topology
+
+
+class FinishedState(Enum):
+    """Where an operator, or a vertex, stood in a checkpoint. The value is how a message says it."""
+
+    #: no subtask had finished, or the checkpoint does not know it
+    RUNNING = "had not finished"
+    #: some subtasks had finished
+    PARTIAL = "had finished in part"
+    FULL = "had finished"
+
+    @classmethod
+    def of(cls, finished: SubtaskSet | None) -> FinishedState:
+        """From the subtasks that had finished; None: the checkpoint does not know the operator."""
+        if not finished:
+            return cls.RUNNING
+        return cls.FULL if finished.is_full else cls.PARTIAL
+
+
+class Rule(Enum):
+    """A rule that a restore can break: its letter, and the code of its error."""
+
+    MIXED = ("M", "FINISHED_STATE_MIXED")
+    FULL = ("F", "FINISHED_BEHIND_UNFINISHED")
+    ALL_TO_ALL = ("A", "PARTLY_FINISHED_ALL_TO_ALL")
+    POINTWISE = ("P", "PARTLY_FINISHED_POINTWISE")
+
+    def __init__(self, letter: str, code: str) -> None:
+        self.letter = letter
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """Why a checkpoint cannot start a graph."""
+
+    rule: Rule
+    vertex: str
+    #: the vertex before it that should have finished first; None for MIXED
+    predecessor: str | None = None
+
+
+_S, _E = FinishedState, EdgeKind
+
+_REFUSED: dict[tuple[FinishedState, EdgeKind, FinishedState], Rule] = {
+    (_S.RUNNING, _E.ALL_TO_ALL, _S.FULL): Rule.FULL,
+    (_S.RUNNING, _E.POINTWISE, _S.FULL): Rule.FULL,
+    (_S.PARTIAL, _E.ALL_TO_ALL, _S.FULL): Rule.FULL,
+    (_S.PARTIAL, _E.POINTWISE, _S.FULL): Rule.FULL,
+    (_S.RUNNING, _E.ALL_TO_ALL, _S.PARTIAL): Rule.ALL_TO_ALL,
+    (_S.PARTIAL, _E.ALL_TO_ALL, _S.PARTIAL): Rule.ALL_TO_ALL,
+    (_S.RUNNING, _E.POINTWISE, _S.PARTIAL): Rule.POINTWISE,
+}
+"""Predecessor, edge, vertex → the rule that they break. What is not here is accepted."""
+
+
+def first_violation(topology: Topology, finished: Mapping[str, SubtaskSet]) -> Violation | None:
+    """The first thing that forbids a checkpoint to start this graph, None where nothing does.
+
+    Args:
+        finished: operator uid → its subtasks that had finished in the checkpoint, out of as many as it then had. For an
+            operator that is not in it nothing had.
+    """
+    for uid in topology.order:
+        if len({FinishedState.of(finished.get(operator)) for operator in topology.vertex(uid).chain}) > 1:
+            return Violation(rule=Rule.MIXED, vertex=uid)
+        state = _state(topology, uid, finished)
+        for predecessor, kind in _predecessors(topology, uid).items():
+            rule = _REFUSED.get((_state(topology, predecessor, finished), kind, state))
+            if rule is not None:
+                return Violation(rule=rule, vertex=uid, predecessor=predecessor)
+    return None
+
+
+def _state(topology: Topology, uid: str, finished: Mapping[str, SubtaskSet]) -> FinishedState:
+    """Where a vertex stood whose operators all stood at the same place."""
+    return FinishedState.of(finished.get(topology.vertex(uid).chain[0]))
+
+
+def _predecessors(topology: Topology, uid: str) -> dict[str, EdgeKind]:
+    """Who feeds a vertex, and over what: ALL_TO_ALL where one of several edges is."""
+    kinds: dict[str, EdgeKind] = {}
+    for edge in topology.inputs_of(uid):
+        if kinds.get(edge.source) is not EdgeKind.ALL_TO_ALL:
+            kinds[edge.source] = edge.kind
+    return kinds
+
+
+def check_finished_state(topology: Topology, finished: Mapping[str, SubtaskSet], place: str) -> None:
+    """Refuse a restore into a graph where something that still runs would feed something that has finished.
+
+    Args:
+        finished: as for `first_violation`.
+        place: the checkpoint, for the message.
+
+    Raises:
+        RestoreError: ``FINISHED_BEHIND_UNFINISHED``, ``PARTLY_FINISHED_ALL_TO_ALL``, ``PARTLY_FINISHED_POINTWISE``,
+            ``FINISHED_STATE_MIXED``.
+    """
+    violation = first_violation(topology, finished)
+    if violation is None:
+        return
+    code, task, predecessor = violation.rule.code, violation.vertex, violation.predecessor
+    if predecessor is not None:
+        state = _state(topology, predecessor, finished).value
+        raise RestoreError(code, path=place, task=task, predecessor=predecessor, state=state)
+    stood = (f"{one} {FinishedState.of(finished.get(one)).value}" for one in topology.vertex(task).chain)
+    raise RestoreError(code, path=place, task=task, operators=", ".join(stood))
+
+
+def vertices_to_start(topology: Topology, finished: Mapping[str, SubtaskSet]) -> tuple[str, ...]:
+    """The vertices that a restore starts, each behind those it reads from; none: nothing is left to run.
+
+    What is fully finished is not started again (FLIP-147, "Failover and Recovery"). So a checkpoint of a job that has
+    finished starts nothing, unless tasks were added to the job. What `check_finished_state` refuses is not for here.
+
+    Args:
+        finished: as for `first_violation`; where a drain is undone, without those whom only the drain had finished.
+    """
+    return tuple(uid for uid in topology.order if _state(topology, uid, finished) is not FinishedState.FULL)
+
+
+def check_drained(drained: bool, place: str, *, allow_drained: bool) -> None:
+    """Refuse to go on from a drained job unless that was asked for: its windows were emitted before their time.
+
+    Raises:
+        RestoreError: ``JOB_DRAINED``.
+    """
+    if drained and not allow_drained:
+        raise RestoreError("JOB_DRAINED", path=place)
 
 
 def check_graph(

@@ -1,8 +1,9 @@
 """The job graph: sources, tasks and sinks by uid, and how they are joined.
 
 A graph is plain data, made once from the user's definitions and validated as a whole. Sources that a task reads are
-*chained* into it: they are its inputs, and there is no channel between them (DESIGN 3). What a source or sink is made
-of (paths, functions) is not known here.
+*chained* into it: they are its inputs, and there is no channel between them (DESIGN 3). So are its sinks. Tasks that
+read tasks are joined by channels, and make up the graph's `topology`, in which each task is a vertex. What a source or
+sink is made of (paths, functions), and which of all this a version can run, is not known here.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rekindle.errors import DefinitionError
+from rekindle.graph.topology import Edge, EdgeKind, Topology, Vertex
 from rekindle.ids import SubtaskId, check_uid
 
 OUTPUT_MODES = ("append", "update", "complete")
@@ -78,9 +80,13 @@ class JobGraph:
             raise KeyError(uid)
         return item
 
-    def inputs_of(self, task: Task) -> tuple[Source, ...]:
+    def sources_of(self, task: Task) -> tuple[Source, ...]:
         """The sources chained into `task`, in its order."""
-        return tuple(self.source(uid) for uid in task.inputs)
+        return tuple(item for uid in task.inputs if isinstance(item := self._by_uid.get(uid), Source))
+
+    def producers_of(self, task: Task) -> tuple[Task, ...]:
+        """The tasks whose output `task` reads, in its order."""
+        return tuple(item for uid in task.inputs if isinstance(item := self._by_uid.get(uid), Task))
 
     def sinks_of(self, task: Task) -> tuple[Sink, ...]:
         """The sinks fed by `task`, in the order of their definition."""
@@ -94,6 +100,29 @@ class JobGraph:
     def bounded(self) -> bool:
         """Whether every source ends by itself, so that the job does."""
         return all(source.bounded for source in self.sources)
+
+    @property
+    def topology(self) -> Topology:
+        """Tasks as vertices and channels as edges (DESIGN 3); ``TASKS_CYCLIC`` where tasks read each other in a circle.
+
+        A task chains its sources, its function and its sinks. A source is named with its reader (``hourly/live``): each
+        reader has a position of its own in it.
+        """
+        return Topology(
+            tuple(
+                Vertex(uid=task.uid, parallelism=task.parallelism, operators=self._operators_of(task))
+                for task in self.tasks
+            ),
+            tuple(
+                Edge(producer.uid, task.uid, _kind(producer.parallelism, task.parallelism))
+                for task in self.tasks
+                for producer in self.producers_of(task)
+            ),
+        )
+
+    def _operators_of(self, task: Task) -> tuple[str, ...]:
+        sources = dict.fromkeys(f"{task.uid}/{source.uid}" for source in self.sources_of(task))
+        return (*sources, task.uid, *(sink.uid for sink in self.sinks_of(task)))
 
     def validated(self) -> JobGraph:
         """Return self; raise `DefinitionError` with the first thing that is wrong."""
@@ -112,6 +141,7 @@ class JobGraph:
             self._check_task(task)
         for sink in self.sinks:
             self._check_sink(sink)
+        _ = self.topology
         return self
 
     def _check_task(self, task: Task) -> None:
@@ -119,15 +149,13 @@ class JobGraph:
             raise DefinitionError("INPUT_MISSING", task=task.uid)
         for uid in task.inputs:
             found = self._by_uid.get(uid)
-            if isinstance(found, Task):
-                raise DefinitionError("TASKS_UNSUPPORTED", task=task.uid)
-            if not isinstance(found, Source):
+            if not isinstance(found, Source | Task):
                 raise DefinitionError("INPUT_UNKNOWN", task=task.uid, input=uid)
-        if task.parallelism != 1:
-            raise DefinitionError("PARALLELISM_UNSUPPORTED", task=task.uid, parallelism=task.parallelism)
+            if isinstance(found, Task) and found.output_mode != "append":
+                raise DefinitionError("CHANNEL_OUTPUT_MODE", task=task.uid, input=uid, output_mode=found.output_mode)
         if task.output_mode not in OUTPUT_MODES:
             raise DefinitionError("OUTPUT_MODE_UNKNOWN", task=task.uid, output_mode=task.output_mode)
-        if not self.sinks_of(task):
+        if not self.sinks_of(task) and not any(task.uid in reader.inputs for reader in self.tasks):
             raise DefinitionError("SINK_MISSING", task=task.uid)
 
     def _check_sink(self, sink: Sink) -> None:
@@ -143,6 +171,11 @@ class JobGraph:
                 task=task.uid,
                 supported=", ".join(sink.output_modes),
             )
+
+
+def _kind(producers: int, consumers: int) -> EdgeKind:
+    """Between parallel tasks subtask i feeds subtask i, or its range; a single one feeds, and reads, all (DESIGN 3)."""
+    return EdgeKind.ALL_TO_ALL if 1 in (producers, consumers) else EdgeKind.POINTWISE
 
 
 def _check_source(source: Source) -> None:

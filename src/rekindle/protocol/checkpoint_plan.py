@@ -1,39 +1,124 @@
-"""Who takes part in a checkpoint (FLIP-147, appendix 1).
+"""Who takes part in a checkpoint (FLIP-147, "Triggering Checkpoints After Tasks Finished" and appendix 1).
 
-Without channels every subtask is a root: whoever has not finished is triggered, waited for and committed to. Looked at
-in one step of the protocol, so no status changes meanwhile.
+Theory of operation
+-------------------
+
+A barrier reaches a subtask from those that feed it. So a checkpoint has to be *triggered* at the roots of what still
+runs: at each subtask that has not finished and is fed by finished ones only. Whoever has not finished is *waited for*,
+and told to commit. Looked at in one step of the protocol, so that no subtask finishes meanwhile; who finishes between
+the plan and its trigger fails the checkpoint, which is the coordinator's affair.
+
+To ask each subtask for each that feeds it would take quadratic time over ALL_TO_ALL edges. But there one producer that
+runs decides for all consumers. So a vertex is first looked at as a whole, the *fast check*: nobody in it is a root if
+some producer runs over an ALL_TO_ALL edge, or if all do over a POINTWISE one. What is left are POINTWISE edges from
+vertices that have finished in part. They are followed for the whole vertex at once (`Topology.fed_by`), in at most as
+many steps as their smaller side has subtasks, in one step where both sides have as many. All in all that is linear in
+subtasks and edges between vertices; `Work` counts it.
+
+This module does not know what a trigger is, when it is sent, or what becomes of a plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from rekindle.ids import SubtaskId
+from rekindle.graph.subtask_set import SubtaskSet
+from rekindle.graph.topology import Edge, EdgeKind, Topology
 from rekindle.protocol.reasons import Reason
-from rekindle.protocol.states import TaskStatus
 
-_TAKES_PART = (TaskStatus.RUNNING, TaskStatus.WAITING)
+Subtasks = Mapping[str, SubtaskSet]
+"""Vertex uid → subtasks of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPlan:
-    """The subtasks of one checkpoint."""
+    """The subtasks of one checkpoint. Vertices with none in a role are left out of it."""
 
-    #: not finished: triggered and waited for
-    to_trigger: tuple[SubtaskId, ...]
+    #: the roots: not finished, and fed by nobody who has not
+    to_trigger: Subtasks
     #: had finished before: recorded as such, without state
-    finished: tuple[SubtaskId, ...]
+    finished: Subtasks
+    #: not finished: their acknowledgements complete the checkpoint; nobody for one that is refused
+    to_wait_for: Subtasks = field(default_factory=dict)
+
+    @property
+    def to_commit_to(self) -> Subtasks:
+        """Who is told of the completion: whoever is waited for."""
+        return self.to_wait_for
+
+    @property
+    def fully_finished(self) -> tuple[str, ...]:
+        """Vertices all of whose subtasks had finished: stored as such, not started on a restore."""
+        return tuple(uid for uid, subtasks in self.finished.items() if subtasks.is_full)
 
 
-def plan(statuses: Mapping[SubtaskId, TaskStatus], *, after_tasks_finish: bool) -> CheckpointPlan | Reason:
-    """The plan of a checkpoint triggered now, or the reason why none can be."""
-    finished = tuple(task for task, status in statuses.items() if status is TaskStatus.CLOSED)
-    open_tasks = tuple(task for task, status in statuses.items() if status is not TaskStatus.CLOSED)
-    if not open_tasks:
+@dataclass(slots=True)
+class Work:
+    """What a plan took: shows that the fast paths are taken."""
+
+    #: vertices of which nobody was looked at: all had finished, or the fast check said that there is no root
+    vertices_skipped: int = 0
+    #: steps over single subtasks, in following POINTWISE edges between vertices of unequal parallelism
+    subtasks_examined: int = 0
+
+
+def calculate(
+    topology: Topology,
+    finished: Subtasks,
+    running: Subtasks | None = None,
+    *,
+    after_tasks_finish: bool,
+    work: Work | None = None,
+) -> CheckpointPlan | Reason:
+    """The plan of a checkpoint triggered now, or the reason why none can be.
+
+    Args:
+        finished: who has finished; vertices of which nobody has may be left out.
+        running: who runs, and can be triggered and waited for; None: whoever has not finished.
+        after_tasks_finish: the feature flag; without it a finished subtask is a reason to refuse.
+        work: counts what was done.
+
+    Raises:
+        ValueError: a set has not as many subtasks as its vertex.
+    """
+    everyone = {uid: SubtaskSet.every(topology.vertex(uid).parallelism) for uid in topology.order}
+    left = {uid: everyone[uid] - finished[uid] if uid in finished else everyone[uid] for uid in topology.order}
+    if not any(left.values()):
         return Reason.ALL_TASKS_FINISHED
-    if finished and not after_tasks_finish:
+    if any(finished.values()) and not after_tasks_finish:
         return Reason.TASKS_FINISHED_FEATURE_OFF
-    if any(statuses[task] not in _TAKES_PART for task in open_tasks):
+    if running is not None and any(
+        left[uid] - running.get(uid, SubtaskSet.none(everyone[uid].parallelism)) for uid in topology.order
+    ):
         return Reason.NOT_ALL_REQUIRED_TASKS_RUNNING
-    return CheckpointPlan(open_tasks, finished)
+    work = work or Work()
+    return CheckpointPlan(
+        to_trigger=_some({uid: _roots(topology, uid, left, work) for uid in topology.order}),
+        finished=_some({uid: finished[uid] for uid in topology.order if uid in finished}),
+        to_wait_for=_some(left),
+    )
+
+
+def _roots(topology: Topology, uid: str, left: Subtasks, work: Work) -> SubtaskSet:
+    """Who of a vertex has not finished and is fed by nobody who has not."""
+    roots = left[uid]
+    inputs = [edge for edge in topology.inputs_of(uid) if left[edge.source]]
+    if not roots or any(_reaches_all(edge, left[edge.source]) for edge in inputs):
+        work.vertices_skipped += 1
+        return SubtaskSet.none(roots.parallelism)
+    for edge in inputs:
+        producers = left[edge.source]
+        if producers.parallelism != roots.parallelism:
+            work.subtasks_examined += min(producers.parallelism, roots.parallelism)
+        roots -= topology.fed_by(edge, producers)
+    return roots
+
+
+def _reaches_all(edge: Edge, producers: SubtaskSet) -> bool:
+    """The fast check of one edge, some of whose producers run."""
+    return edge.kind is EdgeKind.ALL_TO_ALL or producers.is_full
+
+
+def _some(subtasks: Subtasks) -> Subtasks:
+    return {uid: members for uid, members in subtasks.items() if members}

@@ -1,29 +1,112 @@
 """Which watermark W an input is given (DESIGN 6: the coordinator is the clock).
 
-Spark takes the minimum of its inputs' watermarks and keeps an input's last one for ever, so an input that has ended
-freezes the query unless it is told that its time is over. Rules:
+Theory of operation
+-------------------
 
-1. an unordered bounded input has no W until it has ended: nothing of it is ever late;
-2. an input that has ended is at the end of time while another one goes on;
-3. when all have ended there is nothing to hold back: the flush does what is left, so no W is set;
-4. Spark forgets every input's W on a restart, so what is in force is set again.
+W is a promise, as in Flink: no row at or before W is still to come on this input. Spark keeps one W for each input of a
+query, works with the least of them, drops what breaks the promise, and never takes a W back. So an input that has ended
+freezes its query unless it is told that its time is over, and a W that is set too early loses rows. What W is while an
+input goes on depends on what is known of what is still to come:
+
+=================================  ===================================================================================
+input                              W while it goes on
+=================================  ===================================================================================
+bounded source, in any order       none: nothing of it is ever late
+bounded source, in order           just before the least event time that was not read yet, where that is known
+unbounded source (a ``Stream``)    none of ours: Spark follows its rows, with the delay that the user gave
+channel                            the least output watermark of its producers
+=================================  ===================================================================================
+
+1. Of a channel's producers, those that have ended are left out; one that has no watermark yet holds W back.
+2. The end of an input is the end of time: for a source its last row, for a channel EndOfData[finished=true] of *all*
+   its producers. EndOfData[finished=false] is no end: who was merely stopped keeps its last watermark, and will go on.
+3. A drain ends every source where it stands. A channel it does not end: its producers flush first, and what they still
+   send must not be late.
+4. When all inputs of a query have ended there is nothing to hold back: the flush does what is left, so no W is set.
+5. W never goes backwards, whatever is heard, and in whichever order.
+6. Spark forgets every W on a restart. What is in force is therefore given back in full each time, and after a restart
+   or a restore the caller, who has told the new query nothing yet, sets all of it again.
+
+What a producer says counts once the rows that it says it of are read: a watermark, or an end, belongs to a batch record
+and is to be given here when that record's segments have been admitted. What lies unread in a channel would be late.
+
+This module does not know how W is set on an input, in which unit Spark counts, nor how far its end of time lies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
+from dataclasses import dataclass
+from typing import Final
+
+END_OF_TIME: Final = 2**63 - 1
+"""After every event time there can be; Flink's MAX_WATERMARK."""
 
 
-class Watermark(Enum):
-    """A watermark that the clock sets."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Producer:
+    """What a channel has been told by one of its producers, as far as it is read."""
 
-    #: after every event time there can be
-    END_OF_TIME = "end of time"
+    #: its output watermark in the last record that is read, ms since the epoch; None: it has none yet
+    watermark_ms: int | None = None
+    #: it has sent EndOfData[finished=true]
+    ended: bool = False
 
 
-def watermarks(ended: Mapping[str, bool]) -> dict[str, Watermark]:
-    """The watermarks in force, given which inputs of a query have ended; inputs without one are left out."""
-    if all(ended.values()):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelInput:
+    """An input that other tasks of the job write."""
+
+    #: every one of them, whether it still runs or not; at least one
+    producers: tuple[Producer, ...]
+
+    def ends(self, draining: bool) -> bool:
+        """Whether nothing comes any more; a drain reaches it through its producers."""
+        return all(producer.ended for producer in self.producers)
+
+    def watermark_ms(self) -> int | None:
+        """W while it goes on."""
+        open_ones = [producer.watermark_ms for producer in self.producers if not producer.ended]
+        known = [watermark_ms for watermark_ms in open_ones if watermark_ms is not None]
+        return min(known) if len(known) == len(open_ones) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceInput:
+    """An input that is a source of the job."""
+
+    #: everything of it was read
+    ended: bool = False
+    #: least event time of what was not read yet, ms since the epoch; None where that is not known, as of a source that
+    #: is in no order or has no end
+    unread_from_ms: int | None = None
+
+    def ends(self, draining: bool) -> bool:
+        """Whether nothing comes any more."""
+        return self.ended or draining
+
+    def watermark_ms(self) -> int | None:
+        """W while it goes on."""
+        return None if self.unread_from_ms is None else self.unread_from_ms - 1
+
+
+def watermarks(
+    inputs: Mapping[str, SourceInput | ChannelInput],
+    *,
+    in_force: Mapping[str, int] | None = None,
+    draining: bool = False,
+) -> dict[str, int]:
+    """The W of every input of a query that has one, ms since the epoch or `END_OF_TIME`.
+
+    Args:
+        inputs: all inputs of the query, by uid.
+        in_force: what was answered last, by this driver or by the one whose records are read; may name other inputs.
+        draining: the user ends the job; a stop without a drain is none.
+    """
+    ends = {uid: one.ends(draining) for uid, one in inputs.items()}
+    if all(ends.values()):
         return {}
-    return {uid: Watermark.END_OF_TIME for uid, is_over in ended.items() if is_over}
+    found = {uid: END_OF_TIME if ends[uid] else one.watermark_ms() for uid, one in inputs.items()}
+    before = in_force or {}
+    known = {uid: [w for w in (found[uid], before.get(uid)) if w is not None] for uid in inputs}
+    return {uid: max(candidates) for uid, candidates in known.items() if candidates}

@@ -6,6 +6,7 @@ said on it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rekindle.ids import SubtaskId
@@ -23,8 +24,8 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCommand(Command):
-    """Base of orders to one subtask. They are carried out one after the other, but for `TakeSnapshot` and `KillTask`,
-    which need not wait."""
+    """Base of orders to one subtask. They are carried out one after the other, but for `AllowReading`,
+    `TakeSnapshot` and `KillTask`, which need not wait."""
 
     task: SubtaskId
 
@@ -34,9 +35,22 @@ class StartTask(TaskCommand):
     """Start its query from its last batch record → `TaskStarted` or `TaskFailed`.
 
     A query of it that still runs is stopped first: its death may have been reported too early. Where its end is durable
-    by now (a death was reported while it was finishing), or all its inputs have ended, nothing is started →
-    `InputsEnded` or `TaskFinished`.
+    by now (a death was reported while it was finishing), or all its sources have ended and it reads no channel, nothing
+    is started → `SourcesEnded` or `TaskFinished`.
     """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopSources(TaskCommand):
+    """Give it nothing more of the sources chained into it; its channels are read on. No answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowReading(TaskCommand):
+    """Let it read the channel from `producer` up to a place: that many of the producer's batches. No answer."""
+
+    producer: SubtaskId
+    upto: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +84,14 @@ class KillTask(TaskCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeSnapshot(TaskCommand):
-    """Snapshot it at its last batch that Spark has committed → `SnapshotTaken` or `SnapshotDeclined`."""
+    """Snapshot it behind a batch that is recorded, once Spark has committed that → `SnapshotTaken` or
+    `SnapshotDeclined`."""
 
     checkpoint: int
+    #: last batch that belongs to it, -1 for none
+    batch: int
+    #: producer → places in its channel: from where it has read up to the barrier, in flight
+    in_flight: Mapping[SubtaskId, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +103,8 @@ class WriteManifest(Command):
     triggered_ms: int
     #: subtasks that had finished before it was triggered (FLIP-147), stored without state
     finished: tuple[SubtaskId, ...]
+    #: subtask → its first and last batch whose transactions it names
+    transactions: Mapping[SubtaskId, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""The permit to commit.
+"""Two-phase commit: the permit to commit, and what may be committed with it.
+
+Theory of operation
+-------------------
 
 Two-phase commit with the coordinator as its transaction manager: a batch record is the pre-commit, a manifest the
 decision, ``sink.commit`` its execution. Only a completed checkpoint may be committed, and a `CommitPermit` is the proof
@@ -7,11 +10,33 @@ of that: the protocol hands it out with `CommitTransactions`, sinks refuse to co
 Rules: commit is idempotent and repeated after a crash from the manifest; the transactions of one checkpoint are
 committed before the next manifest is written, so that only the newest manifest can have any left; what no manifest
 names is never committed.
+
+A *transaction* is what a subtask wrote between two of its snapshots, to all of its sinks: a range of its batches. There
+is one `Transactions` for each subtask that has sinks, and a transaction in it goes ::
+
+    open ──snapshot──► pre-committed for checkpoint n ──n or a later one is complete──► committed
+      └──────────────────────────────┴──not in the checkpoint that is restored────────► aborted
+
+- A snapshot may lie behind the newest batch: a barrier has its place, and batches may have been recorded since. What
+  is beyond it stays open (`snapshot`, `upto`).
+- Notifications are subsumed: a permit for n commits all that was pre-committed up to n, so one that is lost, late or
+  repeated harms nothing. For the same reason a checkpoint that fails, or a savepoint that commits nothing, is not told
+  here at all: its transaction stays pre-committed and goes with the next one that is complete.
+- After ``finish()`` no transaction is opened. FLIP-147's example: checkpoints 42, 43 and 44 are triggered after it, and
+  43 is the first to be complete. The batches up to ``finish()`` were pre-committed for 42 and go with it; those of 44
+  must be empty, and are aborted when the task is closed.
+- A subtask that is closed without having finished (a stop), or that dies, aborts nothing that holds a batch: its
+  records are durable and the next run goes on behind them. Only a restore goes back, and `recover` says to what.
+
+This module does not know what a batch holds, which sinks there are, nor how a commit is done or tried again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from rekindle.errors import ProtocolError
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +44,176 @@ class CommitPermit:
     """Capability: the manifest of `checkpoint` exists, so its transactions may be committed."""
 
     checkpoint: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """The recorded batches with the numbers `first` to `last` of one subtask."""
+
+    first: int
+    #: `first` - 1 where it holds no batch
+    last: int
+    #: when its first batch was recorded, ms
+    opened_ms: int
+
+    @property
+    def empty(self) -> bool:
+        """Whether it holds no batch."""
+        return self.last < self.first
+
+    def age_ms(self, now_ms: int) -> int:
+        """For how long it has been waiting."""
+        return now_ms - self.opened_ms
+
+    def split(self, upto: int) -> tuple[Transaction, Transaction]:
+        """The batches up to `upto`, and those beyond."""
+        cut = min(self.last, max(upto, self.first - 1))
+        return replace(self, last=cut), replace(self, first=cut + 1)
+
+
+class Transactions:
+    """The transactions of one subtask that are not committed.
+
+    Args:
+        now_ms: the time.
+        after: its last batch that is committed, or is somebody else's to commit; -1 for none.
+    """
+
+    def __init__(self, *, now_ms: int, after: int = -1) -> None:
+        #: what is being written; None once there is nothing more to come
+        self.open: Transaction | None = Transaction(first=after + 1, last=after, opened_ms=now_ms)
+        #: by checkpoint, in ascending order
+        self.pre_committed: dict[int, Transaction] = {}
+        #: ``finish()`` of its sinks has returned
+        self.has_finished = False
+        #: its newest batch
+        self._last = after
+        #: the newest checkpoint that it took a snapshot for
+        self._checkpoint = -1
+
+    def written(self, batch: int, now_ms: int) -> None:
+        """Batch `batch` is recorded, and every one before it; what is known already changes nothing.
+
+        Raises:
+            ProtocolError: ``ILLEGAL_EVENT`` after `finished` or `closed`; nothing has changed.
+        """
+        if batch <= self._last:
+            return
+        if self.has_finished or self.open is None:
+            raise ProtocolError(
+                "ILLEGAL_EVENT",
+                event=f"batch {batch} recorded",
+                subject="the subtask's transactions",
+                state="finished" if self.has_finished else "closed",
+                legal="snapshot, completed, closed",
+                story="",
+            )
+        opened_ms = now_ms if self.open.empty else self.open.opened_ms
+        self._last = batch
+        self.open = replace(self.open, last=batch, opened_ms=opened_ms)
+
+    def snapshot(self, checkpoint: int, now_ms: int, *, upto: int | None = None) -> None:
+        """A snapshot was taken: what is open is pre-committed for `checkpoint`, and the next transaction opened.
+
+        Args:
+            checkpoint: its number; one that is not above the last is late or repeated and changes nothing.
+            now_ms: the time.
+            upto: the last batch that belongs to it; None: all of them. Later ones go over into the next transaction.
+        """
+        if checkpoint <= self._checkpoint:
+            return
+        self._checkpoint = checkpoint
+        if self.open is None:
+            return
+        inside, beyond = self.open.split(self._last if upto is None else upto)
+        self.pre_committed[checkpoint] = inside
+        self.open = None if self.has_finished and beyond.empty else replace(beyond, opened_ms=now_ms)
+
+    def covered(self, checkpoint: int) -> tuple[Transaction, ...]:
+        """What a permit for `checkpoint` would commit, in order: its manifest names it."""
+        due = (one for number, one in self.pre_committed.items() if number <= checkpoint)
+        return tuple(transaction for transaction in due if not transaction.empty)
+
+    def finished(self) -> None:
+        """``finish()`` of its sinks has returned: nothing is written any more (FLIP-147)."""
+        self.has_finished = True
+
+    def completed(self, permit: CommitPermit) -> tuple[Transaction, ...]:
+        """What is to be committed with `permit`, in order; nothing where it comes late or again.
+
+        That it is carried out, and repeated after a crash, the manifest sees to.
+        """
+        due = self.covered(permit.checkpoint)
+        self.pre_committed = {number: one for number, one in self.pre_committed.items() if number > permit.checkpoint}
+        return due
+
+    def closed(self) -> tuple[Transaction, ...]:
+        """The subtask's end is covered by a completed checkpoint → what is to be aborted. All of it is empty.
+
+        What holds a batch is left to the next run, where the subtask was stopped and has not finished.
+
+        Raises:
+            ProtocolError: ``INVARIANT_BROKEN`` where it has finished and a batch would be lost; nothing has changed.
+        """
+        left = self._uncommitted()
+        if self.has_finished and not all(transaction.empty for transaction in left):
+            raise ProtocolError(
+                "INVARIANT_BROKEN",
+                invariant="a subtask that has finished is closed only when all that it wrote is committed",
+                detail=f"open: {self.open}, pre-committed: {self.pre_committed}",
+                story="",
+            )
+        self.pre_committed = {checkpoint: one for checkpoint, one in self.pre_committed.items() if not one.empty}
+        self.open = None
+        return tuple(transaction for transaction in left if transaction.empty)
+
+    def overdue(self, now_ms: int, timeout_ms: int, warn_ratio: float) -> tuple[Transaction, ...]:
+        """Those that have waited for more than `warn_ratio` of the time after which the target may give them up."""
+        return tuple(
+            transaction
+            for transaction in self._uncommitted()
+            if not transaction.empty and transaction.age_ms(now_ms) > warn_ratio * timeout_ms
+        )
+
+    def _uncommitted(self) -> tuple[Transaction, ...]:
+        return (*self.pre_committed.values(), *([] if self.open is None else [self.open]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """What a restore does to the transactions that it finds, in order."""
+
+    #: to commit them with
+    permit: CommitPermit
+    #: named by the restored checkpoint; some may have been committed before
+    commit: tuple[Transaction, ...]
+    #: open, or pre-committed for a later checkpoint
+    abort: tuple[Transaction, ...]
+
+
+def recover(permit: CommitPermit, found: Iterable[Transaction], *, named: int) -> Recovery:
+    """What is committed and what is aborted when a subtask goes back to the checkpoint of `permit`.
+
+    A driver that goes on where the job durably stood goes back nowhere and aborts nothing: what its records hold beyond
+    the checkpoint is `written` to a new `Transactions`, after `named`.
+
+    Args:
+        permit: of the checkpoint that is restored; its manifest exists.
+        found: the subtask's transactions as its records and manifests tell them, in order.
+        named: the last batch that the checkpoint names, -1 for none.
+    """
+    parts = [transaction.split(named) for transaction in found]
+    return Recovery(
+        permit=permit,
+        commit=tuple(inside for inside, _ in parts if not inside.empty),
+        abort=tuple(beyond for _, beyond in parts if not beyond.empty),
+    )
+
+
+def may_be_given_up(transaction: Transaction, *, now_ms: int, timeout_ms: int, ignore_after_timeout: bool) -> bool:
+    """Whether a commit that failed while recovering need not be tried again.
+
+    Only where the user asked for it, and only once the target may have dropped the transaction by itself: its rows are
+    lost then, and the job goes on (Flink: ``ignoreFailuresAfterTransactionTimeout``). Never outside a recovery.
+    """
+    return ignore_after_timeout and transaction.age_ms(now_ms) > timeout_ms

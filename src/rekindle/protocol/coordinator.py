@@ -3,22 +3,18 @@
 Theory of operation
 -------------------
 
-One checkpoint at a time goes through the phases of `Phase`::
-
-    ACKNOWLEDGING ──all have──► WRITING ──manifest exists──► COMMITTING ──► [SEALING] ──► settled
-         │ declined, expired,      │ the write
-         │ a task failed,          │ failed
-         │ the job ended           │
-         └────────► failed ◄───────┘
-
-1. A checkpoint is *complete* once its manifest exists; from then on it cannot fail, it can only be late. Commits are
-   retried with back-off until they succeed or the job gives up.
-2. The next checkpoint is triggered only when the transactions of the last one are committed, so that only the newest
-   manifest can name transactions that are not. Recovery begins with committing those.
-3. Requests wait in a queue, ordered savepoint > manual > periodic and then by age. A checkpoint that the tasks wait for
-   (stop, final) goes first; it waits for the pending one, it does not cancel it.
-4. A savepoint shares its barrier with a checkpoint and is sealed after that one has committed.
-5. Failures are counted as Flink counts them: by reason, in a row, reset by a success. One that somebody wished for and
+1. A checkpoint is *complete* once its manifest exists. What a pending one goes through stands in `pending_checkpoint`,
+   how its barriers flow in `barriers`, who takes part in `checkpoint_plan`.
+2. Manifests are written one after the other, each only when the transactions of the one before are committed, so that
+   only the newest can name transactions that are not. Recovery begins with committing those. Commits are tried again
+   with back-off until they succeed or the job gives up.
+3. Several aligned checkpoints may be under way at a time (`checkpoint.max_concurrent`). An unaligned one goes alone,
+   and so does one that all tasks wait for (stop, final): it waits for those that are pending, it does not cancel them.
+   A checkpoint that is complete *subsumes* the periodic ones before it.
+4. Requests wait in a queue, ordered savepoint > manual > periodic and then by age; of too many the last is dropped.
+5. A savepoint shares its barrier with a checkpoint and is sealed after that one has committed.
+6. A task that fails, or is closed before it has acknowledged, fails the checkpoint at once, not at the time-out.
+7. Failures are counted as Flink counts them: by reason, in a row, reset by a success. One that somebody wished for and
    the job can do without (a savepoint, a stop) is not counted: its failure is told to whoever asked.
 
 This module does not know why a job stops, what a task does, or what a snapshot holds.
@@ -27,14 +23,17 @@ This module does not know why a job stops, what a task does, or what a snapshot 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
 
 from rekindle.config import Config
+from rekindle.graph.subtask_set import SubtaskSet
+from rekindle.graph.topology import Topology
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
-from rekindle.protocol.checkpoint_plan import CheckpointPlan, plan
-from rekindle.protocol.commit import CommitPermit
+from rekindle.protocol.barriers import Barriers
+from rekindle.protocol.checkpoint_plan import CheckpointPlan, Subtasks, calculate
+from rekindle.protocol.commit import CommitPermit, Transactions
+from rekindle.protocol.events import RestoredTask
+from rekindle.protocol.pending_checkpoint import GIVEN_UP_IN, Asked, PendingCheckpoint, Phase, Settled
 from rekindle.protocol.reasons import CheckpointKind, Reason
 from rekindle.protocol.states import TaskStatus
 
@@ -43,95 +42,42 @@ QUEUE_LIMIT = 100
 
 _ORDER = {CheckpointKind.SAVEPOINT: 0, CheckpointKind.MANUAL: 1}
 _DEMANDED = (CheckpointKind.STOP, CheckpointKind.FINAL)
+_COMPLETING = (Phase.WRITING, Phase.COMMITTING, Phase.SEALING)
+
+_Commands = tuple[c.Command, ...]
 
 
-class Phase(Enum):
-    """Where a pending checkpoint stands."""
-
-    ACKNOWLEDGING = "acknowledging"
-    WRITING = "writing"
-    COMMITTING = "committing"
-    SEALING = "sealing"
-
-
-@dataclass(slots=True, kw_only=True)
-class Asked:
-    """A checkpoint that is asked for, by a user or by the job."""
-
-    kind: CheckpointKind
-    #: who is answered when it has settled
-    request: str | None = None
-    directory: str | None = None
-    #: whether its failure is counted
-    counts: bool = True
-
-
-@dataclass(slots=True, kw_only=True)
-class PendingCheckpoint:
-    """A checkpoint under way."""
-
-    number: int
-    kind: CheckpointKind
-    triggered_ms: int
-    #: subtasks that have not acknowledged yet
-    awaited: set[SubtaskId]
-    #: last batch of each that has acknowledged
-    batches: dict[SubtaskId, int] = field(default_factory=dict)
-    #: how many take part in all
-    participants: int
-    #: had finished before it was triggered
-    finished: tuple[SubtaskId, ...]
-    #: had ended their data before it was triggered: its completion is what they wait for
-    waiting: tuple[SubtaskId, ...]
-    #: requests it answers
-    requests: tuple[str, ...] = ()
-    #: where to copy it to
-    directory: str | None = None
-    #: whether its failure is counted (rule 5)
-    counts: bool = True
-    phase: Phase = Phase.ACKNOWLEDGING
-    completed_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
-    """How a checkpoint ended."""
-
-    checkpoint: PendingCheckpoint
-    #: None where it is complete and committed
-    reason: Reason | None = None
-    #: words on the reason, or why its savepoint failed
-    detail: str = ""
-    #: path of its savepoint
-    savepoint: str | None = None
-
-
-@dataclass(slots=True)
 class Coordinator:
     """State of the coordinator. Its methods return commands; what has settled is taken from `settled`."""
 
-    config: Config
-    #: number of the next checkpoint; numbers are never used twice
-    next_number: int = 1
-    pending: PendingCheckpoint | None = None
-    #: checkpoint whose transactions recovery is committing
-    recovering: int | None = None
-    #: when a failed commit is tried again
-    commit_again_ms: int | None = None
-    #: commits that failed in a row
-    commit_failures: int = 0
-    queue: list[Asked] = field(default_factory=list)
-    #: counted failures in a row, and the last one's words
-    failures: int = 0
-    last_failure: str = ""
-    latest: int | None = None
-    #: when a periodic one may next be taken
-    periodic_due_ms: int = 0
-    #: a failed final or stop checkpoint is not tried again before
-    not_before_ms: int = 0
-    settled: list[Settled] = field(default_factory=list)
+    def __init__(self, config: Config, topology: Topology) -> None:
+        self.config = config
+        self.topology = topology
+        self.barriers = Barriers(topology)
+        #: what each subtask has written and no checkpoint has committed
+        self.transactions = {task: Transactions(now_ms=0) for task in self.barriers.batches}
+        #: number of the next checkpoint; numbers are never used twice
+        self.next_number = 1
+        #: those under way, the oldest first
+        self.pending: dict[int, PendingCheckpoint] = {}
+        #: checkpoint whose transactions recovery is committing
+        self.recovering: int | None = None
+        #: when a failed commit is tried again
+        self.commit_again_ms: int | None = None
+        #: commits that failed in a row
+        self.commit_failures = 0
+        self.queue: list[Asked] = []
+        #: counted failures in a row, and the last one's words
+        self.failures = 0
+        self.last_failure = ""
+        self.latest: int | None = None
+        #: when a periodic one may next be taken
+        self.periodic_due_ms = 0
+        #: a failed final or stop checkpoint is not tried again before
+        self.not_before_ms = 0
+        self.settled: list[Settled] = []
 
-    def start(self, now_ms: int, next_number: int, latest: int | None, committed: bool) -> tuple[c.Command, ...]:
+    def start(self, now_ms: int, next_number: int, latest: int | None, committed: bool) -> _Commands:
         """Begin with what the storage holds; what the newest manifest left to commit is committed first (rule 2)."""
         self.next_number, self.latest = next_number, latest
         self.periodic_due_ms = now_ms + self.config.checkpoint_interval_ms
@@ -140,111 +86,162 @@ class Coordinator:
         self.recovering = latest
         return (c.CommitTransactions(permit=CommitPermit(latest)),)
 
-    def ask(self, asked: Asked) -> bool:
-        """Queue a request; False where the queue is full."""
-        if len(self.queue) >= QUEUE_LIMIT:
-            return False
+    def ask(self, asked: Asked) -> Asked | None:
+        """Queue a request; returns the one that is dropped, where there are too many."""
         self.queue.append(asked)
         self.queue.sort(key=lambda item: _ORDER[item.kind])
-        return True
+        return self.queue.pop() if len(self.queue) > QUEUE_LIMIT else None
 
     @property
     def busy(self) -> bool:
         """Whether a checkpoint is under way or transactions are still to be committed."""
-        return self.pending is not None or self.recovering is not None
+        return bool(self.pending) or self.recovering is not None
+
+    def asked_unaligned(self) -> bool:
+        """Whether checkpoints are unaligned unless something else is asked for."""
+        return self.config.checkpoint_mode == "unaligned"
+
+    # -- what follows from time and the tasks' statuses ----------------------------------------------------------------
 
     def advance(
-        self,
-        now_ms: int,
-        statuses: Mapping[SubtaskId, TaskStatus],
-        demanded: Asked | None,
-        periodic: bool,
-    ) -> tuple[c.Command, ...]:
-        """Do what time and the tasks' statuses call for: expire, retry a commit, trigger the next.
+        self, now_ms: int, statuses: Mapping[SubtaskId, TaskStatus], demanded: Asked | None, periodic: bool
+    ) -> _Commands:
+        """Do the next thing that is due: expire, overtake, retry a commit, trigger.
 
         `demanded`: the checkpoint that all tasks wait for, None where they wait for none.
         """
-        if self.pending and now_ms - self.pending.triggered_ms >= self.config.checkpoint_timeout_ms:
-            expired = self.fail(now_ms, Reason.CHECKPOINT_EXPIRED)
-            if expired:
-                return expired
+        for pending in tuple(self.pending.values()):
+            age_ms = now_ms - pending.triggered_ms
+            if pending.phase in GIVEN_UP_IN and age_ms >= self.config.checkpoint_timeout_ms:
+                return self._fail(now_ms, pending, Reason.CHECKPOINT_EXPIRED)
         if self.commit_again_ms is not None and now_ms >= self.commit_again_ms:
             self.commit_again_ms = None
             return (c.CommitTransactions(permit=CommitPermit(self._committing())),)
-        planned = plan(statuses, after_tasks_finish=self.config.checkpoint_after_tasks_finish)
-        if self.busy or planned is Reason.NOT_ALL_REQUIRED_TASKS_RUNNING:
+        return self._overtake(now_ms) or self._trigger_next(now_ms, statuses, demanded, periodic)
+
+    def _overtake(self, now_ms: int) -> _Commands:
+        """Let the oldest aligned checkpoint go on unaligned once its time is up; a savepoint stays aligned."""
+        limit_ms = self.config.checkpoint_aligned_timeout_ms
+        oldest = next(iter(self.pending.values()), None)
+        if not limit_ms or oldest is None or oldest.phase is not Phase.ACKNOWLEDGING:
             return ()
-        if demanded is not None:
-            return self._trigger(now_ms, statuses, planned, demanded) if now_ms >= self.not_before_ms else ()
-        if self.queue:
-            return self._trigger(now_ms, statuses, planned, self.queue.pop(0))
-        if periodic and self.config.checkpoint_interval_ms and now_ms >= self.periodic_due_ms:
+        if oldest.asked.unaligned or oldest.directory is not None or now_ms - oldest.triggered_ms < limit_ms:
+            return ()
+        oldest.asked.unaligned = True
+        return self._snapshots(now_ms, self.barriers.overtake(oldest.number))
+
+    def _trigger_next(
+        self, now_ms: int, statuses: Mapping[SubtaskId, TaskStatus], demanded: Asked | None, periodic: bool
+    ) -> _Commands:
+        asked = self._next_asked(now_ms, demanded, periodic)
+        if asked is None or not self._has_room(asked):
+            return ()
+        planned = self._plan(statuses)
+        if planned is Reason.NOT_ALL_REQUIRED_TASKS_RUNNING:
+            return ()
+        if asked.kind is CheckpointKind.PERIODIC:
             self.periodic_due_ms = now_ms + self.config.checkpoint_interval_ms
-            return self._trigger(now_ms, statuses, planned, Asked(kind=CheckpointKind.PERIODIC))
-        return ()
+        elif asked.kind not in _DEMANDED:
+            self.queue.pop(0)
+        return self._trigger(now_ms, planned, asked)
 
-    def _trigger(
-        self,
-        now_ms: int,
-        statuses: Mapping[SubtaskId, TaskStatus],
-        planned: CheckpointPlan | Reason,
-        asked: Asked,
-    ) -> tuple[c.Command, ...]:
+    def _next_asked(self, now_ms: int, demanded: Asked | None, periodic: bool) -> Asked | None:
+        if demanded is not None:
+            return demanded if now_ms >= self.not_before_ms else None
+        if self.queue:
+            return self.queue[0]
+        if periodic and self.config.checkpoint_interval_ms and now_ms >= self.periodic_due_ms:
+            return Asked(kind=CheckpointKind.PERIODIC, unaligned=self.asked_unaligned())
+        return None
+
+    def _has_room(self, asked: Asked) -> bool:
+        if self.recovering is not None:
+            return False
+        alone = asked.unaligned or asked.kind in _DEMANDED or any(one.asked.unaligned for one in self.pending.values())
+        return len(self.pending) < (1 if alone else self.config.checkpoint_max_concurrent)
+
+    def _trigger(self, now_ms: int, planned: CheckpointPlan | Reason, asked: Asked) -> _Commands:
         number, self.next_number = self.next_number, self.next_number + 1
-        refusal = planned if isinstance(planned, Reason) else None
-        taking_part = CheckpointPlan((), ()) if isinstance(planned, Reason) else planned
-        self.pending = PendingCheckpoint(
+        plan = CheckpointPlan({}, {}) if isinstance(planned, Reason) else planned
+        pending = self.pending[number] = PendingCheckpoint(
             number=number,
-            kind=asked.kind,
+            asked=asked,
             triggered_ms=now_ms,
-            awaited=set(taking_part.to_trigger),
-            participants=len(taking_part.to_trigger) + len(taking_part.finished),
-            finished=taking_part.finished,
-            waiting=tuple(task for task in taking_part.to_trigger if statuses[task] is TaskStatus.WAITING),
-            requests=() if asked.request is None else (asked.request,),
-            directory=asked.directory,
-            counts=asked.counts,
+            awaited=set(_named(plan.to_wait_for)),
+            finished=_named(plan.finished),
         )
-        if refusal is not None:
-            return self.fail(now_ms, refusal)
-        return tuple(c.TakeSnapshot(task=task, checkpoint=number) for task in taking_part.to_trigger)
+        if isinstance(planned, Reason):
+            return self._fail(now_ms, pending, planned)
+        return self._snapshots(now_ms, self.barriers.trigger(number, _named(plan.to_trigger), asked.unaligned))
 
-    def acknowledge(self, task: SubtaskId, number: int, batch: int) -> tuple[c.Command, ...]:
+    def _plan(self, statuses: Mapping[SubtaskId, TaskStatus]) -> CheckpointPlan | Reason:
+        def those(*wanted: TaskStatus) -> Subtasks:
+            flags = {vertex.uid: bytearray(vertex.parallelism) for vertex in self.topology.vertices}
+            for task, status in statuses.items():
+                flags[task.task][task.subtask] = status in wanted
+            return {uid: SubtaskSet(bytes(members)) for uid, members in flags.items()}
+
+        return calculate(
+            self.topology,
+            those(TaskStatus.CLOSED),
+            those(TaskStatus.RUNNING, TaskStatus.WAITING),
+            after_tasks_finish=self.config.checkpoint_after_tasks_finish,
+        )
+
+    # -- what has happened ---------------------------------------------------------------------------------------------
+
+    def restore(self, now_ms: int, task: SubtaskId, fact: RestoredTask) -> None:
+        """Where a subtask stands when the driver starts."""
+        self.barriers.restore(task, fact.batch, fact.read)
+        self.transactions[task] = Transactions(now_ms=now_ms, after=fact.committed)
+        self.transactions[task].written(fact.batch, now_ms)
+        if fact.closed or fact.ended:
+            self.transactions[task].finished()
+
+    def recorded(self, now_ms: int, task: SubtaskId, batch: int, read: Mapping[SubtaskId, int]) -> _Commands:
+        """A batch is durable: it is part of the transaction that is open."""
+        self.transactions[task].written(batch, now_ms)
+        return self._snapshots(now_ms, self.barriers.recorded(task, batch, read))
+
+    def acknowledge(self, task: SubtaskId, number: int, batch: int) -> _Commands:
         """A snapshot was taken; late and repeated ones change nothing."""
-        pending = self._in(number, Phase.ACKNOWLEDGING)
-        if pending is None:
-            return ()
-        pending.awaited.discard(task)
-        pending.batches[task] = batch
-        if pending.awaited:
-            return ()
-        pending.phase = Phase.WRITING
-        return (
-            c.WriteManifest(
-                checkpoint=number, kind=pending.kind, triggered_ms=pending.triggered_ms, finished=pending.finished
-            ),
-        )
+        if number in self.pending:
+            self.pending[number].acknowledge(task, batch)
+        return self._write_next()
 
-    def decline(self, now_ms: int, number: int, detail: str) -> tuple[c.Command, ...]:
+    def decline(self, now_ms: int, number: int, detail: str) -> _Commands:
         """A task could not take its snapshot."""
         pending = self._in(number, Phase.ACKNOWLEDGING)
-        return self.fail(now_ms, Reason.CHECKPOINT_DECLINED, detail) if pending else ()
+        return self._fail(now_ms, pending, Reason.CHECKPOINT_DECLINED, detail) if pending else ()
 
-    def complete(self, now_ms: int, number: int) -> tuple[c.Command, ...]:
-        """The manifest exists: the checkpoint is complete, commit."""
+    def closed(self, now_ms: int, task: SubtaskId) -> _Commands:
+        """A task has finished (rule 6)."""
+        missed = [one for one in self.pending.values() if task in one.awaited]
+        failed = [self._fail(now_ms, one, Reason.TASK_FINISHED_MEANWHILE, str(task)) for one in missed]
+        self.transactions[task].closed()
+        passed_on = self._snapshots(now_ms, self.barriers.closed(task))
+        return (*(command for commands in failed for command in commands), *passed_on)
+
+    def complete(self, now_ms: int, number: int) -> _Commands:
+        """The manifest exists: the checkpoint is complete, commit; it subsumes periodic ones before it (rule 3)."""
         pending = self._in(number, Phase.WRITING)
         if pending is None:
             return ()
         pending.phase, pending.completed_ms = Phase.COMMITTING, now_ms
-        self.latest, self.failures = number, 0
-        return (c.CommitTransactions(permit=CommitPermit(number)),)
+        self.latest, self.failures = max(number, self.latest or 0), 0
+        older = [one for one in self.pending.values() if one.number < number and one.subsumable]
+        subsumed = [self._fail(now_ms, one, Reason.CHECKPOINT_SUBSUMED) for one in older]
+        permit = CommitPermit(number)
+        for transactions in self.transactions.values():
+            transactions.completed(permit)
+        return (c.CommitTransactions(permit=permit), *(command for commands in subsumed for command in commands))
 
-    def manifest_failed(self, now_ms: int, number: int, detail: str) -> tuple[c.Command, ...]:
+    def manifest_failed(self, now_ms: int, number: int, detail: str) -> _Commands:
         """The manifest could not be written."""
         pending = self._in(number, Phase.WRITING)
-        return self.fail(now_ms, Reason.FINALIZE_CHECKPOINT_FAILURE, detail) if pending else ()
+        return self._fail(now_ms, pending, Reason.FINALIZE_CHECKPOINT_FAILURE, detail) if pending else ()
 
-    def committed(self, now_ms: int, number: int) -> tuple[c.Command, ...]:
+    def committed(self, now_ms: int, number: int) -> _Commands:
         """Every sink has committed."""
         pending = self._in(number, Phase.COMMITTING)
         if pending is None and number != self.recovering:
@@ -252,7 +249,7 @@ class Coordinator:
         # A try that was called failed may have gone through late: then there is nothing to try again.
         self.recovering, self.commit_failures, self.commit_again_ms = None, 0, None
         if pending is None:
-            return ()
+            return self._write_next()
         if pending.directory is not None:
             pending.phase = Phase.SEALING
             return (c.SealSavepoint(checkpoint=number, directory=pending.directory),)
@@ -264,45 +261,76 @@ class Coordinator:
             self.commit_failures += 1
             self.commit_again_ms = now_ms + self.backoff_ms(self.commit_failures)
 
-    def sealed(self, now_ms: int, number: int, savepoint: str | None, detail: str = "") -> tuple[c.Command, ...]:
+    def sealed(self, now_ms: int, number: int, savepoint: str | None, detail: str = "") -> _Commands:
         """The savepoint is whole, or (None) could not be made; its checkpoint is complete either way."""
         pending = self._in(number, Phase.SEALING)
         if pending is None:
             return ()
         return self._settle(now_ms, Settled(checkpoint=pending, savepoint=savepoint, detail=detail))
 
-    def fail(self, now_ms: int, reason: Reason, detail: str = "") -> tuple[c.Command, ...]:
-        """Give up the pending checkpoint, if there is one.
-
-        Once its manifest is being written only that write can fail it: everything it needs is there.
-        """
-        pending = self.pending
-        failing = Phase.WRITING if reason is Reason.FINALIZE_CHECKPOINT_FAILURE else Phase.ACKNOWLEDGING
-        if pending is None or pending.phase is not failing:
-            return ()
-        self.pending = None
-        if pending.kind in _DEMANDED:
-            self.not_before_ms = now_ms + self.config.restart_delay_ms
-        if reason.counts and pending.counts:
-            self.failures += 1
-            self.last_failure = reason.explained(detail)
-        self.settled.append(Settled(checkpoint=pending, reason=reason, detail=detail))
-        return (c.AbortCheckpoint(checkpoint=pending.number, reason=reason.explained(detail)),)
+    def give_up(self, now_ms: int, reason: Reason, detail: str = "") -> _Commands:
+        """Fail every checkpoint that can still be given up."""
+        open_ones = [one for one in self.pending.values() if one.phase in GIVEN_UP_IN]
+        return tuple(command for one in open_ones for command in self._fail(now_ms, one, reason, detail))
 
     def backoff_ms(self, failures: int) -> int:
         """Pause after the given number of failures in a row: doubles, up to a limit."""
         return int(min(self.config.restart_delay_ms * 2 ** (failures - 1), self.config.restart_delay_max_ms))
 
-    def _settle(self, now_ms: int, settled: Settled) -> tuple[c.Command, ...]:
-        self.pending = None
+    # -- in here -------------------------------------------------------------------------------------------------------
+
+    def _fail(self, now_ms: int, pending: PendingCheckpoint, reason: Reason, detail: str = "") -> _Commands:
+        del self.pending[pending.number]
+        if pending.kind in _DEMANDED:
+            self.not_before_ms = now_ms + self.config.restart_delay_ms
+        if reason.counts and pending.asked.counts:
+            self.failures += 1
+            self.last_failure = reason.explained(detail)
+        self.settled.append(Settled(checkpoint=pending, reason=reason, detail=detail))
+        abort = c.AbortCheckpoint(checkpoint=pending.number, reason=reason.explained(detail))
+        released = self._snapshots(now_ms, self.barriers.abort(pending.number))
+        return (abort, *released, *self._write_next())
+
+    def _snapshots(self, now_ms: int, commands: _Commands) -> _Commands:
+        """Pre-commit what belongs to the snapshots that are ordered."""
+        for command in commands:
+            if isinstance(command, c.TakeSnapshot):
+                self.transactions[command.task].snapshot(command.checkpoint, now_ms, upto=command.batch)
+        return commands
+
+    def _write_next(self) -> _Commands:
+        """Write the oldest manifest that is ready, if none is being completed (rule 2)."""
+        phases = {one.phase for one in self.pending.values()}
+        ready = next((one for one in self.pending.values() if one.phase is Phase.READY), None)
+        if ready is None or self.recovering is not None or not phases.isdisjoint(_COMPLETING):
+            return ()
+        ready.phase = Phase.WRITING
+        covered = {task: self.transactions[task].covered(ready.number) for task in sorted(ready.batches)}
+        return (
+            c.WriteManifest(
+                checkpoint=ready.number,
+                kind=ready.kind,
+                triggered_ms=ready.triggered_ms,
+                finished=ready.finished,
+                transactions={task: (due[0].first, due[-1].last) for task, due in covered.items() if due},
+            ),
+        )
+
+    def _settle(self, now_ms: int, settled: Settled) -> _Commands:
+        del self.pending[settled.checkpoint.number]
         self.periodic_due_ms = max(self.periodic_due_ms, now_ms + self.config.checkpoint_min_pause_ms)
         self.settled.append(settled)
         # The newest is kept whatever the setting says: the job resumes from it (FLIP-45).
-        return (c.DiscardOlder(keep=max(1, self.config.checkpoint_retained)),)
+        return (c.DiscardOlder(keep=max(1, self.config.checkpoint_retained)), *self._write_next())
 
     def _in(self, number: int, phase: Phase) -> PendingCheckpoint | None:
-        pending = self.pending
-        return pending if pending and pending.number == number and pending.phase is phase else None
+        pending = self.pending.get(number)
+        return pending if pending and pending.phase is phase else None
 
     def _committing(self) -> int:
-        return self.pending.number if self.pending else self.recovering or 0
+        numbers = [one.number for one in self.pending.values() if one.phase is Phase.COMMITTING]
+        return numbers[0] if numbers else self.recovering or 0
+
+
+def _named(subtasks: Subtasks) -> tuple[SubtaskId, ...]:
+    return tuple(SubtaskId(uid, index) for uid, members in subtasks.items() for index in members)

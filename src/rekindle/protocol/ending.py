@@ -1,4 +1,4 @@
-"""How tasks and jobs come to an end: the small records that `job` keeps of it. No rules in here."""
+"""How tasks and jobs come to an end: the small records that `job` and `tasks` keep of it. No rules in here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Error = tuple[str, dict[str, object]]
 
 
 class Ended(Enum):
-    """How a task ended its data; the worst of them names the job's end."""
+    """How a task ended its data; the worst of them, which comes last here, names the job's end."""
 
     FINISHED = JobState.FINISHED
     DRAINED = JobState.DRAINED
@@ -24,6 +24,10 @@ class TaskState:
     """What the job knows of a subtask."""
 
     status: TaskStatus
+    #: whether sources are chained into it
+    has_sources: bool = True
+    #: everything of them is in a batch record
+    sources_ended: bool = False
     #: failures in a row; a completed checkpoint with new batches resets
     failures: int = 0
     #: last batch that a checkpoint of this run has covered
@@ -32,6 +36,10 @@ class TaskState:
     restart_ms: int | None = None
     #: set once it has ended its data
     ended: Ended | None = None
+    #: first checkpoint whose snapshot of it was taken after its end
+    final_from: int | None = None
+    #: whether such a checkpoint is complete
+    covered: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,12 +47,21 @@ class Stop:
     """A stop or drain in force."""
 
     drain: bool
+    #: a plain stop that names what is in the channels instead of waiting until it is read
+    unaligned: bool = False
     directory: str | None = None
     #: requests to answer; none where a drain is carried through after a crash
     requests: list[str] = field(default_factory=list)
     savepoint: str | None = None
+    #: whether its checkpoint has settled, with the savepoint or without
+    settled: bool = False
     #: why there is no savepoint, if the job ends without the one that was asked for
     savepoint_failure: str = "every task had ended before it could be taken"
+
+    @property
+    def waits_for_savepoint(self) -> bool:
+        """Whether the job goes on until the checkpoint that makes the savepoint has settled."""
+        return self.directory is not None and not self.settled
 
     @property
     def owes_savepoint(self) -> bool:

@@ -30,6 +30,12 @@ class RestoredTask:
     drained: bool = False
     #: what its end left unread or unflushed, in words
     notes: tuple[str, ...] = ()
+    #: its last batch record, -1 for none
+    batch: int = -1
+    #: last batch that a checkpoint has named to be committed, or that was somebody else's to commit; -1 for none
+    committed: int = -1
+    #: producer → how many of its batches have been read, as of that record
+    read: Mapping[SubtaskId, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +73,17 @@ class TaskStarted(TaskEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InputsEnded(TaskEvent):
-    """Everything of every input is in a batch record (EndOfData is aligned on all inputs)."""
+class BatchRecorded(TaskEvent):
+    """A batch record is durable: its outputs will never change."""
+
+    batch: int
+    #: producer → how many of its batches have been read by now; channels that were not read may be left out
+    read: Mapping[SubtaskId, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcesEnded(TaskEvent):
+    """Everything of every source chained into it is in a batch record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +191,8 @@ class CheckpointRequested(Event):
 
     request: str
     directory: str | None = None
+    #: for a savepoint: whether what is in the channels is copied too, instead of waiting until it is read
+    unaligned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +228,8 @@ ALL: tuple[type[Event], ...] = (
     JobStarted,
     Ticked,
     TaskStarted,
-    InputsEnded,
+    BatchRecorded,
+    SourcesEnded,
     TaskSuspended,
     TaskFinished,
     TaskClosed,

@@ -6,16 +6,18 @@ Theory of operation
 `handle` does three things: it checks that the event is legal (and otherwise raises, with nothing changed), lets its
 handler change the state, and then runs the *state-triggered* rules until nothing more follows:
 
-1. every open task has ended its data → one checkpoint at once, for all of them (FLIP-147; FLIP-45 for a stop);
-2. a checkpoint has settled → the tasks that waited for it are closed, whoever asked is answered;
-3. every task is closed and nothing is left to commit → the result is recorded, and only then reported;
-4. a restart is due, a checkpoint is due, a commit is to be tried again → do it.
+1. a checkpoint has settled → whoever asked is answered;
+2. a task's data has ended, its restart is due, or its final checkpoint is complete → tell it (`tasks`);
+3. every open task waits → one checkpoint at once, for all of them (FLIP-147; FLIP-45 for a stop);
+4. every task is closed and nothing is left to commit → the result is recorded, and only then reported;
+5. a checkpoint is due, late, or to be overtaken, a commit is to be tried again → do it (`coordinator`).
 
 Ending. A natural end, a drain and a stop differ in two places only: whether a task is told to finish or to suspend, and
-what the result is called. An order to end that meets a failure is repeated after the restart delay; a plain stop whose
-checkpoint fails is given up and the job goes on, what had finished by itself excepted; a drain, whose flush cannot be
-taken back, is carried through. A stop that asks for a savepoint ends with the checkpoint of that savepoint, no earlier.
-Cancel records its result first and asks questions of nobody.
+what the result is called. A stop without a savepoint is taken in the job's mode: if that is unaligned, nobody reads on.
+An order to end that meets a failure is repeated after the restart delay; a plain stop whose checkpoint fails is given
+up and the job goes on, what had finished by itself excepted; a drain, whose flush cannot be taken back, is carried
+through. A stop that asks for a savepoint ends with the checkpoint of that savepoint, no earlier. Cancel records its
+result first and asks questions of nobody.
 
 Every request is answered exactly once, unless the run dies or is fenced first; one that comes while the result is being
 recorded is answered with it.
@@ -31,14 +33,16 @@ from typing import Any
 
 from rekindle.config import Config
 from rekindle.errors import ProtocolError
-from rekindle.ids import SubtaskId
+from rekindle.graph.job_graph import JobGraph
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
-from rekindle.protocol.coordinator import Asked, Coordinator, PendingCheckpoint, Settled
-from rekindle.protocol.ending import Ended, Error, Stop, TaskState, final_state
+from rekindle.protocol.coordinator import Coordinator
+from rekindle.protocol.ending import Ended, Error, Stop, final_state
+from rekindle.protocol.pending_checkpoint import Asked, PendingCheckpoint, Settled
 from rekindle.protocol.reasons import CheckpointKind, Reason
 from rekindle.protocol.states import JOB_EVENTS, TASK_STEPS, JobState, TaskStatus
 from rekindle.protocol.story import Story
+from rekindle.protocol.tasks import Tasks
 
 _Commands = tuple[c.Command, ...]
 
@@ -46,13 +50,13 @@ _Commands = tuple[c.Command, ...]
 class Job:
     """The state machine of one run of a job."""
 
-    def __init__(self, name: str, tasks: tuple[SubtaskId, ...], config: Config) -> None:
-        self.name = name
+    def __init__(self, graph: JobGraph, config: Config) -> None:
+        self.name = graph.name
         self.config = config
         self.state = JobState.CREATED
         self.now_ms = 0
-        self.tasks = {task: TaskState(status=TaskStatus.STARTING) for task in tasks}
-        self.coordinator = Coordinator(config)
+        self.coordinator = Coordinator(config, graph.topology)
+        self.tasks = Tasks(graph, self.coordinator.barriers)
         #: the stop or drain in force
         self.stop: Stop | None = None
         #: requests that were heard: each is answered once, however often it is delivered
@@ -87,6 +91,9 @@ class Job:
         self.story.step += 1
         commands = [*handlers[type(event)](self, event)]
         commands += self._follow()
+        for command in commands:
+            if isinstance(command, c.TakeSnapshot):
+                self.tasks.snapshots(command.task, command.checkpoint)
         numbered = tuple(replace(command, cause=self.story.step) for command in commands)
         self.story.tell(event, numbered)
         return numbered
@@ -95,12 +102,12 @@ class Job:
         legal = JOB_EVENTS.get(self.state, e.ALL)
         if type(event) not in legal:
             raise self._illegal(event, f"job {self.name}", self.state.value, [kind.__name__ for kind in legal])
-        named = event.tasks if isinstance(event, e.JobStarted) else ()
+        named, states = event.tasks if isinstance(event, e.JobStarted) else (), self.tasks.states
         for task in (event.task,) if isinstance(event, e.TaskEvent) else named:
-            if task not in self.tasks:
-                raise self._illegal(event, str(task), "no task of this job", [str(known) for known in self.tasks])
+            if task not in states:
+                raise self._illegal(event, str(task), "no task of this job", [str(known) for known in states])
         if isinstance(event, e.TaskEvent) and type(event) in TASK_STEPS:
-            status, steps = self.tasks[event.task].status, TASK_STEPS[type(event)]
+            status, steps = states[event.task].status, TASK_STEPS[type(event)]
             if status not in steps:
                 raise self._illegal(event, str(event.task), status.value, [before.value for before in steps])
 
@@ -114,11 +121,6 @@ class Job:
             story=str(self.story),
         )
 
-    def _step(self, event: e.TaskEvent) -> TaskState:
-        task = self.tasks[event.task]
-        task.status = TASK_STEPS[type(event)][task.status]
-        return task
-
     # -- starting ---------------------------------------------------------------------------------------------------
 
     def _job_started(self, event: e.JobStarted) -> _Commands:
@@ -127,27 +129,11 @@ class Job:
         if event.draining or any(restored.drained for restored in event.tasks.values()):
             self.state, self.stop = JobState.STOPPING, Stop(drain=True)
         for task, restored in event.tasks.items():
-            if restored.closed or restored.ended:
-                state = self.tasks[task]
-                state.status = TaskStatus.CLOSED if restored.closed else TaskStatus.WAITING
-                state.ended = Ended.DRAINED if restored.drained else Ended.FINISHED
-                self.notes += restored.notes
-        return commands + tuple(
-            self._order(task) for task, state in self.tasks.items() if state.status is TaskStatus.STARTING
-        )
-
-    def _order(self, task: SubtaskId) -> c.Command:
-        """What an open task is to do now: run, or end in the way of the stop in force."""
-        state = self.tasks[task]
-        state.restart_ms = state.ended = None
-        if self.stop is None:
-            state.status = TaskStatus.STARTING
-            return c.StartTask(task=task)
-        if self.stop.drain:
-            state.status = TaskStatus.FINISHING
-            return c.FinishTask(task=task, drain=True)
-        state.status = TaskStatus.SUSPENDING
-        return c.SuspendTask(task=task)
+            self.coordinator.restore(event.now_ms, task, restored)
+            self.tasks.restore(task, restored)
+            self.notes += restored.notes
+        self.tasks.settle_restored()
+        return (*commands, *self.tasks.begin(self.stop), *self.coordinator.barriers.begin())
 
     # -- tasks ------------------------------------------------------------------------------------------------------
 
@@ -155,37 +141,43 @@ class Job:
         self.now_ms = max(self.now_ms, event.now_ms)
         return ()
 
-    def _stepped(self, event: e.TaskEvent) -> _Commands:
-        self._step(event)
+    def _task_started(self, event: e.TaskStarted) -> _Commands:
+        self.tasks.step(event)
         return ()
 
-    def _inputs_ended(self, event: e.InputsEnded) -> _Commands:
-        before = self.tasks[event.task].status
-        after = self._step(event).status
-        ends_now = after is TaskStatus.FINISHING and before is not TaskStatus.FINISHING
-        return (c.FinishTask(task=event.task, drain=False),) if ends_now else ()
+    def _batch_recorded(self, event: e.BatchRecorded) -> _Commands:
+        return self.coordinator.recorded(self.now_ms, event.task, event.batch, event.read)
+
+    def _sources_ended(self, event: e.SourcesEnded) -> _Commands:
+        self.tasks.states[event.task].sources_ended = True
+        return ()
 
     def _task_suspended(self, event: e.TaskSuspended) -> _Commands:
         if self.stop is None or self.stop.drain:
             return ()  # late: the stop it belongs to was given up, and what was ordered since then follows
-        self._ended(event, Ended.SUSPENDED)
-        return ()
+        return self._ended(event, Ended.SUSPENDED)
 
     def _task_finished(self, event: e.TaskFinished) -> _Commands:
-        self._ended(event, Ended.DRAINED if event.drained else Ended.FINISHED, event.notes)
-        return ()
+        followed = self._ended(event, Ended.DRAINED if event.drained else Ended.FINISHED, event.notes)
+        self.coordinator.transactions[event.task].finished()
+        return followed
 
-    def _ended(self, event: e.TaskEvent, how: Ended, notes: tuple[str, ...] = ()) -> None:
+    def _ended(self, event: e.TaskSuspended | e.TaskFinished, how: Ended, notes: tuple[str, ...] = ()) -> _Commands:
         """Take in that a task has ended its data; what it did first counts, a repetition changes nothing."""
-        before = self.tasks[event.task].status
-        task = self._step(event)
+        before = self.tasks.states[event.task].status
+        task = self.tasks.step(event)
         if task.status is TaskStatus.WAITING and before is not TaskStatus.WAITING:
             task.ended, task.restart_ms = how, None
             self.notes += notes
+        return self.coordinator.recorded(self.now_ms, event.task, event.batch, {})
+
+    def _task_closed(self, event: e.TaskClosed) -> _Commands:
+        self.tasks.step(event)
+        return self.coordinator.closed(self.now_ms, event.task)
 
     def _task_failed(self, event: e.TaskFailed) -> _Commands:
-        before = self.tasks[event.task].status
-        task = self._step(event)
+        before = self.tasks.states[event.task].status
+        task = self.tasks.step(event)
         if before is TaskStatus.CLOSING:
             savepoint = self.stop.savepoint if self.stop else None
             if savepoint is not None:
@@ -194,7 +186,7 @@ class Job:
         if before is task.status:
             return ()
         task.failures += 1
-        aborted = self.coordinator.fail(self.now_ms, Reason.TASK_FAILURE, event.reason)
+        aborted = self.coordinator.give_up(self.now_ms, Reason.TASK_FAILURE, event.reason)
         if event.permanent:
             failed: Error = ("TASK_FAILED", {"task": str(event.task), "reason": event.reason})
             return aborted + self._end(JobState.FAILED, error=event.error or failed)
@@ -243,12 +235,12 @@ class Job:
     def _checkpoint_requested(self, event: e.CheckpointRequested) -> _Commands:
         kind = CheckpointKind.MANUAL if event.directory is None else CheckpointKind.SAVEPOINT
         counts = kind is not CheckpointKind.SAVEPOINT
-        asked = Asked(kind=kind, request=event.request, directory=event.directory, counts=counts)
+        unaligned = self.coordinator.asked_unaligned() if counts else event.unaligned
+        asked = Asked(kind=kind, unaligned=unaligned, request=event.request, directory=event.directory, counts=counts)
         if self.state is JobState.STOPPING:
             return (self._refusal(event.request, "the job is stopping"),)
-        if not self.coordinator.ask(asked):
-            return (self._refusal(event.request, "too many requests are waiting"),)
-        return ()
+        dropped = self.coordinator.ask(asked)
+        return (self._refusal(dropped.request, "too many requests are waiting"),) if dropped else ()
 
     def _late_checkpoint(self, event: e.CheckpointRequested) -> _Commands:
         self.answers.append(self._refusal(event.request, "the job has ended"))
@@ -264,12 +256,11 @@ class Job:
             self.stop.requests.append(event.request)
             return ()
         self.state = JobState.STOPPING
-        self.stop = Stop(drain=event.drain, directory=event.directory, requests=[event.request])
+        unaligned = self.coordinator.asked_unaligned() and not event.drain and event.directory is None
+        self.stop = Stop(drain=event.drain, unaligned=unaligned, directory=event.directory, requests=[event.request])
         refused = [self._refusal(asked.request, "the job is stopping") for asked in self.coordinator.queue]
         self.coordinator.queue.clear()
-        # What waits for its restart need not come up to be held.
-        running = (TaskStatus.STARTING, TaskStatus.RUNNING, TaskStatus.RESTARTING)
-        return (*refused, *(self._order(task) for task, state in self.tasks.items() if state.status in running))
+        return (*refused, *self.tasks.stop_sources(self.stop, self.now_ms))
 
     def _other_stop(self, event: e.StopRequested) -> bool:
         """Whether another stop than this one is in force."""
@@ -304,10 +295,9 @@ class Job:
 
     def _end(self, state: JobState, *, error: Error | None = None, waiting: Error | None = None) -> _Commands:
         """Decide the result. `waiting`: what those whose request is overtaken by it are told."""
-        aborted = self.coordinator.fail(self.now_ms, Reason.JOB_ENDED)
+        aborted = self.coordinator.give_up(self.now_ms, Reason.JOB_ENDED)
         told = waiting or error
-        pending = [self.coordinator.pending] if self.coordinator.pending else []
-        under_way = [*(settled.checkpoint for settled in self._take_settled()), *pending]
+        under_way = [*(settled.checkpoint for settled in self._take_settled()), *self.coordinator.pending.values()]
         overtaken = [request for checkpoint in under_way for request in checkpoint.requests]
         overtaken += [asked.request or "" for asked in self.coordinator.queue]
         refused: Error = told or ("CHECKPOINT_REFUSED", {"reason": "the job has ended"})
@@ -341,13 +331,14 @@ class Job:
     def _result_recorded(self, event: e.ResultRecorded) -> _Commands:
         self.exited = True
         answers, self.answers = tuple(self.answers), []
-        killed = [c.KillTask(task=task) for task, state in self.tasks.items() if state.status is not TaskStatus.CLOSED]
+        statuses = self.tasks.statuses()
+        killed = [c.KillTask(task=task) for task, status in statuses.items() if status is not TaskStatus.CLOSED]
         return (*answers, *killed, c.Exit())
 
     def _driver_fenced(self, event: e.DriverFenced) -> _Commands:
         """Write nothing more: the storage is the newer run's."""
         self.state, self.exited = JobState.FAILED, True
-        return (*(c.KillTask(task=task) for task in self.tasks), c.Exit())
+        return (*(c.KillTask(task=task) for task in self.tasks.states), c.Exit())
 
     # -- what follows from the state ----------------------------------------------------------------------------------
 
@@ -370,42 +361,42 @@ class Job:
                 tolerable=self.config.checkpoint_tolerable_failures,
                 reason=self.coordinator.last_failure,
             )
-        due = [task for task, state in self.tasks.items() if _due(state.restart_ms, self.now_ms)]
-        if due:
-            return tuple(self._order(task) for task in due)
-        statuses = {task: state.status for task, state in self.tasks.items()}
+        ordered = (*self.tasks.orders(self.now_ms, self.stop), *self._closable())
+        if ordered:
+            return ordered
+        statuses = self.tasks.statuses()
         if set(statuses.values()) == {TaskStatus.CLOSED} and not self.coordinator.busy:
-            return self._end(final_state({state.ended for state in self.tasks.values()}))
+            return self._end(final_state({state.ended for state in self.tasks.states.values()}))
         return self.coordinator.advance(
             self.now_ms, statuses, self._demanded(set(statuses.values())), periodic=self.stop is None
         )
+
+    def _closable(self) -> _Commands:
+        """A stop that owes a savepoint ends with the checkpoint of that savepoint, no earlier."""
+        if self.stop is not None and self.stop.waits_for_savepoint:
+            return ()
+        return tuple(self.tasks.closable())
 
     def _demanded(self, statuses: set[TaskStatus]) -> Asked | None:
         if not statuses <= {TaskStatus.WAITING, TaskStatus.CLOSED}:
             return None
         if self.stop is None:
-            return Asked(kind=CheckpointKind.FINAL)
-        return Asked(kind=CheckpointKind.STOP, directory=self.stop.directory, counts=self.stop.drain)
+            return Asked(kind=CheckpointKind.FINAL, unaligned=self.coordinator.asked_unaligned())
+        unaligned = self.stop.unaligned
+        return Asked(
+            kind=CheckpointKind.STOP, unaligned=unaligned, directory=self.stop.directory, counts=self.stop.drain
+        )
 
     def _settle(self, settled: Settled) -> _Commands:
         checkpoint, stop = settled.checkpoint, self.stop
         if settled.reason is not None:
             return self._settle_failed(checkpoint, settled.reason, settled.detail)
-        for task, batch in checkpoint.batches.items():
-            self._note_progress(self.tasks[task], batch)
-        answers = tuple(self._answer(settled, request) for request in checkpoint.requests)
-        if stop is not None and stop.owes_savepoint:
-            if checkpoint.kind is not CheckpointKind.STOP:
-                return answers  # the tasks wait for the savepoint's own checkpoint
-            stop.savepoint, stop.savepoint_failure = settled.savepoint, settled.detail
+        self.tasks.completed(checkpoint.number, checkpoint.batches)
+        if stop is not None and stop.waits_for_savepoint and checkpoint.kind is CheckpointKind.STOP:
+            stop.savepoint, stop.savepoint_failure, stop.settled = settled.savepoint, settled.detail, True
             if stop.savepoint is None and not stop.drain:
                 return self._give_up(stop, settled.detail)
-        return answers + tuple(self._close(task) for task in checkpoint.waiting)
-
-    def _note_progress(self, task: TaskState, batch: int) -> None:
-        """A checkpoint behind the same batch as the last one says nothing of a task that fails in the next."""
-        if batch > task.checkpointed:
-            task.checkpointed, task.failures = batch, 0
+        return tuple(self._answer(settled, request) for request in checkpoint.requests)
 
     def _settle_failed(self, checkpoint: PendingCheckpoint, reason: Reason, detail: str) -> _Commands:
         words = reason.explained(detail)
@@ -428,35 +419,27 @@ class Job:
             error = ("SAVEPOINT_FAILED", {"path": checkpoint.directory, "reason": settled.detail})
         return c.AnswerRequest(request=request, checkpoint=checkpoint.number, savepoint=settled.savepoint, error=error)
 
-    def _close(self, task: SubtaskId) -> c.Command:
-        self.tasks[task].status = TaskStatus.CLOSING
-        return c.CloseTask(task=task)
-
     def _give_up(self, stop: Stop, reason: str) -> _Commands:
         """A plain stop failed: the job goes on. What had finished by itself keeps waiting, it is not started again."""
         self.stop, self.state = None, JobState.RUNNING
         error: Error = ("STOP_FAILED", {"job": self.name, "reason": reason})
         answers = tuple(c.AnswerRequest(request=request, error=error) for request in stop.requests)
-        held = [task for task, state in self.tasks.items() if state.ended is Ended.SUSPENDED]
-        return (*answers, *(self._order(task) for task in held))
+        return (*answers, *self.tasks.go_on())
 
     def _take_settled(self) -> list[Settled]:
         settled, self.coordinator.settled = self.coordinator.settled, []
         return settled
 
 
-def _due(at_ms: int | None, now_ms: int) -> bool:
-    return at_ms is not None and at_ms <= now_ms
-
-
 _HANDLERS: dict[type[e.Event], Callable[[Job, Any], _Commands]] = {
     e.JobStarted: Job._job_started,
     e.Ticked: Job._ticked,
-    e.TaskStarted: Job._stepped,
-    e.InputsEnded: Job._inputs_ended,
+    e.TaskStarted: Job._task_started,
+    e.BatchRecorded: Job._batch_recorded,
+    e.SourcesEnded: Job._sources_ended,
     e.TaskSuspended: Job._task_suspended,
     e.TaskFinished: Job._task_finished,
-    e.TaskClosed: Job._stepped,
+    e.TaskClosed: Job._task_closed,
     e.TaskFailed: Job._task_failed,
     e.SnapshotTaken: Job._snapshot_taken,
     e.SnapshotDeclined: Job._snapshot_declined,

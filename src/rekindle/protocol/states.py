@@ -82,16 +82,6 @@ TASK_STEPS: dict[type[e.Event], dict[TaskStatus, TaskStatus]] = {
         _S.CLOSING: _S.CLOSING,
         _S.RESTARTING: _S.RESTARTING,
     },
-    # The end of the inputs may be reported again while the task is ending anyway.
-    e.InputsEnded: {
-        _S.STARTING: _S.FINISHING,
-        _S.RUNNING: _S.FINISHING,
-        _S.FINISHING: _S.FINISHING,
-        _S.SUSPENDING: _S.SUSPENDING,
-        _S.WAITING: _S.WAITING,
-        _S.CLOSING: _S.CLOSING,
-        _S.RESTARTING: _S.RESTARTING,
-    },
     # The order may have been given twice (a death was noticed in between), or its stop given up meanwhile.
     e.TaskSuspended: {
         _S.SUSPENDING: _S.WAITING,

@@ -1,7 +1,7 @@
 """Carrying out a checkpoint: gathering snapshots, writing the manifest, committing, sealing, discarding.
 
-The transactions a manifest names are those of the batches after the last committed checkpoint of this lineage, up to
-the snapshot. They are read back from the batch records, which are what counts.
+Which batches' transactions a manifest names the protocol says; they are read back from the batch records, which are
+what counts.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ class Checkpointing:
 
     Args:
         sinks: sink uid → the sink.
-        committed: subtask → last batch whose transactions are committed, or were none: what the lineage began with, or
-            the newest manifest's snapshot.
         finished: subtasks that had finished before this run, with the snapshot that says so.
     """
 
@@ -42,7 +40,6 @@ class Checkpointing:
         graph: JobGraph,
         runners: Mapping[SubtaskId, TaskRunner],
         sinks: Mapping[str, TwoPhaseSink],
-        committed: Mapping[SubtaskId, int],
         finished: Mapping[SubtaskId, SubtaskSnapshot],
         steps: Steps,
         clock: Callable[[], int],
@@ -52,18 +49,18 @@ class Checkpointing:
         self._graph = graph
         self._runners = runners
         self._sinks = sinks
-        self._committed = dict(committed)
         self._finished = dict(finished)
         self._steps = steps
         self._clock = clock
         #: checkpoint → subtask → snapshot, until the manifest is written
         self._gathered: dict[int, dict[SubtaskId, SubtaskSnapshot]] = {}
 
-    def snapshot(self, checkpoint: int, task: SubtaskId) -> int:
-        """Take a subtask's snapshot; returns its last batch."""
-        snapshot = self._runners[task].snapshot()
-        self._gathered.setdefault(checkpoint, {})[task] = snapshot
-        return snapshot.batch
+    def snapshot(self, order: c.TakeSnapshot) -> bool:
+        """Take a subtask's snapshot; returns whether its batch is committed, so that there is one."""
+        snapshot = self._runners[order.task].snapshot(order.batch)
+        if snapshot is not None:
+            self._gathered.setdefault(order.checkpoint, {})[order.task] = snapshot
+        return snapshot is not None
 
     def abort(self, checkpoint: int) -> None:
         """Forget what was gathered."""
@@ -74,7 +71,7 @@ class Checkpointing:
         gathered = self._gathered.pop(order.checkpoint)
         snapshots = {**{task: self._finished[task] for task in order.finished}, **gathered}
         ended = {task for task, snapshot in snapshots.items() if snapshot.end is not None}
-        transactions = self._transactions(gathered)
+        transactions = self._transactions(order.transactions)
         identity = self._storage.identity()
         manifest = Manifest(
             checkpoint=order.checkpoint,
@@ -116,13 +113,11 @@ class Checkpointing:
             return dict.fromkeys(self._sinks, self._storage.checkpoints()[0])
         return newest.last_commits if newest else {}
 
-    def _transactions(self, snapshots: Mapping[SubtaskId, SubtaskSnapshot]) -> dict[str, list[Transaction]]:
+    def _transactions(self, batches: Mapping[SubtaskId, tuple[int, int]]) -> dict[str, list[Transaction]]:
         transactions: dict[str, list[Transaction]] = {}
-        for task, snapshot in snapshots.items():
+        for task, (first, last) in batches.items():
             folder = layout.subtask(self._storage.job, task.task, task.subtask, self._run.lineage)
-            for batch in self._storage.records(folder):
-                if not self._committed.get(task, -1) < batch <= snapshot.batch:
-                    continue
+            for batch in range(first, last + 1):
                 record = self._storage.record(folder, batch)
                 for uid, committables in (record.committables if record else {}).items():
                     if committables:
@@ -157,9 +152,6 @@ class Checkpointing:
                 ) from error
         done = Committed(checkpoint=permit.checkpoint, run=self._run.run, committed_ms=self._clock())
         self._storage.create(layout.committed(layout.checkpoint(self._storage.job, permit.checkpoint)), done)
-        if manifest.lineage == self._run.lineage:
-            for task, snapshot in snapshots_of(manifest).items():
-                self._committed[task] = snapshot.batch
 
     def seal(self, checkpoint: int, directory: str) -> str:
         """Copy what the checkpoint names into a new folder below `directory`; returns its absolute path."""

@@ -94,6 +94,8 @@ class Driver:
         self._exited = False
         #: the newer run that has taken over
         self._fenced_by: int | None = None
+        #: snapshots behind a batch that Spark has not committed yet
+        self._due_snapshots: list[c.TakeSnapshot] = []
         #: requests that were heard
         self._taken: set[str] = set()
         #: answers that the storage has refused, to be tried again
@@ -144,6 +146,7 @@ class Driver:
                 control_at = now + CONTROL_S
                 self._read_control()
             self._feed(e.Ticked(now_ms=self._clock()))
+            self._take_snapshots()
             self._drain_queue()
 
     def _give_up(self, error: BaseException) -> None:
@@ -259,12 +262,23 @@ class Driver:
     # -- checkpoints --------------------------------------------------------------------------------------------------
 
     def _take_snapshot(self, command: c.TakeSnapshot) -> None:
-        try:
-            batch = self._checkpointing.snapshot(command.checkpoint, command.task)
-        except RekindleError as error:
-            self.post(e.SnapshotDeclined(task=command.task, checkpoint=command.checkpoint, detail=str(error)))
-        else:
-            self.post(e.SnapshotTaken(task=command.task, checkpoint=command.checkpoint, batch=batch))
+        self._due_snapshots.append(command)
+        self._take_snapshots()
+
+    def _take_snapshots(self) -> None:
+        """Take those whose batch Spark has committed by now; a batch that is recorded is committed in a moment."""
+        due, self._due_snapshots = self._due_snapshots, []
+        for command in due:
+            task, number = command.task, command.checkpoint
+            try:
+                taken = self._checkpointing.snapshot(command)
+            except RekindleError as error:
+                self.post(e.SnapshotDeclined(task=task, checkpoint=number, detail=str(error)))
+            else:
+                if taken:
+                    self.post(e.SnapshotTaken(task=task, checkpoint=number, batch=command.batch))
+                else:
+                    self._due_snapshots.append(command)
 
     def _write_manifest(self, command: c.WriteManifest) -> None:
         if self._is_fenced():
@@ -301,6 +315,7 @@ class Driver:
         self._sinks.submit(seal)
 
     def _abort_checkpoint(self, command: c.AbortCheckpoint) -> None:
+        self._due_snapshots = [one for one in self._due_snapshots if one.checkpoint != command.checkpoint]
         self._checkpointing.abort(command.checkpoint)
 
     def _discard_older(self, command: c.DiscardOlder) -> None:
@@ -382,7 +397,9 @@ def _tried(act: Callable[[], _Done]) -> _Done | None:
 
 _EVENTS: dict[str, Callable[[Request], e.Event]] = {
     "checkpoint": lambda request: e.CheckpointRequested(request=request.id),
-    "savepoint": lambda request: e.CheckpointRequested(request=request.id, directory=request.savepoint),
+    "savepoint": lambda request: e.CheckpointRequested(
+        request=request.id, directory=request.savepoint, unaligned=request.unaligned
+    ),
     "stop": lambda request: e.StopRequested(request=request.id, drain=request.drain, directory=request.savepoint),
     "cancel": lambda request: e.CancelRequested(request=request.id),
 }
@@ -413,4 +430,4 @@ _EXECUTE: dict[type[c.Command], Callable[[Driver, Any], None]] = {
     c.AnswerRequest: Driver._answer_request,
     c.Exit: Driver._exit,
 }
-"""Command → how it is carried out."""
+"""Command → how it is carried out. Jobs of one task have no channels, so nothing is said of those."""

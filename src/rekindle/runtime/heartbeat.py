@@ -70,7 +70,7 @@ class Heartbeat:
         """Note what a command says of a checkpoint."""
         match command:
             case c.TakeSnapshot():
-                pending = self._job.coordinator.pending
+                pending = self._job.coordinator.pending.get(command.checkpoint)
                 if pending is not None and all(stats.id != command.checkpoint for stats in self._stats):
                     started = CheckpointStats(
                         id=command.checkpoint,
@@ -94,7 +94,7 @@ class Heartbeat:
             run=self._run.run,
             beat=self._beat,
             written_ms=self._clock(),
-            tasks=tuple(self._task(task) for task in self._job.tasks),
+            tasks=tuple(self._task(task) for task in self._job.tasks.states),
             checkpoints_completed=self._completed,
             checkpoints_failed=self._failed,
             latest_checkpoint=self._job.coordinator.latest,
@@ -112,7 +112,7 @@ class Heartbeat:
             return
 
     def _task(self, task: SubtaskId) -> TaskStatusDocument:
-        status = self._job.tasks[task].status.value
+        status = self._job.tasks.states[task].status.value
         runner = self._runners.get(task)
         if runner is None:
             return TaskStatusDocument(uid=task.task, subtask=task.subtask, status=status, batch=-1)

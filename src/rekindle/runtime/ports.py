@@ -15,11 +15,13 @@ class TaskRunner(Protocol):
     """
 
     def start(self) -> None:
-        """Begin its query where its last batch record stands. Reports `TaskStarted`, and `InputsEnded` when due."""
+        """Begin its query where its last batch record stands. Reports `TaskStarted`, `BatchRecorded` for each batch,
+        and `SourcesEnded` when due."""
         ...
 
     def suspend(self) -> int:
-        """Hold its query at a batch boundary, whether it runs or not; returns the last committed batch."""
+        """Hold its query at a batch boundary, whether it runs or not, with every batch that is recorded committed;
+        returns the last one."""
         ...
 
     def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
@@ -34,8 +36,9 @@ class TaskRunner(Protocol):
         """Interrupt its query and return at once. Comes from another thread, while an order may hang."""
         ...
 
-    def snapshot(self) -> SubtaskSnapshot:
-        """Where it stands: its last batch that Spark has committed. Comes from another thread, at any time."""
+    def snapshot(self, batch: int) -> SubtaskSnapshot | None:
+        """Where it stands behind a batch that is recorded (-1: at its beginning); None while Spark has not committed
+        that. Comes from another thread, at any time."""
         ...
 
     def copy(self, snapshot: SubtaskSnapshot, store: Store, folder: str) -> int:

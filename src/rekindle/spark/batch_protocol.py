@@ -2,8 +2,8 @@
 
 1. A batch behind the hold raises. Returning would let Spark commit a batch whose outputs nobody wrote.
 2. A batch that has a record is a replay: its outputs are durable. It is evaluated for its state's sake, nothing more.
-3. Otherwise every sink prepares it, from one evaluation, and what Spark would leave out without a word is looked for:
-   files that have vanished, rows of bounded inputs that came late;
+3. Otherwise every sink prepares it, from one evaluation, unless ``finish()`` has been called. What Spark would leave
+   out without a word is looked for: files that have vanished, rows of bounded inputs that came late;
 4. the batch record is created: from here on its outputs never change. Who loses that race adopts what is there;
 5. then the inputs may go on. Spark writes its own commit when this returns.
 
@@ -23,6 +23,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.errors import RekindleError, SinkError, StorageError
+from rekindle.protocol.life import Call, OperatorLife
 from rekindle.runtime.steps import Steps, step
 from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.sinks.two_phase import Committable
@@ -86,10 +87,18 @@ class BatchProtocol:
         self.hold_after: int | None = None
         #: the batch that is being worked on
         self.running: int | None = None
-        #: batches from this one on are planted flushes
-        self.flush_from: int | None = None
         #: why the last batch failed
         self.failure: BaseException | None = None
+        self.begin_attempt()
+
+    def begin_attempt(self) -> None:
+        """The subtask is tried (again) from its last record on: what was finished before is not any more."""
+        #: batches from this one on are planted flushes
+        self.flush_from: int | None = None
+        #: of this attempt's query and its sinks: behind ``finish()`` nothing is written
+        self.life = OperatorLife(
+            f"{self._place.task}/{self._place.subtask}", (item.source.uid for item in self._inputs)
+        )
 
     def __call__(self, df: DataFrame, batch: int) -> None:
         """Run one batch; raises `BatchHeldError` or `BatchFailedError`."""
@@ -126,6 +135,7 @@ class BatchProtocol:
 
     def _write(self, df: DataFrame, batch: int, offsets: Offsets) -> BatchRecord:
         started = time.monotonic()
+        self.life.call(Call.PREPARE)
         committables = self._prepare(df, batch)
         prepared_ms = _ms_since(started)
         self._refuse_losses(offsets, batch)

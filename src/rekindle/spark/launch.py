@@ -296,7 +296,7 @@ class Launch:
             uid: self._freeze(spark, spec, f"{run.run:06d}-{secrets.token_hex(4)}")
             for uid, spec in self._definition.sources.items()
         }
-        job = Job(storage.job, graph.subtasks(), self._config)
+        job = Job(graph, self._config)
         posted: list[Driver] = []
 
         def post(event: e.Event) -> None:
@@ -313,9 +313,7 @@ class Launch:
             for task, snapshot in (snapshots_of(latest) if latest else {}).items()
             if snapshot.end is not None
         }
-        checkpointing = Checkpointing(
-            storage, run, graph, runners, sinks, self._committed(run.lineage), finished, self._steps, self._clock
-        )
+        checkpointing = Checkpointing(storage, run, graph, runners, sinks, finished, self._steps, self._clock)
         started = self._started(run, finished)
         self._clean(run, sinks)
         driver = Driver(storage, run, job, runners, checkpointing, started, self._config, self._clock)
@@ -384,15 +382,18 @@ class Launch:
         storage = self.storage
         status = storage.status()
         used = [*storage.checkpoints(), *(stats.id for stats in (status.history if status else ()))]
-        restored, draining = {}, False
+        restored, draining, committed = {}, False, self._committed(run.lineage)
         for task in self._graph.subtasks():
             folder = layout.subtask(storage.job, task.task, task.subtask, run.lineage)
-            end = storage.end(folder)
+            end, records = storage.end(folder), storage.records(folder)
             restored[task] = e.RestoredTask(
                 closed=task in finished,
                 ended=end is not None,
                 drained=end is not None and end.drained,
                 notes=end.notes if end else (),
+                batch=end.batch if end else max(records, default=-1),
+                # A lineage begins with the record of the batch that it goes on from, which has nothing to commit.
+                committed=committed.get(task, min(records, default=0) - 1),
             )
             draining = draining or (end is None and storage.drain(folder) is not None)
         uncommitted = self._uncommitted()

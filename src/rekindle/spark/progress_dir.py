@@ -105,13 +105,13 @@ def plant(store: Store, folder: str, watermark_ms: int) -> int:
     return batch + 1
 
 
-def unplant(store: Store, folder: str, behind: int = -1) -> tuple[int, ...]:
-    """Remove every batch that is planned and not committed, those up to `behind` excepted; returns their numbers.
+def unplant(store: Store, folder: str) -> tuple[int, ...]:
+    """Remove every batch that is planned and not committed; returns their numbers.
 
     Nothing is lost: Spark plans their input anew, also where a source's own log is ahead. A batch that has a record
     must not be removed: planned anew it would hold something else than what was recorded.
     """
-    last = max(behind, last_committed(store, folder))
+    last = last_committed(store, folder)
     planned = tuple(batch for batch in numbered(store, f"{folder}/offsets") if batch > last)
     for batch in reversed(planned):
         store.delete(f"{folder}/offsets/{batch}")

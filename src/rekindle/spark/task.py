@@ -19,7 +19,8 @@ from rekindle.errors import JobError, SinkError
 from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
-from rekindle.protocol.clock import watermarks
+from rekindle.protocol.clock import SourceInput, watermarks
+from rekindle.protocol.life import Call, OperatorStatus
 from rekindle.runtime.steps import Steps, step
 from rekindle.sinks import TwoPhaseSink
 from rekindle.spark.batch_protocol import BatchProtocol, Place
@@ -91,16 +92,15 @@ class SparkTask:
         #: inputs whose end was marked since the query was started
         self._marked: set[str] = set()
         self._last_duration_ms: int | None = None
-        self._closed = False
 
     # -- orders -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """See `TaskRunner`."""
         self._query.abandon()
-        self._protocol.flush_from = None
+        self._protocol.begin_attempt()
         if self._ended() or self._storage.end(self._place.folder) is not None:
-            self._post(e.InputsEnded(task=self._id))
+            self._post(e.SourcesEnded(task=self._id))
             return
         self._admitting = True
         self._marked.clear()
@@ -112,8 +112,7 @@ class SparkTask:
     def suspend(self) -> int:
         """See `TaskRunner`."""
         self._hold()
-        # A batch that is recorded and not committed is replayed by the next start, so its plan must stay as it is.
-        unplant(self._storage.store, self._progress_dir, behind=self._protocol.last)
+        self._replay()
         return self._query.committed
 
     def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
@@ -128,8 +127,12 @@ class SparkTask:
             self._storage.create(layout.drain(folder), begun)
         self._hold()
         self._replay()
+        self._protocol.begin_attempt()  # an earlier one may have failed in finish() of a sink
         before = self._before_flush()
         flushed = self._flush()
+        for uid in sorted(self._protocol.life.open_inputs):
+            self._protocol.life.end_input(uid)
+        self._protocol.life.call(Call.FINISH)
         for uid, sink in self._sinks.items():
             self._finish_sink(uid, sink)
         notes = (*self._unread(), *self._unflushed(flushed))
@@ -146,8 +149,8 @@ class SparkTask:
 
     def close(self) -> None:
         """See `TaskRunner`."""
-        if not self._closed:
-            self._closed = True
+        if self._protocol.life.status is not OperatorStatus.CLOSED:
+            self._protocol.life.call(Call.CLOSE)
             for sink in self._sinks.values():
                 sink.close()
 
@@ -242,6 +245,7 @@ class SparkTask:
         """A batch record exists: the inputs may go on. Called by the batch itself, before Spark commits it."""
         self._query.note_commit(record.batch - 1)
         self._last_duration_ms = duration_ms
+        self._post(e.BatchRecorded(task=self._id, batch=record.batch))
         for item in self._inputs:
             item.position = record.inputs[item.source.uid]
             if item.feed is not None:
@@ -250,13 +254,13 @@ class SparkTask:
             self._admit()
             if self._ended():
                 self._admitting = False
-                self._post(e.InputsEnded(task=self._id))
+                self._post(e.SourcesEnded(task=self._id))
 
     def _admit(self) -> None:
         for item in self._inputs:
             if item.feed is not None:
                 item.feed.admit()
-        over = watermarks({item.source.uid: item.position.ended for item in self._inputs})
+        over = watermarks({item.source.uid: SourceInput(ended=item.position.ended) for item in self._inputs})
         for item in self._inputs:
             if item.source.uid in over and item.marks is not None and item.source.uid not in self._marked:
                 self._marked.add(item.source.uid)
@@ -271,13 +275,14 @@ class SparkTask:
 
     # -- what others ask ----------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> SubtaskSnapshot:
+    def snapshot(self, batch: int) -> SubtaskSnapshot | None:
         """See `TaskRunner`."""
-        batch = self._protocol.last
         if not self._query.is_committed(batch):
-            batch -= 1
+            return None
         record = self._storage.record(self._place.folder, batch) if batch >= 0 else None
         end = self._storage.end(self._place.folder)
+        if end is not None and end.batch != batch:
+            end = None  # it came after the snapshot was ordered, and belongs to the next one
         if record is None:
             return SubtaskSnapshot(batch=-1, end=end)
         return SubtaskSnapshot(batch=batch, inputs=record.inputs, watermark_ms=record.watermark_ms, end=end)

@@ -166,12 +166,16 @@ class FakeRunner:
             query.killed = True
             query.held.set()
 
-    def snapshot(self) -> SubtaskSnapshot:
+    def snapshot(self, batch: int) -> SubtaskSnapshot | None:
         """See `TaskRunner`."""
         self._obey("snapshot")
-        batch = self._committed()
+        if batch > self._committed():
+            return None
         record = self._storage.record(self._folder, batch) if batch >= 0 else None
-        return SubtaskSnapshot(batch=batch, inputs=record.inputs if record else {}, end=self._storage.end(self._folder))
+        end = self._storage.end(self._folder)
+        if end is not None and end.batch != batch:
+            end = None
+        return SubtaskSnapshot(batch=batch, inputs=record.inputs if record else {}, end=end)
 
     def copy(self, snapshot: SubtaskSnapshot, store: Store, folder: str) -> int:
         """See `TaskRunner`."""
@@ -213,7 +217,7 @@ class FakeRunner:
                     self._batch(self._committed() + 1, plan)
                 elif self._rows.ended and not reported:
                     reported = True
-                    self._post(e.InputsEnded(task=self._task))
+                    self._post(e.SourcesEnded(task=self._task))
                 time.sleep(_PAUSE_S)
         except _KilledError:
             return
@@ -255,6 +259,7 @@ class FakeRunner:
         record = self._storage.record(self._folder, batch) or self._write(batch, planned, digest)
         if record.offsets_hash != digest:
             raise StorageError("BATCH_REPLAY_MISMATCH", task=self._task.task, batch=batch)
+        self._post(e.BatchRecorded(task=self._task, batch=batch))
         self._steps("spark.commit/before")
         self._alive().create(f"{self._progress_dir}/commits/{batch}", b"v1")
         self._steps("spark.commit/after")

@@ -38,10 +38,10 @@ def nothing_is_lost(world: World) -> Iterator[str]:
     last = world.results.get(world.run)
     if last is None or last.state not in ("FINISHED", "DRAINED"):
         return
-    missing = [row for row in world.rows_read() if row not in world.sink]
+    missing = [row for row in world.rows_expected() if row not in world.sink]
     if missing:
         yield f"{len(missing)} rows were read and are not in the sink: {missing[:5]}"
-    unread = [str(task) for task, files in world.tasks.items() if not files.inputs_ended]
+    unread = [str(task) for task, files in world.tasks.items() if not files.sources_ended]
     if last.state == "FINISHED" and unread:
         yield f"FINISHED with unread inputs: {', '.join(unread)}"
 
@@ -72,29 +72,29 @@ def permits_follow_manifests(world: World) -> Iterator[str]:
 
 def manifests_are_committed_in_order(world: World) -> Iterator[str]:
     """The next manifest is written only when the transactions of the last one are committed."""
-    owed: int | None = None
-    settled: set[int] = set()
+    owed: dict[int, int | None] = {}
+    settled: set[tuple[int, int]] = set()
     for run, thing in world.history:
         if isinstance(thing, e.JobStarted):
-            owed, settled = thing.latest_checkpoint, set()
-        elif isinstance(thing, e.ManifestWritten) and thing.checkpoint not in settled:
-            owed = thing.checkpoint
+            owed[run] = thing.latest_checkpoint
+        elif isinstance(thing, e.ManifestWritten) and (run, thing.checkpoint) not in settled:
+            owed[run] = thing.checkpoint
         elif isinstance(thing, e.TransactionsCommitted):
-            settled.add(thing.checkpoint)
-            owed = None if thing.checkpoint == owed else owed
-        elif isinstance(thing, c.WriteManifest) and owed is not None:
-            yield f"run {run} wrote manifest {thing.checkpoint} while {owed} was not committed"
+            settled.add((run, thing.checkpoint))
+            owed[run] = None if thing.checkpoint == owed[run] else owed[run]
+        elif isinstance(thing, c.WriteManifest) and owed[run] is not None:
+            yield f"run {run} wrote manifest {thing.checkpoint} while {owed[run]} was not committed"
 
 
 def the_finished_stay_finished(world: World) -> Iterator[str]:
     """A task that is known to have finished is not told to start, to hold or to finish again."""
-    finished: set[object] = set()
+    finished: set[tuple[int, object]] = set()
     for run, thing in world.history:
         if isinstance(thing, e.JobStarted):
-            finished = {task for task, known in thing.tasks.items() if known.closed or known.ended}
+            finished |= {(run, task) for task, known in thing.tasks.items() if known.closed or known.ended}
         elif isinstance(thing, e.TaskFinished):
-            finished.add(thing.task)
-        elif isinstance(thing, c.StartTask | c.SuspendTask | c.FinishTask) and thing.task in finished:
+            finished.add((run, thing.task))
+        elif isinstance(thing, c.StartTask | c.SuspendTask | c.FinishTask) and (run, thing.task) in finished:
             yield f"run {run} gave {type(thing).__name__} to {thing.task}, which had finished"
 
 
@@ -156,6 +156,46 @@ def answers_are_true(world: World) -> Iterator[str]:
             yield f"run {run} answered {thing.request} without the savepoint it asked for"
 
 
+def checkpoints_are_consistent_cuts(world: World) -> Iterator[str]:
+    """What a consumer had not read of what its producer had written is in flight, and nothing else is (FLIP-76)."""
+    for number, manifest in world.manifests.items():
+        for task, snapshot in manifest.snapshots.items():
+            for producer in world.tasks[task].producers:
+                written = manifest.snapshots[producer].batch + 1
+                read = snapshot.read.get(producer, 0)
+                flying = snapshot.in_flight.get(producer, (read, read))
+                if flying != (read, written):
+                    places = f"{written} written, {read} read, in flight {flying}"
+                    yield f"checkpoint {number}: {producer} → {task}: {places}"
+
+
+def aligned_checkpoints_have_nothing_in_flight(world: World) -> Iterator[str]:
+    """A savepoint that was not asked to be unaligned waits until all is read."""
+    aligned = {
+        (run, thing.checkpoint)
+        for run, thing in world.history
+        if isinstance(thing, c.SealSavepoint) and thing.directory != "/unaligned"
+    }
+    for run, thing in world.history:
+        if isinstance(thing, c.TakeSnapshot) and (run, thing.checkpoint) in aligned and thing.in_flight:
+            yield f"run {run}: savepoint {thing.checkpoint} has {dict(thing.in_flight)} of {thing.task} in flight"
+
+
+def every_checkpoint_settles(world: World) -> Iterator[str]:
+    """A checkpoint that was begun is complete, or failed with a reason, unless its driver died or the job was ended."""
+    cut_short = {run for run, thing in world.history if isinstance(thing, DriverDied | e.DriverFenced | c.RecordResult)}
+    begun = {(run, thing.checkpoint) for run, thing in world.history if isinstance(thing, c.TakeSnapshot)}
+    settled = {
+        (run, thing.checkpoint)
+        for run, thing in world.history
+        if isinstance(thing, c.CommitTransactions | c.AbortCheckpoint | e.ManifestWritten)
+        for thing in (thing if not isinstance(thing, c.CommitTransactions) else thing.permit,)
+    }
+    for run, number in sorted(begun - settled):
+        if run not in cut_short:
+            yield f"run {run} began checkpoint {number}, and nothing came of it"
+
+
 def the_newest_checkpoint_is_kept(world: World) -> Iterator[str]:
     """Whatever is deleted, the checkpoint that a job resumes from stays."""
     for run, thing in world.history:
@@ -176,6 +216,9 @@ CHECKERS: tuple[Checker, ...] = (
     every_request_is_answered_once,
     answers_are_true,
     the_newest_checkpoint_is_kept,
+    checkpoints_are_consistent_cuts,
+    aligned_checkpoints_have_nothing_in_flight,
+    every_checkpoint_settles,
 )
 
 

@@ -11,19 +11,21 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from rekindle.config import Config
+from rekindle.graph.job_graph import JobGraph
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
-from rekindle.testing.simulated_world import End, Manifest, Snapshot, World
+from rekindle.testing.simulated_world import End, Manifest, Record, Snapshot, World
 
 Steps = Iterator[None]
 """Work in steps: a crash may fall at each."""
 
-JobFactory = Callable[[str, tuple[SubtaskId, ...], Config], Job]
+JobFactory = Callable[[JobGraph, Config], Job]
 
 
 @dataclass(slots=True)
@@ -69,17 +71,26 @@ class Driver:
     todo: deque[c.Command] = field(default_factory=deque)
     #: checkpoint → snapshots
     gathered: dict[int, dict[SubtaskId, Snapshot]] = field(default_factory=dict)
-    #: subtask → last batch that a manifest of this lineage names
-    named: dict[SubtaskId, int] = field(default_factory=dict)
+    #: task → last batch that it knows to be recorded
+    last: dict[SubtaskId, int] = field(default_factory=dict)
+    #: checkpoints that were given up
+    aborted: set[int] = field(default_factory=set)
+    #: task → producer → how many of its batches may be read
+    allowed: dict[SubtaskId, dict[SubtaskId, int]] = field(default_factory=dict)
+    #: tasks whose sources give no more
+    stopped: set[SubtaskId] = field(default_factory=set)
+    run: int = 0
+    #: it was paused after it had looked at the fence: its next write does not look again
+    has_looked: bool = False
     exited: bool = False
 
     def begin(self) -> None:
         """Read the storage and tell the protocol."""
         facts = self.world.facts(self.now_ms)
+        self.run = self.world.run
+        self.last = {task: files.batch for task, files in self.world.tasks.items()}
+        self.allowed = {task: {} for task in self.world.tasks}
         self.queries = {task: Query() for task in self.world.tasks}
-        if facts.latest_checkpoint is not None:
-            snapshots = self.world.manifests[facts.latest_checkpoint].snapshots
-            self.named = {task: snapshot.batch for task, snapshot in snapshots.items()}
         self.hear(facts)
 
     # -- the loop -----------------------------------------------------------------------------------------------------
@@ -90,13 +101,26 @@ class Driver:
 
     def hear(self, event: e.Event) -> None:
         """Give an event to the protocol."""
-        self.world.note(event)
+        self.world.note(self.run, event)
         self.todo += self.job.handle(event)
+
+    def moves(self) -> list[Callable[[], None]]:
+        """Everything that it could do next."""
+        moves: list[Callable[[], None]] = []
+        if self.todo:
+            moves += [self.carry_out] * 4
+        else:
+            moves += [partial(self.deliver, source) for source, events in self.inbox.items() if events]
+        moves += [partial(self.advance, lane) for lane, work in self.lanes.items() if work]
+        running = [task for task in self.queries if self.idle(task)]
+        hurry = self.faults.chance.random() < 0.15
+        moves += [partial(self.run_query, task) for task in running if hurry or not self.world.tasks[task].slow]
+        return moves
 
     def carry_out(self) -> None:
         """Carry out, or hand to its lane, the next command."""
         command = self.todo.popleft()
-        self.world.note(command)
+        self.world.note(self.run, command)
         _CARRY_OUT[type(command)](self, command)
 
     def deliver(self, source: object) -> None:
@@ -127,22 +151,50 @@ class Driver:
         """Let a query do one step of its batch."""
         query, files = self.queries[task], self.world.tasks[task]
         if query.batch is None:
-            if files.inputs_ended and files.committed == len(files.records) - 1:
-                if not query.reported or self.faults.strike(0.05):
-                    query.reported = True
-                    self.post(task, e.InputsEnded(task=task))
-                return
+            if files.sources_ended and files.sources and (not query.reported or self.faults.strike(0.02)):
+                query.reported = True
+                self.post(task, e.SourcesEnded(task=task))
             query.batch = self._batch(task)
         if next(query.batch, self) is self:
             query.batch = None
 
     def _batch(self, task: SubtaskId) -> Steps:
-        files = self.world.tasks[task]
-        if files.committed == len(files.records) - 1:
+        files, rows_each = self.world.tasks[task], self.faults.chance.randint(1, 4)
+        if files.committed > self.last[task]:
+            # What another driver let Spark commit meanwhile is not run again, but told of as if it were.
+            self.last[task] = files.committed
+            self._tell(task)
+        if files.committed == self.last[task]:
+            record = self.world.batch(task, self.last[task], rows_each, self.allowed[task], task not in self.stopped)
+            if record is None:
+                return
             yield
-            files.read(self.faults.chance.randint(1, 4))
+            if not self._record(task, record):
+                return
         yield
-        files.committed = len(files.records) - 1
+        self._tell(task)
+        yield
+        self._spark_commits(task)
+
+    def _record(self, task: SubtaskId, record: Record) -> bool:
+        """Create the next batch record, or adopt the one that is there if it is of the same batch."""
+        if self._is_fenced():
+            return False
+        if self.world.record(task, self.last[task] + 1, record) != record:
+            self.queries[task] = Query()
+            self.post(task, e.TaskFailed(task=task, reason="another driver has recorded another batch"))
+            return False
+        self.last[task] += 1
+        return True
+
+    def _tell(self, task: SubtaskId) -> None:
+        """Tell of the last record; a replayed one is told of again."""
+        last = self.last[task]
+        self.post(task, e.BatchRecorded(task=task, batch=last, read=self.world.tasks[task].records[last].read))
+
+    def _spark_commits(self, task: SubtaskId) -> None:
+        files = self.world.tasks[task]
+        files.committed = max(files.committed, self.last[task])
 
     def kill_query(self, task: SubtaskId) -> None:
         """A query dies by itself; that is noticed late, and sometimes twice."""
@@ -182,33 +234,48 @@ class Driver:
 
     def _suspend(self, command: c.SuspendTask) -> Steps:
         yield from self._hold(command.task)
-        self.post(command.task, e.TaskSuspended(task=command.task, batch=self.world.tasks[command.task].committed))
+        yield from self._replay(command.task)
+        self.post(command.task, e.TaskSuspended(task=command.task, batch=self.last[command.task]))
 
     def _finish(self, command: c.FinishTask) -> Steps:
         task, files = command.task, self.world.tasks[command.task]
         if files.end is None:
             if command.drain:
+                if self._is_fenced():
+                    return
                 files.drain_begun = True
                 yield
             yield from self._hold(task)
-            files.committed = len(files.records) - 1
-            yield
-            if files.last.held:
-                files.flush()
+            yield from self._replay(task)
+            if files.at(self.last[task]).held:
+                if not self._record(task, files.flushed(self.last[task])):
+                    return
                 yield
-                files.committed = len(files.records) - 1
-                yield
+                yield from self._replay(task)
             if self.faults.strike(0.05):
                 self.post(task, e.TaskFailed(task=task, reason="finish() raised"))
                 return
-            files.end = End(files.committed, command.drain)
+            if self._is_fenced():
+                return
+            files.end = End(self.last[task], command.drain)
             yield
         self.post(task, e.TaskFinished(task=task, batch=files.end.batch, drained=files.end.drained))
+
+    def _replay(self, task: SubtaskId) -> Steps:
+        """Let Spark commit what is recorded."""
+        if self.last[task] >= 0:
+            self._tell(task)
+        yield
+        self._spark_commits(task)
+        yield
 
     def _close(self, command: c.CloseTask) -> Steps:
         yield
         self.queries[command.task] = Query()
         self.post(command.task, e.TaskClosed(task=command.task))
+
+    def _allow(self, command: c.AllowReading) -> None:
+        self.allowed[command.task][command.producer] = command.upto
 
     def _kill(self, command: c.KillTask) -> None:
         self.queries[command.task] = Query()
@@ -220,22 +287,40 @@ class Driver:
         if self.faults.strike(0.03):
             self.post("checkpoint", e.SnapshotDeclined(task=task, checkpoint=number, detail="it said no"))
             return
-        files = self.world.tasks[task]
-        self.gathered.setdefault(number, {})[task] = Snapshot(files.committed, files.end)
-        self.post("checkpoint", e.SnapshotTaken(task=task, checkpoint=number))
+        self._on(("snapshot", task), self._gather(command))
 
-    def _manifest(self, number: int, finished_before: tuple[SubtaskId, ...] = ()) -> Manifest:
-        gathered = self.gathered.get(number, {})
-        finished = {task: Snapshot(-1, self.world.tasks[task].end or End(-1, False)) for task in finished_before}
+    def _gather(self, command: c.TakeSnapshot) -> Steps:
+        files, task, number = self.world.tasks[command.task], command.task, command.checkpoint
+        while files.committed < command.batch:
+            if number in self.aborted:
+                return
+            yield
+        read = files.records[command.batch].read if command.batch >= 0 else {}
+        # An end that came after the snapshot was ordered belongs to the next one.
+        end = files.end if files.end and files.end.batch == command.batch else None
+        taken = Snapshot(command.batch, end, read, command.in_flight)
+        self.gathered.setdefault(number, {})[task] = taken
+        self.post("checkpoint", e.SnapshotTaken(task=task, checkpoint=number, batch=command.batch))
+
+    def _manifest(self, command: c.WriteManifest) -> Manifest:
+        gathered = self.gathered.get(command.checkpoint, {})
+        finished = {task: self._finished(task) for task in command.finished}
         transactions = tuple(
-            (task, batch)
-            for task, snapshot in gathered.items()
-            for batch in range(self.named.get(task, -1) + 1, snapshot.batch + 1)
+            (task, batch) for task, (first, last) in command.transactions.items() for batch in range(first, last + 1)
         )
-        return Manifest({**gathered, **finished}, transactions)
+        return Manifest(self.run, {**gathered, **finished}, transactions)
+
+    def _finished(self, task: SubtaskId) -> Snapshot:
+        files = self.world.tasks[task]
+        return Snapshot(files.batch, files.end, files.last.read)
 
     def _write_manifest(self, command: c.WriteManifest) -> None:
-        number, manifest = command.checkpoint, self._manifest(command.checkpoint, command.finished)
+        if self._is_fenced():
+            return
+        number, manifest = command.checkpoint, self._manifest(command)
+        if number in self.world.manifests and self.world.manifests[number] != manifest:
+            self.post("checkpoint", e.ManifestFailed(checkpoint=number, detail="its number is taken"))
+            return
         if self.faults.strike(0.05):
             if self.faults.chance.random() < 0.5:
                 self.world.create_manifest(number, manifest)  # it arrived, only the answer was lost
@@ -246,20 +331,23 @@ class Driver:
 
     def _commit(self, number: int) -> Steps:
         yield
-        # Without a manifest a driver could commit what it has gathered; it is not for the driver to find that wrong.
-        manifest = self.world.manifests.get(number) or self._manifest(number)
-        for task, batch in manifest.transactions:
+        # Without a manifest a driver could commit what it knows of; it is not for the driver to find that wrong.
+        manifest = self.world.manifests.get(number)
+        if manifest is None and self.run != self.world.run:
+            self.post("sinks", e.CommitFailed(checkpoint=number, detail="a newer run has deleted its manifest"))
+            return
+        everything = ((task, batch) for task, last in self.last.items() for batch in range(last + 1))
+        for task, batch in manifest.transactions if manifest else everything:
             if self.faults.strike(0.02):
                 self.post("sinks", e.CommitFailed(checkpoint=number, detail="the sink is away"))
                 return
-            self.world.commit(number, task, batch)
+            self.world.commit(self.run, number, task, batch)
             yield
-        self.named.update({task: snapshot.batch for task, snapshot in manifest.snapshots.items()})
         self.post("sinks", e.TransactionsCommitted(checkpoint=number))
 
     def _seal(self, command: c.SealSavepoint) -> Steps:
         yield
-        if self.faults.strike(0.2):
+        if self.faults.strike(0.4):
             self.post("sinks", e.SavepointFailed(checkpoint=command.checkpoint, detail="the folder is full"))
             return
         path = f"{command.directory}/{self.world.run}-{command.checkpoint}"
@@ -269,12 +357,20 @@ class Driver:
 
     def _discard(self, keep: int) -> Steps:
         yield
-        self.world.discard_older(keep)
+        if not self._is_fenced():
+            self.world.discard_older(self.run, keep)
+
+    def _is_fenced(self) -> bool:
+        """Whether a newer run exists; one that was paused after its look finds out too late."""
+        looked, self.has_looked = self.has_looked, False
+        return self.run != self.world.run and not looked
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
-    def _record(self, command: c.RecordResult) -> None:
-        self.world.record_result(command)
+    def _result(self, command: c.RecordResult) -> None:
+        if self._is_fenced():
+            return
+        self.world.record_result(self.run, command, self.last)
         self.post("loop", e.ResultRecorded())
 
     def _exit(self, command: c.Exit) -> None:
@@ -291,9 +387,11 @@ _CARRY_OUT: dict[type[c.Command], Callable[[Driver, Any], None]] = {
     c.WriteManifest: Driver._write_manifest,
     c.CommitTransactions: lambda driver, command: driver._on("sinks", driver._commit(command.permit.checkpoint)),
     c.SealSavepoint: lambda driver, command: driver._on("sinks", driver._seal(command)),
-    c.AbortCheckpoint: lambda driver, command: None,
+    c.AbortCheckpoint: lambda driver, command: driver.aborted.add(command.checkpoint),
+    c.AllowReading: Driver._allow,
+    c.StopSources: lambda driver, command: driver.stopped.add(command.task),
     c.DiscardOlder: lambda driver, command: driver._on("sinks", driver._discard(command.keep)),
-    c.RecordResult: Driver._record,
+    c.RecordResult: Driver._result,
     c.AnswerRequest: lambda driver, command: None,
     c.Exit: Driver._exit,
 }

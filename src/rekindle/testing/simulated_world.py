@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from rekindle.graph.job_graph import JobGraph
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 
-Row = tuple[str, int]
-"""A row: its source and its position there."""
+Row = tuple[str, int, tuple[str, ...]]
+"""A row: its source, its position there, and the tasks it went through."""
 
 HELD = 2
 """Rows that the state of a task holds back until newer ones, or a flush, push them out: an open window."""
@@ -24,10 +25,12 @@ HELD = 2
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A batch record: rows put out, position in each source and rows held back after it."""
+    """A batch record: rows put out, position in each source and channel, and rows held back after it."""
 
     rows: tuple[Row, ...]
     positions: Mapping[str, int]
+    #: producer → how many of its batches were read
+    read: Mapping[SubtaskId, int]
     held: tuple[Row, ...]
 
 
@@ -45,36 +48,40 @@ class TaskFiles:
 
     #: source → rows in it; None: it never ends
     sources: Mapping[str, int | None]
+    producers: tuple[SubtaskId, ...] = ()
     records: list[Record] = field(default_factory=list)
     #: last batch that Spark has committed
     committed: int = -1
     end: End | None = None
     drain_begun: bool = False
+    #: takes its time over each batch, so that channels fill up in front of it
+    slow: bool = False
+
+    @property
+    def batch(self) -> int:
+        """The last batch that counts, -1 for none; one that a driver that slept put behind the end does not."""
+        return len(self.records) - 1 if self.end is None else self.end.batch
 
     @property
     def last(self) -> Record:
         """The last record, or where a task begins."""
-        return self.records[-1] if self.records else Record((), dict.fromkeys(self.sources, 0), ())
+        return self.at(self.batch)
+
+    def at(self, batch: int) -> Record:
+        """A record, or (-1) where a task begins."""
+        if batch >= 0:
+            return self.records[batch]
+        return Record((), dict.fromkeys(self.sources, 0), dict.fromkeys(self.producers, 0), ())
 
     @property
-    def inputs_ended(self) -> bool:
+    def sources_ended(self) -> bool:
         """Whether all rows of all sources are in a record."""
         return all(size is not None and self.last.positions[uid] >= size for uid, size in self.sources.items())
 
-    def read(self, rows_each: int) -> None:
-        """Record a batch of up to `rows_each` new rows of every source."""
-        before, positions = self.last, dict(self.last.positions)
-        new: list[Row] = []
-        for uid, size in self.sources.items():
-            until = positions[uid] + rows_each if size is None else min(positions[uid] + rows_each, size)
-            new += [(uid, position) for position in range(positions[uid], until)]
-            positions[uid] = until
-        rows = (*before.held, *new)
-        self.records.append(Record(rows[:-HELD], positions, rows[-HELD:]))
-
-    def flush(self) -> None:
-        """Record a batch that puts out all that is held back."""
-        self.records.append(Record(self.last.held, self.last.positions, ()))
+    def flushed(self, behind: int) -> Record:
+        """A batch that puts out all that is held back."""
+        before = self.at(behind)
+        return Record(before.held, before.positions, before.read, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +90,26 @@ class Snapshot:
 
     batch: int
     end: End | None
+    #: producer → how many of its batches were read, as of that batch
+    read: Mapping[SubtaskId, int] = field(default_factory=dict)
+    #: producer → places in flight
+    in_flight: Mapping[SubtaskId, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """A completed checkpoint."""
 
+    #: run that made it
+    run: int
     snapshots: Mapping[SubtaskId, Snapshot]
     #: batches to commit
     transactions: tuple[tuple[SubtaskId, int], ...]
+
+    @property
+    def drained(self) -> bool:
+        """Whether a task in it was ended by a drain, so that it is gone on from only when that is asked for."""
+        return any(snapshot.end is not None and snapshot.end.drained for snapshot in self.snapshots.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +121,7 @@ class ManifestCreated:
 
 @dataclass(frozen=True, slots=True)
 class BatchCommitted:
-    """Fact: the rows of a batch are visible in the sink; `named`: a durable manifest named it at that moment."""
+    """Fact: the rows of a batch are visible in the sink; `named`: a durable manifest has named it."""
 
     checkpoint: int
     task: SubtaskId
@@ -139,8 +157,13 @@ Entry = tuple[int, object]
 class World:
     """Everything durable, and the history of how it came about."""
 
+    graph: JobGraph
     tasks: dict[SubtaskId, TaskFiles]
+    #: producer → consuming task → the consumers that its rows are dealt out to
+    consumers: Mapping[SubtaskId, Mapping[str, tuple[SubtaskId, ...]]]
     manifests: dict[int, Manifest] = field(default_factory=dict)
+    #: checkpoint, task and batch of everything that a manifest has ever named
+    named: set[tuple[int, SubtaskId, int]] = field(default_factory=set)
     #: batches whose rows the sink shows
     visible: set[tuple[SubtaskId, int]] = field(default_factory=set)
     sink: Counter[Row] = field(default_factory=Counter)
@@ -149,9 +172,9 @@ class World:
     run: int = 0
     history: list[Entry] = field(default_factory=list)
 
-    def note(self, thing: object) -> None:
+    def note(self, run: int, thing: object) -> None:
         """Write something into the history."""
-        self.history.append((self.run, thing))
+        self.history.append((run, thing))
 
     def facts(self, now_ms: int) -> e.JobStarted:
         """Begin the next run: what a driver reads from the storage, by the rules of the driver."""
@@ -163,7 +186,10 @@ class World:
             seen = task in snapshots and snapshots[task].end is not None
             drained = files.end is not None and files.end.drained
             ended = files.end is not None and not seen
-            tasks[task] = e.RestoredTask(closed=seen, ended=ended, drained=drained)
+            named = snapshots[task].batch if task in snapshots else -1
+            tasks[task] = e.RestoredTask(
+                committed=named, closed=seen, ended=ended, drained=drained, batch=files.batch, read=files.last.read
+            )
         draining = any(files.drain_begun and files.end is None for files in self.tasks.values())
         return e.JobStarted(
             now_ms=now_ms,
@@ -176,31 +202,97 @@ class World:
     def create_manifest(self, number: int, manifest: Manifest) -> None:
         """Make a checkpoint complete."""
         self.manifests.setdefault(number, manifest)
-        self.note(ManifestCreated(number))
+        self.named |= {(number, task, batch) for task, batch in manifest.transactions}
+        self.note(manifest.run, ManifestCreated(number))
 
-    def commit(self, number: int, task: SubtaskId, batch: int) -> None:
+    def commit(self, run: int, number: int, task: SubtaskId, batch: int) -> None:
         """Show a batch in the sink; again is harmless."""
-        named = number in self.manifests and (task, batch) in self.manifests[number].transactions
-        self.note(BatchCommitted(number, task, batch, named))
+        self.note(run, BatchCommitted(number, task, batch, (number, task, batch) in self.named))
         if (task, batch) not in self.visible:
             self.visible.add((task, batch))
             self.sink.update(self.tasks[task].records[batch].rows)
 
-    def discard_older(self, keep: int) -> None:
+    def batch(
+        self, task: SubtaskId, behind: int, rows_each: int, readable: Mapping[SubtaskId, int], sources: bool
+    ) -> Record | None:
+        """A batch of up to `rows_each` new rows of every source and that many batches of every channel, as far as it
+        is readable; None where there is nothing to read."""
+        files = self.tasks[task]
+        before = files.at(behind)
+        positions, read = dict(before.positions), dict(before.read)
+        new: list[Row] = []
+        for uid, size in files.sources.items() if sources else ():
+            until = positions[uid] + rows_each if size is None else min(positions[uid] + rows_each, size)
+            new += [(uid, position, (task.task,)) for position in range(positions[uid], until)]
+            positions[uid] = until
+        for producer in files.producers:
+            until = min(read[producer] + rows_each, readable.get(producer, 0))
+            consumers = self.consumers[producer][task.task]
+            for record in self.tasks[producer].records[read[producer] : until]:
+                new += [
+                    (uid, position, (*via, task.task))
+                    for uid, position, via in record.rows
+                    if consumers[position % len(consumers)] == task
+                ]
+            read[producer] = max(until, read[producer])
+        if positions == before.positions and read == before.read:
+            return None
+        rows = (*before.held, *new)
+        return Record(rows[:-HELD], positions, read, rows[-HELD:])
+
+    def record(self, task: SubtaskId, batch: int, record: Record) -> Record:
+        """Create a batch record; returns the one that is there."""
+        records = self.tasks[task].records
+        if len(records) == batch:
+            records.append(record)
+        return records[batch]
+
+    def forked(self, number: int) -> World:
+        """Another world that goes on from a checkpoint of this one, its sink showing what that one has committed."""
+        snapshots = self.manifests[number].snapshots
+        tasks = {
+            task: TaskFiles(
+                files.sources,
+                files.producers,
+                files.records[: snapshots[task].batch + 1],
+                snapshots[task].batch,
+                snapshots[task].end,
+            )
+            for task, files in self.tasks.items()
+        }
+        fork = World(self.graph, tasks, self.consumers)
+        fork.create_manifest(number, self.manifests[number])
+        for task, files in tasks.items():
+            for batch, record in enumerate(files.records):
+                fork.visible.add((task, batch))
+                fork.sink.update(record.rows)
+        return fork
+
+    def discard_older(self, run: int, keep: int) -> None:
         """Delete all manifests but the newest `keep`."""
         newest = max(self.manifests, default=None)
         for number in sorted(self.manifests, reverse=True)[keep:]:
             del self.manifests[number]
-        self.note(Discarded(newest is not None and newest not in self.manifests))
+        self.note(run, Discarded(newest is not None and newest not in self.manifests))
 
-    def record_result(self, result: c.RecordResult) -> None:
-        """Make durable how the run ended."""
-        batches = ((task, batch) for task, files in self.tasks.items() for batch in range(files.committed + 1))
-        self.results[self.run] = result
-        self.note(ResultDurable(result.state, tuple(one for one in batches if one not in self.visible)))
+    def record_result(self, run: int, result: c.RecordResult, last: Mapping[SubtaskId, int]) -> None:
+        """Make durable how a run ended; `last`: the last batch of each task that the run knows of."""
+        batches = ((task, batch) for task, until in last.items() for batch in range(until + 1))
+        self.results[run] = result
+        self.note(run, ResultDurable(result.state, tuple(one for one in batches if one not in self.visible)))
 
-    def rows_read(self) -> Iterable[Row]:
-        """Every row that is in a record."""
-        for files in self.tasks.values():
-            for uid, position in files.last.positions.items():
-                yield from ((uid, index) for index in range(position))
+    def rows_expected(self) -> Iterable[Row]:
+        """Every row that was read, behind every task it has to go through."""
+        behind: dict[str, set[Row]] = {}
+        topology = self.graph.topology
+        for uid in topology.order:
+            behind[uid] = {
+                (source, index, (uid,))
+                for task, files in self.tasks.items()
+                if task.task == uid
+                for source, position in files.last.positions.items()
+                for index in range(position)
+            }
+            for edge in topology.inputs_of(uid):
+                behind[uid] |= {(source, index, (*via, uid)) for source, index, via in behind[edge.source]}
+            yield from behind[uid]

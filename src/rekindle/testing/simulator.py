@@ -15,10 +15,12 @@ import argparse
 import random
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from rekindle.config import Config
 from rekindle.errors import ProtocolError
+from rekindle.graph.job_graph import JobGraph, Source, Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
@@ -52,34 +54,67 @@ class Simulation:
         job: makes the state machine; a test puts a broken one here to see that it is found out.
     """
 
-    def __init__(self, seed: int, *, calm: bool = False, job: JobFactory = Job) -> None:
+    def __init__(self, seed: int, *, calm: bool = False, job: JobFactory = Job, world: World | None = None) -> None:
         self.seed = seed
         self.chance = random.Random(seed)  # noqa: S311 - lives are to be repeated, not to be secret
         self.faults = Faults(self.chance, 0 if calm else self.chance.choice((0, 3, 10, 30)))
+        self.faults_at_first = self.faults.left
         self.turmoil_steps = 0 if calm else TURMOIL_STEPS
-        self.world = World(self._tasks(calm))
+        self.world = world or self._new_world(calm)
         self._make_job = job
         self._requests = 0
         self._drain_asked_of_run = 0
         self.now_ms = 0
+        #: drivers that were thought dead and only slept, with the moves they have left
+        self.sleepers: list[tuple[Driver, int]] = []
         self.driver = self._driver()
 
-    def _tasks(self, calm: bool) -> dict[SubtaskId, TaskFiles]:
-        endless = 0.0 if calm else 0.3
-        return {
-            SubtaskId(f"t{task}", 0): TaskFiles(
-                {
-                    f"t{task}s{source}": None if self.chance.random() < endless else self.chance.choice((0, 3, 8, 20))
-                    for source in range(self.chance.randint(1, 2))
-                }
+    def _new_world(self, calm: bool) -> World:
+        """One to four tasks of up to three subtasks; each reads sources, some of the tasks before it, or both."""
+        chance, endless = self.chance, 0.0 if calm else 0.3
+        tasks: list[Task] = []
+        sources: dict[str, tuple[str, ...]] = {}
+        for number in range(chance.choice((1, 1, 2, 2, 3, 4))):
+            uid = f"t{number}"
+            producers = [task.uid for task in tasks if chance.random() < 0.6]
+            count = chance.randint(0 if producers else 1, 2)
+            sources[uid] = tuple(f"{uid}s{source}" for source in range(count))
+            inputs = (*producers, *sources[uid])
+            tasks.append(Task(uid=uid, inputs=inputs, parallelism=chance.choice((1, 1, 2, 3))))
+        every = tuple(Source(uid=uid, bounded=True) for uids in sources.values() for uid in uids)
+        graph = JobGraph(name="simulated", sources=every, tasks=tuple(tasks))
+
+        def size() -> int | None:
+            return None if chance.random() < endless else chance.choice((0, 3, 8, 20))
+
+        consumers: dict[SubtaskId, dict[str, tuple[SubtaskId, ...]]] = {task: {} for task in graph.subtasks()}
+        producers_of: dict[SubtaskId, list[SubtaskId]] = {task: [] for task in graph.subtasks()}
+        topology = graph.topology
+        for edge in topology.edges:
+            for index in range(topology.vertex(edge.source).parallelism):
+                producer = SubtaskId(edge.source, index)
+                reached = tuple(SubtaskId(edge.target, at) for at in topology.consumers(edge, index))
+                consumers[producer][edge.target] = reached
+                for consumer in reached:
+                    producers_of[consumer].append(producer)
+        files = {
+            task: TaskFiles(
+                {f"{uid}.{task.subtask}": size() for uid in sources[task.task]},
+                tuple(producers_of[task]),
+                slow=not calm and chance.random() < 0.3,
             )
-            for task in range(self.chance.randint(1, 3))
+            for task in graph.subtasks()
         }
+        return World(graph, files, consumers)
 
     def _config(self) -> Config:
         if self.turmoil_steps == 0:
             return _CALM
+        mode = self.chance.choice(("aligned", "unaligned"))
         return Config(
+            checkpoint_mode=mode,
+            checkpoint_aligned_timeout_ms=self.chance.choice((0, 2_000)),
+            checkpoint_max_concurrent=self.chance.choice((1, 2, 3)) if mode == "aligned" else 1,
             checkpoint_interval_ms=self.chance.choice((0, 2_000, 10_000)),
             checkpoint_timeout_ms=self.chance.choice((20_000, 600_000)),
             checkpoint_min_pause_ms=self.chance.choice((0, 5_000)),
@@ -91,7 +126,7 @@ class Simulation:
         )
 
     def _driver(self) -> Driver:
-        job = self._make_job("simulated", tuple(self.world.tasks), self._config())
+        job = self._make_job(self.world.graph, self._config())
         driver = Driver(self.world, job, self.faults, self.now_ms)
         driver.begin()
         return driver
@@ -107,7 +142,17 @@ class Simulation:
         except ProtocolError as error:
             wrong.append(f"no_event_is_illegal: {error.message.splitlines()[0]}")
         wrong += broken(self.world)
+        wrong += () if wrong else self._gone_on_elsewhere()
         return Life(self.seed, self.world, tuple(wrong), str(self.driver.job.story))
+
+    def _gone_on_elsewhere(self) -> list[str]:
+        """Now and then a checkpoint of this life is restored under another storage, and must come to a good end too."""
+        numbers = [number for number, manifest in self.world.manifests.items() if not manifest.drained]
+        if not self.faults_at_first or not numbers or self.chance.random() < 0.7:
+            return []
+        number = self.chance.choice(numbers)
+        fork = Simulation(self.seed, calm=True, job=self._make_job, world=self.world.forked(number))
+        return [f"gone on from checkpoint {number}: {words}" for words in fork.live().wrong]
 
     def _over(self) -> bool:
         last = self.world.results.get(self.world.run)
@@ -129,20 +174,27 @@ class Simulation:
 
     def _crash(self) -> None:
         if not self.driver.exited:
-            self.world.note(DriverDied())
+            self.world.note(self.world.run, DriverDied())
+            if self.faults.strike(0.3):
+                self.driver.has_looked = True
+                self.sleepers.append((self.driver, self.chance.randint(1, 30)))
         self.driver = self._driver()
+
+    def _wake(self) -> None:
+        """Let a driver that was thought dead do one more thing; then it finds out that it is fenced."""
+        sleeper, left = self.sleepers.pop()
+        moves = sleeper.moves()
+        if moves and left and not sleeper.exited:
+            # What others have done meanwhile may be illegal to it: that kills it, and is none of theirs.
+            with suppress(ProtocolError):
+                self.chance.choice(moves)()
+                self.sleepers.append((sleeper, left - 1))
 
     def _moves(self) -> list[Callable[[], None]]:
         """Everything that could happen next."""
-        driver = self.driver
-        moves: list[Callable[[], None]] = [self._tick]
-        if driver.todo:
-            moves += [driver.carry_out] * 4
-        else:
-            moves += [lambda at=source: driver.deliver(at) for source, events in driver.inbox.items() if events]  # type: ignore[misc]
-        moves += [lambda at=lane: driver.advance(at) for lane, work in driver.lanes.items() if work]  # type: ignore[misc]
-        idle = [task for task in driver.queries if driver.idle(task)]
-        moves += [lambda at=task: driver.run_query(at) for task in idle]  # type: ignore[misc]
+        moves = [self._tick, *self.driver.moves()]
+        if self.sleepers:
+            moves.append(self._wake)
         if self.turmoil_steps:
             moves += [self._upset] if self.faults.left and self.chance.random() < 0.1 else []
         else:
@@ -178,9 +230,10 @@ class Simulation:
 
 _WISHES: tuple[Callable[[str], e.Event], ...] = (
     *(lambda request: e.CheckpointRequested(request=request),) * 3,
-    *(lambda request: e.CheckpointRequested(request=request, directory="/save"),) * 3,
+    *(lambda request: e.CheckpointRequested(request=request, directory="/save"),) * 2,
+    lambda request: e.CheckpointRequested(request=request, directory="/unaligned", unaligned=True),
     *(lambda request: e.StopRequested(request=request),) * 3,
-    *(lambda request: e.StopRequested(request=request, directory="/stop"),) * 3,
+    *(lambda request: e.StopRequested(request=request, directory="/stop"),) * 5,
     lambda request: e.StopRequested(request=request, drain=True),
     lambda request: e.StopRequested(request=request, drain=True, directory="/drain"),
     lambda request: e.CancelRequested(request=request),

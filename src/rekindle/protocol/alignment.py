@@ -1,0 +1,329 @@
+"""Which barriers a subtask has seen, and what that means: when it takes its snapshot, and when that one is whole.
+
+Theory of operation
+-------------------
+
+A subtask reads any number of *channels*; a place in one is a *position*, the number of things in front of it. Facts
+come in by methods, outcomes go out in the order in which they are to be followed. For each checkpoint there is at most
+one `Snapshot`, and then either one `Aligned` or one `Aborted`::
+
+                 first barrier                    last barrier, or end, of the open channels
+    (nothing) ─────────────────► pending ────────────────────────────────────────────► Aligned
+                                    │  newer barrier, cancellation, [end of a channel]
+                                    └──────────────────────────────────────────────────► Aborted
+
+- *Aligned*: a channel that has delivered its barrier is held back. The snapshot is taken when the last one has come, so
+  nothing is in flight.
+- *Unaligned* (FLIP-76): the snapshot is taken at the first barrier and no channel is held back. In flight is what lies
+  in each channel between the position read when the snapshot was taken and the position of its barrier.
+- An aligned one becomes unaligned once one of its barriers comes unaligned (a task upstream has gone over) or the time
+  for it has run out. Its snapshot is taken then, so one rule serves all three.
+
+Only one checkpoint is pending at a time; ids only grow. Where several are under way in a job, the barriers of the next
+one stand behind those of this one, in channels that are held back; whoever delivers them minds that. The channels to
+wait for are those open when the checkpoint began. A channel's end counts as its barrier, for the pending checkpoint and
+for all that follow (FLIP-147, "Some of the Precedent Tasks are Finished"). Barrier and end of one channel, or the
+same barrier twice, count once.
+
+This module does not know what is in a channel, when a barrier is put into it, what time it is, or who acknowledges.
+The behaviour follows Flink's ``SingleCheckpointBarrierHandler``, with two differences on purpose: a checkpoint that the
+cancellation of a later one leaves behind is reported as subsumed (Flink's coordinator waits for its time-out), and an
+announced barrier is none yet: it neither begins nor subsumes a checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from copy import copy as shallow_copy
+from dataclasses import InitVar, dataclass, field
+from typing import Any
+
+from rekindle.errors import ProtocolError
+from rekindle.protocol.reasons import Reason
+
+Channel = Any
+"""The id of a channel: whatever the caller calls it, if it is hashable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Take the snapshot now, and pass the barrier on."""
+
+    checkpoint: int
+    #: whether the barrier passed on overtakes data too
+    unaligned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """All barriers are there: the snapshot is whole."""
+
+    checkpoint: int
+    #: positions [from, to) that belong to the snapshot; channels without any left out, empty if it was aligned
+    in_flight: Mapping[Channel, tuple[int, int]] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """The checkpoint will not be whole here, whether its snapshot was taken or not."""
+
+    checkpoint: int
+    reason: Reason
+
+
+Outcome = Snapshot | Aligned | Aborted
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A checkpoint that has begun and is not whole."""
+
+    checkpoint: int
+    #: open when it began, and neither barrier nor end seen
+    awaited: set[Channel]
+    #: once the snapshot is taken: what was read of the channels awaited then; of others all that counts was read
+    cut: dict[Channel, int] | None = None
+    #: where the barrier stands, or the end, for channels no longer awaited
+    places: dict[Channel, int] = field(default_factory=dict)
+
+    def __copy__(self) -> _Pending:
+        cut = None if self.cut is None else dict(self.cut)
+        return _Pending(self.checkpoint, set(self.awaited), cut, dict(self.places))
+
+
+@dataclass(slots=True)
+class Alignment:
+    """The barriers of one subtask.
+
+    Args:
+        channels: ids of its channels; none for a root. A restored one is told with `received` how far it was read.
+        after_tasks_finish: off, the end of a channel aborts the pending checkpoint, as before FLIP-147.
+    """
+
+    channels: InitVar[Iterable[Channel]]
+    after_tasks_finish: bool = True
+    #: id of the latest checkpoint begun or cancelled here, -1 before the first
+    latest: int = field(default=-1, init=False)
+    #: channel → how much of it was read
+    _received: dict[Channel, int] = field(init=False)
+    #: channels that have not ended, in order (a dict for the order)
+    _open: dict[Channel, None] = field(init=False)
+    #: channels held back until the pending checkpoint is aligned
+    _blocked: dict[Channel, None] = field(default_factory=dict, init=False)
+    _pending: _Pending | None = field(default=None, init=False)
+    #: ids above `latest` that the coordinator gave up
+    _given_up: frozenset[int] = field(default=frozenset(), init=False)
+
+    def __post_init__(self, channels: Iterable[Channel]) -> None:
+        self._received = dict.fromkeys(channels, 0)
+        self._open = dict.fromkeys(self._received)
+
+    def copy(self) -> Alignment:
+        """An equal one that goes its own way."""
+        twin = shallow_copy(self)
+        for changing in ("_received", "_open", "_blocked", "_pending"):
+            setattr(twin, changing, shallow_copy(getattr(self, changing)))
+        return twin
+
+    # -- what can be seen ---------------------------------------------------------------------------------------------
+
+    @property
+    def open(self) -> AbstractSet[Channel]:
+        """The channels that have not ended, in order; a live view."""
+        return self._open.keys()
+
+    @property
+    def blocked(self) -> AbstractSet[Channel]:
+        """The channels that nothing may be read from now, in the order of their barriers; a live view."""
+        return self._blocked.keys()
+
+    @property
+    def pending(self) -> bool:
+        """Whether the latest checkpoint has begun and is neither whole nor aborted."""
+        return self._pending is not None
+
+    @property
+    def in_flight(self) -> dict[Channel, tuple[int, int]]:
+        """What the pending checkpoint has in flight as far as is known: positions [from, to)."""
+        if self._pending is None or self._pending.cut is None:
+            return {}
+        ranges = {
+            channel: (start, self._pending.places.get(channel, self._received[channel]))
+            for channel, start in self._pending.cut.items()
+        }
+        return {channel: (start, end) for channel, (start, end) in ranges.items() if end > start}
+
+    # -- what has happened in a channel -------------------------------------------------------------------------------
+
+    def received(self, channel: Channel, count: int = 1) -> None:
+        """The subtask has read `count` things from a channel.
+
+        Raises:
+            ProtocolError: ``ILLEGAL_EVENT`` where the channel is held back or has ended.
+        """
+        if count and (channel in self._blocked or channel not in self._open):
+            state = "held back" if channel in self._blocked else "ended"
+            raise _illegal(f"data in channel {channel}", f"it is {state}", "data in other channels")
+        self._received[channel] += count
+
+    def barrier(
+        self, channel: Channel, checkpoint: int, *, unaligned: bool = False, position: int | None = None
+    ) -> tuple[Outcome, ...]:
+        """A barrier is seen: an aligned one when all in front of it was read, an unaligned one when it is put down.
+
+        On a channel that has ended it says only that the checkpoint has begun. A stale one changes nothing: its
+        channel is not held back for it.
+
+        Args:
+            position: how much stands in front of it; what was read so far, if not given.
+
+        Raises:
+            ProtocolError: ``ILLEGAL_EVENT`` where the subtask has read beyond it, or has not reached an aligned one.
+        """
+        if self._is_stale(checkpoint):
+            return ()
+        place = self._received[channel] if position is None else position
+        overtakes = unaligned or self._is_unaligned(checkpoint)
+        if place < self._received[channel] or (place > self._received[channel] and not overtakes):
+            where = f"channel {channel} was read up to {self._received[channel]}"
+            raise _illegal(f"a barrier of checkpoint {checkpoint} at {place}", where, "one at the position read")
+        outcomes, pending = self._begun(checkpoint)
+        if overtakes:
+            outcomes += self._cut(pending)
+        elif channel in self._open:
+            self._blocked[channel] = None
+        return (*outcomes, *self._seen(pending, channel, place))
+
+    def ended(self, channel: Channel) -> tuple[Outcome, ...]:
+        """A channel has ended (EndOfPartition) and was read to its end; saying so again changes nothing.
+
+        FLIP-147: from now on it counts as aligned, for the pending checkpoint and for all that follow.
+        """
+        if channel not in self._open:
+            return ()
+        del self._open[channel]
+        self._blocked.pop(channel, None)
+        if self._pending is None:
+            return ()
+        if not self.after_tasks_finish:
+            return self._aborted(self._pending, Reason.CHECKPOINT_DECLINED_INPUT_END_OF_STREAM)
+        return self._seen(self._pending, channel, self._received[channel])
+
+    def cancelled(self, channel: Channel, checkpoint: int) -> tuple[Outcome, ...]:
+        """A cancellation barrier was read: the producer, or one before it, had given the checkpoint up.
+
+        What comes later in the channel is newer, so a pending older checkpoint is given up with it. The cancellation
+        of an older checkpoint, or of one that has ended here already, is ignored.
+        """
+        if channel not in self._open:
+            raise _illegal(f"a cancellation in channel {channel}", "it has ended", "those in open channels")
+        reason = Reason.CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER
+        if checkpoint > self.latest:
+            subsumed = self._subsumed()
+            self._advance(checkpoint)
+            return (*subsumed, Aborted(checkpoint, reason))
+        if self._pending is not None and checkpoint == self.latest:
+            return self._aborted(self._pending, reason)
+        return ()
+
+    # -- what the coordinator says ------------------------------------------------------------------------------------
+
+    def triggered(self, checkpoint: int, *, unaligned: bool = False) -> tuple[Outcome, ...]:
+        """The coordinator triggers a root, or a task whose producers have all finished (FLIP-147, "All the Precedent
+        Tasks are Finished").
+
+        It goes the way of the others, so that it subsumes what is pending: as if a barrier had come where each open
+        channel was read up to, none held back for it. So it is whole at once, with or without open channels.
+        """
+        if self._is_stale(checkpoint):
+            return ()
+        outcomes, pending = self._begun(checkpoint)
+        if unaligned:
+            outcomes += self._cut(pending)
+        pending.places |= {channel: self._received[channel] for channel in pending.awaited}
+        pending.awaited.clear()
+        return (*outcomes, *self._whole(pending))
+
+    def timed_out(self, checkpoint: int) -> tuple[Outcome, ...]:
+        """The time to align has run out: the pending checkpoint goes on unaligned.
+
+        Without effect on one that is unaligned already, has ended here, or has not begun: its barriers, wherever they
+        stand by now, are to be delivered as unaligned ones.
+        """
+        if self._pending is None or checkpoint != self.latest:
+            return ()
+        return tuple(self._cut(self._pending))
+
+    def aborted(self, checkpoint: int) -> None:
+        """The coordinator has given a checkpoint up, this one alone: its channels go on, its later barriers are stale.
+
+        The pending checkpoint goes on if it is another one, also an older one.
+        """
+        if self._pending is not None and checkpoint == self.latest:
+            self._finished()
+        elif checkpoint > self.latest:
+            self._given_up |= {checkpoint}
+
+    # -- the one pending checkpoint -----------------------------------------------------------------------------------
+
+    def _is_stale(self, checkpoint: int) -> bool:
+        over = checkpoint == self.latest and self._pending is None
+        return checkpoint < self.latest or over or checkpoint in self._given_up
+
+    def _is_unaligned(self, checkpoint: int) -> bool:
+        return self._pending is not None and checkpoint == self.latest and self._pending.cut is not None
+
+    def _begun(self, checkpoint: int) -> tuple[list[Outcome], _Pending]:
+        """The pending checkpoint with this id, which is not stale; begins it, and ends an older one."""
+        if self._pending is not None and checkpoint == self.latest:
+            return [], self._pending
+        outcomes: list[Outcome] = [*self._subsumed()]
+        self._advance(checkpoint)
+        self._pending = _Pending(checkpoint, set(self._open))
+        return outcomes, self._pending
+
+    def _advance(self, checkpoint: int) -> None:
+        self.latest = checkpoint
+        self._given_up = frozenset(number for number in self._given_up if number > checkpoint)
+
+    def _cut(self, pending: _Pending) -> list[Outcome]:
+        """Take the snapshot here and now, unless it is taken: from here on the checkpoint is unaligned."""
+        if pending.cut is not None:
+            return []
+        self._blocked.clear()
+        pending.cut = {channel: self._received[channel] for channel in pending.awaited}
+        return [Snapshot(pending.checkpoint, unaligned=True)]
+
+    def _seen(self, pending: _Pending, channel: Channel, place: int) -> tuple[Outcome, ...]:
+        if channel in pending.awaited:
+            pending.awaited.remove(channel)
+            pending.places[channel] = place
+        return self._whole(pending)
+
+    def _whole(self, pending: _Pending) -> tuple[Outcome, ...]:
+        if pending.awaited:
+            return ()
+        taken = () if pending.cut is not None else (Snapshot(pending.checkpoint, unaligned=False),)
+        aligned = Aligned(pending.checkpoint, self.in_flight)
+        self._finished()
+        return (*taken, aligned)
+
+    def _subsumed(self) -> tuple[Outcome, ...]:
+        if self._pending is None:
+            return ()
+        return self._aborted(self._pending, Reason.CHECKPOINT_DECLINED_SUBSUMED)
+
+    def _aborted(self, pending: _Pending, reason: Reason) -> tuple[Outcome, ...]:
+        self._finished()
+        return (Aborted(pending.checkpoint, reason),)
+
+    def _finished(self) -> None:
+        self._pending = None
+        self._blocked.clear()
+
+
+def _illegal(event: str, state: str, legal: str) -> ProtocolError:
+    return ProtocolError(
+        "ILLEGAL_EVENT", event=event, subject="the alignment", state=f"such that {state}", legal=legal, story=""
+    )

@@ -1,0 +1,237 @@
+"""The channels between subtasks, and the barriers in them.
+
+Theory of operation
+-------------------
+
+A *channel* leads from a producer subtask to a consumer subtask. What is in it follows from the producer's batch
+records, so a place in it is a number of batches: a channel that was `read` up to 3 gave its consumer the producer's
+batches 0, 1 and 2. A consumer reads no further than it was *allowed* to (`AllowReading`), and is allowed only what the
+protocol has heard of. Hence a barrier, which is put behind the producer's last known batch, is behind everything that
+anybody has read: snapshot and barrier are one step (DESIGN 7).
+
+A barrier never travels; it is a place kept here.
+
+- *Aligned*: the consumer is allowed to read up to the barrier and not beyond. Once it has reached the barriers of all
+  its channels that are open, it takes its snapshot at that batch, its own barriers are put behind it, and it may go on.
+- *Unaligned* (FLIP-76): a barrier is seen the moment it is put down. The snapshot is taken at the last batch, and what
+  lies between the place that was read and the barrier is in flight; it is durable already and only named. So the whole
+  graph takes its snapshots in one step, whatever lies in the channels.
+- An aligned one that takes too long is *overtaken*: its barriers are seen where they lie.
+
+Which barrier completes what, `alignment` knows, one object for each subtask. A task that has ended its data and waits
+takes part like any other, from the place where it stopped; only when its checkpoint is complete and its consumers have
+read all of it is it closed (FLIP-147: EndOfData is acknowledged), and its channels count as aligned from then on.
+
+This module does not know why a checkpoint is taken, nor when, nor who acknowledges it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from rekindle.graph.topology import Topology
+from rekindle.ids import SubtaskId
+from rekindle.protocol import commands as c
+from rekindle.protocol.alignment import Aligned, Alignment, Outcome, Snapshot
+
+
+@dataclass(slots=True, kw_only=True)
+class Channel:
+    """What is known of one channel; places are numbers of the producer's batches."""
+
+    producer: SubtaskId
+    consumer: SubtaskId
+    #: how many batches are in it
+    written: int = 0
+    #: how many of them the consumer has recorded
+    read: int = 0
+    #: how many of them the consumer may read
+    allowed: int = 0
+    #: barriers that the consumer has not reached: checkpoint → place, in order
+    barriers: dict[int, int] = field(default_factory=dict)
+
+
+class Barriers:
+    """Every channel of a job, and the barriers of all pending checkpoints."""
+
+    def __init__(self, topology: Topology) -> None:
+        subtasks = [SubtaskId(v.uid, index) for v in topology.vertices for index in range(v.parallelism)]
+        #: last recorded batch of each subtask, -1 for none
+        self.batches = dict.fromkeys(subtasks, -1)
+        self._inputs: dict[SubtaskId, dict[SubtaskId, Channel]] = {task: {} for task in subtasks}
+        self._outputs: dict[SubtaskId, list[Channel]] = {task: [] for task in subtasks}
+        for edge in topology.edges:
+            for consumer in (task for task in subtasks if task.task == edge.target):
+                for index in topology.producers(edge, consumer.subtask):
+                    self._connect(SubtaskId(edge.source, index), consumer)
+        self._alignments = {task: Alignment(tuple(inputs)) for task, inputs in self._inputs.items()}
+        #: subtask and checkpoint → the batch it is cut behind, until all its barriers are there
+        self._cuts: dict[tuple[SubtaskId, int], int] = {}
+
+    def _connect(self, producer: SubtaskId, consumer: SubtaskId) -> None:
+        if producer not in self._inputs[consumer]:
+            channel = Channel(producer=producer, consumer=consumer)
+            self._inputs[consumer][producer] = channel
+            self._outputs[producer].append(channel)
+
+    # -- what has happened --------------------------------------------------------------------------------------------
+
+    def restore(self, task: SubtaskId, batch: int, read: Mapping[SubtaskId, int]) -> None:
+        """Where a subtask stands when the driver starts."""
+        self.batches[task] = batch
+        for channel in self._outputs[task]:
+            channel.written = batch + 1
+        for producer, place in read.items():
+            self._inputs[task][producer].read = self._inputs[task][producer].allowed = place
+            self._alignments[task].received(producer, place)
+
+    def begin(self) -> tuple[c.Command, ...]:
+        """After all are restored: what may be read."""
+        return tuple(self._allow(self._inputs))
+
+    def recorded(self, task: SubtaskId, batch: int, read: Mapping[SubtaskId, int]) -> tuple[c.Command, ...]:
+        """A batch is durable; `read`: how far it read each channel. One that is known already changes nothing."""
+        if batch <= self.batches[task]:
+            return ()
+        self.batches[task] = batch
+        for channel in self._outputs[task]:
+            channel.written = batch + 1
+        outcomes: list[tuple[SubtaskId, Outcome]] = []
+        for producer, place in read.items():
+            channel = self._inputs[task][producer]
+            self._alignments[task].received(producer, place - channel.read)
+            channel.read = place
+            outcomes += self._reached(channel)
+        return self._follow(outcomes, {task})
+
+    def closed(self, task: SubtaskId) -> tuple[c.Command, ...]:
+        """Its channels have ended (EndOfPartition), all of them read to their end."""
+        outcomes: list[tuple[SubtaskId, Outcome]] = []
+        for channel in self._outputs[task]:
+            channel.barriers.clear()  # its end counts for all of them
+            outcomes += [(channel.consumer, one) for one in self._alignments[channel.consumer].ended(task)]
+        return self._follow(outcomes, set())
+
+    # -- checkpoints --------------------------------------------------------------------------------------------------
+
+    def trigger(self, checkpoint: int, roots: Iterable[SubtaskId], unaligned: bool) -> tuple[c.Command, ...]:
+        """Begin a checkpoint at the roots; as far as barriers are reached, it goes on from there."""
+        outcomes: list[tuple[SubtaskId, Outcome]] = []
+        for root in roots:
+            outcomes += [(root, one) for one in self._alignments[root].triggered(checkpoint, unaligned=unaligned)]
+        return self._follow(outcomes, set())
+
+    def overtake(self, checkpoint: int) -> tuple[c.Command, ...]:
+        """Let an aligned checkpoint, the oldest one pending, go on unaligned."""
+        outcomes: list[tuple[SubtaskId, Outcome]] = []
+        touched: set[SubtaskId] = set()
+        for task, alignment in self._alignments.items():
+            outcomes += [(task, one) for one in alignment.timed_out(checkpoint)]
+        for channel in self._channels():
+            if checkpoint in channel.barriers:
+                place = channel.barriers.pop(checkpoint)
+                touched.add(channel.consumer)
+                outcomes += self._seen(channel, checkpoint, place, unaligned=True)
+        return self._follow(outcomes, touched)
+
+    def abort(self, checkpoint: int) -> tuple[c.Command, ...]:
+        """Take its barriers away; whoever was held back by them goes on."""
+        for channel in self._channels():
+            channel.barriers.pop(checkpoint, None)
+        for alignment in self._alignments.values():
+            alignment.aborted(checkpoint)
+        self._cuts = {key: batch for key, batch in self._cuts.items() if key[1] != checkpoint}
+        outcomes = [one for channel in self._channels() for one in self._reached(channel)]
+        return self._follow(outcomes, set(self._inputs))
+
+    # -- what others ask ----------------------------------------------------------------------------------------------
+
+    def has_inputs(self, task: SubtaskId) -> bool:
+        """Whether it reads any channel."""
+        return bool(self._inputs[task])
+
+    def producers(self, task: SubtaskId) -> Iterable[SubtaskId]:
+        """Whose channels it reads."""
+        return self._inputs[task].keys()
+
+    def has_read(self, consumer: SubtaskId, producer: SubtaskId) -> bool:
+        """Whether all that is in the channel was read."""
+        channel = self._inputs[consumer][producer]
+        return channel.read >= channel.written
+
+    def consumers(self, task: SubtaskId) -> Iterable[SubtaskId]:
+        """Who reads its channels."""
+        return (channel.consumer for channel in self._outputs[task])
+
+    # -- how a checkpoint goes on -------------------------------------------------------------------------------------
+
+    def _follow(self, outcomes: Iterable[tuple[SubtaskId, Outcome]], touched: set[SubtaskId]) -> tuple[c.Command, ...]:
+        """Pass barriers on until nothing more follows; the snapshots to take come first, then who may read on."""
+        todo = deque(outcomes)
+        snapshots: list[c.Command] = []
+        while todo:
+            task, outcome = todo.popleft()
+            touched.add(task)
+            if isinstance(outcome, Snapshot):
+                self._cuts[task, outcome.checkpoint] = self.batches[task]
+                for channel in self._outputs[task]:
+                    todo.extend(self._put_down(channel, outcome))
+            elif isinstance(outcome, Aligned):
+                batch = self._cuts.pop((task, outcome.checkpoint))
+                snapshots.append(
+                    c.TakeSnapshot(
+                        task=task, checkpoint=outcome.checkpoint, batch=batch, in_flight=dict(outcome.in_flight)
+                    )
+                )
+                for channel in self._inputs[task].values():
+                    todo.extend(self._reached(channel))
+        return (*snapshots, *self._allow(touched))
+
+    def _put_down(self, channel: Channel, snapshot: Snapshot) -> Iterator[tuple[SubtaskId, Outcome]]:
+        place = channel.written
+        if snapshot.unaligned:
+            return self._seen(channel, snapshot.checkpoint, place, unaligned=True)
+        channel.barriers[snapshot.checkpoint] = place
+        return self._reached(channel)
+
+    def _reached(self, channel: Channel) -> Iterator[tuple[SubtaskId, Outcome]]:
+        """The barriers that the consumer stands at; the next one of a channel counts only when it is not held back."""
+        alignment = self._alignments[channel.consumer]
+        while channel.barriers and channel.producer not in alignment.blocked:
+            checkpoint, place = next(iter(channel.barriers.items()))
+            if place > channel.read:
+                return
+            del channel.barriers[checkpoint]
+            yield from self._seen(channel, checkpoint, place, unaligned=False)
+
+    def _seen(
+        self, channel: Channel, checkpoint: int, place: int, *, unaligned: bool
+    ) -> Iterator[tuple[SubtaskId, Outcome]]:
+        alignment = self._alignments[channel.consumer]
+        for outcome in alignment.barrier(channel.producer, checkpoint, unaligned=unaligned, position=place):
+            yield channel.consumer, outcome
+
+    # -- who may read what --------------------------------------------------------------------------------------------
+
+    def _allow(self, tasks: Iterable[SubtaskId]) -> Iterator[c.Command]:
+        channels = {
+            (channel.producer, channel.consumer): channel
+            for task in sorted(tasks)
+            for channel in (*self._inputs[task].values(), *self._outputs[task])
+        }
+        for channel in channels.values():
+            limit = self._limit(channel)
+            if limit > channel.allowed:
+                channel.allowed = limit
+                yield c.AllowReading(task=channel.consumer, producer=channel.producer, upto=limit)
+
+    def _limit(self, channel: Channel) -> int:
+        if channel.producer in self._alignments[channel.consumer].blocked:
+            return channel.read
+        return min(channel.barriers.values(), default=channel.written)
+
+    def _channels(self) -> Iterator[Channel]:
+        for outputs in self._outputs.values():
+            yield from outputs

@@ -1,0 +1,112 @@
+"""A checkpoint under way: who has still to acknowledge it, and how far it has come.
+
+::
+
+    ACKNOWLEDGING ──all have──► READY ──► WRITING ──manifest exists──► COMMITTING ──► [SEALING] ──► settled
+         │ declined, expired, subsumed,      │ the write
+         │ a task failed or finished,        │ failed
+         │ the job ended                     │
+         └──────────► failed ◄───────────────┘
+
+A checkpoint is *complete* once its manifest exists; from then on it cannot fail, it can only be late. READY is one that
+waits for an earlier one to be committed. Acknowledgements may come twice, or late.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from rekindle.ids import SubtaskId
+from rekindle.protocol.reasons import CheckpointKind, Reason
+
+
+class Phase(Enum):
+    """Where a pending checkpoint stands."""
+
+    ACKNOWLEDGING = "acknowledging"
+    READY = "ready"
+    WRITING = "writing"
+    COMMITTING = "committing"
+    SEALING = "sealing"
+
+
+GIVEN_UP_IN = (Phase.ACKNOWLEDGING, Phase.READY)
+"""Phases in which a checkpoint can be given up: once its manifest is being written, only that write can fail it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Asked:
+    """A checkpoint that is asked for, by a user or by the job."""
+
+    kind: CheckpointKind
+    #: whether its barriers overtake the data in the channels
+    unaligned: bool = False
+    #: who is answered when it has settled
+    request: str | None = None
+    directory: str | None = None
+    #: whether its failure is counted
+    counts: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class PendingCheckpoint:
+    """A checkpoint that was triggered and has not settled."""
+
+    number: int
+    asked: Asked
+    triggered_ms: int
+    #: subtasks that have not acknowledged yet
+    awaited: set[SubtaskId]
+    #: last batch of each that has acknowledged
+    batches: dict[SubtaskId, int] = field(default_factory=dict)
+    #: had finished before it was triggered
+    finished: tuple[SubtaskId, ...]
+    phase: Phase = Phase.ACKNOWLEDGING
+    completed_ms: int | None = None
+
+    @property
+    def participants(self) -> int:
+        """How many acknowledge it or had finished before."""
+        return len(self.awaited) + len(self.batches) + len(self.finished)
+
+    @property
+    def kind(self) -> CheckpointKind:
+        """Why it is taken."""
+        return self.asked.kind
+
+    @property
+    def directory(self) -> str | None:
+        """Where it is copied to; None for no savepoint."""
+        return self.asked.directory
+
+    @property
+    def requests(self) -> tuple[str, ...]:
+        """Whom it answers."""
+        return () if self.asked.request is None else (self.asked.request,)
+
+    @property
+    def subsumable(self) -> bool:
+        """Whether a later one that is complete makes it needless. What somebody asked for, or waits for, is not."""
+        return self.kind is CheckpointKind.PERIODIC
+
+    def acknowledge(self, task: SubtaskId, batch: int) -> None:
+        """A subtask has taken its snapshot."""
+        if self.phase is Phase.ACKNOWLEDGING and task in self.awaited:
+            self.awaited.discard(task)
+            self.batches[task] = batch
+            if not self.awaited:
+                self.phase = Phase.READY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """How a checkpoint ended."""
+
+    checkpoint: PendingCheckpoint
+    #: None where it is complete and committed
+    reason: Reason | None = None
+    #: words on the reason, or why its savepoint failed
+    detail: str = ""
+    #: path of its savepoint
+    savepoint: str | None = None

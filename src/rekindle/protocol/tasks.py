@@ -1,0 +1,180 @@
+"""The tasks of a job: what each is to do now, when its data has ended, when it may be closed.
+
+Theory of operation
+-------------------
+
+A task's data ends when all its inputs have: the sources chained into it (`SourcesEnded`, or a stop that ends them where
+they stand) and its channels, once their producers have ended and all of it was read (EndOfData is aligned). The worst
+of these ends is its own (`Ended`): finished if all were finished, suspended as soon as one was. So an end passes
+through the graph from the sources on, and nobody has to be told of it (FLIP-147, "Final Checkpoint and Stopping Job
+With Savepoint"). A plain stop whose checkpoint is unaligned does not wait for that: every task is held where it is, and
+what lies in the channels is named by the checkpoint.
+
+A task that has ended waits. It is closed when a checkpoint is complete whose snapshot of it was taken after its end
+(any one will do; FLIP-147: 42, 43, 44) and when its consumers have read all that it wrote, so that barriers can still
+be put behind that. To end it has read all its channels, and with them every barrier in them: a task that waits has no
+snapshot still to take, only answers that are on their way.
+
+This module does not know checkpoints beyond their numbers, requests, or how a job ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rekindle.graph.job_graph import JobGraph
+from rekindle.ids import SubtaskId
+from rekindle.protocol import commands as c
+from rekindle.protocol import events as e
+from rekindle.protocol.barriers import Barriers
+from rekindle.protocol.ending import Ended, Stop, TaskState
+from rekindle.protocol.states import TASK_STEPS, TaskStatus
+
+_MAY_END = (TaskStatus.STARTING, TaskStatus.RUNNING)
+
+
+class Tasks:
+    """Every subtask of a job."""
+
+    def __init__(self, graph: JobGraph, barriers: Barriers) -> None:
+        self._barriers = barriers
+        has_sources = {task.uid: bool(graph.sources_of(task)) for task in graph.tasks}
+        self.states = {
+            task: TaskState(status=TaskStatus.STARTING, has_sources=has_sources[task.task]) for task in graph.subtasks()
+        }
+
+    def step(self, event: e.TaskEvent) -> TaskState:
+        """Take the step that the table has for this event."""
+        state = self.states[event.task]
+        state.status = TASK_STEPS[type(event)][state.status]
+        return state
+
+    def statuses(self) -> dict[SubtaskId, TaskStatus]:
+        """Where each stands."""
+        return {task: state.status for task, state in self.states.items()}
+
+    # -- starting -----------------------------------------------------------------------------------------------------
+
+    def restore(self, task: SubtaskId, fact: e.RestoredTask) -> None:
+        """Take in what the storage says of a task; `settle_restored` follows when all are taken in."""
+        state = self.states[task]
+        if fact.closed or fact.ended:
+            state.status, state.covered = TaskStatus.WAITING, fact.closed
+            state.ended = Ended.DRAINED if fact.drained else Ended.FINISHED
+
+    def settle_restored(self) -> None:
+        """Who had finished, is known to have by a checkpoint, and was read to its end, is closed: it is not started."""
+        for task, state in self.states.items():
+            if state.covered and self._acknowledged(task):
+                state.status = TaskStatus.CLOSED
+        for task, state in self.states.items():
+            if state.status is TaskStatus.CLOSED:
+                self._barriers.closed(task)
+
+    # -- what to do now -----------------------------------------------------------------------------------------------
+
+    def begin(self, stop: Stop | None) -> Iterator[c.Command]:
+        """The first order to each that is not over."""
+        for task, state in self.states.items():
+            if state.status is TaskStatus.STARTING:
+                yield self.order(task, stop)
+
+    def order(self, task: SubtaskId, stop: Stop | None) -> c.Command:
+        """Let an open task run, or end as it must."""
+        state = self.states[task]
+        state.restart_ms = state.ended = state.final_from = None
+        state.covered = False
+        how = self.ending_of(task, stop)
+        if how is not None:
+            return self._end(task, how)
+        state.status = TaskStatus.STARTING
+        return c.StartTask(task=task)
+
+    def orders(self, now_ms: int, stop: Stop | None) -> Iterator[c.Command]:
+        """Whoever's data has ended is told so; whoever's restart is due gets its order again."""
+        for task, state in self.states.items():
+            if state.status in _MAY_END:
+                how = self.ending_of(task, stop)
+                if how is not None:
+                    yield self._end(task, how)
+            elif state.restart_ms is not None and state.restart_ms <= now_ms:
+                yield self.order(task, stop)
+
+    def stop_sources(self, stop: Stop, now_ms: int) -> Iterator[c.Command]:
+        """A stop begins: sources end where they stand, channels are read on. Nobody waits for a restart any more."""
+        for task, state in self.states.items():
+            if state.status is TaskStatus.RESTARTING:
+                state.restart_ms = now_ms
+            open_sources = state.has_sources and not state.sources_ended
+            if open_sources and state.status in _MAY_END and self.ending_of(task, stop) is None:
+                yield c.StopSources(task=task)
+
+    def go_on(self) -> Iterator[c.Command]:
+        """A stop was given up: whoever it held runs again. Who had finished by itself keeps waiting."""
+        for task, state in self.states.items():
+            if state.ended is Ended.SUSPENDED:
+                yield self.order(task, None)
+
+    def _end(self, task: SubtaskId, how: Ended) -> c.Command:
+        state = self.states[task]
+        if how is Ended.SUSPENDED:
+            state.status = TaskStatus.SUSPENDING
+            return c.SuspendTask(task=task)
+        state.status = TaskStatus.FINISHING
+        return c.FinishTask(task=task, drain=how is Ended.DRAINED)
+
+    def ending_of(self, task: SubtaskId, stop: Stop | None) -> Ended | None:
+        """How a task has to end its data now; None while it goes on."""
+        state = self.states[task]
+        ends = set[Ended | None]()
+        if state.has_sources:
+            ends.add(Ended.FINISHED if state.sources_ended else _end_by(stop))
+        for producer in self._barriers.producers(task):
+            read = self._barriers.has_read(task, producer)
+            ends.add(self.states[producer].ended if read else None)
+        if None not in ends:
+            return max((how for how in ends if how is not None), key=list(Ended).index)
+        return Ended.SUSPENDED if stop is not None and stop.unaligned else None
+
+    # -- ending -------------------------------------------------------------------------------------------------------
+
+    def snapshots(self, task: SubtaskId, checkpoint: int) -> None:
+        """A snapshot was ordered: the first one after a task's end is the one it waits for."""
+        state = self.states[task]
+        if state.status is TaskStatus.WAITING and state.final_from is None:
+            state.final_from = checkpoint
+
+    def completed(self, checkpoint: int, batches: Mapping[SubtaskId, int]) -> None:
+        """A checkpoint is complete and committed: whose end it has seen need not wait for another, and who has got on
+        since the last one has not failed in a row. (One behind the same batch says nothing of a task that fails in the
+        next.)"""
+        for state in self.states.values():
+            if state.final_from is not None and state.final_from <= checkpoint:
+                state.covered = True
+        for task, batch in batches.items():
+            state = self.states[task]
+            if batch > state.checkpointed:
+                state.checkpointed, state.failures = batch, 0
+
+    def closable(self) -> Iterator[c.Command]:
+        """Close whoever may be closed, all at the same time."""
+        for task, state in self.states.items():
+            if state.status is TaskStatus.WAITING and state.covered and self._acknowledged(task):
+                state.status = TaskStatus.CLOSING
+                yield c.CloseTask(task=task)
+
+    def _acknowledged(self, task: SubtaskId) -> bool:
+        """Whether its consumers need nothing more of it: they have read all, or the job ends with a checkpoint that
+        names what they have not."""
+        consumers = ((consumer, self.states[consumer]) for consumer in self._barriers.consumers(task))
+        return all(
+            self._barriers.has_read(consumer, task) or (state.ended is Ended.SUSPENDED and state.covered)
+            for consumer, state in consumers
+        )
+
+
+def _end_by(stop: Stop | None) -> Ended | None:
+    """How a stop ends a source that has not ended by itself."""
+    if stop is None:
+        return None
+    return Ended.DRAINED if stop.drain else Ended.SUSPENDED

@@ -1,0 +1,273 @@
+"""The generated parts of docs/protocol.md: the machines of the protocol, the stories, and which test cites which paper.
+
+What the tables of the protocol say is taken from them. Three more tables stand here, for the steps that the protocol
+takes without one; tests/docs compares them with the steps that it takes in the scenario scripts and in random walks.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rekindle.protocol import commands as c
+from rekindle.protocol import events as e
+from rekindle.protocol.life import ACTS, OPERATOR_CALLS, Ending, OperatorStatus, TaskKind
+from rekindle.protocol.pending_checkpoint import Phase
+from rekindle.protocol.states import JOB_EVENTS, TASK_STEPS, JobState, TaskStatus
+
+from tools.markdown import table
+
+ROOT = Path(__file__).resolve().parents[1]
+TESTS = ROOT / "tests"
+
+# --- the protocol's machines ------------------------------------------------------------------------------------------
+
+_J, _T, _P = JobState, TaskStatus, Phase
+
+TASK_ORDERS: dict[type[c.TaskCommand], dict[TaskStatus, TaskStatus]] = {
+    c.StartTask: {_T.RESTARTING: _T.STARTING, _T.WAITING: _T.STARTING},
+    c.SuspendTask: {_T.STARTING: _T.SUSPENDING, _T.RUNNING: _T.SUSPENDING, _T.RESTARTING: _T.SUSPENDING},
+    c.FinishTask: {
+        _T.STARTING: _T.FINISHING,
+        _T.RUNNING: _T.FINISHING,
+        _T.RESTARTING: _T.FINISHING,
+        _T.WAITING: _T.FINISHING,
+    },
+    c.CloseTask: {_T.WAITING: _T.CLOSING},
+}
+"""What an order does to a task, as `TASK_STEPS` says it of facts."""
+
+JOB_STEPS: dict[tuple[JobState, JobState], str] = {
+    (_J.CREATED, _J.RUNNING): "JobStarted",
+    (_J.CREATED, _J.STOPPING): "JobStarted in a drain",
+    (_J.RUNNING, _J.STOPPING): "StopRequested",
+    (_J.STOPPING, _J.RUNNING): "a plain stop is given up",
+    (_J.RUNNING, _J.FINISHED): "all closed",
+    (_J.STOPPING, _J.FINISHED): "all closed, none by the stop",
+    (_J.STOPPING, _J.STOPPED): "all closed, some were held",
+    (_J.STOPPING, _J.DRAINED): "all closed, some were drained",
+    (_J.RUNNING, _J.CANCELED): "CancelRequested",
+    (_J.STOPPING, _J.CANCELED): "CancelRequested",
+    (_J.RUNNING, _J.FAILED): "a failure too many",
+    (_J.STOPPING, _J.FAILED): "a failure too many",
+}
+"""What takes a job from a state to another. A driver that has been fenced leaves any of them."""
+
+COMPLETE, FAILED = "complete", "failed"
+_GIVEN_UP = "declined, expired, subsumed, a task failed or closed, the job ended"
+
+PHASE_STEPS: dict[tuple[Phase | None, Phase | str], str] = {
+    (None, _P.ACKNOWLEDGING): "triggered",
+    (_P.ACKNOWLEDGING, _P.READY): "the last SnapshotTaken",
+    (_P.READY, _P.WRITING): "the one before is committed",
+    (_P.WRITING, _P.COMMITTING): "ManifestWritten",
+    (_P.COMMITTING, COMPLETE): "TransactionsCommitted",
+    (_P.COMMITTING, _P.SEALING): "TransactionsCommitted, a savepoint",
+    (_P.SEALING, COMPLETE): "SavepointSealed, SavepointFailed",
+    (_P.ACKNOWLEDGING, FAILED): _GIVEN_UP,
+    (_P.READY, FAILED): _GIVEN_UP,
+    (_P.WRITING, FAILED): "ManifestFailed",
+}
+"""What takes a checkpoint from a phase to another, from nothing (None) and to its end."""
+
+Arrow = tuple[str, str, str]
+"""Before, after, what takes it there; before the first and after the last: ``[*]``."""
+
+
+def machine(name: str) -> str:
+    """One machine: a diagram, and the same as a table."""
+    arrows = _MACHINES[name]()
+    rows = [(_state(before), _state(after), words) for before, after, words in arrows]
+    return f"{_diagram(arrows)}\n\n{table(('from', 'to', 'by'), rows)}"
+
+
+def _state(name: str) -> str:
+    return "" if name == "[*]" else f"`{name}`"
+
+
+def _diagram(arrows: list[Arrow]) -> str:
+    lines = [f"    {_short(before)} --> {_short(after)}: {words}" for before, after, words in arrows]
+    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```"])
+
+
+def _short(state: str) -> str:
+    """A state as Mermaid takes it; the words of a label stay whole."""
+    return state.replace(" ", "_")
+
+
+def _task_arrows() -> list[Arrow]:
+    found: dict[tuple[TaskStatus, TaskStatus], list[str]] = {}
+    for kind, moves in (*TASK_ORDERS.items(), *TASK_STEPS.items()):
+        for before, after in moves.items():
+            if before is not after:
+                found.setdefault((before, after), []).append(kind.__name__)
+    order = list(TaskStatus)
+    pairs = sorted(found, key=lambda pair: (order.index(pair[0]), order.index(pair[1])))
+    begins = [
+        ("[*]", _T.STARTING.value, "StartTask"),
+        ("[*]", _T.WAITING.value, "it had ended before the driver started"),
+        ("[*]", _T.CLOSED.value, "it had finished, as a checkpoint says"),
+    ]
+    return [*begins, *((a.value, b.value, ", ".join(found[a, b])) for a, b in pairs)]
+
+
+def _checkpoint_arrows() -> list[Arrow]:
+    return [
+        ("[*]" if before is None else before.value, after if isinstance(after, str) else after.value, words)
+        for (before, after), words in PHASE_STEPS.items()
+    ]
+
+
+def _job_arrows() -> list[Arrow]:
+    return [(before.value, after.value, words) for (before, after), words in JOB_STEPS.items()]
+
+
+def _operator_arrows() -> list[Arrow]:
+    return [
+        (before.value, after.value, call.value)
+        for call, moves in OPERATOR_CALLS.items()
+        for before, after in moves.items()
+        if before is not after
+    ]
+
+
+_MACHINES: dict[str, Callable[[], list[Arrow]]] = {
+    "task": _task_arrows,
+    "checkpoint": _checkpoint_arrows,
+    "job": _job_arrows,
+    "operator": _operator_arrows,
+}
+
+
+def legal_table(name: str) -> str:
+    """What is legal where, whether it changes anything or not."""
+    if name == "job":
+        rows = [(f"`{state.value}`", _all_but(legal)) for state, legal in JOB_EVENTS.items()]
+        return table(("a job that is", "takes"), rows)
+    if name == "operator":
+        calls = {
+            status: [call for call, moves in OPERATOR_CALLS.items() if status in moves] for status in OperatorStatus
+        }
+        rows = [(f"`{status.value}`", ", ".join(call.value for call in legal)) for status, legal in calls.items()]
+        return table(("an operator that is", "takes"), rows)
+    rows = [(f"`{kind.__name__}`", _first_line(kind), _all_but_statuses(moves)) for kind, moves in TASK_STEPS.items()]
+    return table(("fact", "meaning", "illegal while the task is"), rows)
+
+
+def _all_but(legal: tuple[type[e.Event], ...]) -> str:
+    missing = [kind for kind in e.ALL if kind not in legal]
+    if len(missing) < len(legal):
+        return "every event but " + ", ".join(f"`{kind.__name__}`" for kind in missing)
+    return ", ".join(f"`{kind.__name__}`" for kind in legal)
+
+
+def _all_but_statuses(moves: dict[TaskStatus, TaskStatus]) -> str:
+    return ", ".join(f"`{status.value}`" for status in TaskStatus if status not in moves)
+
+
+def _first_line(kind: type) -> str:
+    return (inspect.getdoc(kind) or "").partition("\n")[0]
+
+
+def acts_table(_: str) -> str:
+    """The two tables of FLIP-147 in one: what a task does, in order, by its kind and by why it ends."""
+    header = tuple(f"{kind.value}, {ending.value}" for kind in TaskKind for ending in Ending)
+    columns = [ACTS[kind][ending] for kind in TaskKind for ending in Ending]
+    rows = [
+        tuple(column[number].value if number < len(column) else "" for column in columns)
+        for number in range(max(map(len, columns)))
+    ]
+    return table(header, rows)
+
+
+# --- stories and papers -----------------------------------------------------------------------------------------------
+
+
+def scenario_list(_: str) -> str:
+    """Every scenario script, by its title."""
+    scripts = sorted((TESTS / "scenarios").glob("*.txt"))
+    titles = {script: script.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ") for script in scripts}
+    return "\n".join(f"- [{titles[script]}](../{script.relative_to(ROOT).as_posix()})" for script in scripts)
+
+
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "FLIP-147, Motivation": ("Motivation",),
+    "FLIP-147, Overall Design": ("Option", "Overall", "Source Operators", "Non-source Operators"),
+    "FLIP-147, Operator state": ("Operator state",),
+    "FLIP-147, Feature flag": ("Feature flag",),
+    "FLIP-147, Checkpoint Format with Finished Tasks": ("Checkpoint Format",),
+    "FLIP-147, Triggering Checkpoints After Tasks Finished": ("Triggering", "figure 2"),
+    "FLIP-147, All the Precedent Tasks are Finished": ("All the Precedent",),
+    "FLIP-147, Some of the Precedent Tasks are Finished": ("Some of the Precedent",),
+    "FLIP-147, Do Not Cancel Pending Checkpoint on Finish": ("Do Not Cancel",),
+    "FLIP-147, Failover and Recovery": ("Failover and Recovery",),
+    "FLIP-147, Changes the Operator APIs Related to Finish": (
+        "Change",
+        "API",
+        "finish()",
+        "close()",
+        "termination",
+        "",
+    ),
+    "FLIP-147, Final Checkpoint and Stopping Job With Savepoint": ("Final Checkpoint", "the tables", "42/43/44"),
+    "FLIP-147, Appendix 1": ("appendix 1",),
+    "FLIP-76, thread": ("thread",),
+    "FLIP-45, Checkpoint": ("Checkpoint",),
+    "FLIP-45, Savepoint": ("Savepoint",),
+    "FLIP-45, Conclusion": ("Conclusion",),
+    "FLIP-45, Implementation": ("Implementation",),
+}
+"""Every section that a test may cite, in the order of the papers → how citations of it begin."""
+
+
+def papers_table(_: str) -> str:
+    """Every section of the FLIPs → the tests that cite it."""
+    found: dict[str, list[str]] = {section: [] for section in SECTIONS}
+    for module, test, citation in citations():
+        words = test.removeprefix("test_").replace("_", " ")
+        found.setdefault(section_of(citation), []).append(f"`{module}`: {words}")
+    return table(("section", "tests"), [(section, "<br>".join(tests)) for section, tests in found.items() if tests])
+
+
+def citations(tests: Path = TESTS) -> Iterator[tuple[str, str, str]]:
+    """Module, name and citation of every test of the pure core that cites a FLIP.
+
+    A test cites by the beginning of its docstring. Where that of its module begins with the name of a FLIP, it need not
+    repeat the name.
+    """
+    for folder in ("graph", "protocol", "testing"):
+        for path in sorted((tests / folder).glob("test_*.py")):
+            module = ast.parse(path.read_text(encoding="utf-8"))
+            paper = re.match(r"FLIP-\d+", ast.get_docstring(module) or "")
+            for node in module.body:
+                doc = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else None
+                if doc is None or doc.startswith(("DESIGN", "Flink")) or not node.name.startswith("test_"):
+                    continue
+                if not doc.startswith("FLIP-") and paper:
+                    doc = f"{paper[0]}, {doc}"
+                if doc.startswith("FLIP-"):
+                    yield path.relative_to(tests).as_posix(), node.name, " ".join(doc.split())
+
+
+def section_of(citation: str) -> str:
+    """The section that is cited; where `SECTIONS` does not have it, as it is cited."""
+    paper, _, words = citation.partition(" ")
+    paper = paper.rstrip(",:")
+    words = re.split(r"[:;\"]", words)[0].strip(" `")
+    for section, beginnings in SECTIONS.items():
+        if section.startswith(f"{paper},") and any(words.startswith(one) if one else not words for one in beginnings):
+            return section
+    return f"{paper}, {words}"
+
+
+MAKERS: dict[str, Callable[[str], str]] = {
+    "machine": machine,
+    "legal": legal_table,
+    "acts": acts_table,
+    "scenarios": scenario_list,
+    "papers": papers_table,
+}
+"""Kind of a generated part → what makes it from its argument."""
