@@ -30,6 +30,11 @@ from rekindle.cli.verbs import rekindle
 from rekindle.runtime import steps
 from rekindle.storage import documents, layout
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where this file is run and not imported
+
+from tools import protocol_docs
+from tools.markdown import table
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 SESSION = ROOT / "src" / "rekindle" / "spark" / "session.py"
@@ -51,7 +56,7 @@ def settings_table(_: str) -> str:
         (f"`{key}`", f"`{_setting_default(setting)}`", _setting_values(key, setting), setting.metadata["doc"])
         for key, setting in config.SETTINGS.items()
     ]
-    return _table(("setting", "default", "values", "meaning"), rows)
+    return table(("setting", "default", "values", "meaning"), rows)
 
 
 def _setting_default(setting: Field[Any]) -> str:
@@ -102,14 +107,14 @@ def spark_table(name: str) -> str:
         assert isinstance(key, ast.Constant)
         text = constants[value.id] if isinstance(value, ast.Name) else ast.literal_eval(value)
         rows.append((f"`{key.value}`", f"`{text}`", _comment_above(lines, key.lineno - 1)))
-    return _table(("setting", "value", "why"), rows)
+    return table(("setting", "value", "why"), rows)
 
 
 def refused_table(_: str) -> str:
     """The Spark settings with which no job starts: key, the value it must have, and what is wrong otherwise."""
     found = _annotated(ast.parse(SESSION.read_text()), "REFUSED")
     rows = [(f"`{key}`", f"`{wanted}`", f"otherwise {reason}") for key, wanted, reason in ast.literal_eval(found)]
-    return _table(("setting", "must be", "why"), rows)
+    return table(("setting", "must be", "why"), rows)
 
 
 def _annotated(module: ast.Module, name: str) -> ast.expr:
@@ -143,7 +148,7 @@ def error_table(kind: str) -> str:
         for code, condition in errors.CONDITIONS.items()
         if condition.kind == kind
     ]
-    return _table(("code", "message", "what to do"), rows)
+    return table(("code", "message", "what to do"), rows)
 
 
 def _plain(template: str) -> str:
@@ -177,7 +182,7 @@ def steps_table(_: str) -> str:
     """Every durable step."""
     rows = [(f"`{name}`", f"`{pattern}`") for name, pattern in layout.STEPS.items()]
     rows += [(f"`{name}`", "") for name in steps.BEYOND_STORAGE]
-    return _table(("step", "paths it writes, as a regular expression"), rows)
+    return table(("step", "paths it writes, as a regular expression"), rows)
 
 
 def document_table(name: str) -> str:
@@ -189,7 +194,7 @@ def document_table(name: str) -> str:
         if match := re.match(r"    (\w+): ", line):
             meanings[match[1]] = _comment_above(lines, number)
     rows = [(f"`{item.name}`", f"`{item.type}`", _document_default(item), meanings[item.name]) for item in fields(kind)]
-    return f"{inspect.getdoc(kind)}\n\n{_table(('field', 'type', 'default', 'meaning'), rows)}"
+    return f"{inspect.getdoc(kind)}\n\n{table(('field', 'type', 'default', 'meaning'), rows)}"
 
 
 def _document_default(item: Field[Any]) -> str:
@@ -210,11 +215,6 @@ def document_classes(module: ModuleType = documents) -> Iterator[type]:
 # --- pages ------------------------------------------------------------------------------------------------------------
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [header, tuple("---" for _ in header), *(tuple(cell.replace("|", "\\|") for cell in row) for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 MAKERS: dict[str, Callable[[str], str]] = {
     "settings": settings_table,
     "spark": spark_table,
@@ -224,6 +224,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "layout": layout_tree,
     "steps": steps_table,
     "document": document_table,
+    **protocol_docs.MAKERS,
 }
 """Kind of a generated part → what makes it from its argument."""
 

@@ -14,10 +14,9 @@ from pathlib import Path
 
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
-from rekindle.protocol.life import ACTS, OPERATOR_CALLS, Ending, OperatorStatus, TaskKind
+from rekindle.protocol.life import ACTS, OPERATOR_CALLS, Act, Ending, OperatorStatus, TaskKind
 from rekindle.protocol.pending_checkpoint import Phase
 from rekindle.protocol.states import JOB_EVENTS, TASK_STEPS, JobState, TaskStatus
-
 from tools.markdown import table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -79,23 +78,22 @@ Arrow = tuple[str, str, str]
 
 def machine(name: str) -> str:
     """One machine: a diagram, and the same as a table."""
-    arrows = _MACHINES[name]()
-    rows = [(_state(before), _state(after), words) for before, after, words in arrows]
-    return f"{_diagram(arrows)}\n\n{table(('from', 'to', 'by'), rows)}"
+    rows = [(_state(before), _state(after), words) for before, after, words in arrows(name)]
+    return f"{_diagram(arrows(name))}\n\n{table(('from', 'to', 'by'), rows)}"
+
+
+def arrows(name: str) -> list[Arrow]:
+    """What is drawn of a machine."""
+    return _MACHINES[name]()
 
 
 def _state(name: str) -> str:
     return "" if name == "[*]" else f"`{name}`"
 
 
-def _diagram(arrows: list[Arrow]) -> str:
-    lines = [f"    {_short(before)} --> {_short(after)}: {words}" for before, after, words in arrows]
+def _diagram(drawn: list[Arrow]) -> str:
+    lines = [f"    {before} --> {after}: {words}" for before, after, words in drawn]
     return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```"])
-
-
-def _short(state: str) -> str:
-    """A state as Mermaid takes it; the words of a label stay whole."""
-    return state.replace(" ", "_")
 
 
 def _task_arrows() -> list[Arrow]:
@@ -122,16 +120,18 @@ def _checkpoint_arrows() -> list[Arrow]:
 
 
 def _job_arrows() -> list[Arrow]:
-    return [(before.value, after.value, words) for (before, after), words in JOB_STEPS.items()]
+    begin = ("[*]", JobState.CREATED.value, "a driver has claimed a run")
+    return [begin, *((before.value, after.value, words) for (before, after), words in JOB_STEPS.items())]
 
 
 def _operator_arrows() -> list[Arrow]:
-    return [
+    changes = [
         (before.value, after.value, call.value)
         for call, moves in OPERATOR_CALLS.items()
         for before, after in moves.items()
         if before is not after
     ]
+    return [("[*]", OperatorStatus.RUNNING.value, "an attempt begins"), *changes]
 
 
 _MACHINES: dict[str, Callable[[], list[Arrow]]] = {
@@ -173,14 +173,10 @@ def _first_line(kind: type) -> str:
 
 
 def acts_table(_: str) -> str:
-    """The two tables of FLIP-147 in one: what a task does, in order, by its kind and by why it ends."""
-    header = tuple(f"{kind.value}, {ending.value}" for kind in TaskKind for ending in Ending)
-    columns = [ACTS[kind][ending] for kind in TaskKind for ending in Ending]
-    rows = [
-        tuple(column[number].value if number < len(column) else "" for column in columns)
-        for number in range(max(map(len, columns)))
-    ]
-    return table(header, rows)
+    """The two tables of FLIP-147 in one: every act, and as which one each kind of task does it, by why it ends."""
+    columns = {f"{kind.value}, {ending.value}": ACTS[kind][ending] for kind in TaskKind for ending in Ending}
+    rows = [(act.value, *(str(acts.index(act) + 1) if act in acts else "" for acts in columns.values())) for act in Act]
+    return table(("act", *columns), rows)
 
 
 # --- stories and papers -----------------------------------------------------------------------------------------------
@@ -200,10 +196,11 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "FLIP-147, Feature flag": ("Feature flag",),
     "FLIP-147, Checkpoint Format with Finished Tasks": ("Checkpoint Format",),
     "FLIP-147, Triggering Checkpoints After Tasks Finished": ("Triggering", "figure 2"),
+    "FLIP-147, Make CheckpointBarrierHandler Support EndOfPartition": ("Barriers", "Make CheckpointBarrierHandler"),
     "FLIP-147, All the Precedent Tasks are Finished": ("All the Precedent",),
     "FLIP-147, Some of the Precedent Tasks are Finished": ("Some of the Precedent",),
     "FLIP-147, Do Not Cancel Pending Checkpoint on Finish": ("Do Not Cancel",),
-    "FLIP-147, Failover and Recovery": ("Failover and Recovery",),
+    "FLIP-147, Failover and Recovery": ("Failover",),
     "FLIP-147, Changes the Operator APIs Related to Finish": (
         "Change",
         "API",
@@ -214,7 +211,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "FLIP-147, Final Checkpoint and Stopping Job With Savepoint": ("Final Checkpoint", "the tables", "42/43/44"),
     "FLIP-147, Appendix 1": ("appendix 1",),
-    "FLIP-76, thread": ("thread",),
+    "FLIP-76, What it is against": ("What it is against",),
+    "FLIP-76, Key points": ("Key point", "thread", "As above", "All of it"),
+    "FLIP-76, Key idea": ("Key idea",),
     "FLIP-45, Checkpoint": ("Checkpoint",),
     "FLIP-45, Savepoint": ("Savepoint",),
     "FLIP-45, Conclusion": ("Conclusion",),

@@ -191,10 +191,6 @@ CONDITIONS: dict[str, Condition] = {
             "Task {task!r} asks for parallelism {parallelism}.",
             "Use a whole number, 1 or more.",
         ),
-        TASKS_UNSUPPORTED=(
-            "Task {task!r} reads another task; this version runs jobs of one task.",
-            "Do the work in one task, or call one plain function from it.",
-        ),
         PARALLELISM_UNSUPPORTED=(
             "Task {task!r} asks for parallelism {parallelism}; this version runs one query a task.",
             "Leave parallelism at 1: Spark parallelises inside the query.",
@@ -401,6 +397,10 @@ CONDITIONS: dict[str, Condition] = {
         GRAPH_CHANGED=(
             "The job has changed since {path}: {difference}",
             "Restore it as it was, or start anew under another name; keep every uid.",
+        ),
+        OUTPUT_CHANGED=(
+            "Task {task!r} put {before} into its channels, and now has {now}.",
+            "Give it the columns that it had; or let the job finish, and start anew under another name.",
         ),
         STATE_NOT_RESTORED=(
             "{path} holds state of {uids}, which this job does not have.",

@@ -114,8 +114,9 @@ class Job:
         Args:
             uid: stable identity; the function's name unless given.
             parallelism: queries that share the work; 1 in this version.
-            event_time: event-time column of the output, for tasks that read it.
-            watermark: its lateness.
+            event_time: event-time column of the output, of type timestamp, for tasks that read it.
+            watermark: how far that column may lie behind what the task knows of the time, e.g. ``"1 hour"`` where it is
+                the start of windows of an hour.
             output_mode: ``"append"``, ``"update"`` or ``"complete"``, as in Spark.
         """
 
@@ -127,6 +128,8 @@ class Job:
                     inputs=tuple(self._uid(name, item) for item in inputs),
                     parallelism=parallelism,
                     output_mode=output_mode,
+                    event_time=event_time,
+                    watermark=watermark,
                 )
             )
             self._functions[name] = function
@@ -267,8 +270,6 @@ class Job:
 def _refuse_unsupported(graph: job_graph.JobGraph) -> None:
     """What a job may consist of, and this version cannot run."""
     for task in graph.tasks:
-        if graph.producers_of(task):
-            raise DefinitionError("TASKS_UNSUPPORTED", task=task.uid)
         if task.parallelism != 1:
             raise DefinitionError("PARALLELISM_UNSUPPORTED", task=task.uid, parallelism=task.parallelism)
 

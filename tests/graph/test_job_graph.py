@@ -199,16 +199,6 @@ def test_edges_between_parallel_tasks_are_pointwise_and_others_all_to_all(
 # --- what this version does not run yet -------------------------------------------------------------------------------
 
 
-def test_a_job_whose_task_reads_a_task_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    job = rk.Job("bids")
-    hourly = job.task(job.source("live", rk.Files(str(tmp_path))), uid="hourly")(lambda live: live)
-    daily = job.task(hourly, uid="daily")(lambda hourly: hourly)
-    job.sink("out", daily, rk.sinks.Parquet(str(tmp_path / "out")))
-    with pytest.raises(DefinitionError, match="TASKS_UNSUPPORTED"):
-        job.start(storage=str(tmp_path / "state"))
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_job_with_a_parallel_task_is_refused_before_anything_starts(tmp_path: Path) -> None:
     job = rk.Job("bids")
     hourly = job.task(job.source("live", rk.Files(str(tmp_path))), uid="hourly", parallelism=2)(lambda live: live)

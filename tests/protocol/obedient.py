@@ -65,6 +65,8 @@ class Obedient:
         self.batches = {task: fact.batch for task, fact in start.tasks.items()}
         self.allowed: dict[SubtaskId, dict[SubtaskId, int]] = {}
         self.read_so_far = {task: dict(fact.read) for task, fact in start.tasks.items()}
+        #: task → after each batch of this run, how much it had read of each channel
+        self.reads: dict[SubtaskId, list[dict[SubtaskId, int]]] = {}
         self.hear(start)
 
     def hear(self, *events: e.Event) -> None:
@@ -104,6 +106,7 @@ class Obedient:
 
     def _batch(self, task: SubtaskId, read: dict[SubtaskId, int]) -> e.Event:
         self.batches[task] = self.batches.get(task, -1) + 1
+        self.reads.setdefault(task, []).append({**self.read_so_far.get(task, {}), **read})
         return e.BatchRecorded(task=task, batch=self.batches[task], read=read)
 
     def _read(self, task: SubtaskId) -> Iterable[e.Event]:
@@ -130,9 +133,7 @@ _ANSWERS: dict[type[c.Command], Callable[[Obedient, Any], Iterable[e.Event]]] = 
     c.AllowReading: Obedient._allow,
     c.FinishTask: Obedient._finish,
     c.SuspendTask: Obedient._suspend,
-    c.TakeSnapshot: lambda world, said: [
-        e.SnapshotTaken(task=said.task, checkpoint=said.checkpoint, batch=said.batch)
-    ],
+    c.TakeSnapshot: lambda world, said: [e.SnapshotTaken(task=said.task, checkpoint=said.checkpoint, batch=said.batch)],
     c.WriteManifest: lambda world, said: [e.ManifestWritten(checkpoint=said.checkpoint)],
     c.CommitTransactions: lambda world, said: [e.TransactionsCommitted(checkpoint=said.permit.checkpoint)],
     c.SealSavepoint: lambda world, said: [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -391,3 +392,31 @@ def test_a_fenced_driver_answers_nobody_and_leaves_no_heartbeat(world: World, mo
         ended(handle)
 
     assert noticed == []
+
+
+def _asked(handle: Any) -> None:
+    with pytest.raises(RekindleError):
+        handle.checkpoint()
+
+
+def test_a_sink_is_not_closed_while_it_commits(world: World) -> None:
+    world.rows.available, world.rows.ended = 9, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 9)
+    calls: list[str] = []
+    committing = threading.Event()
+
+    def commit() -> None:
+        calls.append("commit begins")
+        committing.wait(10)
+        calls.append("commit ends")
+
+    world.sinks["out"].before["commit"] = commit
+    world.sinks["out"].before["close"] = lambda: calls.append("close")
+    threading.Thread(target=partial(_asked, handle), daemon=True).start()
+    until(lambda: calls)
+    handle.cancel()
+    ended(handle)
+    committing.set()
+    until(lambda: len(calls) == 3)
+    assert calls == ["commit begins", "commit ends", "close"]

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from rekindle.testing import scenario
-from rekindle.testing.scenario import ScriptError, record
+from rekindle.testing.play import Play, ScriptError
+from rekindle.testing.scenario import record
 
 JOB = """\
 # A story.
@@ -80,8 +81,8 @@ def test_a_batch_that_is_not_named_is_the_last_one_or_the_one_that_was_ordered()
     assert play.job.coordinator.barriers.batches["a", 0] == 4  # type: ignore[index]
 
 
-def _played(*steps: str) -> scenario.Scenario:
-    play = scenario.Scenario()
+def _played(*steps: str) -> Play:
+    play = Play()
     record(JOB + "".join(f"> {step}\n" for step in steps), play)
     return play
 
@@ -144,7 +145,7 @@ def test_a_step_before_any_job_is_an_error() -> None:
 
 
 def test_an_order_that_cannot_be_carried_out_is_named() -> None:
-    play = scenario.Scenario()
+    play = Play()
     record(f"{JOB}> the job starts\n", play)
     play.job.tasks.states.clear()
     with pytest.raises(ScriptError, match="this cannot be done now: start a/0"):

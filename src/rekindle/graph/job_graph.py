@@ -41,6 +41,10 @@ class Task:
     inputs: tuple[str, ...]
     parallelism: int = 1
     output_mode: str = "append"
+    #: name of the event-time column of its output, for tasks that read it; None where that has no event time
+    event_time: str | None = None
+    #: how far that column may lie behind the task's own watermark, e.g. "1 hour"; None: not at all
+    watermark: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,13 @@ class JobGraph:
         yield from self.tasks
         yield from self.sinks
 
+    def task(self, uid: str) -> Task:
+        """The task named `uid`; KeyError where it is none."""
+        item = self._by_uid[uid]
+        if not isinstance(item, Task):
+            raise KeyError(uid)
+        return item
+
     def source(self, uid: str) -> Source:
         """The source named `uid`; KeyError where it is none."""
         item = self._by_uid[uid]
@@ -87,6 +98,10 @@ class JobGraph:
     def producers_of(self, task: Task) -> tuple[Task, ...]:
         """The tasks whose output `task` reads, in its order."""
         return tuple(item for uid in task.inputs if isinstance(item := self._by_uid.get(uid), Task))
+
+    def consumers_of(self, task: Task) -> tuple[Task, ...]:
+        """The tasks that read its output."""
+        return tuple(other for other in self.tasks if task.uid in other.inputs)
 
     def sinks_of(self, task: Task) -> tuple[Sink, ...]:
         """The sinks fed by `task`, in the order of their definition."""

@@ -107,7 +107,9 @@ class Barriers:
         return self._follow(outcomes, {task})
 
     def closed(self, task: SubtaskId) -> tuple[c.Command, ...]:
-        """Its channels have ended (EndOfPartition), all of them read to their end."""
+        """Its channels have ended (EndOfPartition), all of them read to their end; it hears of no barrier any more."""
+        for channel in self._inputs[task].values():
+            self._outputs[channel.producer].remove(channel)
         outcomes: list[tuple[SubtaskId, Outcome]] = []
         for channel in self._outputs[task]:
             channel.barriers.clear()  # its end counts for all of them
@@ -178,7 +180,9 @@ class Barriers:
                 self._cuts[task, outcome.checkpoint] = self.batches[task]
                 for channel in self._outputs[task]:
                     todo.extend(self._put_down(channel, outcome))
-            elif isinstance(outcome, Aligned):
+            else:
+                # None is aborted here: an aligned barrier passes no other, and an unaligned one goes alone.
+                assert isinstance(outcome, Aligned)
                 batch = self._cuts.pop((task, outcome.checkpoint))
                 snapshots.append(
                     c.TakeSnapshot(

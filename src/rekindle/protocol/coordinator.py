@@ -13,8 +13,9 @@ Theory of operation
    A checkpoint that is complete *subsumes* the periodic ones before it.
 4. Requests wait in a queue, ordered savepoint > manual > periodic and then by age; of too many the last is dropped.
 5. A savepoint shares its barrier with a checkpoint and is sealed after that one has committed.
-6. A task that fails, or is closed before it has acknowledged, fails the checkpoint at once, not at the time-out.
-7. Failures are counted as Flink counts them: by reason, in a row, reset by a success. One that somebody wished for and
+6. Union-list state is whole or not in a checkpoint at all (`operator_state.check_union`).
+7. A task that fails, or is closed before it has acknowledged, fails the checkpoint at once, not at the time-out.
+8. Failures are counted as Flink counts them: by reason, in a row, reset by a success. One that somebody wished for and
    the job can do without (a savepoint, a stop) is not counted: its failure is told to whoever asked.
 
 This module does not know why a job stops, what a task does, or what a snapshot holds.
@@ -22,7 +23,7 @@ This module does not know why a job stops, what a task does, or what a snapshot 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from rekindle.config import Config
 from rekindle.graph.subtask_set import SubtaskSet
@@ -33,6 +34,7 @@ from rekindle.protocol.barriers import Barriers
 from rekindle.protocol.checkpoint_plan import CheckpointPlan, Subtasks, calculate
 from rekindle.protocol.commit import CommitPermit, Transactions
 from rekindle.protocol.events import RestoredTask
+from rekindle.protocol.operator_state import Closing, check_union
 from rekindle.protocol.pending_checkpoint import GIVEN_UP_IN, Asked, PendingCheckpoint, Phase, Settled
 from rekindle.protocol.reasons import CheckpointKind, Reason
 from rekindle.protocol.states import TaskStatus
@@ -203,10 +205,15 @@ class Coordinator:
         self.transactions[task].written(batch, now_ms)
         return self._snapshots(now_ms, self.barriers.recorded(task, batch, read))
 
-    def acknowledge(self, task: SubtaskId, number: int, batch: int) -> _Commands:
+    def acknowledge(self, now_ms: int, task: SubtaskId, number: int, batch: int, uses_union: bool) -> _Commands:
         """A snapshot was taken; late and repeated ones change nothing."""
-        if number in self.pending:
-            self.pending[number].acknowledge(task, batch)
+        pending = self._in(number, Phase.ACKNOWLEDGING)
+        if pending is None:
+            return ()
+        pending.acknowledge(task, batch, uses_union)
+        violation = check_union(self._closing(pending)) if pending.phase is Phase.READY else None
+        if violation is not None:
+            return self._fail(now_ms, pending, violation.reason, violation.detail)
         return self._write_next()
 
     def decline(self, now_ms: int, number: int, detail: str) -> _Commands:
@@ -215,7 +222,7 @@ class Coordinator:
         return self._fail(now_ms, pending, Reason.CHECKPOINT_DECLINED, detail) if pending else ()
 
     def closed(self, now_ms: int, task: SubtaskId) -> _Commands:
-        """A task has finished (rule 6)."""
+        """A task has finished (rule 7)."""
         missed = [one for one in self.pending.values() if task in one.awaited]
         failed = [self._fail(now_ms, one, Reason.TASK_FINISHED_MEANWHILE, str(task)) for one in missed]
         self.transactions[task].closed()
@@ -269,13 +276,25 @@ class Coordinator:
         return self._settle(now_ms, Settled(checkpoint=pending, savepoint=savepoint, detail=detail))
 
     def give_up(self, now_ms: int, reason: Reason, detail: str = "") -> _Commands:
-        """Fail every checkpoint that can still be given up."""
-        open_ones = [one for one in self.pending.values() if one.phase in GIVEN_UP_IN]
+        """Fail every checkpoint that can still be given up; one that all have acknowledged needs no task any more."""
+        phases = (Phase.ACKNOWLEDGING,) if reason is Reason.TASK_FAILURE else GIVEN_UP_IN
+        open_ones = [one for one in self.pending.values() if one.phase in phases]
         return tuple(command for one in open_ones for command in self._fail(now_ms, one, reason, detail))
 
     def backoff_ms(self, failures: int) -> int:
         """Pause after the given number of failures in a row: doubles, up to a limit."""
         return int(min(self.config.restart_delay_ms * 2 ** (failures - 1), self.config.restart_delay_max_ms))
+
+    def _closing(self, pending: PendingCheckpoint) -> Iterator[Closing]:
+        """How far the tasks with union-list state have come to their end."""
+        for uid in sorted(pending.unions):
+            yield Closing(
+                task=uid,
+                parallelism=self.topology.vertex(uid).parallelism,
+                closed=sum(task.task == uid for task in pending.finished),
+                finished=sum(task.task == uid for task in pending.ended),
+                uses_union=True,
+            )
 
     # -- in here -------------------------------------------------------------------------------------------------------
 
@@ -296,6 +315,8 @@ class Coordinator:
         for command in commands:
             if isinstance(command, c.TakeSnapshot):
                 self.transactions[command.task].snapshot(command.checkpoint, now_ms, upto=command.batch)
+                if self.transactions[command.task].has_finished:
+                    self.pending[command.checkpoint].ended.add(command.task)
         return commands
 
     def _write_next(self) -> _Commands:

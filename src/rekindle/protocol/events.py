@@ -127,6 +127,8 @@ class SnapshotTaken(TaskEvent):
     checkpoint: int
     #: last batch that belongs to it, -1 for none
     batch: int = -1
+    #: it holds union-list state, which is whole only with that of all subtasks (FLIP-147, Operator state)
+    uses_union: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

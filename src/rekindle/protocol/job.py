@@ -200,7 +200,7 @@ class Job:
     # -- checkpoints ------------------------------------------------------------------------------------------------
 
     def _snapshot_taken(self, event: e.SnapshotTaken) -> _Commands:
-        return self.coordinator.acknowledge(event.task, event.checkpoint, event.batch)
+        return self.coordinator.acknowledge(self.now_ms, event.task, event.checkpoint, event.batch, event.uses_union)
 
     def _snapshot_declined(self, event: e.SnapshotDeclined) -> _Commands:
         return self.coordinator.decline(self.now_ms, event.checkpoint, event.detail)

@@ -62,6 +62,10 @@ class PendingCheckpoint:
     batches: dict[SubtaskId, int] = field(default_factory=dict)
     #: had finished before it was triggered
     finished: tuple[SubtaskId, ...]
+    #: subtasks that had called ``finish()`` when their snapshot was ordered
+    ended: set[SubtaskId] = field(default_factory=set)
+    #: tasks that hold union-list state in it
+    unions: set[str] = field(default_factory=set)
     phase: Phase = Phase.ACKNOWLEDGING
     completed_ms: int | None = None
 
@@ -90,11 +94,13 @@ class PendingCheckpoint:
         """Whether a later one that is complete makes it needless. What somebody asked for, or waits for, is not."""
         return self.kind is CheckpointKind.PERIODIC
 
-    def acknowledge(self, task: SubtaskId, batch: int) -> None:
+    def acknowledge(self, task: SubtaskId, batch: int, uses_union: bool) -> None:
         """A subtask has taken its snapshot."""
         if self.phase is Phase.ACKNOWLEDGING and task in self.awaited:
             self.awaited.discard(task)
             self.batches[task] = batch
+            if uses_union:
+                self.unions.add(task.task)
             if not self.awaited:
                 self.phase = Phase.READY
 

@@ -7,7 +7,7 @@ what counts.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rekindle.errors import ControlError, RekindleError, SinkError, StorageError, one_line
@@ -22,6 +22,7 @@ from rekindle.storage import layout
 from rekindle.storage.documents import Committed, Manifest, Run, SubtaskSnapshot, Transaction
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
+from rekindle.storage.outputs import copy_outputs
 from rekindle.storage.savepoint import copy_sources
 
 
@@ -58,9 +59,11 @@ class Checkpointing:
     def snapshot(self, order: c.TakeSnapshot) -> bool:
         """Take a subtask's snapshot; returns whether its batch is committed, so that there is one."""
         snapshot = self._runners[order.task].snapshot(order.batch)
-        if snapshot is not None:
-            self._gathered.setdefault(order.checkpoint, {})[order.task] = snapshot
-        return snapshot is not None
+        if snapshot is None:
+            return False
+        in_flight = {producer.task: places for producer, places in order.in_flight.items()}
+        self._gathered.setdefault(order.checkpoint, {})[order.task] = replace(snapshot, in_flight=in_flight)
+        return True
 
     def abort(self, checkpoint: int) -> None:
         """Forget what was gathered."""
@@ -89,6 +92,7 @@ class Checkpointing:
                 if all(SubtaskId(task.uid, index) in ended for index in range(task.parallelism))
             ),
             transactions=transactions,
+            in_flight_bytes=self._in_flight_bytes(gathered),
             drained=any(snapshot.end is not None and snapshot.end.drained for snapshot in snapshots.values()),
             job_id=identity.id if identity else "",
             last_commits={**self._earlier_commits(), **dict.fromkeys(transactions, order.checkpoint)},
@@ -102,6 +106,17 @@ class Checkpointing:
             )
         self._finished.update({task: snapshot for task, snapshot in gathered.items() if task in ended})
         return manifest
+
+    def _in_flight_bytes(self, snapshots: Mapping[SubtaskId, SubtaskSnapshot]) -> int:
+        size = 0
+        for snapshot in snapshots.values():
+            for uid, (first, until) in snapshot.in_flight.items():
+                folder = layout.subtask(self._storage.job, uid, 0, self._run.lineage)
+                for batch in range(first, until):
+                    record = self._storage.record(folder, batch)
+                    read = snapshot.inputs[uid].segment if batch == first and uid in snapshot.inputs else 0
+                    size += sum(segment.size for segment in (record.segments if record else ())[read:])
+        return size
 
     def _earlier_commits(self) -> Mapping[str, int]:
         try:
@@ -159,16 +174,18 @@ class Checkpointing:
         if manifest is None:
             raise ControlError("SAVEPOINT_FAILED", path=directory, reason=f"checkpoint {checkpoint} is gone")
         store = SteppedStore(open_store(directory), self._steps)
-        folder = f"{self._storage.job}-{checkpoint:09d}-{secrets.token_hex(3)}"
-        size = copy_sources(self._storage, manifest, store, folder)
+        into = f"{self._storage.job}-{checkpoint:09d}-{secrets.token_hex(3)}"
+        size = copy_sources(self._storage, manifest, store, into)
         for task, snapshot in snapshots_of(manifest).items():
-            target = layout.savepoint_subtask(folder, task.task, task.subtask)
+            target = layout.savepoint_subtask(into, task.task, task.subtask)
             runner = self._runners.get(task)
             if runner is not None:
                 size += runner.copy(snapshot, store, target)
+            folder = layout.subtask(self._storage.job, task.task, task.subtask, self._run.lineage)
+            size += copy_outputs(self._storage.store, folder, store, target, manifest, task)
         sealed = replace(manifest, savepoint=True, transactions={}, size_bytes=size)
-        JobStorage(store, self._storage.job).create(layout.manifest(folder), sealed)
-        return f"{store.location.rstrip('/')}/{folder}"
+        JobStorage(store, self._storage.job).create(layout.manifest(into), sealed)
+        return f"{store.location.rstrip('/')}/{into}"
 
     def discard_older(self, keep: int) -> None:
         """Delete checkpoints beyond the retained ones, and what only they needed; looks at the fence before each."""
@@ -186,8 +203,19 @@ class Checkpointing:
                 if manifest.lineage == self._run.lineage and str(task.subtask) in manifest.tasks.get(task.task, {})
             ]
             if pinned and not self._fenced():
-                runner.purge(min(pinned))
+                # One output more is kept than is still to be read: it tells the time of what was.
+                runner.purge(min(pinned), min(self._read_of(task, kept), default=min(pinned)) - 1)
         self._forget_lineages({manifest.lineage for manifest in kept} | {self._run.lineage})
+
+    def _read_of(self, producer: SubtaskId, manifests: Sequence[Manifest]) -> Iterator[int]:
+        """How far each consumer had read a channel in each of the checkpoints."""
+        for task in self._graph.tasks:
+            if producer.task in task.inputs:
+                for manifest in manifests:
+                    snapshot = manifest.tasks.get(task.uid, {}).get("0")
+                    if manifest.lineage == self._run.lineage and snapshot is not None:
+                        position = snapshot.inputs.get(producer.task)
+                        yield position.batches if position else 0
 
     def _forget_lineages(self, needed: set[int]) -> None:
         store = self._storage.store

@@ -121,8 +121,9 @@ class Driver:
             self._give_up(error)
             raise
         finally:
-            for task, runner in self._runners.items():
-                self._workers[task].submit(partial(_close, runner))
+            for runner in self._runners.values():
+                # Behind what the sinks still commit: no sink is closed while it does.
+                self._sinks.submit(partial(_close, runner))
             canceled = self.result is not None and self.result.state == JobState.CANCELED.value
             for worker in (*self._workers.values(), self._sinks):
                 worker.close(0 if canceled else LEAVE_S)
@@ -254,6 +255,12 @@ class Driver:
             return e.TaskClosed(task=task)
 
         self._order(task, close)
+
+    def _stop_sources(self, command: c.StopSources) -> None:
+        self._runners[command.task].stop_sources()
+
+    def _allow_reading(self, command: c.AllowReading) -> None:
+        self._runners[command.task].allow(command.producer, command.upto)
 
     def _kill_task(self, command: c.KillTask) -> None:
         if command.task in self._runners:
@@ -420,6 +427,8 @@ _EXECUTE: dict[type[c.Command], Callable[[Driver, Any], None]] = {
     c.FinishTask: Driver._finish_task,
     c.CloseTask: Driver._close_task,
     c.KillTask: Driver._kill_task,
+    c.StopSources: Driver._stop_sources,
+    c.AllowReading: Driver._allow_reading,
     c.TakeSnapshot: Driver._take_snapshot,
     c.WriteManifest: Driver._write_manifest,
     c.CommitTransactions: Driver._commit,
@@ -430,4 +439,4 @@ _EXECUTE: dict[type[c.Command], Callable[[Driver, Any], None]] = {
     c.AnswerRequest: Driver._answer_request,
     c.Exit: Driver._exit,
 }
-"""Command → how it is carried out. Jobs of one task have no channels, so nothing is said of those."""
+"""Command → how it is carried out."""

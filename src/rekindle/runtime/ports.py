@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from rekindle.ids import SubtaskId
 from rekindle.storage.documents import SubtaskSnapshot, TaskStatusDocument
 from rekindle.storage.port import Store
 
@@ -45,8 +46,17 @@ class TaskRunner(Protocol):
         """Copy what `snapshot` needs into a savepoint's folder; returns bytes."""
         ...
 
-    def purge(self, oldest_batch: int) -> None:
-        """Delete what neither `oldest_batch` nor a later one needs."""
+    def stop_sources(self) -> None:
+        """Give it nothing more of its sources; channels are read on. Comes from another thread."""
+        ...
+
+    def allow(self, producer: SubtaskId, upto: int) -> None:
+        """Let it read that many of the producer's batches. Reports `BatchRecorded`, with the batch that was the last,
+        where empty ones alone are read by that. Comes from another thread."""
+        ...
+
+    def purge(self, oldest_batch: int, oldest_output: int) -> None:
+        """Delete what neither `oldest_batch` nor a later one needs, of its outputs those before `oldest_output`."""
         ...
 
     def status(self) -> TaskStatusDocument:

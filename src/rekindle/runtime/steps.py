@@ -18,6 +18,7 @@ Steps = Callable[[str], None]
 """Hears the name of each durable step as it is reached; may raise."""
 
 BEYOND_STORAGE = (
+    "segment.write",
     "segments.write",
     "sink.prepare",
     "sink.commit",

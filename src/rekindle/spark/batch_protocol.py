@@ -31,8 +31,9 @@ from rekindle.sources.listing import check_present
 from rekindle.spark.inputs import Input
 from rekindle.spark.lateness import refuse_late_rows
 from rekindle.spark.progress_dir import Offsets, inputs_of_sources, read_offsets
+from rekindle.spark.segments import write_segments
 from rekindle.storage import layout
-from rekindle.storage.documents import BatchRecord, InputPosition
+from rekindle.storage.documents import BatchRecord, InputPosition, Segment
 from rekindle.storage.job_storage import JobStorage
 
 
@@ -55,6 +56,8 @@ class Place:
     run: int
     #: the subtask's folder in the storage
     folder: str
+    #: whether other tasks read its output
+    read_by_tasks: bool = False
 
 
 class BatchProtocol:
@@ -96,9 +99,7 @@ class BatchProtocol:
         #: batches from this one on are planted flushes
         self.flush_from: int | None = None
         #: of this attempt's query and its sinks: behind ``finish()`` nothing is written
-        self.life = OperatorLife(
-            f"{self._place.task}/{self._place.subtask}", (item.source.uid for item in self._inputs)
-        )
+        self.life = OperatorLife(f"{self._place.task}/{self._place.subtask}", (item.uid for item in self._inputs))
 
     def __call__(self, df: DataFrame, batch: int) -> None:
         """Run one batch; raises `BatchHeldError` or `BatchFailedError`."""
@@ -136,7 +137,7 @@ class BatchProtocol:
     def _write(self, df: DataFrame, batch: int, offsets: Offsets) -> BatchRecord:
         started = time.monotonic()
         self.life.call(Call.PREPARE)
-        committables = self._prepare(df, batch)
+        committables, segments = self._prepare(df, batch)
         prepared_ms = _ms_since(started)
         self._refuse_losses(offsets, batch)
         made = BatchRecord(
@@ -146,7 +147,8 @@ class BatchProtocol:
             run=self._place.run,
             inputs=self._positions(offsets),
             committables=committables,
-            rows_out=_rows(committables),
+            segments=segments,
+            rows_out=_rows(committables) if committables else sum(segment.rows for segment in segments),
             watermark_ms=offsets.batch_watermark_ms,
             flush=self.flush_from is not None and batch >= self.flush_from,
             timings_ms={"prepare": prepared_ms},
@@ -163,17 +165,22 @@ class BatchProtocol:
         """What is there when the batch has been read was there while it was."""
         for item in self._inputs:
             if item.feed is not None:
-                check_present(item.source.uid, item.feed.outstanding)
-        if offsets.batch_watermark_ms > 0 and any(item.source.bounded for item in self._inputs):
+                check_present(item.uid, item.feed.outstanding)
+        if offsets.batch_watermark_ms > 0 and any(item.bounded for item in self._inputs):
             refuse_late_rows(self._spark, self._place.task, self._inputs, offsets.batch_watermark_ms, batch)
 
-    def _prepare(self, df: DataFrame, batch: int) -> dict[str, list[Committable]]:
-        """Several sinks share one evaluation: running the plan twice would commit its state twice."""
-        shared = len(self._sinks) > 1
+    def _prepare(self, df: DataFrame, batch: int) -> tuple[dict[str, list[Committable]], tuple[Segment, ...]]:
+        """Sinks and channels share one evaluation: running the plan twice would commit its state twice."""
+        shared = len(self._sinks) + self._place.read_by_tasks > 1
         if shared:
             df = df.persist()
         try:
-            return {uid: self._prepare_one(uid, sink, df, batch) for uid, sink in self._sinks.items()}
+            prepared = {uid: self._prepare_one(uid, sink, df, batch) for uid, sink in self._sinks.items()}
+            if not self._place.read_by_tasks:
+                return prepared, ()
+            with step(self._steps, "segment.write"):
+                written = write_segments(self._storage, self._place.folder, df, batch, secrets.token_hex(4))
+            return prepared, written
         finally:
             if shared:
                 df.unpersist()
@@ -218,7 +225,7 @@ class BatchProtocol:
                 position = replace(position, offset=_offset([offsets.sources[source] for source in item.spark_sources]))
             if item.marks is not None:
                 position = replace(position, mark=min(reached.get(item.index + 1, [position.mark])))
-            positions[item.source.uid] = position
+            positions[item.uid] = position
         return positions
 
 

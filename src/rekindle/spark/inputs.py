@@ -15,7 +15,7 @@ silently as late (its watermarks begin at 1970, that very instant included).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,14 +24,17 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rekindle.channels.admission import AdmissionSizer
+from rekindle.channels.channel_feed import ChannelFeed
 from rekindle.channels.feed import FileFeed
 from rekindle.channels.inbox import Inbox
 from rekindle.channels.marks import END_OF_TIME_US, MARK_COLUMN, UNORDERED_DELAY, Marks, mark_for
+from rekindle.config import duration_ms
 from rekindle.errors import DefinitionError, InputError, RekindleError
 from rekindle.graph import job_graph
 from rekindle.runtime.steps import Steps, step
 from rekindle.sources import Batch, Files, Source, Stream
 from rekindle.spark.failures import BEFORE_EPOCH, brief, translate
+from rekindle.spark.segments import read_segments
 from rekindle.storage import layout
 from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition
 from rekindle.storage.job_storage import JobStorage
@@ -51,12 +54,18 @@ _ORDERED_DELAY = "1 millisecond"
 class Input:
     """One input of one subtask: what feeds it, and where it stands."""
 
-    source: job_graph.Source
+    uid: str
     frame: DataFrame
     #: as of the last batch record
     position: InputPosition
-    #: feeds a bounded source; None where Spark reads the source itself
-    feed: FileFeed | None = None
+    #: whether it is a source that ends by itself
+    bounded: bool = False
+    #: name of its event-time column
+    event_time: str | None = None
+    #: who writes it, where it is a channel
+    producer: Producer | None = None
+    #: feeds a bounded source or a channel; None where Spark reads the source itself
+    feed: FileFeed | ChannelFeed | None = None
     #: its watermark rows; None where it has no event time
     marks: Marks | None = None
     #: event time of the mark that ends it, microseconds
@@ -65,6 +74,11 @@ class Input:
     spark_sources: tuple[int, ...] = ()
     #: inbox index of the data (marks: the next), which Spark's source log tells us
     index: int = 0
+
+    @property
+    def is_channel(self) -> bool:
+        """Whether another task writes it."""
+        return self.producer is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +89,35 @@ class SourceSpec:
     spec: Source
     #: what becomes of rows before 1970: "fail" or "drop"
     late: str = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Producer:
+    """The task at the other end of a channel, as its documents tell of it."""
+
+    storage: JobStorage
+    #: of the subtask
+    folder: str
+    task: job_graph.Task
+    #: columns of its output
+    schema: T.StructType
+
+    def segments(self, batch: int) -> Sequence[FrozenFile]:
+        """What a batch put into the channel, with absolute addresses."""
+        return read_segments(self.storage, self.folder, batch)
+
+    def watermark_ms(self, batch: int) -> int | None:
+        """The least event time that may follow behind a batch, ms; None where nothing is known."""
+        record = self.storage.record(self.folder, batch) if batch >= 0 and self.task.event_time is not None else None
+        if record is None or not record.watermark_ms:
+            return None
+        behind_ms = duration_ms("watermark", self.task.watermark) if self.task.watermark else 0
+        return record.watermark_ms - behind_ms
+
+    def ended_by(self, batches: int) -> bool:
+        """Whether so many batches are all there will ever be (EndOfData)."""
+        end = self.storage.end(self.folder)
+        return end is not None and batches > end.batch
 
 
 def freeze(
@@ -195,14 +238,55 @@ def build_input(
     if source.event_time is not None:
         marks = Marks(storage.store, layout.marks(folder, source.uid), index + 1)
         marks.inbox.open()
-        data = _watermarked(spark, data, spec, storage.store.spark_path(layout.marks(folder, source.uid)))
+        uri = storage.store.spark_path(layout.marks(folder, source.uid))
+        ordered = source.bounded and _delay(spec) != UNORDERED_DELAY
+        data = _watermarked(
+            spark, data, source.uid, source.event_time, delay=_delay(spec), late=spec.late, observed=ordered, marks=uri
+        )
     return Input(
-        source=source,
+        uid=source.uid,
+        bounded=source.bounded,
+        event_time=source.event_time,
         frame=data,
         position=position,
         feed=feed,
         marks=marks,
         end_mark_us=mark_for(END_OF_TIME_US) if _delay(spec) == UNORDERED_DELAY else END_OF_TIME_US,
+        index=index,
+    )
+
+
+def build_channel(
+    spark: SparkSession,
+    storage: JobStorage,
+    folder: str,
+    producer: Producer,
+    *,
+    index: int,
+    position: InputPosition,
+    sizer: AdmissionSizer,
+) -> Input:
+    """Open a channel where `position` says it was read up to, and make its DataFrame. Admits nothing yet."""
+    uid, event_time = producer.task.uid, producer.task.event_time
+    inbox = Inbox(storage.store, layout.inbox(folder, uid), index)
+    inbox.open()
+    path = storage.store.spark_path(layout.inbox(folder, uid))
+    data = spark.readStream.schema(producer.schema).option("recursiveFileLookup", "true").parquet(path)
+    marks = None
+    if event_time is not None:
+        marks = Marks(storage.store, layout.marks(folder, uid), index + 1)
+        marks.inbox.open()
+        uri = storage.store.spark_path(layout.marks(folder, uid))
+        data = _watermarked(spark, data, uid, event_time, delay=UNORDERED_DELAY, late="fail", observed=False, marks=uri)
+    return Input(
+        uid=uid,
+        event_time=event_time,
+        producer=producer,
+        frame=data,
+        position=position,
+        feed=ChannelFeed(inbox, position, sizer, producer.segments),
+        marks=marks,
+        end_mark_us=mark_for(END_OF_TIME_US),
         index=index,
     )
 
@@ -235,33 +319,41 @@ def _percent_decoded(text: Any) -> Any:
     return F.url_decode(F.replace(F.regexp_replace(text, "%(?![0-9A-Fa-f]{2})", "%25"), F.lit("+"), F.lit("%2B")))
 
 
-def _watermarked(spark: SparkSession, data: DataFrame, spec: SourceSpec, marks_uri: str) -> DataFrame:
-    source = spec.source
-    column = source.event_time or ""
+def _watermarked(
+    spark: SparkSession,
+    data: DataFrame,
+    uid: str,
+    column: str,
+    *,
+    delay: str,
+    late: str,
+    observed: bool,
+    marks: str,
+) -> DataFrame:
     if column not in data.columns:
-        raise DefinitionError("EVENT_TIME_MISSING", source=source.uid, column=column, columns=", ".join(data.columns))
+        raise DefinitionError("EVENT_TIME_MISSING", source=uid, column=column, columns=", ".join(data.columns))
     kind = data.schema[column].dataType
     if not isinstance(kind, T.TimestampType):
-        raise DefinitionError("EVENT_TIME_TYPE", source=source.uid, column=column, type=kind.simpleString())
+        raise DefinitionError("EVENT_TIME_TYPE", source=uid, column=column, type=kind.simpleString())
     if any(_WATERMARKED in (field.metadata or {}) for field in data.schema):
-        raise DefinitionError("WATERMARK_IN_SOURCE", source=source.uid)
+        raise DefinitionError("WATERMARK_IN_SOURCE", source=uid)
     time, epoch = F.col(_quoted(column)), F.lit("1970-01-01T00:00:00Z").cast("timestamp")
-    if spec.late == "drop":
+    if late == "drop":
         data = data.filter(time.isNull() | (time > epoch))
     else:
-        message = F.lit(f"{BEFORE_EPOCH}:{source.uid}:{column}")
+        message = F.lit(f"{BEFORE_EPOCH}:{uid}:{column}")
         data = data.withColumn(column, F.when(time <= epoch, F.raise_error(message).cast(kind)).otherwise(time))
-    if source.bounded and _delay(spec) != UNORDERED_DELAY:
-        data = data.observe(observation(source.uid), F.min(F.unix_micros(time)))
+    if observed:
+        data = data.observe(observation(uid), F.min(F.unix_micros(time)))
     marker = _MARKER
     while marker.lower() in (name.lower() for name in data.columns):
         marker += "_"
-    marks = spark.readStream.schema(f"{MARK_COLUMN} timestamp").option("recursiveFileLookup", "true").parquet(marks_uri)
-    markers = marks.select(F.col(MARK_COLUMN).alias(column), F.lit(True).alias(marker))
+    rows = spark.readStream.schema(f"{MARK_COLUMN} timestamp").option("recursiveFileLookup", "true").parquet(marks)
+    markers = rows.select(F.col(MARK_COLUMN).alias(column), F.lit(True).alias(marker))
     return (
         data.withColumn(marker, F.lit(False))
         .unionByName(markers, allowMissingColumns=True)
-        .withWatermark(_quoted(column), _delay(spec))
+        .withWatermark(_quoted(column), delay)
         .filter(~F.col(marker) | (F.spark_partition_id() < 0))
         .drop(marker)
     )

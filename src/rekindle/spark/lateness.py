@@ -28,7 +28,7 @@ def refuse_late_rows(spark: SparkSession, task: str, inputs: Sequence[Input], wa
     if execution is None:
         return
     dropped = _dropped(execution.executedPlan())
-    if dropped and (all(item.source.bounded for item in inputs) or _is_behind(execution, inputs, watermark_ms)):
+    if dropped and (all(item.bounded for item in inputs) or _is_behind(execution, inputs, watermark_ms)):
         raise InputError("ROWS_DROPPED_AS_LATE", task=task, rows=dropped, batch=batch)
 
 
@@ -48,7 +48,7 @@ def _dropped(plan: Any) -> int:
 def _is_behind(execution: Any, inputs: Sequence[Input], watermark_ms: int) -> bool:
     observed = execution.observedMetrics()
     for item in inputs:
-        found = observed.get(observation(item.source.uid))
+        found = observed.get(observation(item.uid))
         if found.isDefined() and not found.get().isNullAt(0) and found.get().getLong(0) <= watermark_ms * 1000:
             return True
     return False

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
 
 from rekindle.channels.admission import AdmissionSizer
 from rekindle.config import Config
@@ -30,9 +31,10 @@ from rekindle.runtime.steps import SteppedStore, Steps, step
 from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.sources.globs import is_glob
 from rekindle.spark.batch_protocol import Place
-from rekindle.spark.inputs import SourceSpec, build_input, freeze
+from rekindle.spark.inputs import Input, Producer, SourceSpec, build_channel, build_input, freeze
 from rekindle.spark.plan import build_task
 from rekindle.spark.restore import Origin, open_lineage
+from rekindle.spark.segments import output_schema
 from rekindle.spark.task import SparkTask
 from rekindle.storage import layout
 from rekindle.storage.documents import (
@@ -95,6 +97,8 @@ class Launch:
         self.storage = JobStorage(self._store, definition.graph.name)
         self._origin: Origin | None = None
         self._decision: Decision | None = None
+        #: task → columns of what it puts into its channels
+        self._outputs: dict[str, T.StructType] = {}
 
     # -- before Spark -------------------------------------------------------------------------------------------------
 
@@ -303,9 +307,9 @@ class Launch:
             posted[0].post(event)
 
         runners = {
-            SubtaskId(task.uid, index): self._task(spark, run, task, index, frozen, post)
-            for task in graph.tasks
-            for index in range(task.parallelism)
+            SubtaskId(uid, index): self._task(spark, run, graph.task(uid), index, frozen, post)
+            for uid in graph.topology.order
+            for index in range(graph.task(uid).parallelism)
         }
         latest = self._latest_manifest(run.lineage)
         finished = {
@@ -352,31 +356,55 @@ class Launch:
     ) -> SparkTask:
         storage = self.storage
         folder = layout.subtask(storage.job, task.uid, index, run.lineage)
-        place = Place(job=storage.job, task=task.uid, subtask=index, lineage=run.lineage, run=run.run, folder=folder)
+        place = Place(
+            job=storage.job,
+            task=task.uid,
+            subtask=index,
+            lineage=run.lineage,
+            run=run.run,
+            folder=folder,
+            read_by_tasks=bool(self._graph.consumers_of(task)),
+        )
         sinks = {sink.uid: self._definition.sinks[sink.uid] for sink in self._graph.sinks_of(task)}
         frame, inputs = None, []
         if storage.end(folder) is None:
             record = storage.last_record(folder)
             positions = record.inputs if record else {}
             for number, uid in enumerate(task.inputs):
-                sizer = AdmissionSizer(
-                    self._config.input_target_batch_duration_ms,
-                    FIRST_ADMISSION_BYTES_PER_CORE * spark.sparkContext.defaultParallelism,
-                )
                 inputs.append(
-                    build_input(
-                        spark,
-                        storage,
-                        folder,
-                        self._definition.sources[uid],
-                        frozen[uid],
-                        index=2 * number,
-                        position=positions.get(uid, InputPosition()),
-                        sizer=sizer,
-                    )
+                    self._input(spark, run, folder, uid, frozen, 2 * number, positions.get(uid, InputPosition()))
                 )
             frame = build_task(task, self._definition.functions[task.uid], inputs)
+        if place.read_by_tasks:
+            self._outputs[task.uid] = output_schema(storage, folder, task.uid, frame)
         return SparkTask(spark, storage, place, task, frame, inputs, sinks, self._config, self._steps, post)
+
+    def _input(
+        self,
+        spark: SparkSession,
+        run: Run,
+        folder: str,
+        uid: str,
+        frozen: Mapping[str, FrozenFiles | None],
+        index: int,
+        position: InputPosition,
+    ) -> Input:
+        sizer = AdmissionSizer(
+            self._config.input_target_batch_duration_ms,
+            FIRST_ADMISSION_BYTES_PER_CORE * spark.sparkContext.defaultParallelism,
+        )
+        if uid in frozen:
+            spec = self._definition.sources[uid]
+            return build_input(
+                spark, self.storage, folder, spec, frozen[uid], index=index, position=position, sizer=sizer
+            )
+        producer = Producer(
+            storage=self.storage,
+            folder=layout.subtask(self.storage.job, uid, 0, run.lineage),
+            task=self._graph.task(uid),
+            schema=self._outputs[uid],
+        )
+        return build_channel(spark, self.storage, folder, producer, index=index, position=position, sizer=sizer)
 
     def _started(self, run: Run, finished: Mapping[SubtaskId, SubtaskSnapshot]) -> e.JobStarted:
         storage = self.storage
@@ -392,6 +420,7 @@ class Launch:
                 drained=end is not None and end.drained,
                 notes=end.notes if end else (),
                 batch=end.batch if end else max(records, default=-1),
+                read=self._read(task, folder),
                 # A lineage begins with the record of the batch that it goes on from, which has nothing to commit.
                 committed=committed.get(task, min(records, default=0) - 1),
             )
@@ -406,6 +435,13 @@ class Launch:
             tasks=restored,
             draining=draining,
         )
+
+    def _read(self, task: SubtaskId, folder: str) -> dict[SubtaskId, int]:
+        """How many batches of each producer a task has read, by its last record."""
+        record = self.storage.last_record(folder)
+        positions = record.inputs if record else {}
+        producers = self._graph.producers_of(self._graph.task(task.task))
+        return {SubtaskId(one.uid, 0): positions.get(one.uid, InputPosition()).batches for one in producers}
 
     def _clean(self, run: Run, sinks: Mapping[str, TwoPhaseSink]) -> None:
         """Remove what earlier attempts staged and no record names; looks at the fence before each removal.

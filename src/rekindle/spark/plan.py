@@ -55,7 +55,7 @@ def _sources_of(stream: Input, whole: DataFrame) -> tuple[int, ...]:
     Spark numbers its sources as they stand in the plan. A source that is used twice has two numbers; the first counts.
     """
     readers = [_reader(whole.sparkSession, leaf) for leaf in _streaming_leaves(whole)]
-    marks = f"/marks/{stream.source.uid}]"
+    marks = f"/marks/{stream.uid}]"
     its_own = [leaf for leaf in _streaming_leaves(stream.frame) if not leaf.sourceName().endswith(marks)]
     wanted = dict.fromkeys(_reader(whole.sparkSession, leaf) for leaf in its_own)
     return tuple(readers.index(reader) for reader in wanted if reader in readers)
@@ -107,7 +107,7 @@ def _refuse_second_watermark(task: Task, tree: Sequence[str], ours: set[str]) ->
 
 
 def _refuse_unending_state(task: Task, tree: Sequence[str], inputs: Sequence[Input]) -> None:
-    timeless = [item.source.uid for item in inputs if item.source.bounded and item.source.event_time is None]
+    timeless = [item.uid for item in inputs if item.bounded and item.event_time is None]
     for index, line in enumerate(tree):
         if task.output_mode != "append" or not _AGGREGATE.match(line):
             continue
@@ -116,7 +116,7 @@ def _refuse_unending_state(task: Task, tree: Sequence[str], inputs: Sequence[Inp
                 if f"/inbox/{uid}]" in below:
                     raise DefinitionError("EVENT_TIME_UNDECLARED", task=task.uid, source=uid)
     if any("~DeduplicateWithinWatermark" in line for line in tree) and any(UNORDERED_DELAY in line for line in tree):
-        bounded = next(item.source.uid for item in inputs if item.source.bounded)
+        bounded = next(item.uid for item in inputs if item.bounded)
         raise DefinitionError("DEDUPLICATION_UNSUPPORTED", task=task.uid, source=bounded)
 
 

@@ -21,6 +21,7 @@ from rekindle.spark.progress_dir import inputs_of_sources, read_offsets, set_wat
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord, FrozenFiles, InputPosition, Manifest, SubtaskSnapshot, decode
 from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.outputs import copy_outputs
 from rekindle.storage.port import NotFound, Store
 from rekindle.storage.savepoint import copy_source
 
@@ -62,6 +63,7 @@ def open_lineage(
         if subtask.task in tasks:
             folder = layout.subtask(storage.job, subtask.task, subtask.subtask, lineage)
             _open_subtask(storage, origin, tasks[subtask.task], subtask, snapshot, folder, run, undo_drain)
+            copy_outputs(origin.store, origin.subtask(subtask), storage.store, folder, origin.manifest, subtask)
 
 
 def _copy_sources(storage: JobStorage, origin: Origin, graph: JobGraph) -> None:
@@ -117,8 +119,10 @@ def _open_subtask(
         position = snapshot.inputs[uid]
         positions[uid] = replace(position, admission=min(position.admission, 0), mark=min(position.mark, 0))
         _open_inboxes(storage, folder, uid, 2 * index, position)
+    last = JobStorage(origin.store, origin.manifest.job).record(origin.subtask(subtask), snapshot.batch)
     record = BatchRecord(
         batch=snapshot.batch,
+        segments=last.segments if last else (),
         offsets_hash=read_offsets(storage.store, progress_dir, snapshot.batch).hash,
         run=run,
         inputs=positions,

@@ -14,12 +14,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.channels.feed import FileFeed
 from rekindle.config import Config
 from rekindle.errors import JobError, SinkError
 from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
-from rekindle.protocol.clock import SourceInput, watermarks
 from rekindle.protocol.life import Call, OperatorStatus
 from rekindle.runtime.steps import Steps, step
 from rekindle.sinks import TwoPhaseSink
@@ -27,6 +27,7 @@ from rekindle.spark.batch_protocol import BatchProtocol, Place
 from rekindle.spark.failures import brief, translate
 from rekindle.spark.flush import END_OF_TIME_MS, Flushed, flush
 from rekindle.spark.inputs import Input
+from rekindle.spark.intake import Intake
 from rekindle.spark.lineage_copy import copy_for_savepoint
 from rekindle.spark.progress_dir import inputs_of_sources, put_back, read_offsets, unplant
 from rekindle.spark.query import Query
@@ -75,6 +76,7 @@ class SparkTask:
         self._post = post
         self._id = SubtaskId(place.task, place.subtask)
         self._progress_dir = layout.spark_progress_dir(place.folder)
+        self._intake = Intake(inputs)
         self._protocol = BatchProtocol(spark, storage, place, inputs, sinks, steps, self._recorded)
         self._query = Query(
             spark,
@@ -87,10 +89,6 @@ class SparkTask:
             steps,
             lambda reason: post(self._failed(reason)),
         )
-        #: whether inputs are given more to read
-        self._admitting = False
-        #: inputs whose end was marked since the query was started
-        self._marked: set[str] = set()
         self._last_duration_ms: int | None = None
 
     # -- orders -------------------------------------------------------------------------------------------------------
@@ -99,15 +97,27 @@ class SparkTask:
         """See `TaskRunner`."""
         self._query.abandon()
         self._protocol.begin_attempt()
-        if self._ended() or self._storage.end(self._place.folder) is not None:
-            self._post(e.SourcesEnded(task=self._id))
+        end = self._storage.end(self._place.folder)
+        if end is not None:
+            self._post(e.TaskFinished(task=self._id, batch=end.batch, drained=end.drained, notes=end.notes))
             return
-        self._admitting = True
-        self._marked.clear()
+        if self._intake.sources_ended:
+            self._post(e.SourcesEnded(task=self._id))
+            if not self._intake.has_channels:
+                return
         self._put_plan_back()
-        self._admit()
+        self._intake.open()
         self._query.start()
         self._post(e.TaskStarted(task=self._id))
+
+    def stop_sources(self) -> None:
+        """See `TaskRunner`."""
+        self._intake.stop_sources()
+
+    def allow(self, producer: SubtaskId, upto: int) -> None:
+        """See `TaskRunner`."""
+        if self._intake.allow(producer, upto):
+            self._post(e.BatchRecorded(task=self._id, batch=self._protocol.last, read=self._intake.read))
 
     def suspend(self) -> int:
         """See `TaskRunner`."""
@@ -156,13 +166,13 @@ class SparkTask:
 
     def kill(self) -> None:
         """See `TaskRunner`."""
-        self._admitting = False
+        self._intake.close()
         self._query.interrupt()
 
     def _failed(self, reason: BaseException | None) -> e.TaskFailed:
         if reason is None:
             return e.TaskFailed(task=self._id, reason="its query was stopped from outside")
-        known = translate(reason, ", ".join(item.source.uid for item in self._inputs))
+        known = translate(reason, ", ".join(item.uid for item in self._inputs))
         permanent = known is not None and known.permanent
         error = (known.code, known.parameters) if known else None
         return e.TaskFailed(task=self._id, reason=str(known or brief(reason)), permanent=permanent, error=error)
@@ -171,9 +181,9 @@ class SparkTask:
 
     def _hold(self) -> None:
         """Bring the query to a stop behind a committed batch; what was admitted is read first, if that ends."""
-        self._admitting = False
-        if all(item.feed is not None for item in self._inputs):
-            self._query.wait(lambda: not self._outstanding())
+        self._intake.close()
+        if self._intake.only_inboxes:
+            self._query.wait(lambda: not self._intake.outstanding)
         self._query.stop_behind(self._protocol.last)
 
     def _replay(self) -> None:
@@ -225,9 +235,9 @@ class SparkTask:
 
     def _unread(self) -> Sequence[str]:
         return [
-            f"{item.source.uid}: {100 - 100 * item.position.bytes // max(item.feed.total_bytes, 1)} % was not read"
-            for item in self._inputs
-            if item.feed is not None and not item.position.ended
+            f"{item.uid}: {100 - 100 * item.position.bytes // max(item.feed.total_bytes, 1)} % was not read"
+            for item in self._intake.sources
+            if isinstance(item.feed, FileFeed) and not item.position.ended
         ]
 
     def _unflushed(self, flushed: Flushed) -> Sequence[str]:
@@ -245,33 +255,10 @@ class SparkTask:
         """A batch record exists: the inputs may go on. Called by the batch itself, before Spark commits it."""
         self._query.note_commit(record.batch - 1)
         self._last_duration_ms = duration_ms
-        self._post(e.BatchRecorded(task=self._id, batch=record.batch))
-        for item in self._inputs:
-            item.position = record.inputs[item.source.uid]
-            if item.feed is not None:
-                item.feed.recorded(item.position, duration_ms)
-        if self._admitting:
-            self._admit()
-            if self._ended():
-                self._admitting = False
-                self._post(e.SourcesEnded(task=self._id))
-
-    def _admit(self) -> None:
-        for item in self._inputs:
-            if item.feed is not None:
-                item.feed.admit()
-        over = watermarks({item.source.uid: SourceInput(ended=item.position.ended) for item in self._inputs})
-        for item in self._inputs:
-            if item.source.uid in over and item.marks is not None and item.source.uid not in self._marked:
-                self._marked.add(item.source.uid)
-                if item.marks.inbox.last_admitted() <= item.position.mark:
-                    item.marks.admit(item.position.mark + 1, item.end_mark_us)
-
-    def _ended(self) -> bool:
-        return all(item.position.ended for item in self._inputs)
-
-    def _outstanding(self) -> bool:
-        return any(item.feed is not None and bool(item.feed.outstanding) for item in self._inputs)
+        ended = self._intake.recorded(record, duration_ms)
+        self._post(e.BatchRecorded(task=self._id, batch=record.batch, read=self._intake.read))
+        if ended:
+            self._post(e.SourcesEnded(task=self._id))
 
     # -- what others ask ----------------------------------------------------------------------------------------------
 
@@ -294,7 +281,7 @@ class SparkTask:
         target = layout.spark_progress_dir(folder)
         return copy_for_savepoint(self._storage.store, self._progress_dir, store, target, snapshot.batch)
 
-    def purge(self, oldest_batch: int) -> None:
+    def purge(self, oldest_batch: int, oldest_output: int) -> None:
         """See `TaskRunner`."""
         store, folder = self._storage.store, self._place.folder
         oldest = min(oldest_batch, self._query.committed)
@@ -305,8 +292,11 @@ class SparkTask:
         )
         ours = [source for source, index in enumerate(sources) if index is not None]
         purge(store, self._progress_dir, oldest, ours)
+        for name in store.names(layout.segments(folder)):
+            if int(name.split("-", 1)[0]) < min(oldest, oldest_output):
+                store.delete_tree(f"{layout.segments(folder)}/{name}")
         for batch in self._storage.records(folder):
-            if batch < oldest:
+            if batch < min(oldest, oldest_output):
                 store.delete(layout.batch(folder, batch))
 
     def status(self) -> TaskStatusDocument:
@@ -318,7 +308,7 @@ class SparkTask:
             status="",
             batch=self._protocol.last,
             watermark=_watermark_ms(report),
-            inputs={item.source.uid: self._input_status(item, report) for item in self._inputs},
+            inputs={item.uid: self._input_status(item, report) for item in self._inputs},
             rows_per_second=report.get("processedRowsPerSecond"),
             batch_duration_ms=self._last_duration_ms,
         )
@@ -328,14 +318,16 @@ class SparkTask:
         return InputStatus(
             ended=position.ended,
             position=position.offset if feed is None else {"files": position.files, "bytes": position.bytes},
-            share=None if feed is None else (position.bytes / feed.total_bytes if feed.total_bytes else 1.0),
+            share=(position.bytes / feed.total_bytes if feed.total_bytes else 1.0)
+            if isinstance(feed, FileFeed)
+            else None,
             rows_per_second=None if position.ended else self._rate(item, report),
         )
 
     def _rate(self, item: Input, report: Mapping[str, Any]) -> float | None:
         """Rows a second of an input; Spark's report tells its sources apart by what they read."""
         path = self._storage.store.spark_path
-        inbox = path(layout.inbox(self._place.folder, item.source.uid)).removeprefix("file://")
+        inbox = path(layout.inbox(self._place.folder, item.uid)).removeprefix("file://")
         ours = path(self._place.folder).removeprefix("file://")
         sources = report.get("sources", ())
         if item.feed is not None:

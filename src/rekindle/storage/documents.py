@@ -123,6 +123,29 @@ class InputPosition:
     offset: Any = None
     #: everything of it has been read
     ended: bool = False
+    #: of a channel: how many of the producer's batches were read whole
+    batches: int = 0
+    #: of a channel: how many segments of the batch after those were read
+    segment: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A Parquet file that a batch puts into the channels of its task."""
+
+    #: below the folder of the subtask that wrote it
+    path: str
+    size: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSchema:
+    """``schema.json``: the columns of what a task puts into its channels, as those that read it were planned."""
+
+    #: Spark's JSON schema
+    columns: Json
+    format: int = FORMAT_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +162,8 @@ class BatchRecord:
     inputs: dict[str, InputPosition] = field(default_factory=dict)
     #: sink uid → what commit() will be given, as prepare() returned it
     committables: dict[str, list[Json]] = field(default_factory=dict)
+    #: what it puts into the channels of its task, in order
+    segments: tuple[Segment, ...] = ()
     #: rows out, where a sink knows them
     rows_out: int | None = None
     #: the query's watermark this batch ran with, ms
@@ -185,6 +210,8 @@ class SubtaskSnapshot:
     watermark_ms: int | None = None
     #: set once the subtask has finished its operator logic
     end: End | None = None
+    #: producer → its batches [from, to) that lie in the channel between what was read and the barrier (FLIP-76)
+    in_flight: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,8 @@
       tasks/<uid>/<subtask>/<lineage>/
           spark/                                spark_progress_dir
           batches/<N>.json                      batch records
+          segments/<N>-<attempt>/               what a batch puts into the channels of its task
+          schema.json                           the columns of that
           end.json                              the subtask has finished its operator logic
           drain.json                            a drain has begun here and will be carried through
           inbox/<input>/_spark_metadata/<k>     admissions of data; .opened makes the folder
@@ -122,6 +124,20 @@ def drain(subtask_folder: str) -> str:
     return f"{subtask_folder}/drain.json"
 
 
+def output_schema(subtask_folder: str) -> str:
+    return f"{subtask_folder}/schema.json"
+
+
+def segments(subtask_folder: str) -> str:
+    """What the subtask puts into its channels; the names in it are those of `segment_folder`."""
+    return f"{subtask_folder}/segments"
+
+
+def segment_folder(subtask_folder: str, number: int, attempt: str) -> str:
+    """What one attempt at a batch puts into the channels."""
+    return f"{subtask_folder}/segments/{number:09d}-{attempt}"
+
+
 def inbox(subtask_folder: str, source_uid: str) -> str:
     return f"{subtask_folder}/inbox/{source_uid}"
 
@@ -193,6 +209,8 @@ STEPS: dict[str, str] = {
     "lineage.create": r"[^/]+/lineages/\d+\.json",
     "files.freeze": r"[^/]+/sources/[^/]+/files\.json",
     "segments.copy": r"[^/]+/sources/[^/]+/segments/[^/]+/.+",
+    "segment.copy": r".*/tasks/[^/]+/\d+(/\d+)?/segments/[^/]+/.+",
+    "schema.create": r".*/schema\.json",
     "record.create": r".*/batches/\d+\.json",
     "end.create": r".*/end\.json",
     "drain.create": r".*/drain\.json",

@@ -185,7 +185,13 @@ class FakeRunner:
         store.replace(f"{layout.spark_progress_dir(folder)}/{name}", data)
         return len(data)
 
-    def purge(self, oldest_batch: int) -> None:
+    def stop_sources(self) -> None:
+        """See `TaskRunner`. It reads no channel, so there is nothing to go on with: `suspend` follows."""
+
+    def allow(self, producer: SubtaskId, upto: int) -> None:
+        """See `TaskRunner`. It reads no channel."""
+
+    def purge(self, oldest_batch: int, oldest_output: int) -> None:
         """See `TaskRunner`."""
         self._obey("purge")
         for batch in self._storage.records(self._folder):

@@ -151,7 +151,8 @@ class Driver:
         """Let a query do one step of its batch."""
         query, files = self.queries[task], self.world.tasks[task]
         if query.batch is None:
-            if files.sources_ended and files.sources and (not query.reported or self.faults.strike(0.02)):
+            ended = files.sources and files.sources_ended_at(self.last[task])
+            if ended and (not query.reported or self.faults.strike(0.02)):
                 query.reported = True
                 self.post(task, e.SourcesEnded(task=task))
             query.batch = self._batch(task)

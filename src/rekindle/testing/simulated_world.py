@@ -76,7 +76,12 @@ class TaskFiles:
     @property
     def sources_ended(self) -> bool:
         """Whether all rows of all sources are in a record."""
-        return all(size is not None and self.last.positions[uid] >= size for uid, size in self.sources.items())
+        return self.sources_ended_at(self.batch)
+
+    def sources_ended_at(self, batch: int) -> bool:
+        """Whether all rows of all sources are in a record up to `batch`."""
+        positions = self.at(batch).positions
+        return all(size is not None and positions[uid] >= size for uid, size in self.sources.items())
 
     def flushed(self, behind: int) -> Record:
         """A batch that puts out all that is held back."""

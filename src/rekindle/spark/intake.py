@@ -1,0 +1,124 @@
+"""What a query is given to read, and how far it has read it: admissions to its inboxes, and watermark rows.
+
+Nothing is admitted before the admission in front of it is in a batch record. So the query's own thread goes on here, at
+the end of each batch; the driver's comes in with what a channel may be read up to. A lock keeps them apart.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from rekindle.channels.channel_feed import ChannelFeed
+from rekindle.channels.marks import mark_for
+from rekindle.ids import SubtaskId
+from rekindle.protocol.clock import END_OF_TIME, ChannelInput, Producer, SourceInput, watermarks
+from rekindle.spark.inputs import Input
+from rekindle.storage.documents import BatchRecord
+
+
+class Intake:
+    """The inputs of one subtask."""
+
+    def __init__(self, inputs: Sequence[Input]) -> None:
+        self.inputs = inputs
+        self._lock = threading.Lock()
+        #: whether more is admitted
+        self._open = False
+        #: its sources end where they stand; its channels are read on
+        self._sources_stopped = False
+        #: watermark that each input was given since the query was started, ms
+        self._in_force: dict[str, int] = {}
+
+    def open(self) -> None:
+        """The query is about to start: admit, and set every watermark again, which Spark has forgotten."""
+        with self._lock:
+            self._open = True
+            self._in_force.clear()
+            self._admit()
+
+    def close(self) -> None:
+        """Admit nothing more."""
+        self._open = False
+
+    def stop_sources(self) -> None:
+        """Admit nothing more of the sources."""
+        self._sources_stopped = True
+
+    def allow(self, producer: SubtaskId, upto: int) -> bool:
+        """Let a channel be read up to that many batches; whether that alone has moved what is read (`read`)."""
+        with self._lock:
+            moved = any(feed.allow(upto) for uid, feed in self._channels().items() if uid == producer.task)
+            if self._open:
+                self._admit()
+            return moved
+
+    def recorded(self, record: BatchRecord, duration_ms: int) -> bool:
+        """A batch record exists, the inputs may go on; whether the sources have all ended by it."""
+        with self._lock:
+            for item in self.inputs:
+                item.position = record.inputs[item.uid]
+                if item.feed is not None:
+                    item.feed.recorded(item.position, duration_ms)
+            if self._open:
+                self._admit()
+                return self.sources_ended
+            return False
+
+    @property
+    def sources(self) -> Sequence[Input]:
+        """The inputs that are sources."""
+        return [item for item in self.inputs if not item.is_channel]
+
+    @property
+    def sources_ended(self) -> bool:
+        """Whether there are sources, and all of them were read to their end."""
+        return bool(self.sources) and all(item.position.ended for item in self.sources)
+
+    @property
+    def has_channels(self) -> bool:
+        """Whether it reads other tasks."""
+        return bool(self._channels())
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether something was admitted that no record covers yet."""
+        return any(item.feed is not None and bool(item.feed.outstanding) for item in self.inputs)
+
+    @property
+    def only_inboxes(self) -> bool:
+        """Whether Spark reads nothing that we do not admit."""
+        return all(item.feed is not None for item in self.inputs)
+
+    @property
+    def read(self) -> Mapping[SubtaskId, int]:
+        """How many batches of each producer need not be read any more."""
+        return {SubtaskId(uid, 0): feed.read for uid, feed in self._channels().items()}
+
+    def _channels(self) -> Mapping[str, ChannelFeed]:
+        return {item.uid: item.feed for item in self.inputs if isinstance(item.feed, ChannelFeed)}
+
+    def _admit(self) -> None:
+        for item in self.inputs:
+            if item.feed is not None and (item.is_channel or not self._sources_stopped):
+                item.feed.admit()
+        wanted = watermarks({item.uid: _as_the_clock_sees(item) for item in self.inputs}, in_force=self._in_force)
+        for item in self.inputs:
+            if item.marks is None or wanted.get(item.uid) in (None, self._in_force.get(item.uid)):
+                continue
+            if item.marks.inbox.last_admitted() <= item.position.mark:
+                at_ms = wanted[item.uid]
+                item.marks.admit(item.position.mark + 1, item.end_mark_us if at_ms == END_OF_TIME else _mark_us(at_ms))
+                self._in_force[item.uid] = at_ms
+
+
+def _mark_us(watermark_ms: int) -> int:
+    return mark_for(watermark_ms * 1000)
+
+
+def _as_the_clock_sees(item: Input) -> SourceInput | ChannelInput:
+    if item.producer is None:
+        return SourceInput(ended=item.position.ended)
+    watermark_ms = item.producer.watermark_ms(item.position.batches - 1)
+    ended = item.producer.ended_by(item.position.batches)
+    return ChannelInput(producers=(Producer(watermark_ms=watermark_ms, ended=ended),))
