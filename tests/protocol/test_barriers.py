@@ -44,6 +44,17 @@ def test_a_batch_that_is_known_already_changes_nothing() -> None:
     assert channels.trigger(1, [A], unaligned=False)[0] == cut(A, 1, 3)
 
 
+def test_a_channel_may_be_read_on_without_another_batch_where_nothing_is_in_it() -> None:
+    channels = barriers()
+    channels.recorded(A, 0, {})
+    channels.recorded(C, 0, {A: 1})
+    channels.recorded(A, 1, {})
+    channels.recorded(C, 0, {A: 2})
+    assert channels.has_read(C, A)
+    channels.recorded(C, 0, {A: 1})
+    assert channels.has_read(C, A), "what comes late takes nothing back"
+
+
 def test_batches_that_were_recorded_without_a_word_come_with_the_next() -> None:
     assert barriers().recorded(A, 4, {}) == (may(C, A, 5),)
 

@@ -30,7 +30,7 @@ def checkpoint(job: str, storage: str, as_json: bool) -> None:
 @click.command(epilog=example("rekindle savepoint hourly_bids /backup/before-upgrade"))
 @click.argument("job")
 @click.argument("directory", metavar="[DIR]", required=False)
-@click.option("--unaligned", is_flag=True, help="Do not wait for data between tasks (a job of one task has none).")
+@click.option("--unaligned", is_flag=True, help="Do not wait for data between tasks: copy it.")
 @with_storage
 @with_json
 def savepoint(job: str, directory: str | None, unaligned: bool, storage: str, as_json: bool) -> None:

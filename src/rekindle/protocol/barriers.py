@@ -92,8 +92,11 @@ class Barriers:
         return tuple(self._allow(self._inputs))
 
     def recorded(self, task: SubtaskId, batch: int, read: Mapping[SubtaskId, int]) -> tuple[c.Command, ...]:
-        """A batch is durable; `read`: how far it read each channel. One that is known already changes nothing."""
-        if batch <= self.batches[task]:
+        """A batch is durable; `read`: how far each channel is read by now. What is known already changes nothing.
+
+        More may be read without another batch: a producer's batches that put nothing into the channel are passed.
+        """
+        if batch < self.batches[task]:
             return ()
         self.batches[task] = batch
         for channel in self._outputs[task]:
@@ -101,6 +104,8 @@ class Barriers:
         outcomes: list[tuple[SubtaskId, Outcome]] = []
         for producer, place in read.items():
             channel = self._inputs[task][producer]
+            if place <= channel.read:
+                continue
             self._alignments[task].received(producer, place - channel.read)
             channel.read = place
             outcomes += self._reached(channel)

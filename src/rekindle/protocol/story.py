@@ -10,17 +10,20 @@ class Story:
     """The last `limit` steps, one line each."""
 
     def __init__(self, limit: int = 200) -> None:
-        self._lines: deque[str] = deque(maxlen=limit)
+        #: put into words only when somebody reads them: events and commands never change
+        self._steps: deque[tuple[int, object, Sequence[object]]] = deque(maxlen=limit)
         #: number of the step being told
         self.step = 0
 
     def tell(self, event: object, commands: Sequence[object]) -> None:
         """Add one step."""
-        said = ", ".join(_brief(command) for command in commands) or "-"
-        self._lines.append(f"{self.step:>5} {_brief(event)} → {said}")
+        self._steps.append((self.step, event, commands))
 
     def __str__(self) -> str:
-        return "\n".join(self._lines)
+        return "\n".join(
+            f"{step:>5} {_brief(event)} → {', '.join(map(_brief, commands)) or '-'}"
+            for step, event, commands in self._steps
+        )
 
 
 def _brief(thing: object) -> str:

@@ -7,11 +7,14 @@ what counts.
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rekindle.errors import ControlError, RekindleError, SinkError, StorageError, one_line
 from rekindle.graph.job_graph import JobGraph
+from rekindle.graph.subtask_set import SubtaskSet
+from rekindle.graph.topology import Topology
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol.commit import CommitPermit
@@ -19,7 +22,7 @@ from rekindle.runtime.ports import TaskRunner
 from rekindle.runtime.steps import SteppedStore, Steps, step
 from rekindle.sinks import TwoPhaseSink
 from rekindle.storage import layout
-from rekindle.storage.documents import Committed, Manifest, Run, SubtaskSnapshot, Transaction
+from rekindle.storage.documents import Committed, End, Manifest, Run, SubtaskSnapshot, Transaction
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.outputs import copy_outputs
@@ -85,6 +88,7 @@ class Checkpointing:
             triggered_ms=order.triggered_ms,
             completed_ms=self._clock(),
             graph={task.uid: list(task.inputs) for task in self._graph.tasks},
+            chains={vertex.uid: list(vertex.chain) for vertex in self._graph.topology.vertices},
             tasks=_nested(snapshots),
             finished_tasks=tuple(
                 task.uid
@@ -236,6 +240,29 @@ def snapshots_of(manifest: Manifest) -> dict[SubtaskId, SubtaskSnapshot]:
         for uid, subtasks in manifest.tasks.items()
         for index, snapshot in subtasks.items()
     }
+
+
+def finished_operators(
+    ends: Mapping[SubtaskId, End | None], chains: Mapping[str, Sequence[str]], topology: Topology, *, undo_drain: bool
+) -> dict[str, SubtaskSet]:
+    """Which subtasks of each operator had finished, for `rekindle.graph.compatibility`.
+
+    Args:
+        ends: every subtask of a checkpoint, or of a lineage.
+        chains: task → its operators, as they were saved; as they are now where that is not known.
+        undo_drain: those whom only a drain had ended go on.
+    """
+    parallelism = Counter(task.task for task in ends)
+    finished: dict[str, SubtaskSet] = {}
+    for uid, count in parallelism.items():
+        known = {vertex.uid: vertex.chain for vertex in topology.vertices}.get(uid, ())
+        over = [
+            task.subtask
+            for task, end in ends.items()
+            if task.task == uid and end is not None and not (undo_drain and end.drained)
+        ]
+        finished |= dict.fromkeys(chains.get(uid, known), SubtaskSet.of(count, over))
+    return finished
 
 
 def _nested(snapshots: Mapping[SubtaskId, SubtaskSnapshot]) -> dict[str, dict[str, SubtaskSnapshot]]:

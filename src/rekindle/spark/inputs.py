@@ -107,9 +107,12 @@ class Producer:
         return read_segments(self.storage, self.folder, batch)
 
     def watermark_ms(self, batch: int) -> int | None:
-        """The least event time that may follow behind a batch, ms; None where nothing is known."""
+        """The least event time that may follow behind a batch, ms; None where nothing is known.
+
+        The end of time that a flush runs with says nothing: timers may send more, and a drain may be taken back.
+        """
         record = self.storage.record(self.folder, batch) if batch >= 0 and self.task.event_time is not None else None
-        if record is None or not record.watermark_ms:
+        if record is None or record.flush or not record.watermark_ms:
             return None
         behind_ms = duration_ms("watermark", self.task.watermark) if self.task.watermark else 0
         return record.watermark_ms - behind_ms

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from rekindle.channels.channel_feed import ChannelFeed
 from rekindle.channels.marks import mark_for
@@ -17,11 +18,24 @@ from rekindle.spark.inputs import Input
 from rekindle.storage.documents import BatchRecord
 
 
-class Intake:
-    """The inputs of one subtask."""
+class Progress(NamedTuple):
+    """How far a subtask has read its channels, by its last batch record."""
 
-    def __init__(self, inputs: Sequence[Input]) -> None:
+    batch: int
+    #: how many batches of each producer need not be read any more
+    read: Mapping[SubtaskId, int]
+
+
+class Intake:
+    """The inputs of one subtask.
+
+    Args:
+        last: the batch whose record their positions are of, -1 for none.
+    """
+
+    def __init__(self, inputs: Sequence[Input], last: int) -> None:
         self.inputs = inputs
+        self._last = last
         self._lock = threading.Lock()
         #: whether more is admitted
         self._open = False
@@ -38,32 +52,32 @@ class Intake:
             self._admit()
 
     def close(self) -> None:
-        """Admit nothing more."""
-        self._open = False
+        """Admit nothing more until it is opened again, for the sources too."""
+        self._open = self._sources_stopped = False
 
     def stop_sources(self) -> None:
         """Admit nothing more of the sources."""
         self._sources_stopped = True
 
-    def allow(self, producer: SubtaskId, upto: int) -> bool:
-        """Let a channel be read up to that many batches; whether that alone has moved what is read (`read`)."""
+    def allow(self, producer: SubtaskId, upto: int) -> Progress | None:
+        """Let a channel be read up to that many batches; how far all is read, if that alone has moved it."""
         with self._lock:
             moved = any(feed.allow(upto) for uid, feed in self._channels().items() if uid == producer.task)
             if self._open:
                 self._admit()
-            return moved
+            return self._progress() if moved else None
 
-    def recorded(self, record: BatchRecord, duration_ms: int) -> bool:
-        """A batch record exists, the inputs may go on; whether the sources have all ended by it."""
+    def recorded(self, record: BatchRecord, duration_ms: int) -> tuple[Progress, bool]:
+        """A batch record exists, the inputs may go on; how far all is read, and whether the sources have ended."""
         with self._lock:
+            self._last = record.batch
             for item in self.inputs:
                 item.position = record.inputs[item.uid]
                 if item.feed is not None:
                     item.feed.recorded(item.position, duration_ms)
             if self._open:
                 self._admit()
-                return self.sources_ended
-            return False
+            return self._progress(), self._open and self.sources_ended
 
     @property
     def sources(self) -> Sequence[Input]:
@@ -90,10 +104,8 @@ class Intake:
         """Whether Spark reads nothing that we do not admit."""
         return all(item.feed is not None for item in self.inputs)
 
-    @property
-    def read(self) -> Mapping[SubtaskId, int]:
-        """How many batches of each producer need not be read any more."""
-        return {SubtaskId(uid, 0): feed.read for uid, feed in self._channels().items()}
+    def _progress(self) -> Progress:
+        return Progress(self._last, {SubtaskId(uid, 0): feed.read for uid, feed in self._channels().items()})
 
     def _channels(self) -> Mapping[str, ChannelFeed]:
         return {item.uid: item.feed for item in self.inputs if isinstance(item.feed, ChannelFeed)}
@@ -119,6 +131,8 @@ def _mark_us(watermark_ms: int) -> int:
 def _as_the_clock_sees(item: Input) -> SourceInput | ChannelInput:
     if item.producer is None:
         return SourceInput(ended=item.position.ended)
-    watermark_ms = item.producer.watermark_ms(item.position.batches - 1)
-    ended = item.producer.ended_by(item.position.batches)
-    return ChannelInput(producers=(Producer(watermark_ms=watermark_ms, ended=ended),))
+    assert isinstance(item.feed, ChannelFeed)
+    read = item.feed.read
+    return ChannelInput(
+        producers=(Producer(watermark_ms=item.producer.watermark_ms(read - 1), ended=item.producer.ended_by(read)),)
+    )

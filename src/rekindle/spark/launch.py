@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +20,12 @@ from pyspark.sql import types as T
 from rekindle.channels.admission import AdmissionSizer
 from rekindle.config import Config
 from rekindle.errors import ControlError, RekindleError, RestoreError, StorageError
-from rekindle.graph.compatibility import check_graph
+from rekindle.graph.compatibility import check_drained, check_finished_state, check_graph
 from rekindle.graph.job_graph import JobGraph, Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
-from rekindle.runtime.checkpointing import Checkpointing, snapshots_of
+from rekindle.runtime.checkpointing import Checkpointing, finished_operators, snapshots_of
 from rekindle.runtime.driver import Clock, Driver, is_driven_here, system_clock
 from rekindle.runtime.steps import SteppedStore, Steps, step
 from rekindle.sinks import SinkBatch, TwoPhaseSink
@@ -38,6 +38,7 @@ from rekindle.spark.segments import output_schema
 from rekindle.spark.task import SparkTask
 from rekindle.storage import layout
 from rekindle.storage.documents import (
+    End,
     FrozenFiles,
     Identity,
     InputPosition,
@@ -131,6 +132,7 @@ class Launch:
             self._check_origin(self._origin, decision)
         elif isinstance(decision, Resume):
             place = f"lineage {decision.lineage.lineage} in {storage.store.location}"
+            self._check_finished(self._ends(decision.lineage), decision.lineage.chains, place)
             check_graph(
                 self._graph,
                 decision.lineage.graph,
@@ -183,6 +185,8 @@ class Launch:
         manifest = origin.manifest
         if manifest.job != self._graph.name:
             raise RestoreError("JOB_DIFFERENT", path=decision.path, found=manifest.job, job=self._graph.name)
+        ends = {task: snapshot.end for task, snapshot in snapshots_of(manifest).items()}
+        self._check_finished(ends, manifest.chains, decision.path, undo_drain=decision.undo_drain)
         check_graph(
             self._graph,
             manifest.graph,
@@ -191,10 +195,28 @@ class Launch:
         )
         if decision.repeated:
             return
-        if manifest.drained and not self._permissions.drained:
-            raise RestoreError("JOB_DRAINED", path=decision.path)
+        check_drained(manifest.drained, decision.path, allow_drained=self._permissions.drained)
         if not self._permissions.sink_ahead:
             self._refuse_sink_ahead(manifest, decision.path)
+
+    def _check_finished(
+        self,
+        ends: Mapping[SubtaskId, End | None],
+        chains: Mapping[str, Sequence[str]],
+        place: str,
+        *,
+        undo_drain: bool = False,
+    ) -> None:
+        """Nothing that still runs may feed what has finished (FLIP-147)."""
+        topology = self._graph.topology
+        check_finished_state(topology, finished_operators(ends, chains, topology, undo_drain=undo_drain), place)
+
+    def _ends(self, lineage: Lineage) -> dict[SubtaskId, End | None]:
+        """How far each subtask of a lineage has come to its end."""
+        folders = {
+            SubtaskId(uid, 0): layout.subtask(self.storage.job, uid, 0, lineage.lineage) for uid in lineage.graph
+        }
+        return {task: self.storage.end(folder) for task, folder in folders.items()}
 
     def _refuse_sink_ahead(self, manifest: Manifest, path: str) -> None:
         try:
@@ -333,6 +355,7 @@ class Launch:
             restored_from=run.restore_from,
             restored_checkpoint=origin.manifest.checkpoint if origin else None,
             graph={task.uid: list(task.inputs) for task in self._graph.tasks},
+            chains={vertex.uid: list(vertex.chain) for vertex in self._graph.topology.vertices},
         )
 
     def _forget_lists(self, run: Run) -> None:
@@ -420,7 +443,7 @@ class Launch:
                 drained=end is not None and end.drained,
                 notes=end.notes if end else (),
                 batch=end.batch if end else max(records, default=-1),
-                read=self._read(task, folder),
+                read=self._read(task, folder, run.lineage),
                 # A lineage begins with the record of the batch that it goes on from, which has nothing to commit.
                 committed=committed.get(task, min(records, default=0) - 1),
             )
@@ -436,12 +459,16 @@ class Launch:
             draining=draining,
         )
 
-    def _read(self, task: SubtaskId, folder: str) -> dict[SubtaskId, int]:
-        """How many batches of each producer a task has read, by its last record."""
-        record = self.storage.last_record(folder)
+    def _read(self, task: SubtaskId, folder: str, lineage: int) -> dict[SubtaskId, int]:
+        """How many batches of each producer a task has read: by its last record, or all where it has ended."""
+        record, has_ended = self.storage.last_record(folder), self.storage.end(folder) is not None
         positions = record.inputs if record else {}
-        producers = self._graph.producers_of(self._graph.task(task.task))
-        return {SubtaskId(one.uid, 0): positions.get(one.uid, InputPosition()).batches for one in producers}
+        read = {}
+        for producer in self._graph.producers_of(self._graph.task(task.task)):
+            end = self.storage.end(layout.subtask(self.storage.job, producer.uid, 0, lineage)) if has_ended else None
+            position = positions.get(producer.uid, InputPosition())
+            read[SubtaskId(producer.uid, 0)] = end.batch + 1 if end else position.batches
+        return read
 
     def _clean(self, run: Run, sinks: Mapping[str, TwoPhaseSink]) -> None:
         """Remove what earlier attempts staged and no record names; looks at the fence before each removal.

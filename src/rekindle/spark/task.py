@@ -76,8 +76,8 @@ class SparkTask:
         self._post = post
         self._id = SubtaskId(place.task, place.subtask)
         self._progress_dir = layout.spark_progress_dir(place.folder)
-        self._intake = Intake(inputs)
         self._protocol = BatchProtocol(spark, storage, place, inputs, sinks, steps, self._recorded)
+        self._intake = Intake(inputs, self._protocol.last)
         self._query = Query(
             spark,
             frame,
@@ -116,8 +116,9 @@ class SparkTask:
 
     def allow(self, producer: SubtaskId, upto: int) -> None:
         """See `TaskRunner`."""
-        if self._intake.allow(producer, upto):
-            self._post(e.BatchRecorded(task=self._id, batch=self._protocol.last, read=self._intake.read))
+        progress = self._intake.allow(producer, upto)
+        if progress is not None:
+            self._post(e.BatchRecorded(task=self._id, batch=progress.batch, read=progress.read))
 
     def suspend(self) -> int:
         """See `TaskRunner`."""
@@ -255,8 +256,8 @@ class SparkTask:
         """A batch record exists: the inputs may go on. Called by the batch itself, before Spark commits it."""
         self._query.note_commit(record.batch - 1)
         self._last_duration_ms = duration_ms
-        ended = self._intake.recorded(record, duration_ms)
-        self._post(e.BatchRecorded(task=self._id, batch=record.batch, read=self._intake.read))
+        progress, ended = self._intake.recorded(record, duration_ms)
+        self._post(e.BatchRecorded(task=self._id, batch=progress.batch, read=progress.read))
         if ended:
             self._post(e.SourcesEnded(task=self._id))
 

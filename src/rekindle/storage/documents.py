@@ -80,6 +80,8 @@ class Lineage:
     restored_checkpoint: int | None = None
     #: task uid → uids of its inputs, in order: what a resume checks the job against
     graph: dict[str, list[str]] = field(default_factory=dict)
+    #: task uid → its operators: sources, the task itself, sinks; empty where an older version wrote it
+    chains: dict[str, list[str]] = field(default_factory=dict)
     format: int = FORMAT_VERSION
 
 
@@ -242,6 +244,8 @@ class Manifest:
     tasks: dict[str, dict[str, SubtaskSnapshot]]
     #: task uids all of whose subtasks have finished (FLIP-147: "fully finished", not started on restore)
     finished_tasks: tuple[str, ...] = ()
+    #: task uid → its operators: sources, the task itself, sinks; empty where an older version wrote it
+    chains: dict[str, list[str]] = field(default_factory=dict)
     #: sink uid → transactions to commit now that this manifest exists; empty in a savepoint
     transactions: dict[str, list[Transaction]] = field(default_factory=dict)
     in_flight_bytes: int = 0
