@@ -119,6 +119,12 @@ class Config:
     checkpoint_after_tasks_finish: bool = _setting(
         "checkpoint.after_tasks_finish", True, _flag, "Go on checkpointing when some tasks have finished (FLIP-147)."
     )
+    channel_max_in_flight_bytes: int = _setting(
+        "channel.max_in_flight_bytes",
+        1 << 30,
+        size_bytes,
+        "A task waits before it writes while more than this lies unread between it and the slowest task that reads it.",
+    )
     input_target_batch_duration_ms: int = _setting(
         "input.target_batch_duration", 5_000, duration_ms, "Batches of file inputs are sized towards this duration."
     )

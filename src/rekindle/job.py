@@ -374,9 +374,13 @@ class JobHandle:
         answer = self._ask(client.Wish(verb="checkpoint"))
         return answer.checkpoint or 0
 
-    def savepoint(self, directory: str | None = None) -> str:
-        """Make a savepoint in a new folder below `directory`; returns its path. Default: inside the storage."""
-        answer = self._ask(client.Wish(verb="savepoint", savepoint=self._directory(directory)))
+    def savepoint(self, directory: str | None = None, *, unaligned: bool = False) -> str:
+        """Make a savepoint in a new folder below `directory`; returns its path. Default: inside the storage.
+
+        Args:
+            unaligned: do not wait until what lies between tasks has been read: copy it.
+        """
+        answer = self._ask(client.Wish(verb="savepoint", savepoint=self._directory(directory), unaligned=unaligned))
         return answer.savepoint or ""
 
     def stop(self, drain: bool = False, savepoint: str | None = None) -> client.Ending:

@@ -16,10 +16,10 @@ from rekindle.job import JobHandle
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.testing.crash import ALL_MOMENTS, Moment, Moments
-from tests.crash.kit import CONFIG, CrashWorld, persist, read_all
+from tests.crash.kit import CONFIG, OF_PIPELINES, CrashWorld, persist, read_all
 
-NOT_IN_THESE_LIVES = {"sink.abort"}
-"""Another driver has to be quicker for that: `test_rivals`."""
+NOT_IN_THESE_LIVES = {"sink.abort", *OF_PIPELINES}
+"""Another driver has to be quicker for that: `test_rivals`. For the others see `test_pipeline_faults`."""
 
 
 def faults_of(when: str, nth: int) -> Moments:

@@ -9,11 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-from tests.crash.kit import CONFIG, LAST_LIVE_BATCH, CrashWorld
-from tests.jobs.kit import until
+from tests.crash.kit import CONFIG, LAST_LIVE_BATCH
+from tests.jobs.kit import World, until
 
 ROOT = Path(__file__).parents[2]
 SECONDS_AT_MOST = 120
+JOB_FILE = Path(__file__).with_name("job_file.py")
 
 FEW_CHECKPOINTS = {**CONFIG, "checkpoint.interval": "1 hour"}
 """The only checkpoints are those that the job asks for itself: the first manifest is the one that matters."""
@@ -22,7 +23,9 @@ FEW_CHECKPOINTS = {**CONFIG, "checkpoint.interval": "1 hour"}
 class Victim:
     """A driver in a process group of its own, with its JVM."""
 
-    def __init__(self, world: CrashWorld, *arguments: str, live: bool, rival: bool = False) -> None:
+    def __init__(
+        self, world: World, *arguments: str, live: bool, rival: bool = False, job_file: Path = JOB_FILE
+    ) -> None:
         environment = {
             **os.environ,
             "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
@@ -34,7 +37,7 @@ class Victim:
         asked = ("--ask", "savepoint", "--ask", "drain", "--ask-at", str(LAST_LIVE_BATCH)) if live else ()
         spark = ("spark.master=local[2]", "spark.driver.memory=1g", "spark.sql.shuffle.partitions=2")
         command = [
-            *(sys.executable, "-m", "rekindle.testing.crash", str(Path(__file__).with_name("job_file.py"))),
+            *(sys.executable, "-m", "rekindle.testing.crash", str(job_file)),
             *("--storage", world.storage, *arguments, *asked),
             *(part for key, value in FEW_CHECKPOINTS.items() for part in ("--set", f"{key}={value}")),
             *(part for setting in spark for part in ("--conf", setting)),

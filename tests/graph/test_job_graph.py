@@ -206,3 +206,20 @@ def test_a_job_with_a_parallel_task_is_refused_before_anything_starts(tmp_path: 
     with pytest.raises(DefinitionError, match="PARALLELISM_UNSUPPORTED"):
         job.start(storage=str(tmp_path / "state"))
     assert list(tmp_path.iterdir()) == []
+
+
+# --- looking things up ------------------------------------------------------------------------------------------------
+
+
+def test_tasks_and_their_readers_are_found_by_name() -> None:
+    graph = JobGraph(
+        name="bids",
+        sources=(Source(uid="s", bounded=True),),
+        tasks=(Task(uid="a", inputs=("s",)), Task(uid="b", inputs=("a",)), Task(uid="c", inputs=("a", "s"))),
+    )
+    assert graph.task("b").inputs == ("a",)
+    assert [task.uid for task in graph.consumers_of(graph.task("a"))] == ["b", "c"]
+    assert graph.consumers_of(graph.task("c")) == ()
+    for uid in ("s", "nobody"):
+        with pytest.raises(KeyError):
+            graph.task(uid)

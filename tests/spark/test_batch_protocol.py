@@ -29,7 +29,9 @@ class Subtask:
         self.folder = layout.subtask("job", "task", 0, 1)
         place = Place(job="job", task="task", subtask=0, lineage=1, run=1, folder=self.folder)
         spark: Any = None
-        self.protocol = BatchProtocol(spark, self.storage, place, [], {"out": self.sink}, no_steps, lambda *_: None)
+        self.protocol = BatchProtocol(
+            spark, self.storage, place, [], {"out": self.sink}, no_steps, lambda *_: None, None
+        )
 
     def batch(self, number: int) -> None:
         """Spark plans a batch and runs it."""

@@ -326,27 +326,27 @@ def test_a_purged_directory_stays_bounded_and_restarts_and_forks_at_its_oldest_b
 ) -> None:
     inbox, task = long_run
     sizes = []
-    for number in range(104, 200):
+    for number in range(104, 150):
         inbox.admit((hour(0), f"k{number % 7}", number))
         task.settle()
         if number % 12 == 0:
             purge(task.store, "spark", task.batch - 5, inbox_sources=[0])
             sizes.append(len(list(task.store.walk("spark"))))
-        if number == 150:
+        if number == 130:
             task.stop().start()
     oldest = task.batch - 5
     deleted = purge(task.store, "spark", oldest, inbox_sources=[0])
     assert deleted > 0 and max(sizes) < 100, sizes
-    assert dict(task.out) == expected_counts(200)
+    assert dict(task.out) == expected_counts(150)
     names = task.store.names("spark/sources/0")
     assert len(names) <= 11 and max(len(task.store.read(f"spark/sources/0/{n}").splitlines()) for n in names) <= 12
 
     task.stop().start()
-    inbox.admit((hour(0), f"k{200 % 7}", 200))
+    inbox.admit((hour(0), f"k{150 % 7}", 150))
     task.settle()
-    assert dict(task.out) == expected_counts(201)
-    assert task.batch == 200
-    assert open_lineage(spark, task, tmp_path, oldest, 201) == expected_counts(201)
+    assert dict(task.out) == expected_counts(151)
+    assert task.batch == 150
+    assert open_lineage(spark, task, tmp_path, oldest, 151) == expected_counts(151)
 
 
 @pytest.mark.spark

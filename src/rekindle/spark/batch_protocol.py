@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.channels.backlog import Backlog
 from rekindle.errors import RekindleError, SinkError, StorageError
 from rekindle.protocol.life import Call, OperatorLife
 from rekindle.runtime.steps import Steps, step
@@ -56,8 +57,6 @@ class Place:
     run: int
     #: the subtask's folder in the storage
     folder: str
-    #: whether other tasks read its output
-    read_by_tasks: bool = False
 
 
 class BatchProtocol:
@@ -65,6 +64,7 @@ class BatchProtocol:
 
     Args:
         recorded: called after a batch record exists (also on a replay), with it and the batch's duration in ms.
+        backlog: of its channels; None where no task reads its output.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class BatchProtocol:
         sinks: Mapping[str, TwoPhaseSink],
         steps: Steps,
         recorded: Callable[[BatchRecord, int], None],
+        backlog: Backlog | None,
     ) -> None:
         self._spark = spark
         self._storage = storage
@@ -84,6 +85,7 @@ class BatchProtocol:
         self._sinks = sinks
         self._steps = steps
         self._recorded = recorded
+        self._backlog = backlog
         #: last batch that has a record, -1 for none
         self.last = max(storage.records(place.folder), default=-1)
         #: batches beyond this one are held; None: none is
@@ -96,6 +98,8 @@ class BatchProtocol:
 
     def begin_attempt(self) -> None:
         """The subtask is tried (again) from its last record on: what was finished before is not any more."""
+        #: whether a batch waits for room in its channels, and whether it is to go on doing so
+        self._waiting = self._impatient = False
         #: batches from this one on are planted flushes
         self.flush_from: int | None = None
         #: of this attempt's query and its sinks: behind ``finish()`` nothing is written
@@ -116,6 +120,23 @@ class BatchProtocol:
         finally:
             self.running = None
 
+    def give_up_waiting(self) -> bool:
+        """A batch that waits for room in its channels is held instead; whether one does."""
+        self._impatient = True
+        return self._waiting
+
+    def _wait_for_room(self, backlog: Backlog, batch: int) -> None:
+        def given_up() -> bool:
+            return self._impatient or (self.hold_after is not None and batch > self.hold_after)
+
+        self._waiting = True
+        try:
+            backlog.wait(given_up)
+        finally:
+            self._waiting = False
+        if given_up():
+            raise BatchHeldError(f"batch {batch} is held")
+
     def _run(self, df: DataFrame, batch: int) -> None:
         started = time.monotonic()
         folder = self._place.folder
@@ -125,7 +146,12 @@ class BatchProtocol:
             self._check_replay(record, offsets)
             df.write.format("noop").mode("overwrite").save()
         else:
+            if self._backlog is not None and self.flush_from is None:
+                self._wait_for_room(self._backlog, batch)
+                started = time.monotonic()
             record = self._write(df, batch, offsets)
+        if self._backlog is not None:
+            self._backlog.wrote(batch, sum(segment.size for segment in record.segments))
         self.last = batch
         self._recorded(record, _ms_since(started))
         self._steps("spark.commit/before")
@@ -171,12 +197,12 @@ class BatchProtocol:
 
     def _prepare(self, df: DataFrame, batch: int) -> tuple[dict[str, list[Committable]], tuple[Segment, ...]]:
         """Sinks and channels share one evaluation: running the plan twice would commit its state twice."""
-        shared = len(self._sinks) + self._place.read_by_tasks > 1
+        shared = len(self._sinks) + (self._backlog is not None) > 1
         if shared:
             df = df.persist()
         try:
             prepared = {uid: self._prepare_one(uid, sink, df, batch) for uid, sink in self._sinks.items()}
-            if not self._place.read_by_tasks:
+            if self._backlog is None:
                 return prepared, ()
             with step(self._steps, "segment.write"):
                 written = write_segments(self._storage, self._place.folder, df, batch, secrets.token_hex(4))

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from rekindle.channels.admission import AdmissionSizer
+from rekindle.channels.backlog import Backlog
 from rekindle.config import Config
 from rekindle.errors import ControlError, RekindleError, RestoreError, StorageError
 from rekindle.graph.compatibility import check_drained, check_finished_state, check_graph
@@ -100,6 +101,8 @@ class Launch:
         self._decision: Decision | None = None
         #: task → columns of what it puts into its channels
         self._outputs: dict[str, T.StructType] = {}
+        #: task → what lies in its channels
+        self._backlogs: dict[str, Backlog] = {}
 
     # -- before Spark -------------------------------------------------------------------------------------------------
 
@@ -386,7 +389,6 @@ class Launch:
             lineage=run.lineage,
             run=run.run,
             folder=folder,
-            read_by_tasks=bool(self._graph.consumers_of(task)),
         )
         sinks = {sink.uid: self._definition.sinks[sink.uid] for sink in self._graph.sinks_of(task)}
         frame, inputs = None, []
@@ -398,9 +400,36 @@ class Launch:
                     self._input(spark, run, folder, uid, frozen, 2 * number, positions.get(uid, InputPosition()))
                 )
             frame = build_task(task, self._definition.functions[task.uid], inputs)
-        if place.read_by_tasks:
+        if self._graph.consumers_of(task):
             self._outputs[task.uid] = output_schema(storage, folder, task.uid, frame)
-        return SparkTask(spark, storage, place, task, frame, inputs, sinks, self._config, self._steps, post)
+            self._backlogs[task.uid] = self._backlog(task, folder, run)
+        return SparkTask(
+            spark,
+            storage,
+            place,
+            task,
+            frame,
+            inputs,
+            sinks,
+            self._config,
+            self._steps,
+            post,
+            self._backlogs.get(task.uid),
+            self._backlogs,
+        )
+
+    def _backlog(self, task: Task, folder: str, run: Run) -> Backlog:
+        """What lies in the channels of a task when the driver starts."""
+        read: dict[str, int] = {}
+        for reader in self._graph.consumers_of(task):
+            its_folder = layout.subtask(self.storage.job, reader.uid, 0, run.lineage)
+            if self.storage.end(its_folder) is None:
+                places = self._read(SubtaskId(reader.uid, 0), its_folder, run.lineage)
+                read[reader.uid] = places[SubtaskId(task.uid, 0)]
+        batches = range(min(read.values(), default=0), max(self.storage.records(folder), default=-1) + 1)
+        records = {batch: self.storage.record(folder, batch) for batch in (batches if read else ())}
+        sizes = {batch: sum(one.size for one in record.segments) for batch, record in records.items() if record}
+        return Backlog(self._config.channel_max_in_flight_bytes, read, sizes)
 
     def _input(
         self,

@@ -107,7 +107,7 @@ class Query:
         self._protocol.hold_after = batch
         self.wait(lambda: self._protocol.running is None and self.is_committed(self._protocol.last))
         died_of = self._protocol.failure if was_active and not query.isActive else None
-        self._expect_end()
+        self.expect_end()
         query.stop()
         self._query = None
         if died_of is not None:
@@ -124,7 +124,7 @@ class Query:
         self.start(hold_after=batch)
         self.wait(lambda: self._protocol.last >= batch and self.is_committed(batch))
         if self._protocol.failure is not None:
-            self._expect_end()  # it is told here, and not by the watch too
+            self.expect_end()  # it is told here, and not by the watch too
             raise self._protocol.failure
         deadline = time.monotonic() + _REPORT_S
         self.wait(lambda: self.report().get("batchId", -1) >= batch or time.monotonic() > deadline)
@@ -164,10 +164,11 @@ class Query:
         query = self._query
         if query is not None:
             self._protocol.hold_after = -1
-            self._expect_end()
+            self.expect_end()
             threading.Thread(target=_stop_quietly, args=(query,), daemon=True).start()
 
-    def _expect_end(self) -> None:
+    def expect_end(self) -> None:
+        """The query that runs now is about to end on purpose: that is no failure."""
         if self._query is not None:
             self._expected.add(str(self._query.runId))
 

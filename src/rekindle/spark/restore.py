@@ -19,7 +19,15 @@ from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.spark.lineage_copy import InboxStart, copy_for_lineage
 from rekindle.spark.progress_dir import inputs_of_sources, read_offsets, set_watermark
 from rekindle.storage import layout
-from rekindle.storage.documents import BatchRecord, FrozenFiles, InputPosition, Manifest, SubtaskSnapshot, decode
+from rekindle.storage.documents import (
+    BatchRecord,
+    FrozenFiles,
+    InputPosition,
+    Manifest,
+    Segment,
+    SubtaskSnapshot,
+    decode,
+)
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.outputs import copy_outputs
 from rekindle.storage.port import NotFound, Store
@@ -114,21 +122,32 @@ def _open_subtask(
     )
     if undone and snapshot.end is not None and snapshot.end.watermark_before_flush_ms is not None:
         set_watermark(storage.store, progress_dir, snapshot.batch, snapshot.end.watermark_before_flush_ms)
+    # Who reads its channels goes by what the record says of the time: the end of it, where a flush is not taken back.
+    flushed = snapshot.end is not None and snapshot.end.batch_before_flush < snapshot.batch
+    watermark_ms = snapshot.end.watermark_before_flush_ms if snapshot.end and undone else snapshot.watermark_ms
     positions = {}
     for index, uid in enumerate(task.inputs):
         position = snapshot.inputs[uid]
         positions[uid] = replace(position, admission=min(position.admission, 0), mark=min(position.mark, 0))
         _open_inboxes(storage, folder, uid, 2 * index, position)
-    last = JobStorage(origin.store, origin.manifest.job).record(origin.subtask(subtask), snapshot.batch)
     record = BatchRecord(
         batch=snapshot.batch,
-        segments=last.segments if last else (),
+        segments=_unread(origin, subtask, snapshot),
         offsets_hash=read_offsets(storage.store, progress_dir, snapshot.batch).hash,
         run=run,
         inputs=positions,
-        watermark_ms=snapshot.watermark_ms,
+        watermark_ms=watermark_ms,
+        flush=flushed and not undone,
     )
     storage.create(layout.batch(folder, snapshot.batch), record)
+
+
+def _unread(origin: Origin, subtask: SubtaskId, snapshot: SubtaskSnapshot) -> tuple[Segment, ...]:
+    """What its last batch has put into the channels; nobody looks at the record of a task without any."""
+    if not any(subtask.task in inputs for inputs in origin.manifest.graph.values()):
+        return ()
+    record = JobStorage(origin.store, origin.manifest.job).record(origin.subtask(subtask), snapshot.batch)
+    return record.segments if record else ()
 
 
 def _open_inboxes(storage: JobStorage, folder: str, uid: str, index: int, position: InputPosition) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.channels.backlog import Backlog
 from rekindle.channels.feed import FileFeed
 from rekindle.config import Config
 from rekindle.errors import JobError, SinkError
@@ -27,7 +28,7 @@ from rekindle.spark.batch_protocol import BatchProtocol, Place
 from rekindle.spark.failures import brief, translate
 from rekindle.spark.flush import END_OF_TIME_MS, Flushed, flush
 from rekindle.spark.inputs import Input
-from rekindle.spark.intake import Intake
+from rekindle.spark.intake import Intake, Progress
 from rekindle.spark.lineage_copy import copy_for_savepoint
 from rekindle.spark.progress_dir import inputs_of_sources, put_back, read_offsets, unplant
 from rekindle.spark.query import Query
@@ -51,6 +52,8 @@ class SparkTask:
     Args:
         frame: the task's DataFrame, built from `inputs`; None for a subtask that has ended, which is never started.
         post: takes an event to the driver, from any thread.
+        backlog: of its own channels; None where no task reads its output.
+        read_from: producer → the backlog of its channels.
     """
 
     def __init__(
@@ -65,6 +68,8 @@ class SparkTask:
         config: Config,
         steps: Steps,
         post: Callable[[e.Event], None],
+        backlog: Backlog | None,
+        read_from: Mapping[str, Backlog],
     ) -> None:
         self._storage = storage
         self._place = place
@@ -76,8 +81,9 @@ class SparkTask:
         self._post = post
         self._id = SubtaskId(place.task, place.subtask)
         self._progress_dir = layout.spark_progress_dir(place.folder)
-        self._protocol = BatchProtocol(spark, storage, place, inputs, sinks, steps, self._recorded)
+        self._protocol = BatchProtocol(spark, storage, place, inputs, sinks, steps, self._recorded, backlog)
         self._intake = Intake(inputs, self._protocol.last)
+        self._read_from = read_from
         self._query = Query(
             spark,
             frame,
@@ -118,7 +124,7 @@ class SparkTask:
         """See `TaskRunner`."""
         progress = self._intake.allow(producer, upto)
         if progress is not None:
-            self._post(e.BatchRecorded(task=self._id, batch=progress.batch, read=progress.read))
+            self._tell(progress)
 
     def suspend(self) -> int:
         """See `TaskRunner`."""
@@ -183,6 +189,8 @@ class SparkTask:
     def _hold(self) -> None:
         """Bring the query to a stop behind a committed batch; what was admitted is read first, if that ends."""
         self._intake.close()
+        if self._protocol.give_up_waiting():
+            self._query.expect_end()
         if self._intake.only_inboxes:
             self._query.wait(lambda: not self._intake.outstanding)
         self._query.stop_behind(self._protocol.last)
@@ -257,9 +265,14 @@ class SparkTask:
         self._query.note_commit(record.batch - 1)
         self._last_duration_ms = duration_ms
         progress, ended = self._intake.recorded(record, duration_ms)
-        self._post(e.BatchRecorded(task=self._id, batch=progress.batch, read=progress.read))
+        self._tell(progress)
         if ended:
             self._post(e.SourcesEnded(task=self._id))
+
+    def _tell(self, progress: Progress) -> None:
+        self._post(e.BatchRecorded(task=self._id, batch=progress.batch, read=progress.read))
+        for producer, batches in progress.read.items():
+            self._read_from[producer.task].read(self._id.task, batches)
 
     # -- what others ask ----------------------------------------------------------------------------------------------
 
