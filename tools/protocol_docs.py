@@ -1,7 +1,7 @@
 """The generated parts of docs/protocol.md: the machines of the protocol, the stories, and which test cites which paper.
 
-What the tables of the protocol say is taken from them. Three more tables stand here, for the steps that the protocol
-takes without one; tests/docs compares them with the steps that it takes in the scenario scripts and in random walks.
+The machines are drawn from the tables that the protocol goes by; tests/docs compares them with the steps that it takes
+in the scenario scripts and in random walks.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.life import ACTS, OPERATOR_CALLS, Act, Ending, OperatorStatus, TaskKind
-from rekindle.protocol.pending_checkpoint import Phase
-from rekindle.protocol.states import JOB_EVENTS, TASK_STEPS, JobState, TaskStatus
+from rekindle.protocol.pending_checkpoint import PHASE_STEPS, Phase
+from rekindle.protocol.states import JOB_EVENTS, JOB_STEPS, ORDER_STEPS, TASK_STEPS, JobState, TaskStatus
 from tools.markdown import table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,53 +23,7 @@ TESTS = ROOT / "tests"
 
 # --- the protocol's machines ------------------------------------------------------------------------------------------
 
-_J, _T, _P = JobState, TaskStatus, Phase
-
-TASK_ORDERS: dict[type[c.TaskCommand], dict[TaskStatus, TaskStatus]] = {
-    c.StartTask: {_T.RESTARTING: _T.STARTING, _T.WAITING: _T.STARTING},
-    c.SuspendTask: {_T.STARTING: _T.SUSPENDING, _T.RUNNING: _T.SUSPENDING, _T.RESTARTING: _T.SUSPENDING},
-    c.FinishTask: {
-        _T.STARTING: _T.FINISHING,
-        _T.RUNNING: _T.FINISHING,
-        _T.RESTARTING: _T.FINISHING,
-        _T.WAITING: _T.FINISHING,
-    },
-    c.CloseTask: {_T.WAITING: _T.CLOSING},
-}
-"""What an order does to a task, as `TASK_STEPS` says it of facts."""
-
-JOB_STEPS: dict[tuple[JobState, JobState], str] = {
-    (_J.CREATED, _J.RUNNING): "JobStarted",
-    (_J.CREATED, _J.STOPPING): "JobStarted in a drain",
-    (_J.RUNNING, _J.STOPPING): "StopRequested",
-    (_J.STOPPING, _J.RUNNING): "a plain stop is given up",
-    (_J.RUNNING, _J.FINISHED): "all closed",
-    (_J.STOPPING, _J.FINISHED): "all closed, none by the stop",
-    (_J.STOPPING, _J.STOPPED): "all closed, some were held",
-    (_J.STOPPING, _J.DRAINED): "all closed, some were drained",
-    (_J.RUNNING, _J.CANCELED): "CancelRequested",
-    (_J.STOPPING, _J.CANCELED): "CancelRequested",
-    (_J.RUNNING, _J.FAILED): "a failure too many",
-    (_J.STOPPING, _J.FAILED): "a failure too many",
-}
-"""What takes a job from a state to another. A driver that has been fenced leaves any of them."""
-
-COMPLETE, FAILED = "complete", "failed"
-_GIVEN_UP = "declined, expired, subsumed, a task failed or closed, the job ended"
-
-PHASE_STEPS: dict[tuple[Phase | None, Phase | str], str] = {
-    (None, _P.ACKNOWLEDGING): "triggered",
-    (_P.ACKNOWLEDGING, _P.READY): "the last SnapshotTaken",
-    (_P.READY, _P.WRITING): "the one before is committed",
-    (_P.WRITING, _P.COMMITTING): "ManifestWritten",
-    (_P.COMMITTING, COMPLETE): "TransactionsCommitted",
-    (_P.COMMITTING, _P.SEALING): "TransactionsCommitted, a savepoint",
-    (_P.SEALING, COMPLETE): "SavepointSealed, SavepointFailed",
-    (_P.ACKNOWLEDGING, FAILED): _GIVEN_UP,
-    (_P.READY, FAILED): _GIVEN_UP,
-    (_P.WRITING, FAILED): "ManifestFailed",
-}
-"""What takes a checkpoint from a phase to another, from nothing (None) and to its end."""
+_T = TaskStatus
 
 Arrow = tuple[str, str, str]
 """Before, after, what takes it there; before the first and after the last: ``[*]``."""
@@ -98,7 +51,7 @@ def _diagram(drawn: list[Arrow]) -> str:
 
 def _task_arrows() -> list[Arrow]:
     found: dict[tuple[TaskStatus, TaskStatus], list[str]] = {}
-    for kind, moves in (*TASK_ORDERS.items(), *TASK_STEPS.items()):
+    for kind, moves in (*ORDER_STEPS.items(), *TASK_STEPS.items()):
         for before, after in moves.items():
             if before is not after:
                 found.setdefault((before, after), []).append(kind.__name__)
@@ -113,10 +66,8 @@ def _task_arrows() -> list[Arrow]:
 
 
 def _checkpoint_arrows() -> list[Arrow]:
-    return [
-        ("[*]" if before is None else before.value, after if isinstance(after, str) else after.value, words)
-        for (before, after), words in PHASE_STEPS.items()
-    ]
+    begin = ("[*]", Phase.ACKNOWLEDGING.value, "triggered")
+    return [begin, *((before.value, after.value, words) for (before, after), words in PHASE_STEPS.items())]
 
 
 def _job_arrows() -> list[Arrow]:

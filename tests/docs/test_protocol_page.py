@@ -20,11 +20,10 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
-from rekindle.protocol.pending_checkpoint import Phase
-from rekindle.protocol.states import TASK_STEPS, JobState, TaskStatus
+from rekindle.protocol.pending_checkpoint import PHASE_STEPS, Phase
+from rekindle.protocol.states import JOB_STEPS, ORDER_STEPS, TASK_STEPS, JobState, TaskStatus
 from rekindle.testing.scenario import record
 from tools import make_docs, protocol_docs
-from tools.protocol_docs import COMPLETE, FAILED, JOB_STEPS, PHASE_STEPS, TASK_ORDERS
 
 SCRIPTS = sorted((make_docs.ROOT / "tests" / "scenarios").glob("*.txt"))
 WALKS = 300
@@ -47,7 +46,7 @@ class Steps:
     def __init__(self) -> None:
         self.jobs: set[tuple[JobState, JobState]] = set()
         self.orders: set[tuple[TaskStatus, type[c.Command], TaskStatus]] = set()
-        self.phases: set[tuple[Phase | None, Phase | str]] = set()
+        self.phases: set[tuple[Phase, Phase]] = set()
 
     def handle(self, job: Job, event: e.Event) -> tuple[c.Command, ...]:
         """Let the job hear the event, and look what it does."""
@@ -74,20 +73,15 @@ class Steps:
         after = {number: one.phase for number, one in job.coordinator.pending.items()}
         aborted = {one.checkpoint for one in commands if isinstance(one, c.AbortCheckpoint)}
         for number in {*before, *after, *aborted}:
-            place = before.get(number)
-            new = after.get(number, FAILED if number in aborted else COMPLETE)
+            place = before.get(number, Phase.ACKNOWLEDGING)
+            new = after.get(number, Phase.FAILED if number in aborted else Phase.COMPLETE)
             way = [place, new]
-            if place in (None, Phase.ACKNOWLEDGING) and new is Phase.WRITING:
+            if place is Phase.ACKNOWLEDGING and new is Phase.WRITING:
                 way[1:1] = [Phase.READY]  # it does not stay there
-            if place is None:
-                way[1:1] = [Phase.ACKNOWLEDGING] if way[1] is not Phase.ACKNOWLEDGING else []
             self.phases |= {(a, b) for a, b in pairwise(way) if a is not b}
 
 
-BEGIN = (TaskStatus.STARTING, c.StartTask, TaskStatus.STARTING)
-"""The first order to a task."""
-
-DRAWN_ORDERS = {(before, kind, after) for kind, moves in TASK_ORDERS.items() for before, after in moves.items()}
+DRAWN_ORDERS = {(before, kind, after) for kind, moves in ORDER_STEPS.items() for before, after in moves.items()}
 
 
 @pytest.fixture
@@ -110,7 +104,7 @@ def test_what_the_scenarios_do_is_drawn_and_what_is_drawn_they_do(steps: Steps) 
         record(script.read_text(encoding="utf-8"))
     assert steps.jobs == JOB_STEPS.keys()
     assert steps.phases == PHASE_STEPS.keys()
-    assert steps.orders - {BEGIN} == DRAWN_ORDERS
+    assert steps.orders == DRAWN_ORDERS
 
 
 def test_what_a_job_does_that_hears_anything_is_drawn(steps: Steps) -> None:
@@ -118,7 +112,7 @@ def test_what_a_job_does_that_hears_anything_is_drawn(steps: Steps) -> None:
         wander(random.Random(seed))
     assert steps.jobs <= JOB_STEPS.keys()
     assert steps.phases <= PHASE_STEPS.keys()
-    assert steps.orders - {BEGIN} <= DRAWN_ORDERS
+    assert steps.orders <= DRAWN_ORDERS
 
 
 def test_every_status_phase_and_state_is_drawn() -> None:

@@ -234,7 +234,8 @@ class Coordinator:
         pending = self._in(number, Phase.WRITING)
         if pending is None:
             return ()
-        pending.phase, pending.completed_ms = Phase.COMMITTING, now_ms
+        pending.move(Phase.COMMITTING)
+        pending.completed_ms = now_ms
         self.latest, self.failures = max(number, self.latest or 0), 0
         older = [one for one in self.pending.values() if one.number < number and one.subsumable]
         subsumed = [self._fail(now_ms, one, Reason.CHECKPOINT_SUBSUMED) for one in older]
@@ -258,7 +259,7 @@ class Coordinator:
         if pending is None:
             return self._write_next()
         if pending.directory is not None:
-            pending.phase = Phase.SEALING
+            pending.move(Phase.SEALING)
             return (c.SealSavepoint(checkpoint=number, directory=pending.directory),)
         return self._settle(now_ms, Settled(checkpoint=pending))
 
@@ -299,6 +300,7 @@ class Coordinator:
     # -- in here -------------------------------------------------------------------------------------------------------
 
     def _fail(self, now_ms: int, pending: PendingCheckpoint, reason: Reason, detail: str = "") -> _Commands:
+        pending.move(Phase.FAILED)
         del self.pending[pending.number]
         if pending.kind in _DEMANDED:
             self.not_before_ms = now_ms + self.config.restart_delay_ms
@@ -325,7 +327,7 @@ class Coordinator:
         ready = next((one for one in self.pending.values() if one.phase is Phase.READY), None)
         if ready is None or self.recovering is not None or not phases.isdisjoint(_COMPLETING):
             return ()
-        ready.phase = Phase.WRITING
+        ready.move(Phase.WRITING)
         covered = {task: self.transactions[task].covered(ready.number) for task in sorted(ready.batches)}
         return (
             c.WriteManifest(
@@ -338,6 +340,7 @@ class Coordinator:
         )
 
     def _settle(self, now_ms: int, settled: Settled) -> _Commands:
+        settled.checkpoint.move(Phase.COMPLETE)
         del self.pending[settled.checkpoint.number]
         self.periodic_due_ms = max(self.periodic_due_ms, now_ms + self.config.checkpoint_min_pause_ms)
         self.settled.append(settled)

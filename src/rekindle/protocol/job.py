@@ -40,7 +40,7 @@ from rekindle.protocol.coordinator import Coordinator
 from rekindle.protocol.ending import Ended, Error, Stop, final_state
 from rekindle.protocol.pending_checkpoint import Asked, PendingCheckpoint, Settled
 from rekindle.protocol.reasons import CheckpointKind, Reason
-from rekindle.protocol.states import JOB_EVENTS, TASK_STEPS, JobState, TaskStatus
+from rekindle.protocol.states import JOB_EVENTS, JOB_STEPS, TASK_STEPS, JobState, TaskStatus
 from rekindle.protocol.story import Story
 from rekindle.protocol.tasks import Tasks
 
@@ -111,6 +111,10 @@ class Job:
             if status not in steps:
                 raise self._illegal(event, str(event.task), status.value, [before.value for before in steps])
 
+    def _become(self, state: JobState) -> None:
+        assert (self.state, state) in JOB_STEPS, f"a job goes from {self.state.value} to {state.value} by no step"
+        self.state = state
+
     def _illegal(self, event: e.Event, subject: str, state: str, legal: list[str]) -> ProtocolError:
         return ProtocolError(
             "ILLEGAL_EVENT",
@@ -124,10 +128,11 @@ class Job:
     # -- starting ---------------------------------------------------------------------------------------------------
 
     def _job_started(self, event: e.JobStarted) -> _Commands:
-        self.state, self.now_ms = JobState.RUNNING, event.now_ms
+        self.now_ms = event.now_ms
         commands = self.coordinator.start(event.now_ms, event.next_checkpoint, event.latest_checkpoint, event.committed)
         if event.draining or any(restored.drained for restored in event.tasks.values()):
-            self.state, self.stop = JobState.STOPPING, Stop(drain=True)
+            self.stop = Stop(drain=True)
+        self._become(JobState.RUNNING if self.stop is None else JobState.STOPPING)
         for task, restored in event.tasks.items():
             self.coordinator.restore(event.now_ms, task, restored)
             self.tasks.restore(task, restored)
@@ -255,7 +260,7 @@ class Job:
         if self.stop is not None:
             self.stop.requests.append(event.request)
             return ()
-        self.state = JobState.STOPPING
+        self._become(JobState.STOPPING)
         unaligned = self.coordinator.asked_unaligned() and not event.drain and event.directory is None
         self.stop = Stop(drain=event.drain, unaligned=unaligned, directory=event.directory, requests=[event.request])
         refused = [self._refusal(asked.request, "the job is stopping") for asked in self.coordinator.queue]
@@ -302,7 +307,8 @@ class Job:
         overtaken += [asked.request or "" for asked in self.coordinator.queue]
         refused: Error = told or ("CHECKPOINT_REFUSED", {"reason": "the job has ended"})
         self.answers += [c.AnswerRequest(request=request, error=refused) for request in overtaken]
-        self.state, self.stop_error = state, told
+        self._become(state)
+        self.stop_error = told
         savepoint = None
         if self.stop is not None:
             savepoint = self.stop.savepoint
@@ -421,7 +427,8 @@ class Job:
 
     def _give_up(self, stop: Stop, reason: str) -> _Commands:
         """A plain stop failed: the job goes on. What had finished by itself keeps waiting, it is not started again."""
-        self.stop, self.state = None, JobState.RUNNING
+        self.stop = None
+        self._become(JobState.RUNNING)
         error: Error = ("STOP_FAILED", {"job": self.name, "reason": reason})
         answers = tuple(c.AnswerRequest(request=request, error=error) for request in stop.requests)
         return (*answers, *self.tasks.go_on())

@@ -29,7 +29,25 @@ class Phase(Enum):
     WRITING = "writing"
     COMMITTING = "committing"
     SEALING = "sealing"
+    COMPLETE = "complete"
+    FAILED = "failed"
 
+
+_P = Phase
+_GIVEN_UP = "declined, expired, subsumed, a task failed or closed, the job ended"
+
+PHASE_STEPS: dict[tuple[Phase, Phase], str] = {
+    (_P.ACKNOWLEDGING, _P.READY): "the last SnapshotTaken",
+    (_P.READY, _P.WRITING): "the one before is committed",
+    (_P.WRITING, _P.COMMITTING): "ManifestWritten",
+    (_P.COMMITTING, _P.COMPLETE): "TransactionsCommitted",
+    (_P.COMMITTING, _P.SEALING): "TransactionsCommitted, a savepoint",
+    (_P.SEALING, _P.COMPLETE): "SavepointSealed, SavepointFailed",
+    (_P.ACKNOWLEDGING, _P.FAILED): _GIVEN_UP,
+    (_P.READY, _P.FAILED): _GIVEN_UP,
+    (_P.WRITING, _P.FAILED): "ManifestFailed",
+}
+"""Every step of a checkpoint, and what takes it there. What is not here is a mistake."""
 
 GIVEN_UP_IN = (Phase.ACKNOWLEDGING, Phase.READY)
 """Phases in which a checkpoint can be given up: once its manifest is being written, only that write can fail it."""
@@ -102,7 +120,12 @@ class PendingCheckpoint:
             if uses_union:
                 self.unions.add(task.task)
             if not self.awaited:
-                self.phase = Phase.READY
+                self.move(Phase.READY)
+
+    def move(self, phase: Phase) -> None:
+        """Go on to another phase; AssertionError for a step that the table has not."""
+        assert (self.phase, phase) in PHASE_STEPS, f"checkpoint {self.number}: {self.phase.value} to {phase.value}"
+        self.phase = phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 
 
@@ -116,6 +117,36 @@ TASK_STEPS: dict[type[e.Event], dict[TaskStatus, TaskStatus]] = {
     },
 }
 """What a fact about a task does to it: event → status before → status after. What is not here is illegal."""
+
+ORDER_STEPS: dict[type[c.TaskCommand], dict[TaskStatus, TaskStatus]] = {
+    c.StartTask: {_S.STARTING: _S.STARTING, _S.RESTARTING: _S.STARTING, _S.WAITING: _S.STARTING},
+    c.SuspendTask: {_S.STARTING: _S.SUSPENDING, _S.RUNNING: _S.SUSPENDING, _S.RESTARTING: _S.SUSPENDING},
+    # Who was held for a stop that was given up may have been read to its end meanwhile.
+    c.FinishTask: {
+        _S.STARTING: _S.FINISHING,
+        _S.RUNNING: _S.FINISHING,
+        _S.RESTARTING: _S.FINISHING,
+        _S.WAITING: _S.FINISHING,
+    },
+    c.CloseTask: {_S.WAITING: _S.CLOSING},
+}
+"""What an order does to a task: order → status before → status after. Others leave it where it is."""
+
+JOB_STEPS: dict[tuple[JobState, JobState], str] = {
+    (JobState.CREATED, JobState.RUNNING): "JobStarted",
+    (JobState.CREATED, JobState.STOPPING): "JobStarted in a drain",
+    (JobState.RUNNING, JobState.STOPPING): "StopRequested",
+    (JobState.STOPPING, JobState.RUNNING): "a plain stop is given up",
+    (JobState.RUNNING, JobState.FINISHED): "all closed",
+    (JobState.STOPPING, JobState.FINISHED): "all closed, none by the stop",
+    (JobState.STOPPING, JobState.STOPPED): "all closed, some were held",
+    (JobState.STOPPING, JobState.DRAINED): "all closed, some were drained",
+    (JobState.RUNNING, JobState.CANCELED): "CancelRequested",
+    (JobState.STOPPING, JobState.CANCELED): "CancelRequested",
+    (JobState.RUNNING, JobState.FAILED): "a failure too many",
+    (JobState.STOPPING, JobState.FAILED): "a failure too many",
+}
+"""Every step of a job, and what takes it there. A driver that has been fenced leaves any state, and says nothing."""
 
 _WHILE_OPEN = tuple(kind for kind in e.ALL if kind not in (e.JobStarted, e.ResultRecorded))
 

@@ -28,7 +28,7 @@ from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.barriers import Barriers
 from rekindle.protocol.ending import Ended, Stop, TaskState
-from rekindle.protocol.states import TASK_STEPS, TaskStatus
+from rekindle.protocol.states import ORDER_STEPS, TASK_STEPS, TaskStatus
 
 _MAY_END = (TaskStatus.STARTING, TaskStatus.RUNNING)
 
@@ -87,8 +87,7 @@ class Tasks:
         how = self.ending_of(task, stop)
         if how is not None:
             return self._end(task, how)
-        state.status = TaskStatus.STARTING
-        return c.StartTask(task=task)
+        return self._ordered(c.StartTask(task=task))
 
     def orders(self, now_ms: int, stop: Stop | None) -> Iterator[c.Command]:
         """Whoever's data has ended is told so; whoever's restart is due gets its order again."""
@@ -116,12 +115,15 @@ class Tasks:
                 yield self.order(task, None)
 
     def _end(self, task: SubtaskId, how: Ended) -> c.Command:
-        state = self.states[task]
         if how is Ended.SUSPENDED:
-            state.status = TaskStatus.SUSPENDING
-            return c.SuspendTask(task=task)
-        state.status = TaskStatus.FINISHING
-        return c.FinishTask(task=task, drain=how is Ended.DRAINED)
+            return self._ordered(c.SuspendTask(task=task))
+        return self._ordered(c.FinishTask(task=task, drain=how is Ended.DRAINED))
+
+    def _ordered(self, command: c.TaskCommand) -> c.TaskCommand:
+        """Take the step that the table has for this order."""
+        state = self.states[command.task]
+        state.status = ORDER_STEPS[type(command)][state.status]
+        return command
 
     def ending_of(self, task: SubtaskId, stop: Stop | None) -> Ended | None:
         """How a task has to end its data now; None while it goes on."""
@@ -160,8 +162,7 @@ class Tasks:
         """Close whoever may be closed, all at the same time."""
         for task, state in self.states.items():
             if state.status is TaskStatus.WAITING and state.covered and self._acknowledged(task):
-                state.status = TaskStatus.CLOSING
-                yield c.CloseTask(task=task)
+                yield self._ordered(c.CloseTask(task=task))
 
     def _acknowledged(self, task: SubtaskId) -> bool:
         """Whether its consumers need nothing more of it: they have read all, or the job ends with a checkpoint that
