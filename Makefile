@@ -24,7 +24,8 @@ check: setup ## what CI runs: format, lint, types, layers, tests, full coverage 
 	@$(ENV) ruff check .
 	@$(ENV) mypy
 	@$(ENV) lint-imports
-	@$(ENV) python -m pytest -m "not crash and not slow" --cov --cov-report=term-missing $(ARGS)
+	@$(ENV) python -m pytest tests/graph tests/protocol tests/scenarios --cov --cov-report=term-missing
+	@$(ENV) python -m pytest -m "not crash and not slow" $(ARGS)
 
 crash: setup ## kill a real driver at every durable step, resume, compare (minutes)
 	@$(ENV) python -m pytest -m crash --timeout=3600 $(ARGS)

@@ -56,7 +56,7 @@ SECOND_TIME = pytest.param(2, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("nth", [1, SECOND_TIME])
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
 def test_a_pipeline_that_ends_by_itself_lives_through_a_fault_at_every_step(
     spark: SparkSession, world: PipelineWorld, when: str, nth: int
 ) -> None:
