@@ -276,7 +276,7 @@ def test_a_finished_task_is_not_started_again_and_what_it_wrote_is_read_on(
 
     started: list[str] = []
     progress = Path(world.storage) / "pipeline" / "tasks" / "enrich" / "0" / "000001" / "spark"
-    before = sorted(str(path) for path in progress.rglob("*"))
+    before = {str(path) for path in progress.rglob("*")}
     handle = world.job(live=False).start(spark, storage=world.storage, config=QUICK)
     until(
         lambda: started.extend(str(query.lastProgress) for query in spark.streams.active) or handle.wait(0) is not None
@@ -284,7 +284,8 @@ def test_a_finished_task_is_not_started_again_and_what_it_wrote_is_read_on(
 
     assert handle.wait().state == "FINISHED"
     world.check(live=False)
-    assert sorted(str(path) for path in progress.rglob("*")) == before, "its query was not started"
+    # What no retained checkpoint needs may go meanwhile.
+    assert {str(path) for path in progress.rglob("*")} <= before, "its query was not started"
     assert not [one for one in started if str(world.history) in one or "/inbox/history" in one]
 
 
