@@ -212,8 +212,8 @@ CONDITIONS: dict[str, Condition] = {
             "It takes: {supported}. Change the task's output_mode or use another sink.",
         ),
         EVENT_TIME_REQUIRED=(
-            "Source {source!r} has a watermark but no event_time.",
-            "Name the column: job.source(..., event_time='ts', watermark=...).",
+            "{source!r} has a watermark but no event_time.",
+            "Name the column beside it: event_time='ts', watermark=...",
         ),
         WATERMARK_REQUIRED=(
             "Source {source!r} is unbounded and has an event_time, but no watermark.",

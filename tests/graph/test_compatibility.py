@@ -15,7 +15,6 @@ from rekindle.graph.compatibility import (
     check_finished_state,
     check_graph,
     first_violation,
-    vertices_to_start,
 )
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.graph.subtask_set import SubtaskSet
@@ -216,19 +215,16 @@ def test_a_new_source_or_sink_of_a_finished_task_makes_a_mixed_chain() -> None:
     assert "second had not finished" in stopped(more_sinks.validated().topology, finished).message
 
 
-# --- what is left to run ----------------------------------------------------------------------------------------------
+# --- what else is refused ---------------------------------------------------------------------------------------------
 
 
-def test_a_fully_finished_task_is_not_started_again() -> None:
-    """FLIP-147, Failover and Recovery: "Logically we could not restart the finished tasks on failover."."""
-    assert vertices_to_start(pair(A2A), {"v1": FULL, "v2": PARTIAL}) == ("v2",)
-    assert vertices_to_start(pair(A2A), {"v1": PARTIAL}) == ("v1", "v2")
-    assert vertices_to_start(pair(A2A), {}) == ("v1", "v2")
-
-
-def test_a_checkpoint_of_a_finished_job_has_nothing_left_to_run_but_what_was_added() -> None:
-    assert vertices_to_start(pair(A2A), {"v1": FULL, "v2": FULL}) == ()
-    assert vertices_to_start(pair(A2A), {"v1": FULL}) == ("v2",)
+def test_a_new_task_that_reads_one_that_has_run_is_refused_and_one_that_reads_a_source_is_not() -> None:
+    """Of a task's earlier output only what somebody has still to read is kept."""
+    tasks = (Task(uid="old", inputs=("live",)), Task(uid="new", inputs=("old",)), Task(uid="beside", inputs=("live",)))
+    graph = JobGraph(name="bids", sources=(Source(uid="live", bounded=False),), tasks=tasks)
+    with pytest.raises(RestoreError, match="task new is new and reads old, whose earlier output is not kept"):
+        check_graph(graph, {"old": ["live"]}, "/save/1")
+    check_graph(graph, {"old": ["live"], "new": ["old"]}, "/save/1")
 
 
 def test_a_drained_checkpoint_is_restored_only_where_that_is_allowed() -> None:

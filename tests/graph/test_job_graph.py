@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rekindle as rk
-from rekindle.errors import DefinitionError
+from rekindle.errors import ConfigError, DefinitionError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.graph.topology import Edge, EdgeKind, Topology, Vertex
 from rekindle.ids import SubtaskId
@@ -130,6 +130,18 @@ def test_the_refusal_of_an_output_mode_names_what_the_sink_takes() -> None:
 
 def test_a_bounded_source_may_have_event_time_alone_and_an_unbounded_one_neither() -> None:
     changed(sources=(HISTORY, Source(uid="live", bounded=False))).validated()
+
+
+def test_a_task_says_how_late_its_rows_may_be_in_milliseconds() -> None:
+    assert dataclasses.replace(HOURLY, event_time="hour", watermark="90 seconds").lateness_ms == 90_000
+    assert dataclasses.replace(HOURLY, event_time="hour").lateness_ms == 0
+
+
+def test_a_task_whose_watermark_is_no_duration_or_of_no_column_is_refused() -> None:
+    with pytest.raises(DefinitionError, match="EVENT_TIME_REQUIRED"):
+        changed(tasks=(dataclasses.replace(HOURLY, watermark="1 hour"),)).validated()
+    with pytest.raises(ConfigError, match="watermark of task hourly"):
+        changed(tasks=(dataclasses.replace(HOURLY, event_time="hour", watermark="a while"),)).validated()
 
 
 def test_the_refusal_of_a_circle_names_the_tasks_in_it() -> None:

@@ -70,6 +70,29 @@ def test_an_unaligned_stop_names_what_is_in_the_channels_and_waits_for_nobody() 
     assert world.job.exited
 
 
+def test_an_aligned_stop_need_not_read_on_once_its_time_is_up() -> None:
+    """As an aligned checkpoint with a time-out: what is in the channels is named instead."""
+    world = Obedient(CHAIN, slow=[B, C], checkpoint_mode="aligned", checkpoint_aligned_timeout_ms=5_000)
+    world.write(A, A)
+    world.hear(stop())
+    world.tick(4_999)
+    assert manifests(world) == []
+    world.tick(1)
+    assert manifests(world) == [(1, CheckpointKind.STOP)]
+    assert {one.task: dict(one.in_flight) for one in world.said(c.TakeSnapshot)} == {A: {}, B: {A: (0, 2)}, C: {}}
+    assert results(world) == [("STOPPED", 1)]
+
+
+@pytest.mark.parametrize("order", [stop(drain=True), stop(directory="file:///s")])
+def test_a_drain_and_a_stop_with_a_savepoint_read_all_however_long_that_takes(order: e.StopRequested) -> None:
+    world = Obedient(CHAIN, slow=[B, C], checkpoint_mode="aligned", checkpoint_aligned_timeout_ms=5_000)
+    world.write(A, A)
+    world.hear(order)
+    world.tick(60_000)
+    assert manifests(world) == []
+    assert not world.job.exited
+
+
 @MODES
 def test_a_graph_that_was_stopped_resumes_where_it_stood_without_rewinding(mode: str) -> None:
     """Checkpoint: "Resuming a Flink job after stop should be able to load from the latest retained checkpoint without

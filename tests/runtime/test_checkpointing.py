@@ -140,7 +140,8 @@ def test_a_number_that_another_driver_has_used_is_not_used_again(world: World) -
     other = world.driver()[0]
     order = c.WriteManifest(checkpoint=1, kind=CheckpointKind.MANUAL, triggered_ms=1, finished=())
     for one in (other, driver):
-        one._checkpointing.snapshot(c.TakeSnapshot(task=SUBTASK, checkpoint=1, batch=-1))
+        one._checkpointing.order(c.TakeSnapshot(task=SUBTASK, checkpoint=1, batch=-1))
+        assert [taken.task for taken in one._checkpointing.snapshots()] == [SUBTASK]
     other._checkpointing.complete(order)
     written = storage.manifest(1)
 
@@ -203,7 +204,8 @@ def test_a_fenced_driver_deletes_nothing(world: World) -> None:
 
 def test_snapshots_of_an_aborted_checkpoint_are_forgotten(world: World) -> None:
     driver, _ = world.driver()
-    driver._checkpointing.snapshot(c.TakeSnapshot(task=SUBTASK, checkpoint=1, batch=-1))
+    driver._checkpointing.order(c.TakeSnapshot(task=SUBTASK, checkpoint=1, batch=-1))
+    assert [taken.task for taken in driver._checkpointing.snapshots()] == [SUBTASK]
     driver._checkpointing.abort(1)
     driver._checkpointing.abort(1)
     with pytest.raises(KeyError):

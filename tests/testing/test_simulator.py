@@ -217,7 +217,7 @@ class TriggersSourcesAlone(Broken):
         trigger = barriers.trigger
 
         def without_new_roots(checkpoint: int, roots: Iterable[SubtaskId], unaligned: bool) -> _Commands:
-            return trigger(checkpoint, [root for root in roots if not barriers.has_inputs(root)], unaligned)
+            return trigger(checkpoint, [root for root in roots if not barriers.producers(root)], unaligned)
 
         barriers.trigger = without_new_roots  # type: ignore[method-assign]
 

@@ -143,18 +143,6 @@ def check_finished_state(topology: Topology, finished: Mapping[str, SubtaskSet],
     raise RestoreError(code, path=place, task=task, operators=", ".join(stood))
 
 
-def vertices_to_start(topology: Topology, finished: Mapping[str, SubtaskSet]) -> tuple[str, ...]:
-    """The vertices that a restore starts, each behind those it reads from; none: nothing is left to run.
-
-    What is fully finished is not started again (FLIP-147, "Failover and Recovery"). So a checkpoint of a job that has
-    finished starts nothing, unless tasks were added to the job. What `check_finished_state` refuses is not for here.
-
-    Args:
-        finished: as for `first_violation`; where a drain is undone, without those whom only the drain had finished.
-    """
-    return tuple(uid for uid in topology.order if _state(topology, uid, finished) is not FinishedState.FULL)
-
-
 def check_drained(drained: bool, place: str, *, allow_drained: bool) -> None:
     """Refuse to go on from a drained job unless that was asked for: its windows were emitted before their time.
 
@@ -181,6 +169,12 @@ def check_graph(
     gone = sorted(set(saved) - set(tasks))
     if gone and not allow_non_restored_state:
         raise RestoreError("STATE_NOT_RESTORED", path=place, uids=", ".join(gone))
+    for task in graph.tasks:
+        for producer in graph.producers_of(task):
+            if task.uid not in saved and producer.uid in saved:
+                # It would read what happens to be kept of that, and call it all.
+                difference = f"task {task.uid} is new and reads {producer.uid}, whose earlier output is not kept."
+                raise RestoreError("GRAPH_CHANGED", path=place, difference=difference)
     for uid, inputs in saved.items():
         if uid in tasks and list(tasks[uid].inputs) != list(inputs):
             difference = f"task {uid} read {', '.join(inputs)} and now reads {', '.join(tasks[uid].inputs)}."

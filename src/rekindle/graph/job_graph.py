@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from rekindle.config import duration_ms
 from rekindle.errors import DefinitionError
 from rekindle.graph.topology import Edge, EdgeKind, Topology, Vertex
 from rekindle.ids import SubtaskId, check_uid
@@ -45,6 +46,11 @@ class Task:
     event_time: str | None = None
     #: how far that column may lie behind the task's own watermark, e.g. "1 hour"; None: not at all
     watermark: str | None = None
+
+    @property
+    def lateness_ms(self) -> int:
+        """`watermark` in milliseconds; ConfigError ``VALUE_INVALID`` where it is none."""
+        return 0 if self.watermark is None else duration_ms(f"watermark of task {self.uid}", self.watermark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +174,9 @@ class JobGraph:
                 raise DefinitionError("INPUT_UNKNOWN", task=task.uid, input=uid)
             if isinstance(found, Task) and found.output_mode != "append":
                 raise DefinitionError("CHANNEL_OUTPUT_MODE", task=task.uid, input=uid, output_mode=found.output_mode)
+        if task.watermark is not None and task.event_time is None:
+            raise DefinitionError("EVENT_TIME_REQUIRED", source=task.uid)
+        _ = task.lateness_ms
         if task.output_mode not in OUTPUT_MODES:
             raise DefinitionError("OUTPUT_MODE_UNKNOWN", task=task.uid, output_mode=task.output_mode)
         if not self.sinks_of(task) and not any(task.uid in reader.inputs for reader in self.tasks):

@@ -77,21 +77,18 @@ class Topology:
     order: tuple[str, ...] = field(init=False, repr=False, compare=False)
     _vertices: dict[str, Vertex] = field(init=False, repr=False, compare=False)
     _inputs: dict[str, tuple[Edge, ...]] = field(init=False, repr=False, compare=False)
-    _outputs: dict[str, tuple[Edge, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         vertices = {vertex.uid: vertex for vertex in self.vertices}
         self._check_vertices()
         inputs: dict[str, tuple[Edge, ...]] = dict.fromkeys(vertices, ())
-        outputs: dict[str, tuple[Edge, ...]] = dict.fromkeys(vertices, ())
         for edge in self.edges:
             for uid in (edge.source, edge.target):
                 if uid not in vertices:
                     raise DefinitionError("EDGE_UNKNOWN", source=edge.source, target=edge.target, missing=uid)
-            outputs[edge.source] += (edge,)
             inputs[edge.target] += (edge,)
-        for name, value in (("_vertices", vertices), ("_inputs", inputs), ("_outputs", outputs)):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_vertices", vertices)
+        object.__setattr__(self, "_inputs", inputs)
         object.__setattr__(self, "order", self._sorted())
 
     def _check_vertices(self) -> None:
@@ -120,10 +117,6 @@ class Topology:
     def inputs_of(self, uid: str) -> tuple[Edge, ...]:
         """The edges that lead to a vertex, in the order of their definition."""
         return self._inputs[uid]
-
-    def outputs_of(self, uid: str) -> tuple[Edge, ...]:
-        """The edges that lead from a vertex, in the order of their definition."""
-        return self._outputs[uid]
 
     def producers(self, edge: Edge, subtask: int) -> range:
         """The subtasks of the edge's source that feed this `subtask` of its target (0 ≤ subtask < parallelism)."""

@@ -28,7 +28,7 @@ This module does not know why a checkpoint is taken, nor when, nor who acknowled
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rekindle.graph.topology import Topology
@@ -155,11 +155,7 @@ class Barriers:
 
     # -- what others ask ----------------------------------------------------------------------------------------------
 
-    def has_inputs(self, task: SubtaskId) -> bool:
-        """Whether it reads any channel."""
-        return bool(self._inputs[task])
-
-    def producers(self, task: SubtaskId) -> Iterable[SubtaskId]:
+    def producers(self, task: SubtaskId) -> Collection[SubtaskId]:
         """Whose channels it reads."""
         return self._inputs[task].keys()
 

@@ -99,7 +99,8 @@ class Coordinator:
         """Whether a checkpoint is under way or transactions are still to be committed."""
         return bool(self.pending) or self.recovering is not None
 
-    def asked_unaligned(self) -> bool:
+    @property
+    def unaligned(self) -> bool:
         """Whether checkpoints are unaligned unless something else is asked for."""
         return self.config.checkpoint_mode == "unaligned"
 
@@ -153,7 +154,7 @@ class Coordinator:
         if self.queue:
             return self.queue[0]
         if periodic and self.config.checkpoint_interval_ms and now_ms >= self.periodic_due_ms:
-            return Asked(kind=CheckpointKind.PERIODIC, unaligned=self.asked_unaligned())
+            return Asked(kind=CheckpointKind.PERIODIC, unaligned=self.unaligned)
         return None
 
     def _has_room(self, asked: Asked) -> bool:
@@ -235,7 +236,6 @@ class Coordinator:
         if pending is None:
             return ()
         pending.move(Phase.COMMITTING)
-        pending.completed_ms = now_ms
         self.latest, self.failures = max(number, self.latest or 0), 0
         older = [one for one in self.pending.values() if one.number < number and one.subsumable]
         subsumed = [self._fail(now_ms, one, Reason.CHECKPOINT_SUBSUMED) for one in older]
@@ -286,6 +286,8 @@ class Coordinator:
         """Pause after the given number of failures in a row: doubles, up to a limit."""
         return int(min(self.config.restart_delay_ms * 2 ** (failures - 1), self.config.restart_delay_max_ms))
 
+    # -- in here -------------------------------------------------------------------------------------------------------
+
     def _closing(self, pending: PendingCheckpoint) -> Iterator[Closing]:
         """How far the tasks with union-list state have come to their end."""
         for uid in sorted(pending.unions):
@@ -296,8 +298,6 @@ class Coordinator:
                 finished=sum(task.task == uid for task in pending.ended),
                 uses_union=True,
             )
-
-    # -- in here -------------------------------------------------------------------------------------------------------
 
     def _fail(self, now_ms: int, pending: PendingCheckpoint, reason: Reason, detail: str = "") -> _Commands:
         pending.move(Phase.FAILED)

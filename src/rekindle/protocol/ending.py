@@ -47,6 +47,7 @@ class Stop:
     """A stop or drain in force."""
 
     drain: bool
+    begun_ms: int = 0
     #: a plain stop that names what is in the channels instead of waiting until it is read
     unaligned: bool = False
     directory: str | None = None
@@ -57,6 +58,11 @@ class Stop:
     settled: bool = False
     #: why there is no savepoint, if the job ends without the one that was asked for
     savepoint_failure: str = "every task had ended before it could be taken"
+
+    def may_overtake(self, now_ms: int, limit_ms: int) -> bool:
+        """Whether what is in the channels need not be read any more: as of an aligned checkpoint, its time is up."""
+        plain = not self.drain and self.directory is None
+        return plain and not self.unaligned and 0 < limit_ms <= now_ms - self.begun_ms
 
     @property
     def waits_for_savepoint(self) -> bool:

@@ -13,11 +13,11 @@ handler change the state, and then runs the *state-triggered* rules until nothin
 5. a checkpoint is due, late, or to be overtaken, a commit is to be tried again → do it (`coordinator`).
 
 Ending. A natural end, a drain and a stop differ in two places only: whether a task is told to finish or to suspend, and
-what the result is called. A stop without a savepoint is taken in the job's mode: if that is unaligned, nobody reads on.
-An order to end that meets a failure is repeated after the restart delay; a plain stop whose checkpoint fails is given
-up and the job goes on, what had finished by itself excepted; a drain, whose flush cannot be taken back, is carried
-through. A stop that asks for a savepoint ends with the checkpoint of that savepoint, no earlier. Cancel records its
-result first and asks questions of nobody.
+what the result is called. A stop without a savepoint is taken in the job's mode: if that is unaligned, or the time of
+an aligned one is up, nobody reads on. An order to end that meets a failure is repeated after the restart delay; a plain
+stop whose checkpoint fails is given up and the job goes on, what had finished by itself excepted; a drain, whose flush
+cannot be taken back, is carried through. A stop that asks for a savepoint ends with the checkpoint of that savepoint,
+no earlier. Cancel records its result first and asks questions of nobody.
 
 Every request is answered exactly once, unless the run dies or is fenced first; one that comes while the result is being
 recorded is answered with it.
@@ -63,8 +63,6 @@ class Job:
         self.heard: set[str] = set()
         #: what is answered once the result is recorded
         self.answers: list[c.AnswerRequest] = []
-        #: set once a result is decided: what it is
-        self.result: c.RecordResult | None = None
         #: what those are told who asked for a stop, if it is an error
         self.stop_error: Error | None = None
         #: nothing more is heard or said
@@ -240,7 +238,7 @@ class Job:
     def _checkpoint_requested(self, event: e.CheckpointRequested) -> _Commands:
         kind = CheckpointKind.MANUAL if event.directory is None else CheckpointKind.SAVEPOINT
         counts = kind is not CheckpointKind.SAVEPOINT
-        unaligned = self.coordinator.asked_unaligned() if counts else event.unaligned
+        unaligned = self.coordinator.unaligned if counts else event.unaligned
         asked = Asked(kind=kind, unaligned=unaligned, request=event.request, directory=event.directory, counts=counts)
         if self.state is JobState.STOPPING:
             return (self._refusal(event.request, "the job is stopping"),)
@@ -261,8 +259,14 @@ class Job:
             self.stop.requests.append(event.request)
             return ()
         self._become(JobState.STOPPING)
-        unaligned = self.coordinator.asked_unaligned() and not event.drain and event.directory is None
-        self.stop = Stop(drain=event.drain, unaligned=unaligned, directory=event.directory, requests=[event.request])
+        unaligned = self.coordinator.unaligned and not event.drain and event.directory is None
+        self.stop = Stop(
+            drain=event.drain,
+            begun_ms=self.now_ms,
+            unaligned=unaligned,
+            directory=event.directory,
+            requests=[event.request],
+        )
         refused = [self._refusal(asked.request, "the job is stopping") for asked in self.coordinator.queue]
         self.coordinator.queue.clear()
         return (*refused, *self.tasks.stop_sources(self.stop, self.now_ms))
@@ -317,14 +321,14 @@ class Job:
                 self.stop_error = ("SAVEPOINT_FAILED", {"path": self.stop.directory, "reason": why})
                 self.notes.append(f"The savepoint could not be made: {why}")
             self._answer_stops(self.stop.requests)
-        self.result = c.RecordResult(
+        result = c.RecordResult(
             state=state.value,
             checkpoint=self.coordinator.latest,
             savepoint=savepoint,
             notes=tuple(self.notes),
             error=error,
         )
-        return (*aborted, self.result)
+        return (*aborted, result)
 
     def _answer_stops(self, requests: list[str]) -> None:
         savepoint = self.stop.savepoint if self.stop else None
@@ -367,6 +371,8 @@ class Job:
                 tolerable=self.config.checkpoint_tolerable_failures,
                 reason=self.coordinator.last_failure,
             )
+        if self.stop is not None and self.stop.may_overtake(self.now_ms, self.config.checkpoint_aligned_timeout_ms):
+            self.stop.unaligned = True
         ordered = (*self.tasks.orders(self.now_ms, self.stop), *self._closable())
         if ordered:
             return ordered
@@ -387,7 +393,7 @@ class Job:
         if not statuses <= {TaskStatus.WAITING, TaskStatus.CLOSED}:
             return None
         if self.stop is None:
-            return Asked(kind=CheckpointKind.FINAL, unaligned=self.coordinator.asked_unaligned())
+            return Asked(kind=CheckpointKind.FINAL, unaligned=self.coordinator.unaligned)
         unaligned = self.stop.unaligned
         return Asked(
             kind=CheckpointKind.STOP, unaligned=unaligned, directory=self.stop.directory, counts=self.stop.drain

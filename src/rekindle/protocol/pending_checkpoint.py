@@ -85,7 +85,6 @@ class PendingCheckpoint:
     #: tasks that hold union-list state in it
     unions: set[str] = field(default_factory=set)
     phase: Phase = Phase.ACKNOWLEDGING
-    completed_ms: int | None = None
 
     @property
     def participants(self) -> int:

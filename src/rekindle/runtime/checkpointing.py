@@ -17,6 +17,7 @@ from rekindle.graph.subtask_set import SubtaskSet
 from rekindle.graph.topology import Topology
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
+from rekindle.protocol import events as e
 from rekindle.protocol.commit import CommitPermit
 from rekindle.runtime.ports import TaskRunner
 from rekindle.runtime.steps import SteppedStore, Steps, step
@@ -56,20 +57,35 @@ class Checkpointing:
         self._finished = dict(finished)
         self._steps = steps
         self._clock = clock
+        #: snapshots that are not taken yet
+        self._ordered: list[c.TakeSnapshot] = []
         #: checkpoint → subtask → snapshot, until the manifest is written
         self._gathered: dict[int, dict[SubtaskId, SubtaskSnapshot]] = {}
 
-    def snapshot(self, order: c.TakeSnapshot) -> bool:
-        """Take a subtask's snapshot; returns whether its batch is committed, so that there is one."""
-        snapshot = self._runners[order.task].snapshot(order.batch)
-        if snapshot is None:
-            return False
-        in_flight = {producer.task: places for producer, places in order.in_flight.items()}
-        self._gathered.setdefault(order.checkpoint, {})[order.task] = replace(snapshot, in_flight=in_flight)
-        return True
+    def order(self, order: c.TakeSnapshot) -> None:
+        """A snapshot that `snapshots` is to take."""
+        self._ordered.append(order)
+
+    def snapshots(self) -> Iterator[e.SnapshotTaken | e.SnapshotDeclined]:
+        """Take those whose batch Spark has committed by now; a batch that is recorded is committed in a moment."""
+        ordered, self._ordered = self._ordered, []
+        for order in ordered:
+            task, number = order.task, order.checkpoint
+            try:
+                snapshot = self._runners[task].snapshot(order.batch)
+            except RekindleError as error:
+                yield e.SnapshotDeclined(task=task, checkpoint=number, detail=str(error))
+                continue
+            if snapshot is None:
+                self._ordered.append(order)
+                continue
+            in_flight = {producer.task: places for producer, places in order.in_flight.items()}
+            self._gathered.setdefault(number, {})[task] = replace(snapshot, in_flight=in_flight)
+            yield e.SnapshotTaken(task=task, checkpoint=number, batch=order.batch)
 
     def abort(self, checkpoint: int) -> None:
-        """Forget what was gathered."""
+        """Forget what was ordered and gathered."""
+        self._ordered = [order for order in self._ordered if order.checkpoint != checkpoint]
         self._gathered.pop(checkpoint, None)
 
     def complete(self, order: c.WriteManifest) -> Manifest:
@@ -252,16 +268,12 @@ def finished_operators(
         chains: task → its operators, as they were saved; as they are now where that is not known.
         undo_drain: those whom only a drain had ended go on.
     """
-    parallelism = Counter(task.task for task in ends)
+    over = [task for task, end in ends.items() if end is not None and not (undo_drain and end.drained)]
+    now = {vertex.uid: vertex.chain for vertex in topology.vertices}
     finished: dict[str, SubtaskSet] = {}
-    for uid, count in parallelism.items():
-        known = {vertex.uid: vertex.chain for vertex in topology.vertices}.get(uid, ())
-        over = [
-            task.subtask
-            for task, end in ends.items()
-            if task.task == uid and end is not None and not (undo_drain and end.drained)
-        ]
-        finished |= dict.fromkeys(chains.get(uid, known), SubtaskSet.of(count, over))
+    for uid, parallelism in Counter(task.task for task in ends).items():
+        subtasks = SubtaskSet.of(parallelism, (task.subtask for task in over if task.task == uid))
+        finished |= dict.fromkeys(chains.get(uid, now.get(uid, ())), subtasks)
     return finished
 
 

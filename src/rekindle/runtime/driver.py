@@ -94,8 +94,6 @@ class Driver:
         self._exited = False
         #: the newer run that has taken over
         self._fenced_by: int | None = None
-        #: snapshots behind a batch that Spark has not committed yet
-        self._due_snapshots: list[c.TakeSnapshot] = []
         #: requests that were heard
         self._taken: set[str] = set()
         #: answers that the storage has refused, to be tried again
@@ -269,23 +267,12 @@ class Driver:
     # -- checkpoints --------------------------------------------------------------------------------------------------
 
     def _take_snapshot(self, command: c.TakeSnapshot) -> None:
-        self._due_snapshots.append(command)
+        self._checkpointing.order(command)
         self._take_snapshots()
 
     def _take_snapshots(self) -> None:
-        """Take those whose batch Spark has committed by now; a batch that is recorded is committed in a moment."""
-        due, self._due_snapshots = self._due_snapshots, []
-        for command in due:
-            task, number = command.task, command.checkpoint
-            try:
-                taken = self._checkpointing.snapshot(command)
-            except RekindleError as error:
-                self.post(e.SnapshotDeclined(task=task, checkpoint=number, detail=str(error)))
-            else:
-                if taken:
-                    self.post(e.SnapshotTaken(task=task, checkpoint=number, batch=command.batch))
-                else:
-                    self._due_snapshots.append(command)
+        for event in self._checkpointing.snapshots():
+            self.post(event)
 
     def _write_manifest(self, command: c.WriteManifest) -> None:
         if self._is_fenced():
@@ -322,7 +309,6 @@ class Driver:
         self._sinks.submit(seal)
 
     def _abort_checkpoint(self, command: c.AbortCheckpoint) -> None:
-        self._due_snapshots = [one for one in self._due_snapshots if one.checkpoint != command.checkpoint]
         self._checkpointing.abort(command.checkpoint)
 
     def _discard_older(self, command: c.DiscardOlder) -> None:

@@ -23,7 +23,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.channels.backlog import Backlog
-from rekindle.errors import RekindleError, SinkError, StorageError
+from rekindle.errors import SinkError, StorageError
 from rekindle.protocol.life import Call, OperatorLife
 from rekindle.runtime.steps import Steps, step
 from rekindle.sinks import SinkBatch, TwoPhaseSink
@@ -269,8 +269,3 @@ def _rows(committables: Mapping[str, Sequence[Committable]]) -> int | None:
 
 def _ms_since(started: float) -> int:
     return round((time.monotonic() - started) * 1000)
-
-
-def reason_of(error: BaseException) -> str:
-    """A failure in one line, for an event."""
-    return str(error) if isinstance(error, RekindleError) else f"{type(error).__name__}: {error}".splitlines()[0]

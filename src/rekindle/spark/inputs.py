@@ -25,10 +25,9 @@ from pyspark.sql import types as T
 
 from rekindle.channels.admission import AdmissionSizer
 from rekindle.channels.channel_feed import ChannelFeed
-from rekindle.channels.feed import FileFeed
+from rekindle.channels.feed import Feed, FileFeed
 from rekindle.channels.inbox import Inbox
 from rekindle.channels.marks import END_OF_TIME_US, MARK_COLUMN, UNORDERED_DELAY, Marks, mark_for
-from rekindle.config import duration_ms
 from rekindle.errors import DefinitionError, InputError, RekindleError
 from rekindle.graph import job_graph
 from rekindle.runtime.steps import Steps, step
@@ -65,7 +64,7 @@ class Input:
     #: who writes it, where it is a channel
     producer: Producer | None = None
     #: feeds a bounded source or a channel; None where Spark reads the source itself
-    feed: FileFeed | ChannelFeed | None = None
+    feed: Feed | None = None
     #: its watermark rows; None where it has no event time
     marks: Marks | None = None
     #: event time of the mark that ends it, microseconds
@@ -114,8 +113,7 @@ class Producer:
         record = self.storage.record(self.folder, batch) if batch >= 0 and self.task.event_time is not None else None
         if record is None or record.flush or not record.watermark_ms:
             return None
-        behind_ms = duration_ms("watermark", self.task.watermark) if self.task.watermark else 0
-        return record.watermark_ms - behind_ms
+        return record.watermark_ms - self.task.lateness_ms
 
     def ended_by(self, batches: int) -> bool:
         """Whether so many batches are all there will ever be (EndOfData)."""

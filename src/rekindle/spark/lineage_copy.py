@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from rekindle.errors import StorageError
 from rekindle.spark.progress_dir import encode_file_log, read_offsets
 from rekindle.spark.progress_files import files_needed, log_batches
-from rekindle.storage.port import NotFound, Store
+from rekindle.storage.copying import copy_between
+from rekindle.storage.port import Store
 
 _START = '{"logOffset":0}'
 
@@ -95,16 +95,5 @@ def _copy_all(
     source_store: Store, source_folder: str, target_store: Store, target_folder: str, paths: list[str]
 ) -> int:
     return sum(
-        _copy(source_store, f"{source_folder}/{path}", target_store, f"{target_folder}/{path}") for path in paths
+        copy_between(source_store, f"{source_folder}/{path}", target_store, f"{target_folder}/{path}") for path in paths
     )
-
-
-def _copy(source_store: Store, source: str, target_store: Store, target: str) -> int:
-    try:
-        if source_store is target_store:
-            return source_store.copy(source, target)
-        data = source_store.read(source)
-    except NotFound as error:
-        raise StorageError("OBJECT_CORRUPT", path=source, reason="it vanished while it was copied") from error
-    target_store.replace(target, data)
-    return len(data)

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from rekindle.ids import SubtaskId
 from rekindle.storage import layout
-from rekindle.storage.documents import BatchRecord, Manifest, OutputSchema, decode, encode
+from rekindle.storage.copying import copy_between
+from rekindle.storage.documents import BatchRecord, Manifest, decode, encode
 from rekindle.storage.port import NotFound, Store
 
 
@@ -30,7 +31,9 @@ def copy_outputs(
         return 0
     read = [snapshot.inputs[task.task].batches if task.task in snapshot.inputs else 0 for snapshot in snapshots]
     first, last = min(read), manifest.tasks[task.task][str(task.subtask)].batch
-    size = _copy_schema(source, source_folder, target, target_folder)
+    size, schema = 0, layout.output_schema(source_folder)
+    if source.exists(schema):
+        size += copy_between(source, schema, target, layout.output_schema(target_folder))
     for batch in range(max(first - 1, 0), last + 1):
         path = layout.batch(source_folder, batch)
         try:
@@ -39,20 +42,7 @@ def copy_outputs(
             continue
         segments = record.segments if batch >= first else ()
         for segment in segments:
-            data = source.read(f"{source_folder}/{segment.path}")
-            target.replace(f"{target_folder}/{segment.path}", data)
-            size += len(data)
+            size += copy_between(source, f"{source_folder}/{segment.path}", target, f"{target_folder}/{segment.path}")
         kept = replace(record, segments=segments, inputs={}, committables={}, offsets="", timings_ms={})
         target.create(layout.batch(target_folder, batch), encode(kept))
     return size
-
-
-def _copy_schema(source: Store, source_folder: str, target: Store, target_folder: str) -> int:
-    path = layout.output_schema(source_folder)
-    try:
-        data = source.read(path)
-    except NotFound:
-        return 0
-    decode(data, OutputSchema, path)
-    target.create(layout.output_schema(target_folder), data)
-    return len(data)

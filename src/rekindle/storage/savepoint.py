@@ -7,6 +7,7 @@ are named relative to the source's folder, so they are copied, those that every 
 from __future__ import annotations
 
 from rekindle.storage import layout
+from rekindle.storage.copying import copy_between
 from rekindle.storage.documents import FrozenFiles, Manifest, encode
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
@@ -29,9 +30,7 @@ def copy_source(source: Store, source_folder: str, target: Store, target_folder:
     size = 0
     for file in frozen.files:
         if is_own_segment(file.path):
-            data = source.read(f"{source_folder}/{file.path}")
-            target.replace(f"{target_folder}/{file.path}", data)
-            size += len(data)
+            size += copy_between(source, f"{source_folder}/{file.path}", target, f"{target_folder}/{file.path}")
     data = encode(frozen)
     target.replace(f"{target_folder}/files.json", data)
     return size + len(data)

@@ -24,7 +24,7 @@ from typing import Any
 
 from rekindle.config import Config, duration_ms
 from rekindle.errors import ProtocolError, RestoreError
-from rekindle.graph.compatibility import check_finished_state, vertices_to_start
+from rekindle.graph.compatibility import check_finished_state
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.graph.subtask_set import SubtaskSet
 from rekindle.ids import SubtaskId
@@ -248,7 +248,7 @@ class Play:
             check_finished_state(self.graph.topology, finished, place)
         except RestoreError as error:
             return [f"no: {error.message} [{error.code}]", error.next_step]
-        return [f"yes, it starts {', '.join(vertices_to_start(self.graph.topology, finished)) or 'nothing'}"]
+        return ["yes, as far as what has finished goes"]
 
 
 _VERBS: dict[str, type[c.Command]] = {
