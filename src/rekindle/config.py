@@ -41,6 +41,13 @@ def size_bytes(key: str, value: object) -> int:
     return _quantity(key, value, _UNITS_BYTES, 1, "128 MiB")
 
 
+def _some_bytes(key: str, value: object) -> int:
+    size = size_bytes(key, value)
+    if size == 0:
+        raise ConfigError("VALUE_INVALID", key=key, value=value, reason="not more than nothing", example="'64 MiB'")
+    return size
+
+
 def _count(key: str, value: object) -> int:
     try:
         number = int(str(value))
@@ -124,6 +131,12 @@ class Config:
         1 << 30,
         size_bytes,
         "A task waits before it writes while more than this lies unread between it and the slowest task that reads it.",
+    )
+    channel_segment_bytes: int = _setting(
+        "channel.segment_bytes",
+        64 << 20,
+        _some_bytes,
+        "About how large the Parquet files between tasks are made, where a batch is large enough.",
     )
     input_target_batch_duration_ms: int = _setting(
         "input.target_batch_duration", 5_000, duration_ms, "Batches of file inputs are sized towards this duration."

@@ -192,7 +192,7 @@ CONDITIONS: dict[str, Condition] = {
             "Use a whole number, 1 or more.",
         ),
         PARALLELISM_UNSUPPORTED=(
-            "Task {task!r} asks for parallelism {parallelism}; this version runs one query a task.",
+            "Task {task!r} asks for parallelism {parallelism}, but {reason}.",
             "Leave parallelism at 1: Spark parallelises inside the query.",
         ),
         SPEC_UNKNOWN=("Source {source!r} is a {found}.", "Pass rk.Files, rk.Batch or rk.Stream."),
@@ -397,6 +397,10 @@ CONDITIONS: dict[str, Condition] = {
         GRAPH_CHANGED=(
             "The job has changed since {path}: {difference}",
             "Restore it as it was, or start anew under another name; keep every uid.",
+        ),
+        PARALLELISM_CHANGED=(
+            "Task {task!r} had {before} subtasks in {path}, and now has {parallelism}.",
+            "Start it from its last checkpoint, which deals out anew what was not read: run it with --from CHECKPOINT.",
         ),
         OUTPUT_CHANGED=(
             "Task {task!r} put {before} into its channels, and now has {now}.",

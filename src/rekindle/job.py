@@ -113,7 +113,8 @@ class Job:
 
         Args:
             uid: stable identity; the function's name unless given.
-            parallelism: queries that share the work; 1 in this version.
+            parallelism: queries that share the work, for a task that keeps no state and reads bounded sources or other
+                tasks. Spark already runs one query on all cores: more than one pays where its batches leave cores idle.
             event_time: event-time column of the output, of type timestamp, for tasks that read it.
             watermark: how far that column may lie behind what the task knows of the time, e.g. ``"1 hour"`` where it is
                 the start of windows of an hour.
@@ -157,11 +158,9 @@ class Job:
         Raises:
             DefinitionError: the first thing that is wrong.
         """
-        graph = job_graph.JobGraph(
+        return job_graph.JobGraph(
             name=self.name, sources=tuple(self._sources), tasks=tuple(self._tasks), sinks=tuple(self._sinks)
         ).validated()
-        _refuse_unsupported(graph)
-        return graph
 
     def run(
         self,
@@ -265,13 +264,6 @@ class Job:
             return result
 
         return JobHandle(launch.storage, driver=driver, run=run)
-
-
-def _refuse_unsupported(graph: job_graph.JobGraph) -> None:
-    """What a job may consist of, and this version cannot run."""
-    for task in graph.tasks:
-        if task.parallelism != 1:
-            raise DefinitionError("PARALLELISM_UNSUPPORTED", task=task.uid, parallelism=task.parallelism)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -15,25 +16,52 @@ from rekindle.storage.documents import FrozenFile, InputPosition
 from rekindle.storage.memory import MemoryStore
 
 FOLDER = "job/tasks/t/0/000001/inbox/p"
+Content = Sequence[Sequence[FrozenFile]]
 
 
-def segments(*counts: int) -> list[list[FrozenFile]]:
+@dataclass
+class Written:
+    """What a producer has written."""
+
+    address: str
+    content: Content
+
+    def segments(self, batch: int) -> Sequence[FrozenFile]:
+        return self.content[batch]
+
+
+def segments(*counts: int, by: int = 0) -> Content:
     """So many segments in each batch of the producer, ten bytes each."""
     return [
-        [FrozenFile(path=f"file:///{batch}-{number}", size=10) for number in range(count)]
+        [FrozenFile(path=f"file:///{by}/{batch}-{number}", size=10) for number in range(count)]
         for batch, count in enumerate(counts)
     ]
 
 
 def feed(
-    content: Sequence[Sequence[FrozenFile]],
+    content: Content,
+    store: MemoryStore | None = None,
+    position: InputPosition | None = None,
+    budget_bytes: int = 20,
+) -> ChannelFeed:
+    return feed_of([content], store, position, budget_bytes)
+
+
+def feed_of(
+    contents: Sequence[Content],
     store: MemoryStore | None = None,
     position: InputPosition | None = None,
     budget_bytes: int = 20,
 ) -> ChannelFeed:
     inbox = Inbox(store or MemoryStore(), FOLDER, 0)
     sizer = AdmissionSizer(10**9, budget_bytes)
-    return ChannelFeed(inbox, position or InputPosition(), sizer, lambda batch: content[batch])
+    outputs = {index: Written(f"file:///{index}/", content) for index, content in enumerate(contents)}
+    return ChannelFeed(inbox, position or InputPosition(), sizer, outputs)
+
+
+def places(position: InputPosition) -> list[tuple[int, int]]:
+    """Of each producer: batches read whole, and segments of the next."""
+    return [(one.batches, one.segment) for _, one in sorted(position.channels.items())]
 
 
 def step(fed: ChannelFeed) -> InputPosition:
@@ -48,53 +76,52 @@ def test_nothing_is_read_that_was_not_allowed() -> None:
     fed = feed(segments(2, 2))
     fed.admit()
     assert fed.outstanding == ()
-    assert fed.allow(1) is False
+    assert fed.allow(0, 1) is False
     fed.admit()
-    assert [file.path for file in fed.outstanding] == ["file:///0-0", "file:///0-1"]
+    assert [file.path for file in fed.outstanding] == ["file:///0/0-0", "file:///0/0-1"]
 
 
 def test_a_batch_may_be_read_in_parts_and_counts_when_it_was_read_whole() -> None:
     fed = feed(segments(3, 1))
-    fed.allow(2)
+    fed.allow(0, 2)
     first, second = step(fed), step(fed)
-    assert (first.batches, first.segment) == (0, 2)
-    assert (second.batches, second.segment) == (2, 0)
+    assert (places(first), places(second)) == ([(0, 2)], [(2, 0)])
     assert (second.files, second.bytes) == (4, 40)
 
 
 def test_batches_without_segments_are_passed_without_a_batch() -> None:
     fed = feed(segments(0, 0, 1, 0))
-    assert fed.allow(2) is True
-    assert fed.read == 2
+    assert fed.allow(0, 2) is True
+    assert fed.read(0) == 2
     fed.admit()
     assert fed.outstanding == ()
-    fed.allow(4)
-    assert step(fed).batches == 4
+    fed.allow(0, 4)
+    assert places(step(fed)) == [(4, 0)]
 
 
 def test_what_was_admitted_before_a_crash_stands() -> None:
     content, store = segments(2, 3), MemoryStore()
     before = feed(content, store)
-    before.allow(2)
+    before.allow(0, 2)
     before.admit()
     after = feed(content, store, budget_bytes=50)
     assert after.outstanding == before.outstanding
     reached = after.after(0)
-    assert (reached.batches, reached.segment, reached.admission) == (1, 0, 0)
+    assert (places(reached), reached.admission) == ([(1, 0)], 0)
 
 
 def test_an_admission_that_somebody_else_made_counts_as_it_stands() -> None:
     content, store = segments(4), MemoryStore()
     late, early = feed(content, store, budget_bytes=10), feed(content, store, budget_bytes=30)
     for fed in (early, late):
-        fed.allow(1)
+        fed.allow(0, 1)
         fed.admit()
-    assert late.after(0).segment == 3
+    assert places(late.after(0)) == [(0, 3)]
 
 
 def test_nothing_is_admitted_while_an_admission_is_outstanding() -> None:
     fed = feed(segments(1, 1), budget_bytes=10)
-    fed.allow(2)
+    fed.allow(0, 2)
     fed.admit()
     first = fed.outstanding
     fed.admit()
@@ -110,23 +137,77 @@ def test_every_segment_is_read_once_and_in_order(counts: list[int], budgets: int
     content = segments(*counts)
     fed, read = feed(content, budget_bytes=budgets), list[str]()
     for upto in [*allowing, *[len(counts)] * (sum(counts) + 1)]:
-        fed.allow(min(upto, len(counts)))
+        fed.allow(0, min(upto, len(counts)))
         fed.admit()
         read += [file.path for file in fed.outstanding]
         step(fed)
     assert read == [file.path for batch in content for file in batch]
-    assert (fed.read, fed.position.segment) == (len(counts), 0)
+    assert fed.read(0) == len(counts)
 
 
 @pytest.mark.parametrize("cut", range(5))
 def test_a_feed_goes_on_where_the_last_record_stands(cut: int) -> None:
     content, store = segments(2, 0, 2, 1), MemoryStore()
     fed = feed(content, store, budget_bytes=10)
-    fed.allow(4)
+    fed.allow(0, 4)
     for _ in range(cut):
         step(fed)
     again = feed(content, store, fed.position, budget_bytes=10)
-    again.allow(4)
+    again.allow(0, 4)
     again.admit()
     done = fed.position.files
     assert list(again.outstanding) == [file for batch in content for file in batch][done : done + 1]
+
+
+def test_an_admission_takes_of_each_producer_in_turn() -> None:
+    fed = feed_of([segments(3), segments(1, 1, by=1), segments(0, by=2)], budget_bytes=40)
+    for producer, upto in enumerate((1, 2, 1)):
+        fed.allow(producer, upto)
+    fed.admit()
+    assert [file.path for file in fed.outstanding] == [
+        "file:///0/0-0",
+        "file:///1/0-0",
+        "file:///0/0-1",
+        "file:///1/1-0",
+    ]
+    assert places(fed.after(0)) == [(0, 2), (2, 0), (1, 0)]
+
+
+def test_a_producer_that_may_not_be_read_further_holds_no_other_back() -> None:
+    fed = feed_of([segments(2), segments(2, by=1)], budget_bytes=100)
+    fed.allow(1, 1)
+    assert places(step(fed)) == [(0, 0), (1, 0)]
+    assert [fed.read(producer) for producer in (0, 1)] == [0, 1]
+
+
+def test_what_was_admitted_of_several_before_a_crash_is_told_apart_by_its_addresses() -> None:
+    contents, store = [segments(2, 1), segments(1, 2, by=1)], MemoryStore()
+    before = feed_of(contents, store, budget_bytes=40)
+    for producer in (0, 1):
+        before.allow(producer, 2)
+    before.admit()
+    after = feed_of(contents, store)
+    assert places(after.after(0)) == places(before.after(0)) == [(1, 0), (1, 1)]
+
+
+@given(
+    counts=st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=3),
+    budgets=st.integers(1, 60),
+    allowing=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4)), max_size=12),
+)
+def test_every_segment_of_every_producer_is_read_once_and_each_producers_in_order(
+    counts: list[list[int]], budgets: int, allowing: list[tuple[int, int]]
+) -> None:
+    contents = [segments(*each, by=index) for index, each in enumerate(counts)]
+    fed, read = feed_of(contents, budget_bytes=budgets), list[str]()
+    everything = [(index, 4) for index in range(len(counts))]
+    for producer, upto in [*allowing, *everything, *everything * sum(map(sum, counts))]:
+        if producer < len(counts):
+            fed.allow(producer, upto)
+        fed.admit()
+        read += [file.path for file in fed.outstanding]
+        step(fed)
+    for index, content in enumerate(contents):
+        mine = [path for path in read if path.startswith(f"file:///{index}/")]
+        assert mine == [file.path for batch in content for file in batch]
+        assert fed.read(index) == 4

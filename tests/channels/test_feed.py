@@ -7,18 +7,23 @@ import pytest
 from rekindle.channels.admission import AdmissionSizer
 from rekindle.channels.feed import FileFeed
 from rekindle.channels.inbox import Inbox
+from rekindle.channels.splits import Splits
 from rekindle.errors import StorageError
 from rekindle.runtime.steps import SteppedStore
 from rekindle.storage.documents import FrozenFile, InputPosition
+from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.memory import MemoryStore
 from rekindle.testing.crash import Moment, Moments
 
 FOLDER = "job/tasks/t/0/000001/inbox/s"
+SPLITS = "job/tasks/t/splits/000001/s"
 FILES = [FrozenFile(path=f"file:///{number}", size=10) for number in range(4)]
 
 
-def feed(store, budget_bytes: int = 20) -> FileFeed:
-    return FileFeed(Inbox(store, FOLDER, 0), FILES, InputPosition(), AdmissionSizer(1_000, budget_bytes))
+def feed(store, budget_bytes: int = 20, subtask: int = 0, of: int = 1) -> FileFeed:
+    splits = Splits(JobStorage(store, "job"), SPLITS, 1, FILES, of, None)
+    inbox = Inbox(store, FOLDER.replace("/0/", f"/{subtask}/"), 0)
+    return FileFeed(inbox, InputPosition(), AdmissionSizer(1_000, budget_bytes), splits, subtask)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -60,7 +60,7 @@ def beat(job: JobStorage, run: int = 1, state: str = "RUNNING", **changes: Any) 
 def complete(job: JobStorage, checkpoint: int, kind: str = "periodic", **changes: Any) -> d.Manifest:
     """Write the manifest of a checkpoint whose first input has ended."""
     inputs = {
-        "history": d.InputPosition(files=4, bytes=2_048, ended=True),
+        "history": d.InputPosition(files=4, bytes=2_048),
         "live": d.InputPosition(offset={"0": 7}),
     }
     manifest = d.Manifest(
@@ -72,7 +72,8 @@ def complete(job: JobStorage, checkpoint: int, kind: str = "periodic", **changes
         triggered_ms=JANUARY_MS + checkpoint * 1_000,
         completed_ms=JANUARY_MS + checkpoint * 1_000 + 250,
         graph={"hourly": ["history", "live"]},
-        tasks={"hourly": {"0": d.SubtaskSnapshot(batch=40, inputs=inputs, watermark_ms=JANUARY_MS)}},
+        tasks={"hourly": {0: d.SubtaskSnapshot(batch=40, inputs=inputs, watermark_ms=JANUARY_MS)}},
+        unread={"hourly": {"history": ()}},
         transactions={"out": [d.Transaction(task="hourly", subtask=0, batch=40, committables=[{"file": "a"}])]},
         **changes,
     )

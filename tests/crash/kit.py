@@ -22,8 +22,8 @@ from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.crash import InjectedError
 from tests.jobs.kit import World, at, committed, rows, until
 
-OF_PIPELINES = ("schema.create", "segment.copy", "segment.write")
-"""Steps that only a job with channels reaches; see `pipeline_kit`."""
+OF_PIPELINES = ("schema.create", "segment.copy", "segment.write", "split.assign")
+"""Steps that only a job with channels reaches; see `pipeline_kit`, and `parallel_kit` for the last one."""
 
 LAST_LIVE_BATCH = 2
 """All of the live stream has been read when this batch is recorded: each takes one file while there are any."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rekindle.spark import launch
+from rekindle.spark import assembly
 from tests.crash.pipeline_kit import PipelineWorld
 
-launch.FIRST_ADMISSION_BYTES_PER_CORE = 1  # a file a batch
+assembly.FIRST_ADMISSION_BYTES_PER_CORE = 1  # a file a batch
 job = PipelineWorld(Path(os.environ["CRASH_WORLD"])).job(live=bool(os.environ.get("CRASH_LIVE")))

@@ -154,7 +154,7 @@ def is_read(handle: JobHandle) -> bool:
 
 def read_all(handle: JobHandle) -> None:
     """Wait until everything has been read by those who read it first, or the job has ended."""
-    until(lambda: handle.wait(0) is not None or is_read(handle), 120)
+    until(lambda: handle.wait(0) is not None or is_read(handle))
 
 
 def read_and_drain(handle: JobHandle) -> None:
@@ -170,20 +170,21 @@ class Gate:
         self._path = path
         path.touch()
 
-    def __call__(self, frame: Any) -> Any:
+    def __call__(self, frame: Any, where: str = "true") -> Any:
+        """The frame, held up by the rows that `where` selects."""
         from pyspark.sql import functions as F
 
         path = str(self._path)
 
-        def waits(_):
+        def waits(held):
             import os
             import time
 
-            while os.path.exists(path):
+            while held and os.path.exists(path):
                 time.sleep(0.05)
             return True
 
-        return frame.filter(F.udf(waits, "boolean")("v"))
+        return frame.filter(F.udf(waits, "boolean")(F.expr(where)))
 
     def open(self) -> None:
         """Let it go on."""
@@ -191,7 +192,7 @@ class Gate:
 
 
 SMALL_BATCHES = {"input.target_batch_duration": "1 ms"}
-"""With `launch.FIRST_ADMISSION_BYTES_PER_CORE` at 1: a file a batch, which leaves a core to the other tasks."""
+"""With `assembly.FIRST_ADMISSION_BYTES_PER_CORE` at 1: a file a batch, which leaves a core to the other tasks."""
 
 
 def held_up(

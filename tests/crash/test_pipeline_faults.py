@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.job import JobHandle
-from rekindle.spark import launch
+from rekindle.spark import assembly
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.testing.crash import ALL_MOMENTS, Moment, Moments
@@ -22,8 +22,9 @@ from tests.crash.kit import CONFIG, persist
 from tests.crash.pipeline_kit import SMALL_BATCHES, PipelineWorld, read_all, read_and_drain
 from tests.crash.victim import FEW_CHECKPOINTS, Victim
 
-NOT_IN_THESE_LIVES = {"sink.abort", "segments.write", "segments.copy", "segment.copy"}
-"""They need another driver that is quicker (`test_rivals`), a batch source (`test_faults`), a backlog (below)."""
+NOT_IN_THESE_LIVES = {"sink.abort", "segments.write", "segments.copy", "segment.copy", "split.assign"}
+"""They need another driver that is quicker (`test_rivals`), a batch source (`test_faults`), a backlog (below), parallel
+subtasks (`test_parallel_faults`)."""
 
 ONLY_WHERE_IT_IS_STOPPED = {"answer.create", "drain.create", "request.create"}
 
@@ -40,7 +41,7 @@ MANY_BATCHES = {**CONFIG, **SMALL_BATCHES}
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineWorld:
-    monkeypatch.setattr(launch, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
+    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
     return PipelineWorld(tmp_path).fill()
 
 

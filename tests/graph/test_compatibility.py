@@ -14,6 +14,7 @@ from rekindle.graph.compatibility import (
     check_drained,
     check_finished_state,
     check_graph,
+    check_parallelism,
     first_violation,
 )
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
@@ -232,3 +233,13 @@ def test_a_drained_checkpoint_is_restored_only_where_that_is_allowed() -> None:
     check_drained(True, "/save/1", allow_drained=True)
     with pytest.raises(RestoreError, match=r"JOB_DRAINED.*/save/1"):
         check_drained(True, "/save/1", allow_drained=False)
+
+
+def test_a_resume_needs_the_subtasks_that_there_were() -> None:
+    graph = JobGraph(
+        name="j", sources=(), tasks=(Task(uid="a", inputs=("s",), parallelism=3), Task(uid="b", inputs=("a",)))
+    )
+    check_parallelism(graph, {"a": 3}, "lineage 1")
+    for saved in ({}, {"a": 2}, {"a": 3, "b": 2}):
+        with pytest.raises(RestoreError, match="PARALLELISM_CHANGED"):
+            check_parallelism(graph, saved, "lineage 1")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from pathlib import Path
 
 import pytest
 
-import rekindle as rk
 from rekindle.errors import ConfigError, DefinitionError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.graph.topology import Edge, EdgeKind, Topology, Vertex
@@ -167,13 +165,13 @@ def test_a_task_needs_a_sink_or_a_reader() -> None:
 
 
 def test_tasks_are_vertices_that_chain_their_sources_and_sinks_and_channels_are_edges() -> None:
-    both = Task(uid="both", inputs=("hourly", "live", "daily", "live"), parallelism=3)
+    both = Task(uid="both", inputs=("hourly", "history", "daily", "history"), parallelism=3)
     graph = changed(tasks=(HOURLY, DAILY, both), sinks=(PARQUET, Sink(uid="b", task="both")))
     assert graph.validated().topology == Topology(
         (
             Vertex(uid="hourly", operators=("hourly/live", "hourly/history", "hourly", "out")),
             Vertex(uid="daily", operators=("daily",)),
-            Vertex(uid="both", parallelism=3, operators=("both/live", "both", "b")),
+            Vertex(uid="both", parallelism=3, operators=("both/history", "both", "b")),
         ),
         (
             Edge("hourly", "daily", EdgeKind.ALL_TO_ALL),
@@ -203,21 +201,19 @@ def test_a_task_may_read_another_one_twice() -> None:
 def test_edges_between_parallel_tasks_are_pointwise_and_others_all_to_all(
     producers: int, consumers: int, kind: EdgeKind
 ) -> None:
-    tasks = (dataclasses.replace(HOURLY, parallelism=producers), dataclasses.replace(DAILY, parallelism=consumers))
+    cleaned = dataclasses.replace(HOURLY, inputs=("history",), parallelism=producers)
+    tasks = (cleaned, dataclasses.replace(DAILY, parallelism=consumers))
     graph = changed(tasks=tasks, sinks=(Sink(uid="d", task="daily"),)).validated()
     assert graph.topology.edges == (Edge("hourly", "daily", kind),)
 
 
-# --- what this version does not run yet -------------------------------------------------------------------------------
-
-
-def test_a_job_with_a_parallel_task_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    job = rk.Job("bids")
-    hourly = job.task(job.source("live", rk.Files(str(tmp_path))), uid="hourly", parallelism=2)(lambda live: live)
-    job.sink("out", hourly, rk.sinks.Parquet(str(tmp_path / "out")))
-    with pytest.raises(DefinitionError, match="PARALLELISM_UNSUPPORTED"):
-        job.start(storage=str(tmp_path / "state"))
-    assert list(tmp_path.iterdir()) == []
+def test_a_parallel_task_that_reads_a_stream_or_keeps_state_is_refused_with_the_reason() -> None:
+    with pytest.raises(DefinitionError, match="parallelism 2, but it reads live, which has no files to share out"):
+        changed(tasks=(dataclasses.replace(HOURLY, parallelism=2),)).validated()
+    counts = Task(uid="hourly", inputs=("history",), parallelism=2, output_mode="complete")
+    sink = dataclasses.replace(PARQUET, output_modes=("complete",))
+    with pytest.raises(DefinitionError, match="in output mode complete it keeps state"):
+        changed(tasks=(counts,), sinks=(sink,)).validated()
 
 
 # --- looking things up ------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.spark import launch
+from rekindle.spark import assembly
 from tests.crash.pipeline_kit import PipelineWorld
 from tests.jobs.kit import until
 
@@ -29,7 +29,7 @@ def held_by(gate: str) -> Any:
 def test_a_task_waits_for_the_slowest_that_reads_it_and_stops_and_goes_on_without_loss(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
+    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
     world, gate = PipelineWorld(tmp_path).fill(), tmp_path / "gate"
     start = {
         "storage": str(tmp_path / "state"),

@@ -126,16 +126,16 @@ def test_a_history_that_ends_first_holds_nothing_back_before_or_after_a_restart(
         return any(row["start"] == at(hour).replace(tzinfo=None) for row in committed(world.out / "filters"))
 
     handles = start()
-    until(lambda: all(handle.status().tasks[0].inputs["history"].ended for handle in handles), 120)
+    until(lambda: all(handle.status().tasks[0].inputs["history"].ended for handle in handles))
     world.add_live(*LIVE[1:3])
-    until(lambda: all(has_read(handle, 3) for handle in handles), 120)
-    until(lambda: has_come(5), 120)
+    until(lambda: all(has_read(handle, 3) for handle in handles))
+    until(lambda: has_come(5))
     assert end(handles, drain=False) == {"STOPPED"}
 
     handles = start()
     world.add_live(*LIVE[3:])
-    until(lambda: all(has_read(handle, 4) for handle in handles), 120)
-    until(lambda: has_come(9), 120)
+    until(lambda: all(has_read(handle, 4) for handle in handles))
+    until(lambda: has_come(9))
     assert end(handles, drain=True) == {"DRAINED"}
 
     assert differences(spark, world) == {}

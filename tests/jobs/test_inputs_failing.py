@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.errors import InputError
-from rekindle.spark import launch
+from rekindle.spark import assembly
 from tests.jobs.kit import World, committed
 
 GOOD = '{"n": 1, "s": "a"}\n{"n": 2, "s": "b"}\n'
@@ -48,7 +48,7 @@ def scramble(path: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def one_file_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
+    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
 
 
 def test_what_cannot_be_read_fails_by_name_and_is_read_once_it_is_mended(spark: SparkSession, world: World) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import StorageError
-from rekindle.spark import launch
+from rekindle.spark import assembly
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.jobs.kit import QUICK, World, rows, write
@@ -163,7 +163,7 @@ def test_hive_folders_give_the_columns_and_types_that_spark_infers(spark: SparkS
 def test_many_small_files_are_admitted_together_and_no_set_before_the_one_before_is_recorded(
     spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "FIRST_ADMISSION_BYTES_PER_CORE", 1_000)
+    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1_000)
     world.add_history(*(rows(hour, 2) for hour in range(60)))
     storage = JobStorage(open_store(world.storage), "hourly")
     folder = Path(world.storage) / "hourly/tasks/count/0/000001"
@@ -188,7 +188,7 @@ def test_many_small_files_are_admitted_together_and_no_set_before_the_one_before
 def test_ordered_files_give_results_while_they_are_read_and_a_false_order_fails_instead_of_losing_rows(
     spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
+    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
     one_by_one = {**QUICK, "input.target_batch_duration": "1 ms"}
     files = [rows(0, 60), rows(0.5, 60), rows(6, 60), rows(9, 60), rows(12, 60), rows(6.5, 10), rows(15, 60)]
     world.add_history(*files)

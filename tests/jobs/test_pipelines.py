@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle as rk
-from rekindle.spark import launch
+from rekindle.spark import assembly
 from rekindle.storage.documents import Manifest
 from rekindle.storage.job_storage import JobStorage, read_manifest
 from rekindle.storage.open import open_store
@@ -25,7 +25,7 @@ NO_INTERVAL = {"checkpoint.interval": "0"}
 
 @pytest.fixture
 def one_file_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
+    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
 
 
 @pytest.fixture
@@ -104,8 +104,8 @@ def test_event_time_crosses_channels_while_the_live_stream_goes_on_and_after_a_r
     world.fill()
     handle = world.job().start(spark, storage=world.storage, config=QUICK)
     # The history has ended and is far behind the live stream; windows of both come out while that goes on.
-    until(lambda: world.has_window("hourly", 30), 60)
-    until(lambda: world.has_window("both", 30), 60)
+    until(lambda: world.has_window("hourly", 30))
+    until(lambda: world.has_window("both", 30))
     assert handle.wait(0) is None and not task(handle, "enrich").inputs["live"].ended
     handle.stop()
     assert handle.wait().state == "STOPPED"
@@ -113,8 +113,8 @@ def test_event_time_crosses_channels_while_the_live_stream_goes_on_and_after_a_r
     handle = world.job().start(spark, storage=world.storage, config=QUICK)
     # What a task without state knows of the time after a batch, its readers hear with the next one.
     world.add_live(rows(40, 60), rows(43, 60), rows(46, 60))
-    until(lambda: world.has_window("hourly", 40), 60)
-    until(lambda: world.has_window("both", 40), 60)
+    until(lambda: world.has_window("hourly", 40))
+    until(lambda: world.has_window("both", 40))
     handle.stop(drain=True)
     assert handle.wait().state == "DRAINED"
     world.check()
@@ -135,13 +135,13 @@ def test_a_stop_names_the_backlog_and_leaves_it_to_the_next_run(spark: SparkSess
     stopping, _ = in_background(handle.stop)
     until(lambda: task(handle, "enrich").status == "waiting_for_final_checkpoint")
     gate.open()
-    stopping.join(60)
+    stopping.join(150)
 
     assert handle.wait().state == "STOPPED"
     manifest = newest(world.storage)
-    first, until_batch = manifest.tasks["archive"]["0"].in_flight["enrich"]
+    first, until_batch = manifest.tasks["archive"][0].in_flight["enrich"][0]
     assert manifest.kind == "stop"
-    assert first < until_batch == manifest.tasks["enrich"]["0"].batch + 1
+    assert first < until_batch == manifest.tasks["enrich"][0].batch + 1
     assert manifest.in_flight_bytes > 0
     assert world.outputs()["archive"] != world.expected_of()["archive"], "a part of it is still in the channel"
 
@@ -161,7 +161,7 @@ def test_an_aligned_stop_waits_until_everything_in_the_channels_was_read(
     until(lambda: task(handle, "enrich").status == "waiting_for_final_checkpoint")
     assert task(handle, "archive").status == "running"
     gate.open()
-    stopping.join(60)
+    stopping.join(150)
 
     assert handle.wait().state == "STOPPED"
     manifest = newest(world.storage)
@@ -181,12 +181,12 @@ def test_savepoints_under_a_backlog_are_restored_elsewhere_while_the_job_goes_on
     committed_then = {unaligned: world.outputs()}
     copied = read_manifest(open_store(unaligned), "")
     assert copied.in_flight_bytes > 0
-    assert copied.tasks["archive"]["0"].batch == -1
+    assert copied.tasks["archive"][0].batch == -1
     asking, answers = in_background(lambda: handle.savepoint(savepoints))
     until(lambda: any(one.kind == "savepoint" and one.status == "in_progress" for one in handle.status().history))
     assert not answers, "an aligned one waits until the channels were read up to its barrier"
     gate.open()
-    asking.join(60)
+    asking.join(150)
     (aligned,) = map(str, answers)
     committed_then[aligned] = world.outputs()
     copied = read_manifest(open_store(aligned), "")
@@ -242,8 +242,8 @@ def test_a_task_that_fails_restarts_alone(spark: SparkSession, world: PipelineWo
         return not once.exists()
 
     handle = world.job(seen=fails_once).start(spark, storage=world.storage, config=QUICK)
-    until(lambda: note_runs() and all(folder.exists() for folder in world.outs.values()), 60)
-    until(lambda: note_runs() and world.has_window("hourly", 30), 60)
+    until(lambda: note_runs() and all(folder.exists() for folder in world.outs.values()))
+    until(lambda: note_runs() and world.has_window("hourly", 30))
     handle.stop(drain=True)
     result = handle.wait()
 
@@ -267,7 +267,7 @@ def test_a_finished_task_is_not_started_again_and_what_it_wrote_is_read_on(
     stopping, _ = in_background(handle.stop)
     until(lambda: task(handle, "archive").status == "suspending")
     gate.open()
-    stopping.join(60)
+    stopping.join(150)
     assert handle.wait().state == "STOPPED"
     manifest = newest(world.storage)
     assert "enrich" in manifest.finished_tasks

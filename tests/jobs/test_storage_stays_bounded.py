@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.spark import launch
+from rekindle.spark import assembly
 from tests.jobs.kit import World, rows
 
 
@@ -26,7 +26,7 @@ def kinds_of_files(folder: Path) -> Counter[str]:
 def test_storage_stays_bounded(
     spark: SparkSession, world: World, batches: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
+    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
     # State can be purged only behind a snapshot, which Spark makes in the background, now and then.
     spark.conf.set("spark.sql.streaming.stateStore.minDeltasForSnapshot", "5")
     spark.conf.set("spark.sql.streaming.stateStore.maintenanceInterval", "1s")

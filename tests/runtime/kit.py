@@ -18,7 +18,6 @@ from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.ids import SubtaskId
 from rekindle.runtime.driver import Driver
 from rekindle.runtime.steps import Steps, no_steps
-from rekindle.spark.inputs import SourceSpec
 from rekindle.spark.launch import Definition, Launch, Permissions
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord, Manifest
@@ -109,16 +108,22 @@ class _Launch(Launch):
         self._world = world
         self._listening = steps
 
-    def _freeze(self, spark: Any, spec: SourceSpec, attempt: str) -> None:
-        return None
-
-    def _task(self, spark: Any, run: Any, task: Any, index: int, frozen: Any, post: Any) -> Any:
+    def _assemble(self, spark: Any, run: Any, lineage: Any, post: Any) -> Any:
         world = self._world
         world.runner = FakeRunner(
-            self.storage, run, SubtaskId(task.uid, index), SOURCE, world.rows, world.sinks, post, world.before,
+            self.storage, run, SubtaskId(TASK, 0), SOURCE, world.rows, world.sinks, post, world.before,
             self._listening,
         )  # fmt: skip
-        return world.runner
+        return _Assembly({SubtaskId(TASK, 0): world.runner})
+
+
+class _Assembly:
+    """Subtasks that share nothing out and read no one."""
+
+    def __init__(self, runners: dict[SubtaskId, FakeRunner]) -> None:
+        self.runners = lambda: runners
+        self.read = lambda subtask: dict[SubtaskId, int]()
+        self.splits: dict[str, dict[str, Any]] = {}
 
 
 class Faulty:

@@ -13,6 +13,7 @@ from rekindle.storage import layout
 from rekindle.storage.documents import (
     Answer,
     BatchRecord,
+    ChannelPosition,
     Drain,
     End,
     FrozenFile,
@@ -65,7 +66,7 @@ def make_status(run: int, beat: int = 1, process: Process | None = None) -> Stat
 
 
 def make_manifest(checkpoint: int, lineage: int = 1) -> Manifest:
-    position = InputPosition(admission=3, offset={"a": [1, None]}, ended=True)
+    position = InputPosition(admission=3, offset={"a": [1, None]}, channels={1: ChannelPosition(batches=4, segment=2)})
     end = End(batch=9, run=1, drained=True, watermark_before_flush_ms=5, notes=("note",))
     snapshot = SubtaskSnapshot(batch=9, inputs={"live": position}, watermark_ms=17, end=end)
     transaction = Transaction(task="hourly", subtask=0, batch=9, committables=[{"file": "ü"}])
@@ -78,8 +79,9 @@ def make_manifest(checkpoint: int, lineage: int = 1) -> Manifest:
         triggered_ms=1,
         completed_ms=2,
         graph={"hourly": ["live"]},
-        tasks={"hourly": {"0": snapshot}},
+        tasks={"hourly": {0: snapshot}},
         finished_tasks=("hourly",),
+        unread={"hourly": {"live": ((2, 4),)}},
         transactions={"out": [transaction]},
     )
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
+from rekindle.ids import SubtaskId
+
 _POLL_S = 0.05
 
 
 class Backlog:
-    """The output of one task.
+    """The output of one subtask.
 
     Args:
         limit_bytes: wait while more than this lies in the channels.
@@ -25,7 +27,7 @@ class Backlog:
         sizes: batch → bytes, for those that not all have read.
     """
 
-    def __init__(self, limit_bytes: int, read: Mapping[str, int], sizes: Mapping[int, int]) -> None:
+    def __init__(self, limit_bytes: int, read: Mapping[SubtaskId, int], sizes: Mapping[int, int]) -> None:
         self._limit_bytes = limit_bytes
         self._read = dict(read)
         self._sizes = dict(sizes)
@@ -44,7 +46,7 @@ class Backlog:
         with self._changed:
             self._sizes[batch] = size_bytes
 
-    def read(self, reader: str, batches: int) -> None:
+    def read(self, reader: SubtaskId, batches: int) -> None:
         """A reader has read so many batches."""
         with self._changed:
             if reader in self._read:

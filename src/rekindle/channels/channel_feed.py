@@ -1,84 +1,121 @@
 """Feeding a channel's segments to the query that reads it.
 
-A channel's content is derived from its producer's batch records, in their order (DESIGN 5). The cursor into it tells
-how many of the producer's batches were read whole, and how many segments of the next one. It goes no further than it
-was allowed to (`AllowReading`). A batch without segments needs no reading: the cursor passes it by itself.
+A channel's content is derived from its producers' batch records, each producer's in their order (DESIGN 5). The cursor
+into one producer's tells how many of its batches were read whole, and how many segments of the next one. It goes no
+further than it was allowed to (`AllowReading`). A batch without segments needs no reading: the cursor passes it by
+itself. Between producers there is no order; an admission takes of each in turn.
 
 Two threads use a feed, the query's (`recorded`, `after`, `admit`) and the driver's (`allow`); whoever owns it locks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, zip_longest
+from typing import Protocol
 
 from rekindle.channels.admission import MAX_FILES, AdmissionSizer
 from rekindle.channels.feed import Feed
 from rekindle.channels.inbox import Inbox
-from rekindle.storage.documents import FrozenFile, InputPosition
+from rekindle.storage.documents import ChannelPosition, FrozenFile, InputPosition
+
+
+class Output(Protocol):
+    """What one producer writes for this reader."""
+
+    @property
+    def address(self) -> str:
+        """What the addresses of all its segments, and of no other producer's, begin with."""
+        ...
+
+    def segments(self, batch: int) -> Sequence[FrozenFile]:
+        """The segments of a batch that has a record, with absolute addresses."""
+        ...
 
 
 class ChannelFeed(Feed):
-    """The segments of one producer.
+    """The segments of the producers of one channel.
 
     Args:
-        segments: batch of the producer → its segments, with absolute addresses; asked for batches that have a record.
+        producers: subtask of the producing task → what it writes.
     """
 
     def __init__(
-        self,
-        inbox: Inbox,
-        position: InputPosition,
-        sizer: AdmissionSizer,
-        segments: Callable[[int], Sequence[FrozenFile]],
+        self, inbox: Inbox, position: InputPosition, sizer: AdmissionSizer, producers: Mapping[int, Output]
     ) -> None:
         super().__init__(inbox, position, sizer)
-        self._load = segments
-        #: segments of batches that are not read whole, by batch
-        self._known: dict[int, Sequence[FrozenFile]] = {}
-        #: how many of the producer's batches may be read
-        self._allowed = position.batches
+        self._cursors = {
+            index: _Cursor(output, _of(position, index).batches) for index, output in sorted(producers.items())
+        }
 
-    @property
-    def read(self) -> int:
-        """How many of the producer's batches need not be read any more, empty ones included."""
-        return self._passed(self.position).batches
+    def read(self, producer: int) -> int:
+        """How many of a producer's batches need not be read any more, empty ones included."""
+        return self._cursors[producer].passed(_of(self.position, producer)).batches
 
-    def allow(self, upto: int) -> bool:
-        """More may be read; whether that alone, batches being empty, has moved `read`."""
-        before = self.read
-        self._allowed = max(self._allowed, upto)
-        return self.read > before
+    def allow(self, producer: int, upto: int) -> bool:
+        """More of a producer may be read; whether that alone, batches being empty, has moved `read`."""
+        before, cursor = self.read(producer), self._cursors[producer]
+        cursor.allowed = max(cursor.allowed, upto)
+        return self.read(producer) > before
 
     def recorded(self, position: InputPosition, batch_duration_ms: int) -> None:
         """See `Feed`."""
         super().recorded(position, batch_duration_ms)
-        self._known = {batch: known for batch, known in self._known.items() if batch >= position.batches}
+        for index, cursor in self._cursors.items():
+            cursor.forget(_of(position, index).batches)
 
     def _ahead(self) -> Sequence[FrozenFile]:
-        first = self.position.segment
-        return list(islice(self._from(self.position.batches), first, first + MAX_FILES))
-
-    def _from(self, batch: int) -> Iterator[FrozenFile]:
-        for number in range(batch, self._allowed):
-            yield from self._segments(number)
+        rows = zip_longest(*(cursor.ahead(_of(self.position, index)) for index, cursor in self._cursors.items()))
+        return list(islice((file for row in rows for file in row if file is not None), MAX_FILES))
 
     def _reached(self, position: InputPosition) -> InputPosition:
-        batches, segment = position.batches, position.segment + len(self._outstanding)
+        channels = {
+            index: cursor.behind(_of(position, index), self._outstanding) for index, cursor in self._cursors.items()
+        }
+        return replace(position, channels=channels)
+
+
+class _Cursor:
+    """What is known of one producer's output."""
+
+    def __init__(self, output: Output, allowed: int) -> None:
+        self._output = output
+        #: how many of its batches may be read
+        self.allowed = allowed
+        #: segments of batches that are not read whole, by batch
+        self._known: dict[int, Sequence[FrozenFile]] = {}
+
+    def ahead(self, position: ChannelPosition) -> Iterator[FrozenFile]:
+        """What may be read from a position on."""
+        every = (one for batch in range(position.batches, self.allowed) for one in self._segments(batch))
+        return islice(every, position.segment, None)
+
+    def behind(self, position: ChannelPosition, files: Sequence[FrozenFile]) -> ChannelPosition:
+        """The position behind those of `files` that are this producer's."""
+        ours = sum(file.path.startswith(self._output.address) for file in files)
+        batches, segment = position.batches, position.segment + ours
         while segment and segment >= len(self._segments(batches)):
             segment -= len(self._segments(batches))
             batches += 1
-        return self._passed(replace(position, batches=batches, segment=segment))
+        return self.passed(ChannelPosition(batches=batches, segment=segment))
 
-    def _passed(self, position: InputPosition) -> InputPosition:
+    def passed(self, position: ChannelPosition) -> ChannelPosition:
         """The position with the empty batches in front of it behind it, as far as it may go."""
         batches = position.batches
-        while position.segment == 0 and batches < self._allowed and not self._segments(batches):
+        while position.segment == 0 and batches < self.allowed and not self._segments(batches):
             batches += 1
         return replace(position, batches=batches)
 
+    def forget(self, batches: int) -> None:
+        """So many batches are read whole."""
+        self._known = {batch: known for batch, known in self._known.items() if batch >= batches}
+
     def _segments(self, batch: int) -> Sequence[FrozenFile]:
         if batch not in self._known:
-            self._known[batch] = tuple(self._load(batch))
+            self._known[batch] = tuple(self._output.segments(batch))
         return self._known[batch]
+
+
+def _of(position: InputPosition, producer: int) -> ChannelPosition:
+    return position.channels.get(producer, ChannelPosition())

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from rekindle.channels.admission import MAX_FILES, AdmissionSizer, choose
 from rekindle.channels.inbox import Inbox
+from rekindle.channels.splits import Splits
 from rekindle.storage.documents import FrozenFile, InputPosition
 
 
@@ -89,25 +90,38 @@ class Feed(ABC):
 
 
 class FileFeed(Feed):
-    """The files of one bounded source.
+    """A subtask's part of one bounded source: what it was given so far, and more when that is read.
 
     Args:
-        files: the frozen list, whole.
+        splits: the source, as the subtasks of the task share it.
+        subtask: which of them this is.
     """
 
     def __init__(
-        self, inbox: Inbox, files: Sequence[FrozenFile], position: InputPosition, sizer: AdmissionSizer
+        self, inbox: Inbox, position: InputPosition, sizer: AdmissionSizer, splits: Splits, subtask: int
     ) -> None:
         super().__init__(inbox, position, sizer)
-        self._files = files
+        self.splits = splits
+        self._subtask = subtask
+        self._files = splits.given_to(subtask)
+        splits.note_read(subtask, position.bytes)
 
     @property
-    def total_bytes(self) -> int:
-        """Bytes of the whole source."""
-        return sum(file.size for file in self._files)
+    def ended(self) -> bool:
+        """Whether all that it was given is read, by the last batch record, and nothing is left to be given."""
+        return self.position.files >= len(self._files) and self.splits.exhausted
+
+    def recorded(self, position: InputPosition, batch_duration_ms: int) -> None:
+        """See `Feed`."""
+        super().recorded(position, batch_duration_ms)
+        self.splits.note_read(self._subtask, position.bytes)
 
     def _ahead(self) -> Sequence[FrozenFile]:
-        return self._files[self.position.files : self.position.files + MAX_FILES]
+        first = self.position.files
+        if first >= len(self._files):
+            self.splits.ask(self._subtask)
+            self._files = self.splits.given_to(self._subtask)
+        return self._files[first : first + MAX_FILES]
 
     def _reached(self, position: InputPosition) -> InputPosition:
-        return replace(position, ended=position.files >= len(self._files))
+        return position

@@ -227,24 +227,36 @@ def manifest_json(manifest: Manifest, path: str) -> Json:
         "tasks": [
             {
                 "uid": uid,
-                "subtask": int(index),
+                "subtask": index,
                 "finished": snapshot.end is not None,
                 "batch": snapshot.batch,
                 "watermark": output.iso(snapshot.watermark_ms),
                 "inputs": {
-                    name: {"ended": item.ended, "position": position(item)} for name, item in snapshot.inputs.items()
+                    name: {"ended": _has_ended(manifest, uid, name), "position": position(item)}
+                    for name, item in snapshot.inputs.items()
                 },
             }
             for uid, index, snapshot in _snapshots(manifest)
         ],
         "finished_tasks": list(manifest.finished_tasks),
+        "unread_files": {
+            uid: {name: sum(until - first for first, until in runs) for name, runs in sources.items()}
+            for uid, sources in manifest.unread.items()
+        },
         "pending_transactions": {uid: len(transactions) for uid, transactions in manifest.transactions.items()},
     }
 
 
 def position(item: InputPosition) -> Any:
-    """How far an input has been read: Spark's own offset, or files and bytes of the frozen list."""
+    """How far an input has been read: Spark's own offset, batches of each producer, or files and bytes it was given."""
+    if item.channels:
+        return {"batches": {index: channel.batches for index, channel in item.channels.items()}}
     return {"files": item.files, "bytes": item.bytes} if item.offset is None else item.offset
+
+
+def _has_ended(manifest: Manifest, task: str, name: str) -> bool:
+    """Whether an input was at its end: of a source nothing is unread, of a channel every producer has finished."""
+    return name in manifest.finished_tasks or manifest.unread.get(task, {}).get(name) == ()
 
 
 def manifest_lines(manifest: Manifest, path: str, columns: int) -> list[str]:
@@ -264,7 +276,8 @@ def manifest_lines(manifest: Manifest, path: str, columns: int) -> list[str]:
         lines.append(f"task {uid}/{index}  {'finished' if snapshot.end else 'running'}  batch {snapshot.batch}")
         lines.append(f"  watermark {output.short_time(snapshot.watermark_ms)}")
         for name, item in snapshot.inputs.items():
-            lines.append(f"  {name}  {'ended' if item.ended else 'open'}  {_position_text(item)}")
+            state = "ended" if _has_ended(manifest, uid, name) else "open"
+            lines.append(f"  {name}  {state}  {_position_text(item)}")
     for uid, transactions in manifest.transactions.items():
         plural = "" if len(transactions) == 1 else "s"
         lines.append(f"sink {uid}  {len(transactions)} pending transaction{plural}")
@@ -273,12 +286,15 @@ def manifest_lines(manifest: Manifest, path: str, columns: int) -> list[str]:
 
 
 def _position_text(item: InputPosition) -> str:
+    if item.channels:
+        read = ", ".join(str(channel.batches) for _, channel in sorted(item.channels.items()))
+        return f"{read} batches"
     if item.offset is None:
         return f"{item.files} files, {output.size(item.bytes)}"
     return json.dumps(item.offset, separators=(",", ":"))
 
 
-def _snapshots(manifest: Manifest) -> Iterable[tuple[str, str, SubtaskSnapshot]]:
+def _snapshots(manifest: Manifest) -> Iterable[tuple[str, int, SubtaskSnapshot]]:
     for uid, snapshots in manifest.tasks.items():
-        for index, snapshot in sorted(snapshots.items(), key=lambda item: int(item[0])):
+        for index, snapshot in sorted(snapshots.items()):
             yield uid, index, snapshot

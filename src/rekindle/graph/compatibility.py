@@ -179,3 +179,21 @@ def check_graph(
         if uid in tasks and list(tasks[uid].inputs) != list(inputs):
             difference = f"task {uid} read {', '.join(inputs)} and now reads {', '.join(tasks[uid].inputs)}."
             raise RestoreError("GRAPH_CHANGED", path=place, difference=difference)
+
+
+def check_parallelism(graph: JobGraph, saved: Mapping[str, int], place: str) -> None:
+    """Refuse to resume with other subtasks than the records are of; a restore deals them out anew.
+
+    Args:
+        saved: task uid → its parallelism, where that is not 1.
+        place: the lineage, for the message.
+
+    Raises:
+        RestoreError: ``PARALLELISM_CHANGED``.
+    """
+    for task in graph.tasks:
+        before = saved.get(task.uid, 1)
+        if task.parallelism != before:
+            raise RestoreError(
+                "PARALLELISM_CHANGED", path=place, task=task.uid, before=before, parallelism=task.parallelism
+            )

@@ -135,7 +135,7 @@ class JobGraph:
                 for task in self.tasks
             ),
             tuple(
-                Edge(producer.uid, task.uid, _kind(producer.parallelism, task.parallelism))
+                Edge(producer.uid, task.uid, edge_kind(producer.parallelism, task.parallelism))
                 for task in self.tasks
                 for producer in self.producers_of(task)
             ),
@@ -163,7 +163,23 @@ class JobGraph:
         for sink in self.sinks:
             self._check_sink(sink)
         _ = self.topology
+        for task in self.tasks:
+            self._check_parallelism(task)
         return self
+
+    def _check_parallelism(self, task: Task) -> None:
+        """A `Stream` is read by one query, as a whole; rows of one key are kept together by one query."""
+        if task.parallelism == 1:
+            return
+        reasons = [
+            f"it reads {source.uid}, which has no files to share out"
+            for source in self.sources_of(task)
+            if not source.bounded
+        ]
+        if task.output_mode != "append":
+            reasons.append(f"in output mode {task.output_mode} it keeps state")
+        for reason in reasons:
+            raise DefinitionError("PARALLELISM_UNSUPPORTED", task=task.uid, parallelism=task.parallelism, reason=reason)
 
     def _check_task(self, task: Task) -> None:
         if not task.inputs:
@@ -197,7 +213,7 @@ class JobGraph:
             )
 
 
-def _kind(producers: int, consumers: int) -> EdgeKind:
+def edge_kind(producers: int, consumers: int) -> EdgeKind:
     """Between parallel tasks subtask i feeds subtask i, or its range; a single one feeds, and reads, all (DESIGN 3)."""
     return EdgeKind.ALL_TO_ALL if 1 in (producers, consumers) else EdgeKind.POINTWISE
 

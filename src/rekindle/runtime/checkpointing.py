@@ -10,7 +10,10 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
+from rekindle.channels.outputs import copy_outputs, in_flight, readings_of
+from rekindle.channels.splits import Splits
 from rekindle.errors import ControlError, RekindleError, SinkError, StorageError, one_line
 from rekindle.graph.job_graph import JobGraph
 from rekindle.graph.subtask_set import SubtaskSet
@@ -26,7 +29,6 @@ from rekindle.storage import layout
 from rekindle.storage.documents import Committed, End, Manifest, Run, SubtaskSnapshot, Transaction
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
-from rekindle.storage.outputs import copy_outputs
 from rekindle.storage.savepoint import copy_sources
 
 
@@ -35,6 +37,7 @@ class Checkpointing:
 
     Args:
         sinks: sink uid → the sink.
+        splits: task → bounded source → how its files are shared out.
         finished: subtasks that had finished before this run, with the snapshot that says so.
     """
 
@@ -45,6 +48,7 @@ class Checkpointing:
         graph: JobGraph,
         runners: Mapping[SubtaskId, TaskRunner],
         sinks: Mapping[str, TwoPhaseSink],
+        splits: Mapping[str, Mapping[str, Splits]],
         finished: Mapping[SubtaskId, SubtaskSnapshot],
         steps: Steps,
         clock: Callable[[], int],
@@ -54,6 +58,7 @@ class Checkpointing:
         self._graph = graph
         self._runners = runners
         self._sinks = sinks
+        self._splits = splits
         self._finished = dict(finished)
         self._steps = steps
         self._clock = clock
@@ -79,7 +84,9 @@ class Checkpointing:
             if snapshot is None:
                 self._ordered.append(order)
                 continue
-            in_flight = {producer.task: places for producer, places in order.in_flight.items()}
+            in_flight: dict[str, dict[int, tuple[int, int]]] = {}
+            for producer, places in order.in_flight.items():
+                in_flight.setdefault(producer.task, {})[producer.subtask] = places
             self._gathered.setdefault(number, {})[task] = replace(snapshot, in_flight=in_flight)
             yield e.SnapshotTaken(task=task, checkpoint=number, batch=order.batch)
 
@@ -106,17 +113,22 @@ class Checkpointing:
             graph={task.uid: list(task.inputs) for task in self._graph.tasks},
             chains={vertex.uid: list(vertex.chain) for vertex in self._graph.topology.vertices},
             tasks=_nested(snapshots),
+            unread={
+                uid: {source: splits.unread(_files_read(snapshots, uid, source)) for source, splits in sources.items()}
+                for uid, sources in self._splits.items()
+                if sources
+            },
             finished_tasks=tuple(
                 task.uid
                 for task in self._graph.tasks
                 if all(SubtaskId(task.uid, index) in ended for index in range(task.parallelism))
             ),
             transactions=transactions,
-            in_flight_bytes=self._in_flight_bytes(gathered),
             drained=any(snapshot.end is not None and snapshot.end.drained for snapshot in snapshots.values()),
             job_id=identity.id if identity else "",
             last_commits={**self._earlier_commits(), **dict.fromkeys(transactions, order.checkpoint)},
         )
+        manifest = replace(manifest, in_flight_bytes=self._in_flight_bytes(manifest))
         path = layout.manifest(layout.checkpoint(self._storage.job, order.checkpoint))
         written = self._storage.adopt(path, manifest)
         if written != manifest:
@@ -127,15 +139,13 @@ class Checkpointing:
         self._finished.update({task: snapshot for task, snapshot in gathered.items() if task in ended})
         return manifest
 
-    def _in_flight_bytes(self, snapshots: Mapping[SubtaskId, SubtaskSnapshot]) -> int:
+    def _in_flight_bytes(self, manifest: Manifest) -> int:
+        """Bytes that lie between the producers and a reader that has still to read them."""
         size = 0
-        for snapshot in snapshots.values():
-            for uid, (first, until) in snapshot.in_flight.items():
-                folder = layout.subtask(self._storage.job, uid, 0, self._run.lineage)
-                for batch in range(first, until):
-                    record = self._storage.record(folder, batch)
-                    read = snapshot.inputs[uid].segment if batch == first and uid in snapshot.inputs else 0
-                    size += sum(segment.size for segment in (record.segments if record else ())[read:])
+        for producer in snapshots_of(manifest):
+            folder = layout.subtask(self._storage.job, *producer, self._run.lineage)
+            segments = in_flight(manifest, producer, partial(self._storage.record, folder))
+            size += sum(segment.size for segment in segments)
         return size
 
     def _earlier_commits(self) -> Mapping[str, int]:
@@ -216,34 +226,23 @@ class Checkpointing:
             self._storage.forget_checkpoint(number)
         # One that cannot be read raises here: what it pins is not known, so all is kept until it is gone itself.
         kept = [manifest for number in numbers[: max(keep, 1)] if (manifest := self._storage.manifest(number))]
+        ours = [manifest for manifest in kept if manifest.lineage == self._run.lineage]
         for task, runner in self._runners.items():
-            pinned = [
-                manifest.tasks[task.task][str(task.subtask)].batch
-                for manifest in kept
-                if manifest.lineage == self._run.lineage and str(task.subtask) in manifest.tasks.get(task.task, {})
-            ]
+            pinned = [snapshots_of(manifest)[task].batch for manifest in ours if task in snapshots_of(manifest)]
+            read = [reading.position.batches for manifest in ours for reading in readings_of(manifest, task)]
             if pinned and not self._fenced():
                 # One output more is kept than is still to be read: it tells the time of what was.
-                runner.purge(min(pinned), min(self._read_of(task, kept), default=min(pinned)) - 1)
+                runner.purge(min(pinned), min(read, default=min(pinned)) - 1)
         self._forget_lineages({manifest.lineage for manifest in kept} | {self._run.lineage})
-
-    def _read_of(self, producer: SubtaskId, manifests: Sequence[Manifest]) -> Iterator[int]:
-        """How far each consumer had read a channel in each of the checkpoints."""
-        for task in self._graph.tasks:
-            if producer.task in task.inputs:
-                for manifest in manifests:
-                    snapshot = manifest.tasks.get(task.uid, {}).get("0")
-                    if manifest.lineage == self._run.lineage and snapshot is not None:
-                        position = snapshot.inputs.get(producer.task)
-                        yield position.batches if position else 0
 
     def _forget_lineages(self, needed: set[int]) -> None:
         store = self._storage.store
-        for task in self._runners:
-            folder = layout.lineages_of(self._storage.job, task.task, task.subtask)
-            for name in store.names(folder):
-                if int(name) < self._run.lineage and int(name) not in needed and not self._fenced():
-                    store.delete_tree(f"{folder}/{name}")
+        for task in self._graph.tasks:
+            above = layout.task(self._storage.job, task.uid)
+            for folder in [f"{above}/{part}" for part in store.names(above)]:
+                for name in store.names(folder):
+                    if int(name) < self._run.lineage and int(name) not in needed and not self._fenced():
+                        store.delete_tree(f"{folder}/{name}")
 
     def _fenced(self) -> bool:
         return self._storage.fenced_by(self._run.run) is not None
@@ -252,7 +251,7 @@ class Checkpointing:
 def snapshots_of(manifest: Manifest) -> dict[SubtaskId, SubtaskSnapshot]:
     """The snapshots of a manifest by subtask."""
     return {
-        SubtaskId(uid, int(index)): snapshot
+        SubtaskId(uid, index): snapshot
         for uid, subtasks in manifest.tasks.items()
         for index, snapshot in subtasks.items()
     }
@@ -277,8 +276,17 @@ def finished_operators(
     return finished
 
 
-def _nested(snapshots: Mapping[SubtaskId, SubtaskSnapshot]) -> dict[str, dict[str, SubtaskSnapshot]]:
-    nested: dict[str, dict[str, SubtaskSnapshot]] = {}
+def _nested(snapshots: Mapping[SubtaskId, SubtaskSnapshot]) -> dict[str, dict[int, SubtaskSnapshot]]:
+    nested: dict[str, dict[int, SubtaskSnapshot]] = {}
     for task, snapshot in sorted(snapshots.items()):
-        nested.setdefault(task.task, {})[str(task.subtask)] = snapshot
+        nested.setdefault(task.task, {})[task.subtask] = snapshot
     return nested
+
+
+def _files_read(snapshots: Mapping[SubtaskId, SubtaskSnapshot], task: str, source: str) -> dict[int, int]:
+    """How many of the files that each subtask was given it has read."""
+    return {
+        subtask.subtask: snapshot.inputs[source].files
+        for subtask, snapshot in snapshots.items()
+        if subtask.task == task and source in snapshot.inputs
+    }

@@ -73,7 +73,11 @@ class SinkBatch:
 
 
 class TwoPhaseSink(ABC):
-    """Base class of sinks. One instance serves one ``job.sink``; the driver calls it, never two calls at a time."""
+    """Base class of sinks. One instance serves one ``job.sink``, all the subtasks of its task.
+
+    Each subtask prepares its batches on a thread of its own, so `prepare` and `abort` may be called for several batches
+    at a time, and while `commit` runs. All other calls come one at a time.
+    """
 
     #: what a person calls this kind of sink
     kind: ClassVar[str] = "sink"
@@ -110,10 +114,12 @@ class TwoPhaseSink(ABC):
         """
 
     def finish(self) -> None:
-        """No row will come any more (FLIP-147, ``finish()``). An exception fails the task.
+        """No row will come any more, from any subtask (FLIP-147, ``finish()``). An exception fails the task.
+
+        Called by the last subtask; once more where that fails behind it.
 
         Do not remember having finished: after a restore more rows may come.
         """
 
     def close(self) -> None:
-        """Release resources. Called at the end, and after a failure; writes nothing."""
+        """Release resources. Called once no subtask needs them, also after a failure; writes nothing."""

@@ -32,7 +32,7 @@ from rekindle.sources.listing import check_present
 from rekindle.spark.inputs import Input
 from rekindle.spark.lateness import refuse_late_rows
 from rekindle.spark.progress_dir import Offsets, inputs_of_sources, read_offsets
-from rekindle.spark.segments import write_segments
+from rekindle.spark.segments import Output
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord, InputPosition, Segment
 from rekindle.storage.job_storage import JobStorage
@@ -64,7 +64,7 @@ class BatchProtocol:
 
     Args:
         recorded: called after a batch record exists (also on a replay), with it and the batch's duration in ms.
-        backlog: of its channels; None where no task reads its output.
+        output: its channels; None where no task reads it.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class BatchProtocol:
         sinks: Mapping[str, TwoPhaseSink],
         steps: Steps,
         recorded: Callable[[BatchRecord, int], None],
-        backlog: Backlog | None,
+        output: Output | None,
     ) -> None:
         self._spark = spark
         self._storage = storage
@@ -85,7 +85,7 @@ class BatchProtocol:
         self._sinks = sinks
         self._steps = steps
         self._recorded = recorded
-        self._backlog = backlog
+        self._output = output
         #: last batch that has a record, -1 for none
         self.last = max(storage.records(place.folder), default=-1)
         #: batches beyond this one are held; None: none is
@@ -146,12 +146,12 @@ class BatchProtocol:
             self._check_replay(record, offsets)
             df.write.format("noop").mode("overwrite").save()
         else:
-            if self._backlog is not None and self.flush_from is None:
-                self._wait_for_room(self._backlog, batch)
+            if self._output is not None and self.flush_from is None:
+                self._wait_for_room(self._output.backlog, batch)
                 started = time.monotonic()
             record = self._write(df, batch, offsets)
-        if self._backlog is not None:
-            self._backlog.wrote(batch, sum(segment.size for segment in record.segments))
+        if self._output is not None:
+            self._output.backlog.wrote(batch, sum(segment.size for segment in record.segments))
         self.last = batch
         self._recorded(record, _ms_since(started))
         self._steps("spark.commit/before")
@@ -197,15 +197,15 @@ class BatchProtocol:
 
     def _prepare(self, df: DataFrame, batch: int) -> tuple[dict[str, list[Committable]], tuple[Segment, ...]]:
         """Sinks and channels share one evaluation: running the plan twice would commit its state twice."""
-        shared = len(self._sinks) + (self._backlog is not None) > 1
+        shared = len(self._sinks) + (self._output is not None) > 1
         if shared:
             df = df.persist()
         try:
             prepared = {uid: self._prepare_one(uid, sink, df, batch) for uid, sink in self._sinks.items()}
-            if self._backlog is None:
+            if self._output is None:
                 return prepared, ()
             with step(self._steps, "segment.write"):
-                written = write_segments(self._storage, self._place.folder, df, batch, secrets.token_hex(4))
+                written = self._output.writer.write(df, batch, secrets.token_hex(4))
             return prepared, written
         finally:
             if shared:

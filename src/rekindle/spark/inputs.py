@@ -15,8 +15,8 @@ silently as late (its watermarks begin at 1970, that very instant included).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -28,12 +28,13 @@ from rekindle.channels.channel_feed import ChannelFeed
 from rekindle.channels.feed import Feed, FileFeed
 from rekindle.channels.inbox import Inbox
 from rekindle.channels.marks import END_OF_TIME_US, MARK_COLUMN, UNORDERED_DELAY, Marks, mark_for
+from rekindle.channels.producer import Producer
+from rekindle.channels.splits import Splits
 from rekindle.errors import DefinitionError, InputError, RekindleError
 from rekindle.graph import job_graph
 from rekindle.runtime.steps import Steps, step
 from rekindle.sources import Batch, Files, Source, Stream
 from rekindle.spark.failures import BEFORE_EPOCH, brief, translate
-from rekindle.spark.segments import read_segments
 from rekindle.storage import layout
 from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition
 from rekindle.storage.job_storage import JobStorage
@@ -61,8 +62,8 @@ class Input:
     bounded: bool = False
     #: name of its event-time column
     event_time: str | None = None
-    #: who writes it, where it is a channel
-    producer: Producer | None = None
+    #: who writes it, by subtask of the producing task; none where it is a source
+    producers: Mapping[int, Producer] = field(default_factory=dict)
     #: feeds a bounded source or a channel; None where Spark reads the source itself
     feed: Feed | None = None
     #: its watermark rows; None where it has no event time
@@ -77,7 +78,12 @@ class Input:
     @property
     def is_channel(self) -> bool:
         """Whether another task writes it."""
-        return self.producer is not None
+        return bool(self.producers)
+
+    @property
+    def ended(self) -> bool:
+        """Whether everything of a source has been read, by the last batch record."""
+        return isinstance(self.feed, FileFeed) and self.feed.ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,37 +94,6 @@ class SourceSpec:
     spec: Source
     #: what becomes of rows before 1970: "fail" or "drop"
     late: str = "fail"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Producer:
-    """The task at the other end of a channel, as its documents tell of it."""
-
-    storage: JobStorage
-    #: of the subtask
-    folder: str
-    task: job_graph.Task
-    #: columns of its output
-    schema: T.StructType
-
-    def segments(self, batch: int) -> Sequence[FrozenFile]:
-        """What a batch put into the channel, with absolute addresses."""
-        return read_segments(self.storage, self.folder, batch)
-
-    def watermark_ms(self, batch: int) -> int | None:
-        """The least event time that may follow behind a batch, ms; None where nothing is known.
-
-        The end of time that a flush runs with says nothing: timers may send more, and a drain may be taken back.
-        """
-        record = self.storage.record(self.folder, batch) if batch >= 0 and self.task.event_time is not None else None
-        if record is None or record.flush or not record.watermark_ms:
-            return None
-        return record.watermark_ms - self.task.lateness_ms
-
-    def ended_by(self, batches: int) -> bool:
-        """Whether so many batches are all there will ever be (EndOfData)."""
-        end = self.storage.end(self.folder)
-        return end is not None and batches > end.batch
 
 
 def freeze(
@@ -211,16 +186,20 @@ def build_input(
     storage: JobStorage,
     folder: str,
     spec: SourceSpec,
-    frozen: FrozenFiles | None,
+    given: tuple[FrozenFiles, Splits, int] | None,
     *,
     index: int,
     position: InputPosition,
     sizer: AdmissionSizer,
 ) -> Input:
-    """Open an input where `position` says it stands, and make its DataFrame. Admits nothing yet."""
+    """Open an input where `position` says it stands, and make its DataFrame. Admits nothing yet.
+
+    Args:
+        given: the list of a bounded source, how it is shared out, and to which subtask; None for a `Stream`.
+    """
     source = spec.source
     feed = None
-    if frozen is None:
+    if given is None:
         assert isinstance(spec.spec, Stream)
         read = spec.spec.read
         data = _made_by(source.uid, lambda: read(spark))
@@ -229,10 +208,8 @@ def build_input(
     else:
         inbox = Inbox(storage.store, layout.inbox(folder, source.uid), index)
         inbox.open()
-        files = located(storage, frozen)
-        if not files:
-            position = InputPosition(ended=True)
-        feed = FileFeed(inbox, files, position, sizer)
+        frozen, splits, subtask = given
+        feed = FileFeed(inbox, position, sizer, splits, subtask)
         inbox_folder = layout.inbox(folder, source.uid)
         data = _made_by(source.uid, lambda: _read_inbox(spark, storage.store, inbox_folder, spec.spec, frozen))
     marks = None
@@ -261,18 +238,26 @@ def build_channel(
     spark: SparkSession,
     storage: JobStorage,
     folder: str,
-    producer: Producer,
+    task: job_graph.Task,
+    schema: T.StructType,
+    producers: Mapping[int, Producer],
     *,
     index: int,
     position: InputPosition,
     sizer: AdmissionSizer,
 ) -> Input:
-    """Open a channel where `position` says it was read up to, and make its DataFrame. Admits nothing yet."""
-    uid, event_time = producer.task.uid, producer.task.event_time
+    """Open a channel where `position` says it was read up to, and make its DataFrame. Admits nothing yet.
+
+    Args:
+        task: who writes it.
+        schema: the columns of that.
+        producers: those of its subtasks that write for this reader.
+    """
+    uid, event_time = task.uid, task.event_time
     inbox = Inbox(storage.store, layout.inbox(folder, uid), index)
     inbox.open()
     path = storage.store.spark_path(layout.inbox(folder, uid))
-    data = spark.readStream.schema(producer.schema).option("recursiveFileLookup", "true").parquet(path)
+    data = spark.readStream.schema(schema).option("recursiveFileLookup", "true").parquet(path)
     marks = None
     if event_time is not None:
         marks = Marks(storage.store, layout.marks(folder, uid), index + 1)
@@ -282,10 +267,10 @@ def build_channel(
     return Input(
         uid=uid,
         event_time=event_time,
-        producer=producer,
+        producers=producers,
         frame=data,
         position=position,
-        feed=ChannelFeed(inbox, position, sizer, producer.segments),
+        feed=ChannelFeed(inbox, position, sizer, producers),
         marks=marks,
         end_mark_us=mark_for(END_OF_TIME_US),
         index=index,

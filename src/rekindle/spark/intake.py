@@ -44,12 +44,16 @@ class Intake:
         #: watermark that each input was given since the query was started, ms
         self._in_force: dict[str, int] = {}
 
-    def open(self) -> None:
-        """The query is about to start: admit, and set every watermark again, which Spark has forgotten."""
+    def open(self) -> bool:
+        """The query is about to start: admit, and set every watermark again, which Spark has forgotten.
+
+        Returns whether its sources have ended: other subtasks may have been given what was left of them.
+        """
         with self._lock:
             self._open = True
             self._in_force.clear()
             self._admit()
+            return self.sources_ended
 
     def close(self) -> None:
         """Admit nothing more until it is opened again, for the sources too."""
@@ -62,7 +66,8 @@ class Intake:
     def allow(self, producer: SubtaskId, upto: int) -> Progress | None:
         """Let a channel be read up to that many batches; how far all is read, if that alone has moved it."""
         with self._lock:
-            moved = any(feed.allow(upto) for uid, feed in self._channels().items() if uid == producer.task)
+            feed = self._channels()[producer.task]
+            moved = feed.allow(producer.subtask, upto)
             if self._open:
                 self._admit()
             return self._progress() if moved else None
@@ -87,7 +92,7 @@ class Intake:
     @property
     def sources_ended(self) -> bool:
         """Whether there are sources, and all of them were read to their end."""
-        return bool(self.sources) and all(item.position.ended for item in self.sources)
+        return bool(self.sources) and all(item.ended for item in self.sources)
 
     @property
     def has_channels(self) -> bool:
@@ -105,7 +110,13 @@ class Intake:
         return all(item.feed is not None for item in self.inputs)
 
     def _progress(self) -> Progress:
-        return Progress(self._last, {SubtaskId(uid, 0): feed.read for uid, feed in self._channels().items()})
+        read = {
+            SubtaskId(item.uid, index): feed.read(index)
+            for item in self.inputs
+            if isinstance(feed := item.feed, ChannelFeed)
+            for index in item.producers
+        }
+        return Progress(self._last, read)
 
     def _channels(self) -> Mapping[str, ChannelFeed]:
         return {item.uid: item.feed for item in self.inputs if isinstance(item.feed, ChannelFeed)}
@@ -129,10 +140,13 @@ def _mark_us(watermark_ms: int) -> int:
 
 
 def _as_the_clock_sees(item: Input) -> SourceInput | ChannelInput:
-    if item.producer is None:
-        return SourceInput(ended=item.position.ended)
-    assert isinstance(item.feed, ChannelFeed)
-    read = item.feed.read
+    feed = item.feed
+    if not isinstance(feed, ChannelFeed):
+        return SourceInput(ended=item.ended)
+    read = {index: feed.read(index) for index in item.producers}
     return ChannelInput(
-        producers=(Producer(watermark_ms=item.producer.watermark_ms(read - 1), ended=item.producer.ended_by(read)),)
+        producers=tuple(
+            Producer(watermark_ms=one.watermark_ms(read[index] - 1), ended=one.ended_by(read[index]))
+            for index, one in item.producers.items()
+        )
     )

@@ -15,14 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as T
 
-from rekindle.channels.admission import AdmissionSizer
-from rekindle.channels.backlog import Backlog
 from rekindle.config import Config
 from rekindle.errors import ControlError, RekindleError, RestoreError, StorageError
-from rekindle.graph.compatibility import check_drained, check_finished_state, check_graph
-from rekindle.graph.job_graph import JobGraph, Task
+from rekindle.graph.compatibility import check_drained, check_finished_state, check_graph, check_parallelism
+from rekindle.graph.job_graph import JobGraph
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
@@ -31,18 +28,13 @@ from rekindle.runtime.driver import Clock, Driver, is_driven_here, system_clock
 from rekindle.runtime.steps import SteppedStore, Steps, step
 from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.sources.globs import is_glob
-from rekindle.spark.batch_protocol import Place
-from rekindle.spark.inputs import Input, Producer, SourceSpec, build_channel, build_input, freeze
-from rekindle.spark.plan import build_task
+from rekindle.spark.assembly import Assembly
+from rekindle.spark.inputs import SourceSpec, freeze
 from rekindle.spark.restore import Origin, open_lineage
-from rekindle.spark.segments import output_schema
-from rekindle.spark.task import SparkTask
 from rekindle.storage import layout
 from rekindle.storage.documents import (
     End,
-    FrozenFiles,
     Identity,
-    InputPosition,
     Lineage,
     Manifest,
     Result,
@@ -53,9 +45,6 @@ from rekindle.storage.job_storage import JobStorage, read_manifest
 from rekindle.storage.liveness import SILENCE_MS, is_alive, this_process
 from rekindle.storage.open import open_store
 from rekindle.storage.resolve import AlreadyEnded, Decision, Facts, Fresh, Restore, Resume, resolve
-
-FIRST_ADMISSION_BYTES_PER_CORE = 128 * 1024 * 1024
-"""What is admitted while nothing is known of a batch's speed: about what a core reads in a few seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +88,6 @@ class Launch:
         self.storage = JobStorage(self._store, definition.graph.name)
         self._origin: Origin | None = None
         self._decision: Decision | None = None
-        #: task → columns of what it puts into its channels
-        self._outputs: dict[str, T.StructType] = {}
-        #: task → what lies in its channels
-        self._backlogs: dict[str, Backlog] = {}
 
     # -- before Spark -------------------------------------------------------------------------------------------------
 
@@ -142,6 +127,7 @@ class Launch:
                 place,
                 allow_non_restored_state=self._permissions.non_restored_state,
             )
+            check_parallelism(self._graph, decision.lineage.parallelism, place)
             self._check_sinks(decision.lineage.lineage, place)
         return None
 
@@ -151,7 +137,7 @@ class Launch:
         A driver that left no word may only be paused; it and this one have to meet in the same lineage.
         """
         storage = self.storage
-        folders = (layout.subtask(storage.job, uid, 0, lineage.lineage) for uid in lineage.graph)
+        folders = (layout.subtask(storage.job, *subtask, lineage.lineage) for subtask in lineage.subtasks())
         return (
             run is not None
             and lineage.restored_from is None
@@ -217,9 +203,9 @@ class Launch:
     def _ends(self, lineage: Lineage) -> dict[SubtaskId, End | None]:
         """How far each subtask of a lineage has come to its end."""
         folders = {
-            SubtaskId(uid, 0): layout.subtask(self.storage.job, uid, 0, lineage.lineage) for uid in lineage.graph
+            subtask: layout.subtask(self.storage.job, *subtask, lineage.lineage) for subtask in lineage.subtasks()
         }
-        return {task: self.storage.end(folder) for task, folder in folders.items()}
+        return {subtask: self.storage.end(folder) for subtask, folder in folders.items()}
 
     def _refuse_sink_ahead(self, manifest: Manifest, path: str) -> None:
         try:
@@ -317,37 +303,54 @@ class Launch:
             open_lineage(storage, self._origin, graph, lineage=run.lineage, run=run.run, undo_drain=undo_drain)
         if isinstance(self._decision, Fresh):
             self._forget_lists(run)
+        lineage = self._decision.lineage if isinstance(self._decision, Resume) else self._lineage(run)
         if run.lineage == run.run:
-            storage.create(layout.lineage(storage.job, run.lineage), self._lineage(run))
+            storage.create(layout.lineage(storage.job, run.lineage), lineage)
         for uid, sink in sinks.items():
             sink.open(owner, uid)
-        frozen = {
-            uid: self._freeze(spark, spec, f"{run.run:06d}-{secrets.token_hex(4)}")
-            for uid, spec in self._definition.sources.items()
-        }
         job = Job(graph, self._config)
         posted: list[Driver] = []
 
         def post(event: e.Event) -> None:
             posted[0].post(event)
 
-        runners = {
-            SubtaskId(uid, index): self._task(spark, run, graph.task(uid), index, frozen, post)
-            for uid in graph.topology.order
-            for index in range(graph.task(uid).parallelism)
-        }
+        assembly = self._assemble(spark, run, lineage, post)
+        runners = assembly.runners()
         latest = self._latest_manifest(run.lineage)
         finished = {
             task: snapshot
             for task, snapshot in (snapshots_of(latest) if latest else {}).items()
             if snapshot.end is not None
         }
-        checkpointing = Checkpointing(storage, run, graph, runners, sinks, finished, self._steps, self._clock)
-        started = self._started(run, finished)
+        checkpointing = Checkpointing(
+            storage, run, graph, runners, sinks, assembly.splits, finished, self._steps, self._clock
+        )
+        started = self._started(run, finished, assembly)
         self._clean(run, sinks)
         driver = Driver(storage, run, job, runners, checkpointing, started, self._config, self._clock)
         posted.append(driver)
         return driver
+
+    def _assemble(self, spark: SparkSession, run: Run, lineage: Lineage, post: Callable[[e.Event], None]) -> Assembly:
+        definition = self._definition
+        frozen = {
+            uid: freeze(spark, self.storage, spec, f"{run.run:06d}-{secrets.token_hex(4)}", self._steps)
+            for uid, spec in definition.sources.items()
+        }
+        return Assembly(
+            spark,
+            self.storage,
+            run,
+            lineage,
+            self._graph,
+            definition.sources,
+            definition.functions,
+            definition.sinks,
+            frozen,
+            self._config,
+            self._steps,
+            post,
+        )
 
     def _lineage(self, run: Run) -> Lineage:
         origin = self._origin
@@ -359,6 +362,8 @@ class Launch:
             restored_checkpoint=origin.manifest.checkpoint if origin else None,
             graph={task.uid: list(task.inputs) for task in self._graph.tasks},
             chains={vertex.uid: list(vertex.chain) for vertex in self._graph.topology.vertices},
+            parallelism={task.uid: task.parallelism for task in self._graph.tasks if task.parallelism != 1},
+            unread=origin.manifest.unread if origin else {},
         )
 
     def _forget_lists(self, run: Run) -> None:
@@ -368,97 +373,7 @@ class Launch:
             if self.storage.store.exists(folder) and self.storage.fenced_by(run.run) is None:
                 self.storage.store.delete_tree(folder)
 
-    def _freeze(self, spark: SparkSession, spec: SourceSpec, attempt: str) -> FrozenFiles | None:
-        return freeze(spark, self.storage, spec, attempt, self._steps)
-
-    def _task(
-        self,
-        spark: SparkSession,
-        run: Run,
-        task: Task,
-        index: int,
-        frozen: Mapping[str, FrozenFiles | None],
-        post: Callable[[e.Event], None],
-    ) -> SparkTask:
-        storage = self.storage
-        folder = layout.subtask(storage.job, task.uid, index, run.lineage)
-        place = Place(
-            job=storage.job,
-            task=task.uid,
-            subtask=index,
-            lineage=run.lineage,
-            run=run.run,
-            folder=folder,
-        )
-        sinks = {sink.uid: self._definition.sinks[sink.uid] for sink in self._graph.sinks_of(task)}
-        frame, inputs = None, []
-        if storage.end(folder) is None:
-            record = storage.last_record(folder)
-            positions = record.inputs if record else {}
-            for number, uid in enumerate(task.inputs):
-                inputs.append(
-                    self._input(spark, run, folder, uid, frozen, 2 * number, positions.get(uid, InputPosition()))
-                )
-            frame = build_task(task, self._definition.functions[task.uid], inputs)
-        if self._graph.consumers_of(task):
-            self._outputs[task.uid] = output_schema(storage, folder, task.uid, frame)
-            self._backlogs[task.uid] = self._backlog(task, folder, run)
-        return SparkTask(
-            spark,
-            storage,
-            place,
-            task,
-            frame,
-            inputs,
-            sinks,
-            self._config,
-            self._steps,
-            post,
-            self._backlogs.get(task.uid),
-            self._backlogs,
-        )
-
-    def _backlog(self, task: Task, folder: str, run: Run) -> Backlog:
-        """What lies in the channels of a task when the driver starts."""
-        read: dict[str, int] = {}
-        for reader in self._graph.consumers_of(task):
-            its_folder = layout.subtask(self.storage.job, reader.uid, 0, run.lineage)
-            if self.storage.end(its_folder) is None:
-                places = self._read(SubtaskId(reader.uid, 0), its_folder, run.lineage)
-                read[reader.uid] = places[SubtaskId(task.uid, 0)]
-        batches = range(min(read.values(), default=0), max(self.storage.records(folder), default=-1) + 1)
-        records = {batch: self.storage.record(folder, batch) for batch in (batches if read else ())}
-        sizes = {batch: sum(one.size for one in record.segments) for batch, record in records.items() if record}
-        return Backlog(self._config.channel_max_in_flight_bytes, read, sizes)
-
-    def _input(
-        self,
-        spark: SparkSession,
-        run: Run,
-        folder: str,
-        uid: str,
-        frozen: Mapping[str, FrozenFiles | None],
-        index: int,
-        position: InputPosition,
-    ) -> Input:
-        sizer = AdmissionSizer(
-            self._config.input_target_batch_duration_ms,
-            FIRST_ADMISSION_BYTES_PER_CORE * spark.sparkContext.defaultParallelism,
-        )
-        if uid in frozen:
-            spec = self._definition.sources[uid]
-            return build_input(
-                spark, self.storage, folder, spec, frozen[uid], index=index, position=position, sizer=sizer
-            )
-        producer = Producer(
-            storage=self.storage,
-            folder=layout.subtask(self.storage.job, uid, 0, run.lineage),
-            task=self._graph.task(uid),
-            schema=self._outputs[uid],
-        )
-        return build_channel(spark, self.storage, folder, producer, index=index, position=position, sizer=sizer)
-
-    def _started(self, run: Run, finished: Mapping[SubtaskId, SubtaskSnapshot]) -> e.JobStarted:
+    def _started(self, run: Run, finished: Mapping[SubtaskId, SubtaskSnapshot], assembly: Assembly) -> e.JobStarted:
         storage = self.storage
         status = storage.status()
         used = [*storage.checkpoints(), *(stats.id for stats in (status.history if status else ()))]
@@ -472,7 +387,7 @@ class Launch:
                 drained=end is not None and end.drained,
                 notes=end.notes if end else (),
                 batch=end.batch if end else max(records, default=-1),
-                read=self._read(task, folder, run.lineage),
+                read=assembly.read(task),
                 # A lineage begins with the record of the batch that it goes on from, which has nothing to commit.
                 committed=committed.get(task, min(records, default=0) - 1),
             )
@@ -487,17 +402,6 @@ class Launch:
             tasks=restored,
             draining=draining,
         )
-
-    def _read(self, task: SubtaskId, folder: str, lineage: int) -> dict[SubtaskId, int]:
-        """How many batches of each producer a task has read: by its last record, or all where it has ended."""
-        record, has_ended = self.storage.last_record(folder), self.storage.end(folder) is not None
-        positions = record.inputs if record else {}
-        read = {}
-        for producer in self._graph.producers_of(self._graph.task(task.task)):
-            end = self.storage.end(layout.subtask(self.storage.job, producer.uid, 0, lineage)) if has_ended else None
-            position = positions.get(producer.uid, InputPosition())
-            read[SubtaskId(producer.uid, 0)] = end.batch + 1 if end else position.batches
-        return read
 
     def _clean(self, run: Run, sinks: Mapping[str, TwoPhaseSink]) -> None:
         """Remove what earlier attempts staged and no record names; looks at the fence before each removal.

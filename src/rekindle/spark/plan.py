@@ -23,13 +23,20 @@ _WATERMARK = re.compile(r"EventTimeWatermark ([0-9a-f-]{36}), `?([^#`]+)`?#\d+: 
 
 _AGGREGATE = re.compile(r"[ :+\-]*~Aggregate ")
 
+_STREAMING = re.compile(r"[ :+\-]*~(\w+)")
+"""A node of a plan that Spark runs on a stream."""
+
+_STATEFUL = re.compile("Aggregate|Distinct|Deduplicate|.*Limit|Offset|Sort|Window|.*WithState.*|TransformWith.*")
+"""Nodes that look at more than one row; and joins of two streams."""
+
 
 def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[Input]) -> DataFrame:
     """Call the user's function; check what it returned.
 
     Raises:
         DefinitionError: ``TASK_FUNCTION_FAILED``, ``TASK_BATCH_FRAME``, ``WATERMARK_IN_TASK``,
-            ``EVENT_TIME_UNDECLARED``, ``DEDUPLICATION_UNSUPPORTED``, ``WORKER_MODULE_MISSING``.
+            ``EVENT_TIME_UNDECLARED``, ``DEDUPLICATION_UNSUPPORTED``, ``PARALLELISM_UNSUPPORTED``,
+            ``WORKER_MODULE_MISSING``.
     """
     try:
         frame = function(*(item.frame for item in inputs))
@@ -42,6 +49,7 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
     ours = {node for item in inputs for node in _watermarks(_tree(item.frame))}
     _refuse_second_watermark(task, plan, ours)
     _refuse_unending_state(task, plan, inputs)
+    _refuse_parallel_state(task, plan)
     if any("TransformWithStateInPy" in line or "TransformWithStateInPandas" in line for line in plan):
         _look_for_worker_module(frame.sparkSession, _WORKER_MODULE)
     for item in inputs:
@@ -118,6 +126,21 @@ def _refuse_unending_state(task: Task, tree: Sequence[str], inputs: Sequence[Inp
     if any("~DeduplicateWithinWatermark" in line for line in tree) and any(UNORDERED_DELAY in line for line in tree):
         bounded = next(item.uid for item in inputs if item.bounded)
         raise DefinitionError("DEDUPLICATION_UNSUPPORTED", task=task.uid, source=bounded)
+
+
+def _refuse_parallel_state(task: Task, tree: Sequence[str]) -> None:
+    """Rows of one key have to meet in one query, and which subtask reads a row is left open."""
+    if task.parallelism == 1:
+        return
+    for index, line in enumerate(tree):
+        match = _STREAMING.match(line)
+        name = match[1] if match else ""
+        below = list(_below(tree, index))
+        children = [one for one in below if _depth(one) == _depth(below[0])]
+        joins = name == "Join" and len(children) > 1 and all(_STREAMING.match(child) for child in children)
+        if joins or _STATEFUL.fullmatch(name):
+            reason = f"it keeps state over its rows ({name})"
+            raise DefinitionError("PARALLELISM_UNSUPPORTED", task=task.uid, parallelism=task.parallelism, reason=reason)
 
 
 def _below(tree: Sequence[str], index: int) -> Iterator[str]:

@@ -1,26 +1,34 @@
-"""A restore opens a new lineage (DESIGN 7): each task's folder is written anew behind a checkpoint's or savepoint's
+"""A restore opens a new lineage (DESIGN 7): each subtask's folder is written anew behind a checkpoint's or savepoint's
 batch.
 
 The new query has an id of its own and inboxes of its own, whose first admission stands for all that was read before.
 Its batch records begin with one that carries the positions over and has nothing to commit: what belongs to the
-checkpoint is committed by the job it belongs to. Nothing of this is in force before the caller creates the lineage
-document.
+checkpoint is committed by the job it belongs to. What was in flight is put into that record of its producer again, as
+if its last batch had written all of it; what was not read of bounded sources goes back to their enumerators (it is in
+the document of the lineage). So nothing hangs on which subtask had read what, and a task without state may have other
+subtasks than before. Nothing of this is in force before the caller creates the lineage document.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rekindle.channels.inbox import CARRIED_OVER, Inbox, stamp_ms
+from rekindle.channels.outputs import in_flight, topology_of
 from rekindle.graph.job_graph import JobGraph, Task
+from rekindle.graph.topology import Topology
 from rekindle.ids import SubtaskId
-from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.spark.lineage_copy import InboxStart, copy_for_lineage
 from rekindle.spark.progress_dir import inputs_of_sources, read_offsets, set_watermark
 from rekindle.storage import layout
+from rekindle.storage.copying import copy_between
 from rekindle.storage.documents import (
     BatchRecord,
+    ChannelPosition,
+    End,
     FrozenFiles,
     InputPosition,
     Manifest,
@@ -29,7 +37,6 @@ from rekindle.storage.documents import (
     decode,
 )
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.outputs import copy_outputs
 from rekindle.storage.port import NotFound, Store
 from rekindle.storage.savepoint import copy_source
 
@@ -56,22 +63,74 @@ class Origin:
         return layout.source(self.manifest.job, uid)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Where a subtask of the new lineage begins."""
+
+    #: the one of the checkpoint whose query it goes on with, and where that stood
+    old: SubtaskId
+    snapshot: SubtaskSnapshot
+    #: set where it is not started again
+    end: End | None
+    #: what its output and its state know of the time, ms
+    watermark_ms: int | None
+
+
 def open_lineage(
     storage: JobStorage, origin: Origin, graph: JobGraph, *, lineage: int, run: int, undo_drain: bool
 ) -> None:
-    """Write every task's folder of the new `lineage`, and the frozen lists of its sources.
+    """Write every subtask's folder of the new `lineage`, and the frozen lists of its sources.
 
     Args:
         undo_drain: go on from a drained job: the watermark from before the flush is put back, so that what follows is
             not late.
     """
     _copy_sources(storage, origin, graph)
-    tasks = {task.uid: task for task in graph.tasks}
-    for subtask, snapshot in snapshots_of(origin.manifest).items():
-        if subtask.task in tasks:
-            folder = layout.subtask(storage.job, subtask.task, subtask.subtask, lineage)
-            _open_subtask(storage, origin, tasks[subtask.task], subtask, snapshot, folder, run, undo_drain)
-            copy_outputs(origin.store, origin.subtask(subtask), storage.store, folder, origin.manifest, subtask)
+    starts = {
+        SubtaskId(task.uid, index): start
+        for task in graph.tasks
+        if task.uid in origin.manifest.tasks
+        for index, start in enumerate(_starts(origin.manifest, task, undo_drain))
+    }
+    first = {subtask: start.snapshot.batch for subtask, start in starts.items()}
+    for subtask, start in starts.items():
+        folder = layout.subtask(storage.job, *subtask, lineage)
+        if start.end is not None:
+            storage.create(layout.end(folder), start.end)
+        _copy_schema(storage, origin, start, folder)
+        if start.snapshot.batch >= 0:
+            positions = _positions(graph.task(subtask.task), subtask, graph.topology, start, first)
+            _open_query(storage, origin, graph.task(subtask.task), start, positions, folder)
+            _begin_records(storage, origin, graph, subtask, start, positions, folder, run)
+
+
+def _starts(manifest: Manifest, task: Task, undo_drain: bool) -> Iterator[Start]:
+    """Where the subtasks of a task begin: each where it stood, or all alike where there were more of them or fewer.
+
+    Then the task keeps no state, so that what one stood behind is as good as another; it is over if all had finished.
+    As anyone may be given what another has left unread, none knows more of the time than the one who knew least.
+    """
+    old = manifest.tasks[task.uid]
+    ends = {
+        index: None if undo_drain and one.end is not None and one.end.drained else one.end for index, one in old.items()
+    }
+    known = [_watermark_ms(one) for index, one in old.items() if ends[index] is None]
+    farthest = max(old, key=lambda index: old[index].batch)
+    for index in range(task.parallelism):
+        chosen = index if len(old) == task.parallelism else farthest
+        over = ends[chosen] if len(old) == task.parallelism or not known else None
+        yield Start(
+            old=SubtaskId(task.uid, chosen),
+            snapshot=old[chosen],
+            end=over,
+            watermark_ms=old[chosen].watermark_ms if over is not None else min(known),
+        )
+
+
+def _watermark_ms(snapshot: SubtaskSnapshot) -> int:
+    """What it knew of the time, before its flush if it had any."""
+    found = snapshot.watermark_ms if snapshot.end is None else snapshot.end.watermark_before_flush_ms
+    return found or 0
 
 
 def _copy_sources(storage: JobStorage, origin: Origin, graph: JobGraph) -> None:
@@ -87,71 +146,105 @@ def _copy_sources(storage: JobStorage, origin: Origin, graph: JobGraph) -> None:
         copy_source(origin.store, origin.source(source.uid), storage.store, folder, frozen)
 
 
-def _open_subtask(
+def _copy_schema(storage: JobStorage, origin: Origin, start: Start, folder: str) -> None:
+    path = layout.output_schema(origin.subtask(start.old))
+    if origin.store.exists(path):
+        copy_between(origin.store, path, storage.store, layout.output_schema(folder))
+
+
+def _positions(
+    task: Task, subtask: SubtaskId, topology: Topology, start: Start, first: Mapping[SubtaskId, int]
+) -> dict[str, InputPosition]:
+    """Its inputs as they stand: of sources it has been given nothing yet, channels begin with their first record."""
+    positions = {}
+    for uid in task.inputs:
+        old = start.snapshot.inputs[uid]
+        edges = [edge for edge in topology.inputs_of(subtask.task) if edge.source == uid]
+        channels = {
+            index: ChannelPosition(batches=max(first.get(SubtaskId(uid, index), 0), 0))
+            for edge in edges
+            for index in topology.producers(edge, subtask.subtask)
+        }
+        positions[uid] = InputPosition(
+            admission=min(old.admission, 0), mark=min(old.mark, 0), offset=old.offset, channels=channels
+        )
+    return positions
+
+
+def _open_query(
     storage: JobStorage,
     origin: Origin,
     task: Task,
-    subtask: SubtaskId,
-    snapshot: SubtaskSnapshot,
+    start: Start,
+    positions: Mapping[str, InputPosition],
     folder: str,
-    run: int,
-    undo_drain: bool,
 ) -> None:
-    undone = undo_drain and snapshot.end is not None and snapshot.end.drained
-    if snapshot.end is not None and not undone:
-        storage.create(layout.end(folder), snapshot.end)
-    if snapshot.batch < 0:
-        return
-    progress_dir = layout.spark_progress_dir(folder)
-    old_dir = layout.spark_progress_dir(origin.subtask(subtask))
-    count = len(read_offsets(origin.store, old_dir, snapshot.batch).sources)
+    batch, progress_dir = start.snapshot.batch, layout.spark_progress_dir(folder)
+    old_dir = layout.spark_progress_dir(origin.subtask(start.old))
+    count = len(read_offsets(origin.store, old_dir, batch).sources)
     indexes = inputs_of_sources(origin.store, old_dir, count)
-    starts = {
+    inboxes = {
         source: InboxStart(path=CARRIED_OVER, time_ms=stamp_ms(0, index))
         for source, index in enumerate(indexes)
         if index is not None
     }
+    query_id = str(uuid.uuid4())
     copy_for_lineage(
-        origin.store,
-        old_dir,
-        storage.store,
-        progress_dir,
-        snapshot.batch,
-        query_id=str(uuid.uuid4()),
-        inbox_sources=starts,
+        origin.store, old_dir, storage.store, progress_dir, batch, query_id=query_id, inbox_sources=inboxes
     )
-    if undone and snapshot.end is not None and snapshot.end.watermark_before_flush_ms is not None:
-        set_watermark(storage.store, progress_dir, snapshot.batch, snapshot.end.watermark_before_flush_ms)
-    # Who reads its channels goes by what the record says of the time: the end of it, where a flush is not taken back.
-    flushed = snapshot.end is not None and snapshot.end.batch_before_flush < snapshot.batch
-    watermark_ms = snapshot.end.watermark_before_flush_ms if snapshot.end and undone else snapshot.watermark_ms
-    positions = {}
+    if start.watermark_ms is not None and start.watermark_ms != start.snapshot.watermark_ms:
+        set_watermark(storage.store, progress_dir, batch, start.watermark_ms)
     for index, uid in enumerate(task.inputs):
-        position = snapshot.inputs[uid]
-        positions[uid] = replace(position, admission=min(position.admission, 0), mark=min(position.mark, 0))
-        _open_inboxes(storage, folder, uid, 2 * index, position)
+        if positions[uid].admission >= 0:
+            Inbox(storage.store, layout.inbox(folder, uid), 2 * index).open_new(1)
+        if positions[uid].mark >= 0:
+            Inbox(storage.store, layout.marks(folder, uid), 2 * index + 1).open_new(1)
+
+
+def _begin_records(
+    storage: JobStorage,
+    origin: Origin,
+    graph: JobGraph,
+    subtask: SubtaskId,
+    start: Start,
+    positions: Mapping[str, InputPosition],
+    folder: str,
+    run: int,
+) -> None:
+    """The record of the batch that it goes on from."""
+    snapshot = start.snapshot
+    # Who reads its channels goes by what the record says of the time: the end of it, where a flush is not taken back.
+    flushed = start.end is not None and start.end.batch_before_flush < snapshot.batch
+    attempt = f"{run:06d}"
     record = BatchRecord(
         batch=snapshot.batch,
-        segments=_unread(origin, subtask, snapshot),
-        offsets_hash=read_offsets(storage.store, progress_dir, snapshot.batch).hash,
+        segments=tuple(_copy_in_flight(storage, origin, graph, subtask, snapshot.batch, folder, attempt)),
+        offsets_hash=read_offsets(storage.store, layout.spark_progress_dir(folder), snapshot.batch).hash,
         run=run,
-        inputs=positions,
-        watermark_ms=watermark_ms,
-        flush=flushed and not undone,
+        inputs=dict(positions),
+        watermark_ms=start.watermark_ms,
+        flush=flushed,
     )
     storage.create(layout.batch(folder, snapshot.batch), record)
 
 
-def _unread(origin: Origin, subtask: SubtaskId, snapshot: SubtaskSnapshot) -> tuple[Segment, ...]:
-    """What its last batch has put into the channels; nobody looks at the record of a task without any."""
-    if not any(subtask.task in inputs for inputs in origin.manifest.graph.values()):
-        return ()
-    record = JobStorage(origin.store, origin.manifest.job).record(origin.subtask(subtask), snapshot.batch)
-    return record.segments if record else ()
-
-
-def _open_inboxes(storage: JobStorage, folder: str, uid: str, index: int, position: InputPosition) -> None:
-    if position.admission >= 0:
-        Inbox(storage.store, layout.inbox(folder, uid), index).open_new(position.files)
-    if position.mark >= 0:
-        Inbox(storage.store, layout.marks(folder, uid), index + 1).open_new(position.mark + 1)
+def _copy_in_flight(
+    storage: JobStorage, origin: Origin, graph: JobGraph, subtask: SubtaskId, batch: int, folder: str, attempt: str
+) -> Iterator[Segment]:
+    """What the subtasks had in their channels whose place it takes, each in its order."""
+    old_parallelism = topology_of(origin.manifest).vertex(subtask.task).parallelism
+    parallelism = graph.task(subtask.task).parallelism
+    readers = {task.uid for task in graph.consumers_of(graph.task(subtask.task))}
+    documents = JobStorage(origin.store, origin.manifest.job)
+    for index in range(old_parallelism):
+        if index * parallelism // old_parallelism != subtask.subtask:
+            continue
+        old = SubtaskId(subtask.task, index)
+        record_of = partial(documents.record, origin.subtask(old))
+        for number, segment in enumerate(in_flight(origin.manifest, old, record_of)):
+            wanted = tuple(uid for uid in segment.readers if uid in readers)
+            if wanted:
+                path = f"{layout.segment_folder(folder, batch, attempt)}/{index}-{number:06d}.parquet"
+                source = f"{origin.subtask(old)}/{segment.path}"
+                copy_between(origin.store, source, storage.store, path)
+                yield replace(segment, path=path.removeprefix(f"{folder}/"), readers=wanted)

@@ -1,4 +1,4 @@
-"""The writing side of channels: a batch's output as Parquet segments, and what is read back of them.
+"""The writing side of channels: a batch's output as Parquet segments.
 
 Every task that is read by another writes its output once for all of them, in a folder of its own for each attempt, so
 that a failed attempt leaves only an orphan. The names of the segments are in the batch record; whoever reads the
@@ -7,31 +7,81 @@ channel reads only those.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import fsspec
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
+from rekindle.channels.backlog import Backlog
 from rekindle.errors import RestoreError
 from rekindle.storage import layout
-from rekindle.storage.documents import FrozenFile, OutputSchema, Segment
+from rekindle.storage.documents import OutputSchema, Segment
 from rekindle.storage.job_storage import JobStorage
 
 
-def write_segments(storage: JobStorage, folder: str, df: DataFrame, batch: int, attempt: str) -> tuple[Segment, ...]:
-    """Write a batch's output; files without rows are left out, and lie there as orphans.
+class SegmentWriter:
+    """Writes the output of one subtask, batch by batch, in segments of a sensible size.
+
+    Each Spark task that makes a part of a batch writes a segment, which costs nothing. What the batches before came to
+    tells when that is not sensible: large parts are cut by their number of rows, and crumbs, as of a task that keeps
+    its state in two hundred partitions, go through a shuffle, which is cheap since they are few. There are never fewer
+    parts than cores, so that a batch much larger than the one before it is not written by one of them alone.
 
     Args:
         folder: of the subtask.
-        attempt: a fresh name.
+        segment_bytes: what a segment should have, `channel.segment_bytes`.
+        cores: how many Spark tasks run at a time.
     """
-    target = layout.segment_folder(folder, batch, attempt)
-    df.write.mode("error").parquet(storage.store.spark_path(target))
-    found = [entry for entry in storage.store.walk(target) if entry.path.endswith(".parquet")]
-    segments = (
-        Segment(path=entry.path.removeprefix(f"{folder}/"), size=entry.size_bytes, rows=_rows(storage, entry.path))
-        for entry in sorted(found)
-    )
-    return tuple(segment for segment in segments if segment.rows)
+
+    def __init__(self, storage: JobStorage, folder: str, segment_bytes: int, cores: int) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._segment_bytes = segment_bytes
+        self._cores = cores
+        #: how many parts with rows Spark made of the last batch that was written as it came
+        self._parts = 0
+        #: bytes and rows of the last batch that had any
+        self._bytes = self._rows = 0
+
+    def write(self, df: DataFrame, batch: int, attempt: str) -> tuple[Segment, ...]:
+        """Write a batch's output; files without rows are left out, and lie there as orphans.
+
+        Args:
+            attempt: a fresh name.
+        """
+        target = layout.segment_folder(self._folder, batch, attempt)
+        sensible = max(self._cores, math.ceil(self._bytes / self._segment_bytes))
+        gathered = self._parts > 2 * sensible
+        writer = (df.repartition(sensible) if gathered else df).write.mode("error")
+        if self._rows:
+            rows = max(1, self._rows * self._segment_bytes // max(self._bytes, 1))
+            writer = writer.option("maxRecordsPerFile", rows)
+        writer.parquet(self._storage.store.spark_path(target))
+        found = [entry for entry in self._storage.store.walk(target) if entry.path.endswith(".parquet")]
+        every = (
+            Segment(
+                path=entry.path.removeprefix(f"{self._folder}/"),
+                size=entry.size_bytes,
+                rows=_rows(self._storage, entry.path),
+            )
+            for entry in sorted(found)
+        )
+        segments = tuple(segment for segment in every if segment.rows)
+        if segments:
+            self._bytes = sum(segment.size for segment in segments)
+            self._rows = sum(segment.rows for segment in segments)
+            self._parts = self._parts if gathered else len(segments)
+        return segments
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a subtask that is read by others writes into."""
+
+    writer: SegmentWriter
+    backlog: Backlog
 
 
 def _rows(storage: JobStorage, path: str) -> int:
@@ -39,13 +89,6 @@ def _rows(storage: JobStorage, path: str) -> int:
 
     with fsspec.open(storage.store.uri(path), "rb") as file:
         return int(pq.read_metadata(file).num_rows)
-
-
-def read_segments(storage: JobStorage, folder: str, batch: int) -> tuple[FrozenFile, ...]:
-    """The segments of a batch of the subtask in `folder`, with absolute addresses; none where it has no record."""
-    record = storage.record(folder, batch)
-    segments = record.segments if record else ()
-    return tuple(FrozenFile(path=storage.store.uri(f"{folder}/{one.path}"), size=one.size) for one in segments)
 
 
 def output_schema(storage: JobStorage, folder: str, task: str, frame: DataFrame | None) -> T.StructType:

@@ -7,6 +7,7 @@ itself, the next batch is held back. How a query is stopped stands in `query`, w
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -33,6 +34,8 @@ from rekindle.spark.lineage_copy import copy_for_savepoint
 from rekindle.spark.progress_dir import inputs_of_sources, put_back, read_offsets, unplant
 from rekindle.spark.query import Query
 from rekindle.spark.retention import purge
+from rekindle.spark.segments import Output
+from rekindle.spark.siblings import Siblings
 from rekindle.storage import layout
 from rekindle.storage.documents import (
     BatchRecord,
@@ -52,8 +55,9 @@ class SparkTask:
     Args:
         frame: the task's DataFrame, built from `inputs`; None for a subtask that has ended, which is never started.
         post: takes an event to the driver, from any thread.
-        backlog: of its own channels; None where no task reads its output.
+        output: its own channels; None where no task reads it.
         read_from: producer → the backlog of its channels.
+        siblings: the subtasks of its task.
     """
 
     def __init__(
@@ -68,8 +72,9 @@ class SparkTask:
         config: Config,
         steps: Steps,
         post: Callable[[e.Event], None],
-        backlog: Backlog | None,
-        read_from: Mapping[str, Backlog],
+        output: Output | None,
+        read_from: Mapping[SubtaskId, Backlog],
+        siblings: Siblings,
     ) -> None:
         self._storage = storage
         self._place = place
@@ -81,9 +86,10 @@ class SparkTask:
         self._post = post
         self._id = SubtaskId(place.task, place.subtask)
         self._progress_dir = layout.spark_progress_dir(place.folder)
-        self._protocol = BatchProtocol(spark, storage, place, inputs, sinks, steps, self._recorded, backlog)
+        self._protocol = BatchProtocol(spark, storage, place, inputs, sinks, steps, self._recorded, output)
         self._intake = Intake(inputs, self._protocol.last)
         self._read_from = read_from
+        self._siblings = siblings
         self._query = Query(
             spark,
             frame,
@@ -107,12 +113,11 @@ class SparkTask:
         if end is not None:
             self._post(e.TaskFinished(task=self._id, batch=end.batch, drained=end.drained, notes=end.notes))
             return
-        if self._intake.sources_ended:
+        self._put_plan_back()
+        if self._intake.open():
             self._post(e.SourcesEnded(task=self._id))
             if not self._intake.has_channels:
                 return
-        self._put_plan_back()
-        self._intake.open()
         self._query.start()
         self._post(e.TaskStarted(task=self._id))
 
@@ -150,9 +155,10 @@ class SparkTask:
         for uid in sorted(self._protocol.life.open_inputs):
             self._protocol.life.end_input(uid)
         self._protocol.life.call(Call.FINISH)
-        for uid, sink in self._sinks.items():
+        last = self._siblings.are_over(Call.FINISH, self._place.subtask)
+        for uid, sink in self._sinks.items() if last else ():
             self._finish_sink(uid, sink)
-        notes = (*self._unread(), *self._unflushed(flushed))
+        notes = (*(self._unread() if last else ()), *self._unflushed(flushed))
         end = End(
             batch=self._query.committed,
             run=self._place.run,
@@ -168,8 +174,9 @@ class SparkTask:
         """See `TaskRunner`."""
         if self._protocol.life.status is not OperatorStatus.CLOSED:
             self._protocol.life.call(Call.CLOSE)
-            for sink in self._sinks.values():
-                sink.close()
+            if self._siblings.are_over(Call.CLOSE, self._place.subtask):
+                for sink in self._sinks.values():
+                    sink.close()
 
     def kill(self) -> None:
         """See `TaskRunner`."""
@@ -244,9 +251,9 @@ class SparkTask:
 
     def _unread(self) -> Sequence[str]:
         return [
-            f"{item.uid}: {100 - 100 * item.position.bytes // max(item.feed.total_bytes, 1)} % was not read"
+            f"{item.uid}: {100 - math.floor(100 * item.feed.splits.share_read)} % was not read"
             for item in self._intake.sources
-            if isinstance(item.feed, FileFeed) and not item.position.ended
+            if isinstance(item.feed, FileFeed) and not item.ended
         ]
 
     def _unflushed(self, flushed: Flushed) -> Sequence[str]:
@@ -272,7 +279,7 @@ class SparkTask:
     def _tell(self, progress: Progress) -> None:
         self._post(e.BatchRecorded(task=self._id, batch=progress.batch, read=progress.read))
         for producer, batches in progress.read.items():
-            self._read_from[producer.task].read(self._id.task, batches)
+            self._read_from[producer].read(self._id, batches)
 
     # -- what others ask ----------------------------------------------------------------------------------------------
 
@@ -330,12 +337,10 @@ class SparkTask:
     def _input_status(self, item: Input, report: Mapping[str, Any]) -> InputStatus:
         feed, position = item.feed, item.position
         return InputStatus(
-            ended=position.ended,
+            ended=item.ended,
             position=position.offset if feed is None else {"files": position.files, "bytes": position.bytes},
-            share=(position.bytes / feed.total_bytes if feed.total_bytes else 1.0)
-            if isinstance(feed, FileFeed)
-            else None,
-            rows_per_second=None if position.ended else self._rate(item, report),
+            share=feed.splits.share_read if isinstance(feed, FileFeed) else None,
+            rows_per_second=None if item.ended else self._rate(item, report),
         )
 
     def _rate(self, item: Input, report: Mapping[str, Any]) -> float | None:

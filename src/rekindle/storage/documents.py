@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from rekindle.errors import StorageError
+from rekindle.ids import SubtaskId
+from rekindle.protocol.enumerator import Runs
 from rekindle.storage.layout import FORMAT_VERSION
 
 Json = dict[str, Any]
@@ -82,7 +84,15 @@ class Lineage:
     graph: dict[str, list[str]] = field(default_factory=dict)
     #: task uid → its operators: sources, the task itself, sinks; empty where an older version wrote it
     chains: dict[str, list[str]] = field(default_factory=dict)
+    #: task uid → how many subtasks it has, where that is not 1
+    parallelism: dict[str, int] = field(default_factory=dict)
+    #: task uid → bounded source → the part of its frozen list to read in this lineage; all of it where not named
+    unread: dict[str, dict[str, Runs]] = field(default_factory=dict)
     format: int = FORMAT_VERSION
+
+    def subtasks(self) -> list[SubtaskId]:
+        """Every subtask of it, task by task."""
+        return [SubtaskId(uid, index) for uid in self.graph for index in range(self.parallelism.get(uid, 1))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,25 +120,42 @@ class FrozenFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SplitAssignment:
+    """``splits/…/<k>.json``: the next run of a source's splits has a reader; see `rekindle.protocol.enumerator`."""
+
+    subtask: int
+    #: how many of the splits are handed out behind it
+    until: int
+    run: int
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelPosition:
+    """How far a subtask has read what one producer puts into a channel."""
+
+    #: how many of its batches were read whole
+    batches: int = 0
+    #: how many segments of the batch after those were read
+    segment: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InputPosition:
     """How far a subtask has read one input, after a batch."""
 
     #: last admission to the data inbox that a batch has consumed, -1 for none
     admission: int = -1
-    #: files consumed of the frozen list
+    #: files consumed in this lineage, of those that the subtask was given
     files: int = 0
-    #: bytes consumed
+    #: bytes of them
     bytes: int = 0
     #: last admission to the marker inbox consumed, -1 for none
     mark: int = -1
     #: Spark's own end offset, for inputs that Spark tracks
     offset: Any = None
-    #: everything of it has been read
-    ended: bool = False
-    #: of a channel: how many of the producer's batches were read whole
-    batches: int = 0
-    #: of a channel: how many segments of the batch after those were read
-    segment: int = 0
+    #: of a channel: the producer's subtask → how far that was read
+    channels: dict[int, ChannelPosition] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +166,8 @@ class Segment:
     path: str
     size: int
     rows: int
+    #: tasks that had still to read it when it was carried over from another lineage; empty: all that read the channel
+    readers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,8 +241,9 @@ class SubtaskSnapshot:
     watermark_ms: int | None = None
     #: set once the subtask has finished its operator logic
     end: End | None = None
-    #: producer → its batches [from, to) that lie in the channel between what was read and the barrier (FLIP-76)
-    in_flight: dict[str, tuple[int, int]] = field(default_factory=dict)
+    #: producing task → its subtask → batches [from, to) of that which lie in the channel between what was read and the
+    #: barrier (FLIP-76)
+    in_flight: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +271,9 @@ class Manifest:
     #: task uid → its uids of inputs, in order: what a restore checks the job against
     graph: dict[str, list[str]]
     #: task uid → subtask index → snapshot
-    tasks: dict[str, dict[str, SubtaskSnapshot]]
+    tasks: dict[str, dict[int, SubtaskSnapshot]]
+    #: task uid → bounded source → what no subtask had read of its frozen list: the enumerators' state
+    unread: dict[str, dict[str, Runs]] = field(default_factory=dict)
     #: task uids all of whose subtasks have finished (FLIP-147: "fully finished", not started on restore)
     finished_tasks: tuple[str, ...] = ()
     #: task uid → its operators: sources, the task itself, sinks; empty where an older version wrote it

@@ -17,6 +17,7 @@
           inbox/<input>/_spark_metadata/<k>     admissions of data; .opened makes the folder
           marks/<input>/_spark_metadata/<k>     admissions of watermark rows
           marks/<input>/rows/<name>.parquet     the watermark rows
+      tasks/<uid>/splits/<lineage>/<source>/<k>.json  which of its subtasks reads the next run of files
       checkpoints/<id>/manifest.json
       checkpoints/<id>/committed.json           its transactions are committed: not to be repeated
       control/<request>.request.json, <request>.answer.json
@@ -89,9 +90,18 @@ def subtask(name: str, task: str, index: int, lineage_number: int) -> str:
     return f"{name}/tasks/{task}/{index}/{lineage_number:06d}"
 
 
-def lineages_of(name: str, task: str, index: int) -> str:
-    """Folder of a subtask; the names in it are lineages."""
-    return f"{name}/tasks/{task}/{index}"
+def task(name: str, uid: str) -> str:
+    """Folder of a task. The names in it are its subtasks and ``splits``, and in each of these are lineages."""
+    return f"{name}/tasks/{uid}"
+
+
+def splits(name: str, uid: str, lineage_number: int, source_uid: str) -> str:
+    """The log of what the subtasks of a task were given of one source."""
+    return f"{name}/tasks/{uid}/splits/{lineage_number:06d}/{source_uid}"
+
+
+def split_assignment(splits_folder: str, number: int) -> str:
+    return f"{splits_folder}/{number:06d}.json"
 
 
 def savepoint_subtask(folder: str, task: str, index: int) -> str:
@@ -211,6 +221,7 @@ STEPS: dict[str, str] = {
     "segments.copy": r"[^/]+/sources/[^/]+/segments/[^/]+/.+",
     "segment.copy": r".*/tasks/[^/]+/\d+(/\d+)?/segments/[^/]+/.+",
     "schema.create": r".*/schema\.json",
+    "split.assign": r"[^/]+/tasks/[^/]+/splits/\d+/[^/]+/\d+\.json",
     "record.create": r".*/batches/\d+\.json",
     "end.create": r".*/end\.json",
     "drain.create": r".*/drain\.json",

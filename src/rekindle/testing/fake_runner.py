@@ -272,8 +272,7 @@ class FakeRunner:
 
     def _write(self, batch: int, plan: _Plan, digest: str) -> BatchRecord:
         committables = {uid: self._prepare(uid, sink, batch, plan) for uid, sink in self._sinks.items()}
-        ended = plan.read_until >= self._rows.available and self._rows.ended
-        position = InputPosition(offset={"read": plan.read_until, "emitted": plan.emit_until}, ended=ended)
+        position = InputPosition(offset={"read": plan.read_until, "emitted": plan.emit_until})
         made = BatchRecord(
             batch=batch,
             offsets_hash=digest,

@@ -1,0 +1,112 @@
+"""What the subtasks of a checkpoint had put into their channels and nobody had read yet.
+
+A channel's content is the batch records of its producer, and the segments they name (DESIGN 5). A checkpoint names no
+segment: how far each reader had come and where the producer stood tell what was in flight. So a savepoint takes those
+records along, and a new lineage finds in them what its readers have still to be given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from rekindle.channels.producer import Reader
+from rekindle.graph.job_graph import edge_kind
+from rekindle.graph.topology import Edge, Topology, Vertex
+from rekindle.ids import SubtaskId
+from rekindle.storage import layout
+from rekindle.storage.copying import copy_between
+from rekindle.storage.documents import (
+    BatchRecord,
+    ChannelPosition,
+    InputPosition,
+    Manifest,
+    Segment,
+    decode,
+    encode,
+)
+from rekindle.storage.port import NotFound, Store
+
+
+class Reading(NamedTuple):
+    """A subtask that reads a producer, and how far it had come."""
+
+    reader: Reader
+    position: ChannelPosition
+
+
+def topology_of(manifest: Manifest) -> Topology:
+    """Tasks and channels of the job as it was."""
+    parallelism = {uid: len(subtasks) for uid, subtasks in manifest.tasks.items()}
+    return Topology(
+        tuple(Vertex(uid=uid, parallelism=count) for uid, count in parallelism.items()),
+        tuple(
+            Edge(source, target, edge_kind(parallelism[source], parallelism[target]))
+            for target in parallelism
+            for source in dict.fromkeys(manifest.graph.get(target, ()))
+            if source in parallelism
+        ),
+    )
+
+
+def readings_of(manifest: Manifest, producer: SubtaskId) -> Iterator[Reading]:
+    """Who reads a producer; those that have finished, and so have read all of it, are left out."""
+    topology = topology_of(manifest)
+    for edge in topology.edges:
+        if edge.source != producer.task:
+            continue
+        readers = topology.consumers(edge, producer.subtask)
+        for rank, index in enumerate(readers):
+            snapshot = manifest.tasks[edge.target][index]
+            if snapshot.end is None:
+                channels = snapshot.inputs.get(producer.task, InputPosition()).channels
+                reader = Reader(task=edge.target, rank=rank, sharing=len(readers))
+                yield Reading(reader, channels.get(producer.subtask, ChannelPosition()))
+
+
+def in_flight(manifest: Manifest, producer: SubtaskId, record_of: Callable[[int], BatchRecord | None]) -> list[Segment]:
+    """The segments of a producer that somebody had still to read, in order, with those who had."""
+    readings = list(readings_of(manifest, producer))
+    first = min((position.batches for _, position in readings), default=0)
+    found: list[Segment] = []
+    for batch in range(first, manifest.tasks[producer.task][producer.subtask].batch + 1) if readings else ():
+        record = record_of(batch)
+        segments = record.segments if record else ()
+        readers: dict[str, list[str]] = {}
+        for reader, position in readings:
+            share = reader.share(batch, segments)
+            behind = len(share) if batch < position.batches else position.segment if batch == position.batches else 0
+            for segment in share[behind:]:
+                readers.setdefault(segment.path, []).append(reader.task)
+        found += [replace(one, readers=tuple(readers[one.path])) for one in segments if one.path in readers]
+    return found
+
+
+def copy_outputs(
+    source: Store, source_folder: str, target: Store, target_folder: str, manifest: Manifest, producer: SubtaskId
+) -> int:
+    """Copy the records, and segments, of a producer that somebody had still to read; returns bytes.
+
+    Args:
+        source_folder: of the subtask, in a lineage.
+        target_folder: the same, in a savepoint.
+    """
+    readings = list(readings_of(manifest, producer))
+    if not readings:
+        return 0
+    size, schema = 0, layout.output_schema(source_folder)
+    if source.exists(schema):
+        size += copy_between(source, schema, target, layout.output_schema(target_folder))
+    first = min(position.batches for _, position in readings)
+    for batch in range(first, manifest.tasks[producer.task][producer.subtask].batch + 1):
+        path = layout.batch(source_folder, batch)
+        try:
+            record = decode(source.read(path), BatchRecord, path)
+        except NotFound:
+            continue
+        for segment in record.segments:
+            size += copy_between(source, f"{source_folder}/{segment.path}", target, f"{target_folder}/{segment.path}")
+        kept = replace(record, inputs={}, committables={}, offsets="", timings_ms={})
+        target.create(layout.batch(target_folder, batch), encode(kept))
+    return size

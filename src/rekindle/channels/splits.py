@@ -1,0 +1,96 @@
+"""The files of one bounded source, handed out to the subtasks of one task as they ask.
+
+Which subtask reads which files is decided by `rekindle.protocol.enumerator`; here its log is made durable, an entry
+before anybody acts on it. Each entry is created if absent, and whoever comes second adopts what is there: two drivers
+hand no file out twice, whichever of them is fenced. A single subtask is given all at once, which needs no log.
+
+The subtasks' queries ask from threads of their own: a lock keeps them apart.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from rekindle.protocol.enumerator import Assignment, Enumerator, Runs
+from rekindle.storage import layout
+from rekindle.storage.documents import FrozenFile, SplitAssignment
+from rekindle.storage.job_storage import JobStorage
+
+
+class Splits:
+    """The splits of a source that the subtasks of a task share.
+
+    Args:
+        folder: `layout.splits`.
+        run: that of the driver.
+        files: the frozen list, whole, with absolute addresses.
+        unread: the part of it that this lineage reads; None: all of it.
+    """
+
+    def __init__(
+        self,
+        storage: JobStorage,
+        folder: str,
+        run: int,
+        files: Sequence[FrozenFile],
+        parallelism: int,
+        unread: Runs | None,
+    ) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._run = run
+        self._files = files
+        self._lock = threading.Lock()
+        self._enumerator = Enumerator([file.size for file in files], parallelism, unread)
+        #: bytes of the whole source, and of what was unread when the lineage began
+        self.total_bytes = sum(file.size for file in files)
+        self._to_read = self._enumerator.total_bytes
+        #: subtask → bytes that it has read
+        self._read: dict[int, int] = {}
+        while parallelism == 1 and (run_of_files := self._enumerator.next_for(0)) is not None:
+            self._enumerator.append(run_of_files)
+        while not self._enumerator.exhausted and (entry := storage.read(self._next, SplitAssignment)) is not None:
+            self._enumerator.append(Assignment(entry.subtask, entry.until))
+
+    def given_to(self, subtask: int) -> Sequence[FrozenFile]:
+        """What a subtask was given so far, in the order it reads it."""
+        with self._lock:
+            return [self._files[split] for split in self._enumerator.owned(subtask)]
+
+    def ask(self, subtask: int) -> None:
+        """Give a subtask more, if anything is left; `given_to` tells what."""
+        with self._lock:
+            before = len(self._enumerator.owned(subtask))
+            while len(self._enumerator.owned(subtask)) == before:
+                wanted = self._enumerator.next_for(subtask)
+                if wanted is None:
+                    return
+                made = SplitAssignment(subtask=wanted.subtask, until=wanted.until, run=self._run)
+                entry = self._storage.adopt(self._next, made)
+                self._enumerator.append(Assignment(entry.subtask, entry.until))
+
+    @property
+    def _next(self) -> str:
+        return layout.split_assignment(self._folder, self._enumerator.entries)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every file is handed out."""
+        with self._lock:
+            return self._enumerator.exhausted
+
+    def unread(self, read: Mapping[int, int]) -> Runs:
+        """What is left where each subtask has read so many of its own."""
+        with self._lock:
+            return self._enumerator.unread(read)
+
+    def note_read(self, subtask: int, size_bytes: int) -> None:
+        """A subtask has read so many bytes in this lineage."""
+        self._read[subtask] = size_bytes
+
+    @property
+    def share_read(self) -> float:
+        """How much of the source the subtasks have read between them, 0 to 1."""
+        left = self._to_read - sum(self._read.values())
+        return 1 - left / self.total_bytes if self.total_bytes else 1.0

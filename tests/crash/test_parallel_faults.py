@@ -1,0 +1,71 @@
+"""Subtasks that share a source and channels, with a fault at every durable step; then run on, and compared.
+
+As `test_pipeline_faults` does it; the second life goes on with other subtasks than the first.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from rekindle.job import JobHandle
+from rekindle.spark import assembly
+from rekindle.testing.crash import ALL_MOMENTS, Moment, Moments
+from tests.crash.kit import CONFIG, persist
+from tests.crash.parallel_kit import FILES, ParallelWorld
+from tests.crash.pipeline_kit import SMALL_BATCHES
+from tests.crash.test_pipeline_faults import NOT_IN_THESE_LIVES, ONLY_WHERE_IT_IS_STOPPED
+from tests.jobs.kit import until
+
+MANY_BATCHES = {**CONFIG, **SMALL_BATCHES}
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ParallelWorld:
+    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
+    return ParallelWorld(tmp_path).fill()
+
+
+def faults_of(when: str) -> Moments:
+    never = NOT_IN_THESE_LIVES - {"split.assign", "segment.copy"}
+    return Moments(
+        Moment(moment.step, when) for moment in ALL_MOMENTS if moment.when == when and moment.step not in never
+    )
+
+
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
+def test_parallel_subtasks_live_through_a_fault_at_every_step_and_through_a_change_of_their_number(
+    spark: SparkSession, world: ParallelWorld, when: str
+) -> None:
+    faults = faults_of(when)
+
+    def start(clean: int, shape: int, **options: str) -> JobHandle:
+        return world.parallel(clean, shape).start(
+            spark, storage=world.storage, config=MANY_BATCHES, steps=faults, **options
+        )
+
+    def read_some_and_stop(handle: JobHandle) -> None:
+        until(lambda: handle.wait(0) is not None or some_is_read(handle))
+        handle.stop()
+
+    def start_otherwise() -> JobHandle:
+        lineage, newest = world.documents().lineage(), world.documents().newest_manifest()
+        assert newest is not None
+        # Once a run is claimed, its restore is carried through without being asked for again.
+        run = world.documents().latest_run()
+        begun = run is not None and (run.restore_from is not None or (lineage is not None and lineage.lineage > 1))
+        return start(2, 3) if begun else start(2, 3, restore=str(newest.checkpoint))
+
+    persist(lambda: start(3, 2), "STOPPED", read_some_and_stop)
+    persist(start_otherwise, "FINISHED")
+
+    world.check()
+    assert {uid: len(found) for uid, found in world.manifest().tasks.items()} == {"clean": 2, "shape": 3, "hourly": 1}
+    assert {moment.step for moment in faults.waiting} <= ONLY_WHERE_IT_IS_STOPPED | {"segment.copy"}
+
+
+def some_is_read(handle: JobHandle) -> bool:
+    read = [one.inputs["history"].position for one in handle.status().tasks if "history" in one.inputs]
+    return sum(position["files"] for position in read if position) >= FILES // 4

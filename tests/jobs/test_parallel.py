@@ -1,0 +1,213 @@
+"""Tasks of several subtasks on Spark: shared sources and channels, how they end, and other subtasks after a restore."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import rekindle as rk
+from rekindle.errors import DefinitionError, RestoreError
+from rekindle.ids import SubtaskId
+from rekindle.protocol.commit import CommitPermit
+from rekindle.sinks import SinkBatch, TwoPhaseSink
+from rekindle.spark import assembly
+from rekindle.storage import layout
+from rekindle.storage.documents import Manifest
+from tests.crash.parallel_kit import FILES, ParallelWorld
+from tests.crash.pipeline_kit import SMALL_BATCHES, Gate
+from tests.jobs.kit import rows, until
+
+SETTINGS = {"checkpoint.interval": "0", **SMALL_BATCHES}
+
+
+@pytest.fixture(autouse=True)
+def one_file_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> ParallelWorld:
+    return ParallelWorld(tmp_path).fill()
+
+
+def test_subtasks_share_a_source_and_channels_and_end_with_one_checkpoint(
+    spark: SparkSession, world: ParallelWorld
+) -> None:
+    result = world.parallel(3, 2).run(spark, storage=world.storage, config=SETTINGS)
+
+    assert (result.state, result.checkpoint, result.error) == ("FINISHED", 1, None)
+    world.check()
+    manifest = world.manifest()
+    assert {uid: sorted(subtasks) for uid, subtasks in manifest.tasks.items()} == {
+        "clean": [0, 1, 2],
+        "shape": [0, 1],
+        "hourly": [0],
+    }
+    assert manifest.unread == {"clean": {"history": ()}}
+    read = [snapshot.inputs["history"].files for snapshot in manifest.tasks["clean"].values()]
+    assert sum(read) == FILES
+    assert min(read) > 0, "all of them had a part in it"
+    # Pointwise: the first of two reads the first of three, the second the others; the last task reads both.
+    assert [sorted(one.inputs["clean"].channels) for _, one in sorted(manifest.tasks["shape"].items())] == [[0], [1, 2]]
+    assert sorted(manifest.tasks["hourly"][0].inputs["shape"].channels) == [0, 1]
+
+
+def in_flight(world: ParallelWorld, job: rk.Job, gate: Gate) -> Manifest:
+    """Stop while a subtask of `shape` is held up: what was written for it stays in the channel."""
+    handle = job.start(spark_session(), storage=world.storage, config=SETTINGS)
+    until(lambda: sum(_files_read(handle).values()) >= FILES // 4)
+    stopping = threading.Thread(target=handle.stop)
+    stopping.start()
+    until(lambda: all(one.status == "waiting_for_final_checkpoint" for one in _of(handle, "clean")))
+    gate.open()
+    stopping.join(150)
+    assert handle.wait().state == "STOPPED"
+    return world.manifest()
+
+
+def spark_session() -> SparkSession:
+    found = SparkSession.getActiveSession()
+    assert found is not None
+    return found
+
+
+def _of(handle: rk.JobHandle, uid: str) -> list[Any]:
+    return [one for one in handle.status().tasks if one.uid == uid]
+
+
+def _files_read(handle: rk.JobHandle) -> Mapping[int, int]:
+    found = {one.subtask: one.inputs.get("history") for one in _of(handle, "clean")}
+    return {index: one.position["files"] for index, one in found.items() if one is not None}
+
+
+@pytest.mark.parametrize(("clean", "shape"), [(2, 3), (1, 1), (4, 2)])
+def test_a_restore_deals_out_anew_what_was_unread_and_in_flight(
+    spark: SparkSession, world: ParallelWorld, clean: int, shape: int
+) -> None:
+    gate = Gate(world.root / "shut")
+    stopped = in_flight(world, world.parallel(3, 2, gate), gate)
+    assert stopped.in_flight_bytes > 0
+    assert 0 < sum(until - first for first, until in stopped.unread["clean"]["history"]) < FILES
+
+    with pytest.raises(RestoreError, match="PARALLELISM_CHANGED"):
+        world.parallel(clean, shape).run(spark, storage=world.storage, config=SETTINGS)
+    job = world.parallel(clean, shape)
+    result = job.run(spark, storage=world.storage, restore=str(stopped.checkpoint), config=SETTINGS)
+
+    assert (result.state, result.error) == ("FINISHED", None)
+    world.check()
+    assert {uid: len(found) for uid, found in world.manifest().tasks.items()} == {
+        "clean": clean,
+        "shape": shape,
+        "hourly": 1,
+    }
+
+
+def test_a_slow_subtask_loses_nothing_downstream_while_the_others_end(
+    spark: SparkSession, world: ParallelWorld
+) -> None:
+    gate = Gate(world.root / "shut")
+    handle = world.parallel(3, 3, gate).start(
+        spark, storage=world.storage, config={**SETTINGS, "checkpoint.interval": "500 ms"}
+    )
+    until(lambda: sum(_files_read(handle).values()) == FILES)
+    until(lambda: sum(one.status == "waiting_for_final_checkpoint" for one in _of(handle, "shape")) == 2)
+    gate.open()
+
+    assert handle.wait().state == "FINISHED"
+    world.check()
+
+
+class CountingSink(TwoPhaseSink):
+    """Keeps no rows; notes what it is told."""
+
+    def __init__(self) -> None:
+        self.prepared: Counter[int] = Counter()
+        self.heard: list[str] = []
+
+    def prepare(self, df: DataFrame, batch: SinkBatch) -> list[dict[str, Any]]:
+        self.prepared[batch.subtask] += df.count()
+        return [{"subtask": batch.subtask}]
+
+    def commit(self, committables: Any, permit: CommitPermit) -> None:
+        self.heard.append("commit")
+
+    def abort(self, committables: Any) -> None:
+        raise AssertionError("nothing failed")
+
+    def finish(self) -> None:
+        self.heard.append("finish")
+
+    def close(self) -> None:
+        self.heard.append("close")
+
+
+def test_one_query_feeds_several_which_share_its_output_and_a_sink(spark: SparkSession, world: ParallelWorld) -> None:
+    job, sink = rk.Job("parallel"), CountingSink()
+    history = job.source("history", rk.Files(str(world.history)))
+    read = job.task(history, uid="read")(lambda frame: frame)
+    work = job.task(read, uid="work", parallelism=3)(lambda frame: frame)
+    job.sink("out", work, sink)
+
+    assert job.run(spark, storage=world.storage, config=SETTINGS).state == "FINISHED"
+
+    assert sum(sink.prepared.values()) == len(world.data)
+    assert len(sink.prepared) == 3
+    assert sink.heard == ["finish", "commit", "close"], "once for all of them"
+
+
+def test_more_subtasks_than_files_end_too(spark: SparkSession, tmp_path: Path) -> None:
+    world = ParallelWorld(tmp_path)
+    world.add_history(rows(0, 90, keys="ab"))
+
+    assert world.parallel(4, 2).run(spark, storage=world.storage, config=SETTINGS).state == "FINISHED"
+
+    world.check()
+
+
+@pytest.mark.parametrize(
+    ("keeps", "operator"),
+    [
+        (lambda frame: frame.groupBy("k").count(), "Aggregate"),
+        (lambda frame: frame.dropDuplicates(["k"]), "Deduplicate"),
+        (lambda frame: frame.join(frame.select("k", "v"), "k"), "Join"),
+    ],
+)
+def test_a_parallel_task_that_keeps_state_is_refused_with_the_reason(
+    spark: SparkSession, world: ParallelWorld, keeps: Any, operator: str
+) -> None:
+    job = rk.Job("parallel")
+    history = job.source("history", rk.Files(str(world.history)), event_time="ts")
+    job.sink("out", job.task(history, uid="count", parallelism=2)(keeps), CountingSink())
+    with pytest.raises(DefinitionError, match=rf"PARALLELISM_UNSUPPORTED.*keeps state over its rows \({operator}\)"):
+        job.run(spark, storage=world.storage)
+
+
+def test_a_join_with_a_static_table_is_no_state(spark: SparkSession, world: ParallelWorld) -> None:
+    names = spark.createDataFrame([("a", "Anna"), ("b", "Bert"), ("z", "Zoe")], "k string, name string")
+    job, sink = rk.Job("parallel"), CountingSink()
+    history = job.source("history", rk.Files(str(world.history)), event_time="ts")
+    job.sink("out", job.task(history, uid="named", parallelism=2)(lambda frame: frame.join(names, "k")), sink)
+    assert job.run(spark, storage=world.storage, config=SETTINGS).state == "FINISHED"
+    assert sum(sink.prepared.values()) == len(world.data)
+
+
+def test_what_an_earlier_lineage_shared_out_goes_with_it(spark: SparkSession, world: ParallelWorld) -> None:
+    gate = Gate(world.root / "shut")
+    stopped = in_flight(world, world.parallel(3, 2, gate), gate)
+    store = world.documents().store
+    assert store.names(layout.splits("parallel", "clean", 1, "history"))
+    job = world.parallel(2, 2)
+    config = {**SETTINGS, "checkpoint.retained": "1"}
+
+    job.run(spark, storage=world.storage, restore=str(stopped.checkpoint), config=config)
+
+    assert not store.exists(f"{layout.task('parallel', 'clean')}/splits/000001")
+    for index in range(3):
+        assert not store.exists(layout.subtask("parallel", *SubtaskId("clean", index), 1))
