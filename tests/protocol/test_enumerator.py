@@ -59,6 +59,7 @@ def test_what_is_unread_is_all_but_what_was_read_and_can_be_handed_out_again(
 
 def test_runs_shrink_so_that_the_log_stays_short_and_the_last_ones_are_single_splits() -> None:
     enumerator = Enumerator([10] * 10_000, 4)
+    assert enumerator.total_bytes == 100_000
     lengths = []
     while (entry := enumerator.next_for(len(lengths) % 4)) is not None:
         lengths.append(entry.until - sum(lengths))
