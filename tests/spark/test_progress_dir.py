@@ -187,6 +187,11 @@ def test_real_times_are_told_from_admissions(
     assert pd.admission_of(store, "p", 0, log_offset) == expected
 
 
+def operator_metadata(home: str) -> str:
+    store = {"storeName": "default", "stateSchemaFilePaths": [f"{home}/state/0/_stateSchema/default/0_ab"]}
+    return "v2\n" + json.dumps({"operatorInfo": {"operatorId": 0}, "stateStoreInfo": [store]}, separators=(",", ":"))
+
+
 def rocks_directory(store: LocalStore) -> None:
     """Batches 0 to 29, snapshots at versions 5, 15 and 25; `b` is shared by two, `up` belongs to one on its way."""
     batches(store, 30, '{"logOffset":9}')
@@ -197,7 +202,11 @@ def rocks_directory(store: LocalStore) -> None:
     put(store, {f"{state}/SSTs/{name}.sst": "x" for name in ("a", "b", "c", "d", "up")})
     put(
         store,
-        {"p/state/0/0/_metadata/schema": "s", "p/state/0/_metadata/v2/0": "m", "p/state/0/_metadata/v2/12": "m"},
+        {
+            "p/state/0/0/_metadata/schema": "s",
+            "p/state/0/_metadata/v2/0": operator_metadata("file:/p"),
+            "p/state/0/_metadata/v2/12": "m",
+        },
     )
     put(store, {f"{state}/.31.changelog.tmp": "t", f"{state}/30.changelog.crc": "c", "p/sources/0/5.crc": "c"})
     put(store, {f"p/sources/0/{name}": data for name, data in inbox_log(23, 1).items()})
@@ -265,6 +274,19 @@ def test_a_new_lineage_starts_its_inboxes_anew_and_keeps_other_sources(store: Lo
     assert [e.path for e in store.walk("q/sources")] == ["q/sources/0/0", "q/sources/1/9", "q/sources/2/0"]
     assert pd.admission_of(store, "q", 0, 0) == (4, 0)
     assert store.read("p/offsets/1") == offsets(1, '{"logOffset":12}', '{"logOffset":9}', "55", "-")
+
+
+def test_in_a_new_lineage_an_operator_names_the_files_of_its_own_folder(store: LocalStore) -> None:
+    rocks_directory(store)
+    copy_for_savepoint(store, "p", store, "sp", 10)
+    assert store.read("sp/state/0/_metadata/v2/0").decode() == operator_metadata("file:/p"), "a savepoint is a copy"
+    copy_for_lineage(store, "sp", store, "q", 10, query_id=NEW_ID.format(1), inbox_sources={})
+    assert store.read("q/state/0/_metadata/v2/0").decode() == operator_metadata(store.spark_path("q"))
+    for damaged in ("v2", "v2\n[]", "v2\n{}"):
+        put(store, {"sp/state/0/_metadata/v2/0": damaged})
+        assert code(
+            lambda: copy_for_lineage(store, "sp", store, "r", 10, query_id=NEW_ID.format(2), inbox_sources={})
+        ) == ("OBJECT_CORRUPT")
 
 
 def test_a_lineage_before_the_first_batch_is_empty_but_for_its_id(store: LocalStore) -> None:

@@ -2,7 +2,8 @@
 
 A savepoint holds what its batch needs and nothing else. A new lineage is a query of its own (another id, so that it can
 run beside the original, and no sink takes its batches for the original's), whose inboxes are written anew: each source
-fed by one stands at log offset 0, an entry that names a file which is never read. Both must be made while nothing
+fed by one stands at log offset 0, an entry that names a file which is never read. An operator's metadata name the files
+with the schema of its state by their whole paths: in a new lineage, those of its own. Both must be made while nothing
 purges the directory they come from; the query may go on.
 """
 
@@ -14,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from rekindle.spark.progress_dir import encode_file_log, read_offsets
-from rekindle.spark.progress_files import files_needed, log_batches
+from rekindle.spark.progress_files import at_home, files_needed, is_operator_metadata, log_batches
 from rekindle.storage.copying import copy_between
 from rekindle.storage.port import Store
 
@@ -71,6 +72,10 @@ def copy_for_lineage(
         made |= dict(_at_inbox_starts(source_store, source_folder, batch, inbox_sources))
         rewritten = ("metadata", "offsets/", *(f"sources/{source}/" for source in inbox_sources))
         copied = [path for path in files_needed(source_store, source_folder, batch) if not path.startswith(rewritten)]
+    for path in filter(is_operator_metadata, copied):
+        home = target_store.spark_path(target_folder)
+        made[path] = at_home(source_store.read(f"{source_folder}/{path}"), path, home)
+    copied = [path for path in copied if path not in made]
     for path, data in made.items():
         target_store.replace(f"{target_folder}/{path}", data)
     return sum(map(len, made.values())) + _copy_all(source_store, source_folder, target_store, target_folder, copied)

@@ -77,6 +77,29 @@ def files_needed(store: Store, folder: str, batch: int) -> list[str]:
     return ["metadata", *logs, *sorted(path.removeprefix(f"{folder}/") for path in found)]
 
 
+def is_operator_metadata(path: str) -> bool:
+    """Whether a file tells what state an operator keeps; such a file is only there for some kinds of operators."""
+    return _OPERATOR_METADATA.fullmatch(path) is not None
+
+
+def at_home(metadata: bytes, path: str, home: str) -> bytes:
+    """An operator's metadata in another progress directory, whose URI is `home`: its files are named there."""
+    try:
+        version, _, text = metadata.decode().partition("\n")
+        content = json.loads(text)
+        for store in content["stateStoreInfo"]:
+            names = store["stateSchemaFilePaths"]
+            store["stateSchemaFilePaths"] = [f"{home}/state/{_below_state(name)}" for name in names]
+    except (LookupError, TypeError, ValueError) as error:
+        raise StorageError("OBJECT_CORRUPT", path=path, reason=error) from error
+    return f"{version}\n{json.dumps(content, separators=(',', ':'))}".encode()
+
+
+def _below_state(name: str) -> str:
+    """``<operator>/_stateSchema/<store>/<file>`` of a whole path."""
+    return "/".join(name.split("/")[-4:])
+
+
 def state_folders(store: Store, folder: str) -> tuple[dict[str, StateFolder], list[str]]:
     """Every state store below `folder`, and the paths of the files under ``state/`` that belong to none."""
     folders: dict[str, StateFolder] = defaultdict(StateFolder)
