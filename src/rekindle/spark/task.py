@@ -31,7 +31,7 @@ from rekindle.spark.flush import END_OF_TIME_MS, Flushed, flush
 from rekindle.spark.inputs import Input
 from rekindle.spark.intake import Intake, Progress
 from rekindle.spark.lineage_copy import copy_for_savepoint
-from rekindle.spark.progress_dir import inputs_of_sources, put_back, read_offsets, unplant
+from rekindle.spark.progress_dir import inputs_of_sources, last_planned, put_back, read_offsets, unplant
 from rekindle.spark.query import Query
 from rekindle.spark.retention import purge
 from rekindle.spark.segments import Output
@@ -99,6 +99,7 @@ class SparkTask:
             storage.store,
             self._progress_dir,
             steps,
+            config.state_partitions,
             lambda reason: post(self._failed(reason)),
         )
         self._last_duration_ms: int | None = None
@@ -114,11 +115,13 @@ class SparkTask:
             self._post(e.TaskFinished(task=self._id, batch=end.batch, drained=end.drained, notes=end.notes))
             return
         self._put_plan_back()
-        if self._intake.open():
+        flushed = self._has_flushed()
+        if self._intake.sources_ended if flushed else self._intake.open():
             self._post(e.SourcesEnded(task=self._id))
             if not self._intake.has_channels:
                 return
-        self._query.start()
+        if not flushed:
+            self._query.start()
         self._post(e.TaskStarted(task=self._id))
 
     def stop_sources(self) -> None:
@@ -233,6 +236,14 @@ class SparkTask:
             return record, report
 
         return flush(self._storage.store, self._progress_dir, run_planted, self._config.drain_max_rounds)
+
+    def _has_flushed(self) -> bool:
+        """Whether an earlier run was flushing it: all that it reads has ended, and whatever followed would be late.
+
+        It is as good as started: `finish` follows as soon as the protocol has heard so of its channels.
+        """
+        store, planned = self._storage.store, last_planned(self._storage.store, self._progress_dir)
+        return planned >= 0 and read_offsets(store, self._progress_dir, planned).batch_watermark_ms >= END_OF_TIME_MS
 
     def _before_flush(self) -> BatchRecord | None:
         """The last record of a batch that was not planted: a flush may have been begun by an earlier run."""

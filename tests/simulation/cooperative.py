@@ -1,0 +1,248 @@
+"""Threads that take turns: one runs at a time, and a seed decides which is next, so that each run can be had again.
+
+The driver, its workers, its queries and whoever asks it things are threads, as in life. Here each is a *strand* that
+gives way only where it would sleep, wait or write; time is simulated, and passes only while nobody has anything to do.
+A kill ends all strands of a process where they stand: whatever they try to do next raises `Killed`.
+
+`Threading` and `Queues` stand in for the standard library's modules in the modules under test.
+"""
+
+from __future__ import annotations
+
+import math
+import queue
+import random
+import threading
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+_YIELDS_AT_A_WRITE = 0.3
+
+
+class Killed(BaseException):
+    """The process is dead."""
+
+
+class Strand:
+    """One of the threads."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.over = False
+        self.wakes_s = 0.0
+        self.until: Callable[[], bool] | None = None
+        self.go = threading.Semaphore(0)
+
+
+class Scheduler:
+    """Whose turn it is; made by the thread that becomes the first strand.
+
+    Args:
+        calm: nobody is killed, and no one gives way at a write.
+    """
+
+    def __init__(self, seed: int, *, calm: bool = False) -> None:
+        self.chance = random.Random(seed)
+        self.calm = calm
+        self.now_s = 1_000.0
+        #: how likely it is that a process dies at a write
+        self.kill_at_a_write = 0.0
+        self.dead = False
+        self._current = Strand("main")
+        self._strands = [self._current]
+
+    def spawn(self, act: Callable[[], None], name: str) -> Strand:
+        """Let `act` be done beside the others."""
+        strand = Strand(name)
+        if self.dead:
+            strand.over = True
+            return strand
+
+        def run() -> None:
+            strand.go.acquire()
+            try:
+                if not self.dead:
+                    act()
+            except Killed:
+                pass
+            finally:
+                strand.over = True
+                self._strands.remove(strand)
+                self._hand_to(self._next())
+
+        self._strands.append(strand)
+        threading.Thread(target=run, name=name, daemon=True).start()
+        return strand
+
+    def pause(self, for_s: float = 0.0, until: Callable[[], bool] | None = None) -> None:
+        """Give way for so long, or until something holds."""
+        if self.dead:
+            raise Killed
+        me = self._current
+        me.wakes_s, me.until = self.now_s + for_s, until
+        self._give_way(me)
+        if self.dead:
+            raise Killed
+
+    def step(self, name: str) -> None:
+        """A write is about to be done, or was: the process may die here, or others may go on first."""
+        if self.dead:
+            raise Killed
+        if self.calm:
+            return
+        if self.chance.random() < self.kill_at_a_write:
+            self.kill()
+            raise Killed
+        if self.chance.random() < _YIELDS_AT_A_WRITE:
+            self.pause()
+
+    def kill(self) -> None:
+        """The process is dead: nothing that it does from now on reaches the outside."""
+        self.dead = True
+
+    def bury(self) -> None:
+        """Let the strands of a dead process come to their end; then a new one may begin. For the first strand."""
+        self.dead = True
+        me = self._current
+        me.until = None
+        while len(self._strands) > 1:
+            self._give_way(me)
+        self.dead = False
+
+    def _give_way(self, me: Strand) -> None:
+        following = self._next(me)
+        if following is not me:
+            self._hand_to(following)
+            me.go.acquire()
+
+    def _hand_to(self, strand: Strand) -> None:
+        self._current = strand
+        strand.go.release()
+
+    def _next(self, me: Strand | None = None) -> Strand:
+        while True:
+            others = [one for one in self._strands if self.dead and one is not me]
+            ready = others or [one for one in self._strands if self._is_ready(one)]
+            if ready:
+                return ready[0] if len(ready) == 1 else self.chance.choice(ready)
+            self.now_s = min(one.wakes_s for one in self._strands)
+            assert self.now_s < math.inf, "everybody waits for somebody else"
+
+    def _is_ready(self, strand: Strand) -> bool:
+        return self.dead or strand.wakes_s <= self.now_s or (strand.until is not None and strand.until())
+
+
+class Threading:
+    """What the modules under test use of ``threading`` and ``time``."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def Lock(self) -> Lock:  # noqa: N802
+        """See ``threading``."""
+        return Lock(self._scheduler)
+
+    def Condition(self) -> Condition:  # noqa: N802
+        """See ``threading``."""
+        return Condition(self._scheduler)
+
+    def Thread(self, target: Callable[..., None], args: Any = (), name: str = "", **_: Any) -> Thread:  # noqa: N802
+        """See ``threading``."""
+        return Thread(self._scheduler, lambda: target(*args), name)
+
+    def SimpleQueue(self) -> SimpleQueue:  # noqa: N802
+        """See ``queue``."""
+        return SimpleQueue(self._scheduler)
+
+    Empty = queue.Empty
+
+    def sleep(self, seconds: float) -> None:
+        """See ``time``."""
+        self._scheduler.pause(seconds)
+
+    def monotonic(self) -> float:
+        """See ``time``."""
+        return self._scheduler.now_s
+
+    time = monotonic
+
+
+class Lock:
+    """See ``threading``."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._taken = False
+
+    def __enter__(self) -> None:
+        while self._taken:
+            self._scheduler.pause(math.inf, lambda: not self._taken)
+        self._taken = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._taken = False
+
+
+class Condition(Lock):
+    """See ``threading``."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__(scheduler)
+        self._news = 0
+
+    def wait(self, timeout: float = math.inf) -> None:
+        """See ``threading``."""
+        seen = self._news
+        self._taken = False
+        self._scheduler.pause(timeout, lambda: self._news > seen and not self._taken)
+        self.__enter__()
+
+    def notify_all(self) -> None:
+        """See ``threading``."""
+        self._news += 1
+
+
+class Thread:
+    """See ``threading``."""
+
+    def __init__(self, scheduler: Scheduler, act: Callable[[], None], name: str) -> None:
+        self._scheduler, self._act, self._name = scheduler, act, name
+        self._strand: Strand | None = None
+
+    def start(self) -> None:
+        """See ``threading``."""
+        self._strand = self._scheduler.spawn(self._act, self._name)
+
+    def join(self, timeout: float | None = None) -> None:
+        """See ``threading``."""
+        strand = self._strand
+        if strand is not None and not strand.over and not self._scheduler.dead:
+            self._scheduler.pause(math.inf if timeout is None else timeout, lambda: strand.over)
+
+
+class SimpleQueue:
+    """See ``queue``."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._items: deque[Any] = deque()
+
+    def put(self, item: Any) -> None:
+        """See ``queue``."""
+        self._items.append(item)
+
+    def get(self, timeout: float | None = None) -> Any:
+        """See ``queue``."""
+        if not self._items:
+            self._scheduler.pause(math.inf if timeout is None else timeout, lambda: bool(self._items))
+        return self.get_nowait()
+
+    def get_nowait(self) -> Any:
+        """See ``queue``."""
+        if not self._items:
+            raise queue.Empty
+        return self._items.popleft()

@@ -1,0 +1,301 @@
+"""A job's whole life on the real driver and the real channels, over a storage in memory and a Spark that is not there.
+
+What is real: the start of a run, the driver and its workers, the protocol, the batch protocol, inboxes, feeds,
+admission sizes, watermark rows, the clock, back-pressure, records, checkpoints, and what is deleted after them. What
+stands in: Spark (`fake_spark`), threads and time (`cooperative`), the sinks, and the storage's disk.
+
+A life has a time of turmoil, in which its driver is killed between any two writes, queries die, and somebody asks for
+checkpoints and stops; then calm, in which it must come to its end. Afterwards its sinks must show each row as often as
+there are ways to them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from pyspark.sql import types as T
+
+import rekindle.channels.backlog
+import rekindle.runtime.driver
+import rekindle.runtime.worker
+import rekindle.spark.batch_protocol
+import rekindle.spark.inputs
+import rekindle.spark.intake
+import rekindle.spark.launch
+import rekindle.spark.query
+import rekindle.spark.segments
+from rekindle.channels.marks import UNORDERED_DELAY
+from rekindle.config import Config
+from rekindle.errors import RekindleError
+from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.runtime.client import Wish, send
+from rekindle.runtime.driver import Driver
+from rekindle.sources import Files, Stream
+from rekindle.spark.inputs import SourceSpec
+from rekindle.spark.launch import Definition, Launch, Permissions
+from rekindle.storage import layout
+from rekindle.storage.documents import FrozenFile, FrozenFiles, Result
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.memory import MemoryStore
+from rekindle.testing.fake_sink import FakeSink
+from tests.simulation.cooperative import Killed, Scheduler, Threading
+from tests.simulation.fake_spark import ENGINE, BatchFrame, Engine, Frame, Leaf, Row, Writer
+
+DELAY_MS = {UNORDERED_DELAY: 3_000_000 * 86_400_000}
+LIVE_DELAY = "4 seconds"
+DELAY_MS[LIVE_DELAY] = 4_000
+
+
+class RowSink(FakeSink):
+    """Takes what a batch evaluates to."""
+
+    def prepare(self, df: Any, batch: Any) -> Any:
+        """See `TwoPhaseSink`."""
+        return super().prepare(df.evaluate() if isinstance(df, BatchFrame) else df, batch)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A job to be lived."""
+
+    graph: JobGraph
+    #: bounded source → its files, each a list of rows
+    files: Mapping[str, list[list[Row]]]
+    #: task → rows a second that it gets through
+    speed: Mapping[str, float]
+    #: tasks that hold rows back, as windows do
+    windowed: frozenset[str]
+    #: live source → rows a second
+    live: Mapping[str, float]
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+def random_plan(chance: random.Random) -> Plan:
+    """One to four tasks; each reads sources, some of the tasks before it, or both."""
+    tasks: list[Task] = []
+    sources: list[Source] = []
+    for number in range(chance.choice((1, 2, 2, 3, 3, 4))):
+        producers = [task.uid for task in tasks if chance.random() < 0.6]
+        own = [f"s{number}{index}" for index in range(chance.randint(0 if producers else 1, 2))]
+        for uid in own:
+            bounded = chance.random() < 0.7
+            sources.append(Source(uid=uid, bounded=bounded, event_time="ts", watermark=None if bounded else LIVE_DELAY))
+        tasks.append(Task(uid=f"t{number}", inputs=(*producers, *own), event_time="ts"))
+    files = {
+        source.uid: [
+            [
+                (source.uid, 100 * number + row, 10_000_000 + chance.randint(1, 400_000))
+                for row in range(chance.randint(0, 6))
+            ]
+            for number in range(chance.choice((0, 1, 12, 25)))
+        ]
+        for source in sources
+        if source.bounded
+    }
+    settings = {
+        "checkpoint.interval": chance.choice(("0", "5 s", "30 s")),
+        "checkpoint.mode": chance.choice(("aligned", "unaligned")),
+        "checkpoint.retained": chance.choice((1, 2)),
+        "checkpoint.tolerable_failures": 99,
+        "channel.max_in_flight_bytes": chance.choice((1, 150, 10**9)),
+        "input.target_batch_duration": "2 s",
+        "restart.delay": "100 ms",
+        "restart.attempts": 99,
+    }
+    return Plan(
+        graph=JobGraph(
+            name="simulated",
+            sources=tuple(sources),
+            tasks=tuple(tasks),
+            sinks=tuple(Sink(uid=f"{task.uid}_out", task=task.uid, kind="Fake") for task in tasks),
+        ),
+        files=files,
+        speed={task.uid: chance.choice((2.0, 20.0, 1000.0)) for task in tasks},
+        windowed=frozenset(task.uid for task in tasks if chance.random() < 0.5),
+        live={source.uid: chance.choice((0.5, 3.0)) for source in sources if not source.bounded},
+        settings=settings,
+    )
+
+
+class World:
+    """What outlives a driver: the storage, the sinks, the sources, time."""
+
+    def __init__(self, plan: Plan, seed: int, *, calm: bool = False, store: MemoryStore | None = None) -> None:
+        self.plan = plan
+        self.scheduler = Scheduler(seed, calm=calm)
+        self.store = store or MemoryStore()
+        self.storage = JobStorage(self.store, plan.graph.name)
+        self.sinks = {sink.uid: RowSink() for sink in plan.graph.sinks}
+        self.engine = Engine(self.scheduler, self.store, self._rows_of, self._seconds)
+        #: queries that run, so that one can be made to die
+        self.queries: list[Any] = []
+        self.results: list[str] = []
+
+    def _rows_of(self, path: str) -> list[Row]:
+        uid, number = path.removeprefix("source://").split("/")
+        return self.plan.files[uid][int(number)]
+
+    def _seconds(self, folder: str, rows: int) -> float:
+        return 0.05 + rows / self.plan.speed[folder.split("/")[2]]
+
+    # -- one run ------------------------------------------------------------------------------------------------------
+
+    def run(self, settings: Mapping[str, object], wishes: Callable[[], None] | None = None) -> Result | None:
+        """Start a driver and let it run to its end; None if it was killed."""
+        self.queries.clear()
+        try:
+            with self._stood_in():
+                driver = self._launched(Config.of(settings))
+                if isinstance(driver, Result):
+                    return driver
+                if wishes is not None:
+                    self.scheduler.spawn(wishes, "somebody")
+                result = driver.run()
+                self.results.append(result.state)
+                return result
+        except Killed:
+            self.results.append("killed")
+            return None
+        finally:
+            self.scheduler.bury()
+
+    def _launched(self, config: Config) -> Driver | Result:
+        graph = self.plan.graph
+        specs = {
+            source.uid: SourceSpec(
+                source=source, spec=Files(source.uid) if source.bounded else self._stream(source.uid)
+            )
+            for source in graph.sources
+        }
+        functions: dict[str, Any] = dict.fromkeys((task.uid for task in graph.tasks), _nothing)
+        definition = Definition(graph=graph, sources=specs, functions=functions, sinks=self.sinks)
+        clock = lambda: round(self.scheduler.now_s * 1000)  # noqa: E731
+        launch = Launch(definition, "memory:", config, Permissions(), self.scheduler.step, clock)
+        ended = launch.prepare(None)
+        if ended is not None:
+            return ended
+        context = SimpleNamespace(defaultParallelism=1, setLocalProperty=lambda *_: None)
+        spark: Any = SimpleNamespace(sparkContext=context, readStream=Writer())
+        return launch.begin(spark)
+
+    def _stream(self, uid: str) -> Stream:
+        frame: Any = Frame((Leaf(None, live=(uid, self.plan.live[uid])),))
+        return Stream(lambda _: frame)
+
+    @contextlib.contextmanager
+    def _stood_in(self) -> Iterator[None]:
+        """Put what stands in where the product looks for it."""
+        threads = Threading(self.scheduler)
+        launch, inputs, batch = rekindle.spark.launch, rekindle.spark.inputs, rekindle.spark.batch_protocol
+        worker, driver, query = rekindle.runtime.worker, rekindle.runtime.driver, rekindle.spark.query
+        stand_ins: list[tuple[Any, str, Any]] = [
+            (worker, "threading", threads),
+            (worker, "queue", threads),
+            (driver, "queue", threads),
+            (driver, "time", threads),
+            (query, "threading", threads),
+            (query, "time", threads),
+            (batch, "time", threads),
+            (rekindle.spark.intake, "threading", threads),
+            (rekindle.channels.backlog, "threading", threads),
+            (launch, "open_store", lambda _: self.store),
+            (launch, "freeze", self._freeze),
+            (launch, "build_task", self._build_task),
+            (launch, "output_schema", lambda *_: T.StructType()),
+            (launch, "FIRST_ADMISSION_BYTES_PER_CORE", 250),
+            (inputs, "_made_by", lambda _, make: make()),
+            (inputs, "_read_inbox", lambda _, __, folder, *___: Frame((Leaf(folder),))),
+            (inputs, "_watermarked", _watermarked),
+            (batch, "check_present", _nothing),
+            (batch, "refuse_late_rows", self._refuse_late_rows),
+            (rekindle.spark.segments, "_rows", lambda _, path: len(self.engine.read(path))),
+        ]
+        ENGINE[:] = [self.engine]
+        with contextlib.ExitStack() as stack:
+            for module, name, stand_in in stand_ins:
+                stack.enter_context(patch.object(module, name, stand_in))
+            yield
+
+    def _freeze(self, _: Any, storage: JobStorage, spec: SourceSpec, *__: Any) -> FrozenFiles | None:
+        uid = spec.source.uid
+        if not spec.source.bounded:
+            return None
+        files = tuple(
+            FrozenFile(path=f"source://{uid}/{number}", size=50 + 10 * len(rows))
+            for number, rows in enumerate(self.plan.files[uid])
+        )
+        return storage.adopt(
+            layout.frozen_files(storage.job, uid), FrozenFiles(source=uid, files=files, schema={}, base="")
+        )
+
+    def _build_task(self, task: Task, _: Any, inputs: Any) -> Frame:
+        leaves: list[Leaf] = []
+        delays: list[int] = []
+        for item in inputs:
+            if item.feed is None:
+                item.spark_sources = (len(leaves),)
+            leaves += [leaf._replace(input=len(delays)) for leaf in item.frame.leaves]
+            delays += item.frame.delays_ms
+        return Frame(tuple(leaves), tuple(delays), windowed=task.uid in self.plan.windowed)
+
+    def _refuse_late_rows(self, *_: Any) -> None:
+        assert not self.engine.late, f"dropped as late: {self.engine.late}"
+
+    # -- what came of it ----------------------------------------------------------------------------------------------
+
+    def expected(self) -> dict[str, Counter[Row]]:
+        """Sink → the rows that it must show, by what each task has read of its sources."""
+        behind: dict[str, Counter[Row]] = {}
+        for task in self.plan.graph.tasks:
+            lineage = self.storage.lineage()
+            folder = layout.subtask(self.storage.job, task.uid, 0, lineage.lineage if lineage else 1)
+            record = self.storage.last_record(folder)
+            rows: Counter[Row] = Counter()
+            for uid in task.inputs:
+                if uid in behind:
+                    rows += behind[uid]
+                elif record is not None:
+                    rows.update(self._read_of(uid, record.inputs[uid]))
+            behind[task.uid] = rows
+        return {f"{uid}_out": rows for uid, rows in behind.items()}
+
+    def _read_of(self, uid: str, position: Any) -> list[Row]:
+        from tests.simulation.fake_spark import live_row
+
+        if uid in self.plan.files:
+            return [row for file in self.plan.files[uid][: position.files] for row in file]
+        upto = position.offset["logOffset"] if position.offset else -1
+        return [live_row(uid, number) for number in range(upto + 1)]
+
+    def shown(self) -> dict[str, Counter[Row]]:
+        """Sink → what it shows."""
+        return {uid: Counter(map(tuple, sink.rows)) for uid, sink in self.sinks.items()}
+
+    def all_read(self) -> bool:
+        """Whether every row of every bounded source is in `expected`."""
+        roots = [(task, uid) for task in self.plan.graph.tasks for uid in task.inputs if uid in self.plan.files]
+        expected = self.expected()
+        every = {uid: Counter(row for file in files for row in file) for uid, files in self.plan.files.items()}
+        return all(every[uid] <= expected[f"{task.uid}_out"] for task, uid in roots)
+
+    def ask(self, wish: Wish) -> None:
+        """Ask the job for something, as the command line does."""
+        with contextlib.suppress(RekindleError):
+            send(self.storage, wish)
+
+
+def _watermarked(_: Any, data: Frame, *__: Any, delay: str, marks: str, **___: Any) -> Frame:
+    from tests.simulation.fake_spark import path_of
+
+    return Frame((*data.leaves, Leaf(path_of(marks), is_marks=True)), (DELAY_MS[delay],))
+
+
+def _nothing(*_: Any) -> None:
+    """Do nothing."""
