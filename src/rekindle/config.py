@@ -151,6 +151,13 @@ class Config:
         "restart.delay", 1_000, duration_ms, "Pause before the first restart; doubles with each failure in a row."
     )
     restart_delay_max_ms: int = _setting("restart.delay_max", 60_000, duration_ms, "Longest pause before a restart.")
+    state_partitions: int = _setting(
+        "state.partitions",
+        0,
+        _count,
+        "In how many partitions each task keeps its state, from its first run on; 0 leaves it as it is, and at first "
+        "to spark.sql.shuffle.partitions. It changes with a start from a checkpoint or savepoint only.",
+    )
     drain_max_rounds: int = _setting(
         "drain.max_rounds", 10, _count, "Flushes tried while timers set by a flush keep firing."
     )

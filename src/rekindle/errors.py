@@ -410,6 +410,14 @@ CONDITIONS: dict[str, Condition] = {
             "{path} holds state of {uids}, which this job does not have.",
             "Add them back, or drop their state with --allow-non-restored-state.",
         ),
+        STATE_PARTITIONS_FIXED=(
+            "Task {task!r} keeps its state in {found} partitions, not in {wanted}: in place that cannot be changed.",
+            "Start from a checkpoint or savepoint, with --from; or leave state.partitions at {found}.",
+        ),
+        STATE_PARTITIONS_UNCHANGEABLE=(
+            "The state of task {task!r} cannot be put from {found} into {wanted} partitions: {reason}",
+            "Leave state.partitions at {found}. It can be changed with Spark 4.2 or later and state in RocksDB.",
+        ),
         JOB_DRAINED=(
             "{path} is of a drained job: windows were emitted before their time.",
             "Use --allow-drained to go on from before the flush; windows already emitted may come again.",

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +32,7 @@ from rekindle.sources.globs import is_glob
 from rekindle.spark.assembly import Assembly
 from rekindle.spark.inputs import SourceSpec, freeze
 from rekindle.spark.restore import Origin, open_lineage
+from rekindle.spark.state_partitions import repartition, state_partitions
 from rekindle.storage import layout
 from rekindle.storage.documents import (
     End,
@@ -129,6 +131,7 @@ class Launch:
             )
             check_parallelism(self._graph, decision.lineage.parallelism, place)
             self._check_sinks(decision.lineage.lineage, place)
+            self._check_state_partitions(decision.lineage)
         return None
 
     def _came_to_nothing(self, lineage: Lineage, run: Run | None) -> bool:
@@ -230,6 +233,15 @@ class Launch:
             if uid not in self._definition.sinks:
                 raise RestoreError("GRAPH_CHANGED", path=place, difference=f"sink {uid} has prepared rows and is gone.")
 
+    def _check_state_partitions(self, lineage: Lineage) -> None:
+        """Spark would go on with what it has, and say nothing."""
+        wanted = self._config.state_partitions
+        for task, end in self._ends(lineage).items():
+            folder = layout.subtask(self.storage.job, task.task, task.subtask, lineage.lineage)
+            found = state_partitions(self._store, layout.spark_progress_dir(folder))
+            if wanted and end is None and found not in (None, wanted):
+                raise RestoreError("STATE_PARTITIONS_FIXED", task=task.task, found=found, wanted=wanted)
+
     def _prepared(self, lineage: int) -> dict[str, list[dict[str, Any]]]:
         """Committables that may still have to be committed: sink uid → committables."""
         prepared: dict[str, list[dict[str, Any]]] = {}
@@ -299,8 +311,15 @@ class Launch:
     def _open(self, spark: SparkSession, run: Run, owner: str) -> Driver:
         storage, graph, sinks = self.storage, self._graph, self._definition.sinks
         if self._origin is not None:
-            undo_drain = run.undo_drain
-            open_lineage(storage, self._origin, graph, lineage=run.lineage, run=run.run, undo_drain=undo_drain)
+            open_lineage(
+                storage,
+                self._origin,
+                graph,
+                lineage=run.lineage,
+                run=run.run,
+                undo_drain=run.undo_drain,
+                opened=partial(repartition, spark, storage, count=self._config.state_partitions),
+            )
         if isinstance(self._decision, Fresh):
             self._forget_lists(run)
         lineage = self._decision.lineage if isinstance(self._decision, Resume) else self._lineage(run)

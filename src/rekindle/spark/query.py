@@ -22,6 +22,7 @@ from rekindle.runtime.steps import Steps
 from rekindle.spark.batch_protocol import BatchProtocol, Place
 from rekindle.spark.failures import brief
 from rekindle.spark.progress_dir import is_committed, last_committed
+from rekindle.spark.state_partitions import first_run_in
 from rekindle.storage.port import Store
 
 _POLL_S = 0.02
@@ -37,6 +38,7 @@ class Query:
 
     Args:
         frame: its plan; None where the subtask has ended, so that it is never started.
+        state_partitions: in how many it keeps its state if it has never run; 0: as the session says.
         died: told when the query ends by itself, with the reason if there is one; from another thread.
     """
 
@@ -50,6 +52,7 @@ class Query:
         store: Store,
         progress_dir: str,
         steps: Steps,
+        state_partitions: int,
         died: Callable[[BaseException | None], None],
     ) -> None:
         self._spark = spark
@@ -60,6 +63,7 @@ class Query:
         self._store = store
         self._progress_dir = progress_dir
         self._steps = steps
+        self._state_partitions = state_partitions
         self._died = died
         self._query: StreamingQuery | None = None
         #: runs that are being stopped on purpose: their end is no failure
@@ -83,13 +87,14 @@ class Query:
         self._spark.sparkContext.setLocalProperty(
             "spark.scheduler.pool", f"rekindle-{self._place.task}-{self._place.subtask}"
         )
+        writer = (
+            self._frame.writeStream.foreachBatch(self._protocol)
+            .outputMode(self._output_mode)
+            .option("checkpointLocation", self._store.spark_path(self._progress_dir))
+        )
         try:
-            query = (
-                self._frame.writeStream.foreachBatch(self._protocol)
-                .outputMode(self._output_mode)
-                .option("checkpointLocation", self._store.spark_path(self._progress_dir))
-                .start()
-            )
+            with first_run_in(self._spark, self._state_partitions):
+                query = writer.start()
         except PySparkException as error:
             raise DefinitionError("QUERY_REFUSED", task=self._place.task, reason=brief(error)) from error
         self._query = query

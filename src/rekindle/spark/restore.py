@@ -12,7 +12,7 @@ subtasks than before. Nothing of this is in force before the caller creates the 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -77,13 +77,21 @@ class Start:
 
 
 def open_lineage(
-    storage: JobStorage, origin: Origin, graph: JobGraph, *, lineage: int, run: int, undo_drain: bool
+    storage: JobStorage,
+    origin: Origin,
+    graph: JobGraph,
+    *,
+    lineage: int,
+    run: int,
+    undo_drain: bool,
+    opened: Callable[[str, str], None],
 ) -> None:
     """Write every subtask's folder of the new `lineage`, and the frozen lists of its sources.
 
     Args:
         undo_drain: go on from a drained job: the watermark from before the flush is put back, so that what follows is
             not late.
+        opened: called with the folder and the task of each subtask that goes on from a batch, once all is written.
     """
     _copy_sources(storage, origin, graph)
     starts = {
@@ -102,6 +110,8 @@ def open_lineage(
             positions = _positions(graph.task(subtask.task), subtask, graph.topology, start, first)
             _open_query(storage, origin, graph.task(subtask.task), start, positions, folder)
             _begin_records(storage, origin, graph, subtask, start, positions, folder, run)
+            if start.end is None:
+                opened(folder, subtask.task)
 
 
 def _starts(manifest: Manifest, task: Task, undo_drain: bool) -> Iterator[Start]:

@@ -1,0 +1,104 @@
+"""In how many partitions a task keeps its state: chosen when its query first runs, changed while no query runs on it.
+
+Spark writes the number into every planned batch and goes by that ever after, whatever the session says. It can write
+the state anew, in another number of partitions, as a batch of its own: that batch reads nothing and emits nothing, its
+state is that of the batch before, only laid out differently. So it is done to the copy a restore has made, before that
+is in force, and gets a batch record like any other. Whatever goes wrong meanwhile, nobody goes on from that copy.
+
+Spark has this behind a private attribute of the session, since 4.2 and for RocksDB alone; nothing else here knows.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from rekindle.errors import RestoreError
+from rekindle.spark.failures import brief
+from rekindle.spark.progress_dir import last_planned, read_offsets
+from rekindle.storage import layout
+from rekindle.storage.documents import BatchRecord
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.port import Store
+
+_SETTING = "spark.sql.shuffle.partitions"
+
+_SESSION = threading.Lock()
+"""Queries start side by side, and share the session that is set for them."""
+
+
+def state_partitions(store: Store, progress_dir: str) -> int | None:
+    """In how many partitions the state of a query lies; None where it has none, or has planned no batch."""
+    batch = last_planned(store, progress_dir)
+    if batch < 0 or not store.names(f"{progress_dir}/state"):
+        return None
+    return int(read_offsets(store, progress_dir, batch).metadata["conf"][_SETTING])
+
+
+@contextmanager
+def first_run_in(spark: SparkSession, count: int) -> Iterator[None]:
+    """A query that is started inside, and has never run before, keeps its state in `count` partitions; 0: as set."""
+    if not count:
+        yield
+        return
+    with _SESSION:
+        before = spark.conf.get(_SETTING, None)
+        spark.conf.set(_SETTING, str(count))
+        try:
+            yield
+        finally:
+            if before is None:
+                spark.conf.unset(_SETTING)
+            else:
+                spark.conf.set(_SETTING, before)
+
+
+def repartition(spark: SparkSession, storage: JobStorage, folder: str, task: str, count: int) -> None:
+    """Let a new lineage of `task` go on with its state in `count` partitions, behind one more batch that has a record.
+
+    Nothing is done to a task without state, nor where `count` is 0 or what it is already.
+
+    Args:
+        folder: of the subtask; its progress directory and the record of the batch it goes on from are written.
+
+    Raises:
+        RestoreError: ``STATE_PARTITIONS_UNCHANGEABLE``.
+    """
+    store, progress_dir = storage.store, layout.spark_progress_dir(folder)
+    found = state_partitions(store, progress_dir)
+    record = storage.last_record(folder)
+    if record is None or found is None or count in (0, found):
+        return
+    # Of a private attribute nothing is promised, its being there least of all.
+    manager = getattr(spark, "_streamingCheckpointManager", None)
+    if manager is None:
+        reason = f"Spark {spark.version} cannot do it, Spark 4.2 can"
+        raise RestoreError("STATE_PARTITIONS_UNCHANGEABLE", task=task, found=found, wanted=count, reason=reason)
+    try:
+        manager.repartition(store.spark_path(progress_dir), count)
+    except (PySparkException, Py4JError) as error:
+        raise RestoreError(
+            "STATE_PARTITIONS_UNCHANGEABLE", task=task, found=found, wanted=count, reason=brief(error)
+        ) from error
+    _forget_others(store, progress_dir, count)
+    storage.create(layout.batch(folder, record.batch + 1), _of_repartition(store, progress_dir, record))
+
+
+def _forget_others(store: Store, progress_dir: str, count: int) -> None:
+    """Partitions there are no more would be kept, and copied into savepoints, for ever."""
+    for operator in store.names(f"{progress_dir}/state"):
+        for name in store.names(f"{progress_dir}/state/{operator}"):
+            if name.isascii() and name.isdigit() and int(name) >= count:
+                store.delete_tree(f"{progress_dir}/state/{operator}/{name}")
+
+
+def _of_repartition(store: Store, progress_dir: str, before: BatchRecord) -> BatchRecord:
+    """It stands where the batch before stood, and put nothing into any channel."""
+    batch = before.batch + 1
+    return replace(before, batch=batch, offsets_hash=read_offsets(store, progress_dir, batch).hash, segments=())
