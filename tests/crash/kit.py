@@ -109,20 +109,23 @@ def persist(
 ) -> JobResult:
     """Start a job, and do `then` with it, until it ends as it should: a fault ends the run, or what was asked of it."""
     handle: JobHandle | None = None
+    last: object = None
     for _ in range(TRIES_AT_MOST):
         try:
             handle = handle or start()
             then(handle)
             result = handle.wait(60)
-        except (RekindleError, InjectedError):
+        except (RekindleError, InjectedError) as error:
+            last = error
             handle = handle if handle is not None and goes_on(handle) else None
             time.sleep(0.05)
             continue
         assert result is not None, f"it hangs: {handle.status()}"
         if result.state == end:
             return result
+        last = result
         handle = None
-    raise AssertionError(f"it does not come to its end {end}")
+    raise AssertionError(f"it does not come to its end {end}; at last: {last}")
 
 
 def goes_on(handle: JobHandle) -> bool:

@@ -19,6 +19,9 @@ from tests.crash.pipeline_kit import SMALL_BATCHES
 from tests.crash.test_pipeline_faults import NOT_IN_THESE_LIVES, ONLY_WHERE_IT_IS_STOPPED
 from tests.jobs.kit import until
 
+NOT_ALWAYS = {"segment.copy", "mark.write", "mark.admit"}
+"""Whether something is in flight when it is stopped is left open; no task here has a second input to hold back."""
+
 MANY_BATCHES = {**CONFIG, **SMALL_BATCHES}
 
 
@@ -51,11 +54,11 @@ def test_parallel_subtasks_live_through_a_fault_at_every_step_and_through_a_chan
         handle.stop()
 
     def start_otherwise() -> JobHandle:
-        lineage, newest = world.documents().lineage(), world.documents().newest_manifest()
-        assert newest is not None
+        documents = world.documents()
+        run, lineage, newest = documents.latest_run(), documents.lineage(), documents.newest_manifest()
+        assert run is not None and lineage is not None and newest is not None
         # Once a run is claimed, its restore is carried through without being asked for again.
-        run = world.documents().latest_run()
-        begun = run is not None and (run.restore_from is not None or (lineage is not None and lineage.lineage > 1))
+        begun = run.restore_from is not None or lineage.restored_from is not None
         return start(2, 3) if begun else start(2, 3, restore=str(newest.checkpoint))
 
     persist(lambda: start(3, 2), "STOPPED", read_some_and_stop)
@@ -63,7 +66,7 @@ def test_parallel_subtasks_live_through_a_fault_at_every_step_and_through_a_chan
 
     world.check()
     assert {uid: len(found) for uid, found in world.manifest().tasks.items()} == {"clean": 2, "shape": 3, "hourly": 1}
-    assert {moment.step for moment in faults.waiting} <= ONLY_WHERE_IT_IS_STOPPED | {"segment.copy"}
+    assert {moment.step for moment in faults.waiting} <= ONLY_WHERE_IT_IS_STOPPED | NOT_ALWAYS
 
 
 def some_is_read(handle: JobHandle) -> bool:

@@ -292,11 +292,11 @@ def test_a_finished_task_is_not_started_again_and_what_it_wrote_is_read_on(
 def test_what_cannot_be_a_pipeline_is_refused(spark: SparkSession, world: PipelineWorld) -> None:
     world.add_history(rows(0, 3))
 
-    def refused(make, *, event_time=None, name="refused", parallelism=1, sinks=("end",)):
+    def refused(make, *, event_time=None, name="refused", sinks=("end",)):
         job = rk.Job(name)
         history = job.source("history", rk.Files(str(world.history)), event_time="ts")
 
-        @job.task(history, event_time=event_time, parallelism=parallelism)
+        @job.task(history, event_time=event_time)
         def begin(frame):
             return make(frame)
 
@@ -313,7 +313,6 @@ def test_what_cannot_be_a_pipeline_is_refused(spark: SparkSession, world: Pipeli
     error = refused(lambda frame: frame.drop("ts"), event_time="ts")
     assert error.code == "EVENT_TIME_MISSING"
     assert "begin" in str(error)
-    assert refused(lambda frame: frame, parallelism=2).code == "PARALLELISM_UNSUPPORTED"
     assert refused(lambda frame: frame, sinks=("begin",)).code == "SINK_MISSING"
 
 
