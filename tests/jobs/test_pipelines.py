@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.spark import assembly
+from rekindle.spark import task as task_module
 from rekindle.storage.documents import Manifest
 from rekindle.storage.job_storage import JobStorage, read_manifest
 from rekindle.storage.open import open_store
@@ -26,6 +27,12 @@ NO_INTERVAL = {"checkpoint.interval": "0"}
 @pytest.fixture
 def one_file_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
+
+
+@pytest.fixture(autouse=True)
+def nobody_looks_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that reads channels and is not woken sleeps for ever here, and its test fails."""
+    monkeypatch.setattr(task_module, "INBOXES_MS", 3_600_000)
 
 
 @pytest.fixture

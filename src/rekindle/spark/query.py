@@ -21,6 +21,7 @@ from rekindle.errors import DefinitionError, JobError
 from rekindle.runtime.steps import Steps
 from rekindle.spark.batch_protocol import BatchProtocol, Place
 from rekindle.spark.failures import brief
+from rekindle.spark.polling import INTERVAL_MS, Polling
 from rekindle.spark.progress_dir import is_committed, last_committed
 from rekindle.spark.state_partitions import first_run_in
 from rekindle.storage.port import Store
@@ -34,11 +35,12 @@ _GONE = (PySparkException, Py4JError, OSError)
 
 
 class Query:
-    """The query of one subtask; not thread-safe but for `interrupt` and `report`.
+    """The query of one subtask; not thread-safe but for `interrupt`, `report` and `wake`.
 
     Args:
         frame: its plan; None where the subtask has ended, so that it is never started.
         state_partitions: in how many it keeps its state if it has never run; 0: as the session says.
+        polls_every_ms: how often it looks for something to read by itself, ms.
         died: told when the query ends by itself, with the reason if there is one; from another thread.
     """
 
@@ -53,6 +55,7 @@ class Query:
         progress_dir: str,
         steps: Steps,
         state_partitions: int,
+        polls_every_ms: int,
         died: Callable[[BaseException | None], None],
     ) -> None:
         self._spark = spark
@@ -64,8 +67,11 @@ class Query:
         self._progress_dir = progress_dir
         self._steps = steps
         self._state_partitions = state_partitions
+        self._polls_every_ms = polls_every_ms
         self._died = died
         self._query: StreamingQuery | None = None
+        #: of the query that runs, or ran last
+        self._polling: Polling | None = None
         #: runs that are being stopped on purpose: their end is no failure
         self._expected: set[str] = set()
         self._interrupted = False
@@ -90,15 +96,22 @@ class Query:
         writer = (
             self._frame.writeStream.foreachBatch(self._protocol)
             .outputMode(self._output_mode)
+            .trigger(processingTime=f"{INTERVAL_MS} milliseconds")
             .option("checkpointLocation", self._store.spark_path(self._progress_dir))
         )
+        polling = self._polling = Polling(self._spark, every_ms=self._polls_every_ms)
         try:
             with first_run_in(self._spark, self._state_partitions):
                 query = writer.start()
         except PySparkException as error:
             raise DefinitionError("QUERY_REFUSED", task=self._place.task, reason=brief(error)) from error
         self._query = query
-        threading.Thread(target=self._watch, args=(query,), name=f"watch-{query.runId}", daemon=True).start()
+        threading.Thread(target=self._watch, args=(query, polling), name=f"watch-{query.runId}", daemon=True).start()
+
+    def wake(self) -> None:
+        """There is something to read: let it look now, or behind the batch that it is at."""
+        if self._polling is not None:
+            self._polling.wake()
 
     def stop_behind(self, batch: int) -> None:
         """Let `batch`, and the one that runs now, be recorded and committed; hold whatever follows; stop.
@@ -177,10 +190,10 @@ class Query:
         if self._query is not None:
             self._expected.add(str(self._query.runId))
 
-    def _watch(self, query: StreamingQuery) -> None:
+    def _watch(self, query: StreamingQuery, polling: Polling) -> None:
         reason: BaseException | None = None
         try:
-            query.awaitTermination()
+            polling.watch(query)
         except (StreamingQueryException, Py4JError, OSError) as error:
             reason = error
         if str(query.runId) not in self._expected:

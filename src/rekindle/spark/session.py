@@ -73,6 +73,9 @@ _QUIET_LOGGERS = (
     "org.apache.spark.sql.execution.streaming.MicroBatchExecution",
     "org.apache.spark.sql.execution.streaming.StreamExecution",
     "org.apache.spark.sql.execution.streaming.runtime.StreamExecution",
+    # It takes the interval of its trigger for a promise (`polling`).
+    "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
+    "org.apache.spark.sql.execution.streaming.ProcessingTimeExecutor",
     # The same once more, and what follows from an interrupted write.
     "org.apache.spark.api.python.PythonRunner",
     "org.apache.spark.broadcast.TorrentBroadcast",

@@ -31,6 +31,7 @@ from rekindle.spark.flush import END_OF_TIME_MS, Flushed, flush
 from rekindle.spark.inputs import Input
 from rekindle.spark.intake import Intake, Progress
 from rekindle.spark.lineage_copy import copy_for_savepoint
+from rekindle.spark.polling import INBOXES_MS, STREAM_MS
 from rekindle.spark.progress_dir import inputs_of_sources, last_planned, put_back, read_offsets, unplant
 from rekindle.spark.query import Query
 from rekindle.spark.retention import purge
@@ -100,6 +101,7 @@ class SparkTask:
             self._progress_dir,
             steps,
             config.state_partitions,
+            INBOXES_MS if self._intake.only_inboxes else STREAM_MS,
             lambda reason: post(self._failed(reason)),
         )
         self._last_duration_ms: int | None = None
@@ -131,6 +133,7 @@ class SparkTask:
     def allow(self, producer: SubtaskId, upto: int) -> None:
         """See `TaskRunner`."""
         progress = self._intake.allow(producer, upto)
+        self._query.wake()
         if progress is not None:
             self._tell(progress)
 
@@ -283,6 +286,7 @@ class SparkTask:
         self._query.note_commit(record.batch - 1)
         self._last_duration_ms = duration_ms
         progress, ended = self._intake.recorded(record, duration_ms)
+        self._query.wake()
         self._tell(progress)
         if ended:
             self._post(e.SourcesEnded(task=self._id))
