@@ -5,10 +5,10 @@ SHELL := /bin/bash
 
 ENV := source .venv/env.sh;
 
-.PHONY: help setup demo test check crash soak simulate bench bench-plan clean
+.PHONY: help setup demo test check crash soak simulate bench bench-pipeline bench-plan clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s%s\n", $$1, $$2 }' Makefile
 
 setup: ## make .venv, find or install Java (at once when all is in place)
 	@tools/setup.sh
@@ -38,6 +38,9 @@ bench: setup ## Rekindle against plain Structured Streaming; rewrites its part o
 
 simulate: setup ## SEEDS=5000 whole lives of jobs without Spark; a failing seed prints its story
 	@$(ENV) python -m rekindle.testing.simulator --seeds $(or $(SEEDS),5000)
+
+bench-pipeline: setup ## jobs of several tasks: idle, checkpoints, ends, steps, hops, recovery; rewrites docs/benchmarks.md
+	@$(ENV) for part in idle backlog ending shared_step hop recovery; do python bench/$$part.py $(ARGS); done
 
 bench-plan: setup ## plan a checkpoint of 1,000,000 subtasks: time and memory
 	@$(ENV) python bench/plan.py $(ARGS)

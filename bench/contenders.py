@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from measuring import SETTINGS
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SCHEMA = "auction long, bidder long, price long, channel string, url string, ts timestamp"
-SETTINGS = {"spark.master": "local[2]", "spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
 
 
 def windows(bids: DataFrame) -> DataFrame:

@@ -11,9 +11,6 @@ Prints the figures and writes them between the markers in docs/benchmarks.md.
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -21,30 +18,24 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 import pyarrow.parquet as pq
 
-from contenders import CONTENDERS, SETTINGS, windows
+from contenders import CONTENDERS, windows
+from measuring import MB, ROOT, SETTINGS, arguments, cpu_seconds, load, publish, where
 from rekindle.spark.session import make_session
 
-ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples"))
 
-import nexmark  # noqa: E402 (lies among the examples)
+import nexmark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = ROOT / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- overhead: begin -->", "<!-- overhead: end -->"
 EVENTS, FILES = 5_434_783, 32
 WARM_UP = 2
-MB = 1_000_000
 
 
 @dataclass
@@ -66,12 +57,6 @@ def measure(name: str, spark: SparkSession, data: Path, scratch: Path, runs: Run
     runs.cpu_seconds.append(cpu_seconds() - cpu_began)
     runs.rows.add(sum(pq.read_metadata(path).num_rows for path in (work / "out").rglob("*.parquet")))
     shutil.rmtree(work)
-
-
-def cpu_seconds() -> float:
-    """What this process and its JVM have used so far."""
-    this = psutil.Process()
-    return sum(sum(process.cpu_times()[:2]) for process in (this, *this.children(recursive=True)))
 
 
 def compare(spark: SparkSession, data: Path, scratch: Path, pairs: int) -> dict[str, Runs]:
@@ -97,15 +82,13 @@ def driver_bytes(name: str, data: Path, scratch: Path) -> int:
     return int(done.stdout.split()[-1])
 
 
-def section(spark: SparkSession, runs: dict[str, Runs], bids: int, memory: dict[str, int], load: float) -> str:
+def section(spark: SparkSession, runs: dict[str, Runs], bids: int, memory: dict[str, int], load_before: float) -> str:
     """The figures as Markdown."""
     plain, ours = runs["plain"], runs["rekindle"]
     ratios = [a / b for a, b in zip(plain.seconds, ours.seconds, strict=True)]
     by_medians = statistics.median(plain.seconds) / statistics.median(ours.seconds)
     by_cpu = statistics.median(plain.cpu_seconds) / statistics.median(ours.cpu_seconds)
-    ours_is = version("rekindle")
     beyond = memory["rekindle"] - memory["plain"]
-    java = spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.version')").first()
     rows = [
         f"| {name} | {statistics.median(run.seconds):.2f} | {min(run.seconds):.2f} to {max(run.seconds):.2f} "
         f"| {bids / statistics.median(run.seconds):,.0f} | {statistics.median(run.cpu_seconds):.2f} "
@@ -123,55 +106,28 @@ Spark session on `{spark.sparkContext.master}`.
 - Throughput of Rekindle against plain, by the medians: **{by_medians:.3f}** (pair by pair {min(ratios):.3f} to
   {max(ratios):.3f}, median {statistics.median(ratios):.3f}). By CPU time: **{by_cpu:.3f}**.
 - Memory of the Python driver beyond plain's: **{beyond / MB:.0f} MB**.
-- {datetime.now(timezone.utc):%Y-%m-%d}; {machine()}, {load:.1f} processes at work before the run
-- Python {platform.python_version()}, PySpark {spark.version}, Java {java[0] if java else "?"}, Rekindle {ours_is}"""
-
-
-def machine() -> str:
-    """What it ran on."""
-    memory_gb = psutil.virtual_memory().total / 1e9
-    return f"{cpu()}, {psutil.cpu_count()} CPUs, {memory_gb:.0f} GB, {platform.system()} {platform.release()}"
-
-
-def cpu() -> str:
-    """What the processor calls itself."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.is_file() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def publish(text: str) -> None:
-    """Put `text` between the markers of docs/benchmarks.md."""
-    page = PAGE.read_text()
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+{where(spark, load_before)}"""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Rekindle against plain Structured Streaming.")
-    parser.add_argument("--pairs", type=int, default=5)
+    parser = arguments("Rekindle against plain Structured Streaming.")
     parser.add_argument("--events", type=int, default=EVENTS, help="auction events, 92 %% of them bids")
-    parser.add_argument("--no-page", action="store_true", help="leave docs/benchmarks.md alone")
     given = parser.parse_args()
-    load = os.getloadavg()[0]
+    load_before = load()
     # The session that Rekindle makes, for both: the same state store with the same settings.
     spark = make_session("rekindle-bench", SETTINGS)
     with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as folder:
         scratch = Path(folder)
         data = scratch / "bids"
         bids = nexmark.write_history(data, given.events, FILES)
-        runs = compare(spark, data, scratch, given.pairs)
+        runs = compare(spark, data, scratch, given.runs)
         expected = windows(spark.read.parquet(str(data))).count()
         if runs["rekindle"].rows != {expected}:
             sys.exit(f"bench: Rekindle wrote {runs['rekindle'].rows} rows, a batch query has {expected}")
         memory = {name: driver_bytes(name, data, scratch) for name in CONTENDERS}
-        text = section(spark, runs, bids, memory, load)
+        text = section(spark, runs, bids, memory, load_before)
     spark.stop()
-    print(f"\n{text}")
-    if not given.no_page:
-        publish(text)
+    publish("overhead", text, page=not given.no_page)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,84 @@
+"""What the benchmarks share: what they measure with, where they ran, and their parts of docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "benchmarks.md"
+MB = 1_000_000
+
+SETTINGS = {"spark.master": "local[2]", "spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
+"""Of the Spark session that every benchmark makes."""
+
+
+def arguments(description: str, *, runs: int = 5) -> argparse.ArgumentParser:
+    """What every benchmark can be told."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--runs", type=int, default=runs, help="runs that count")
+    parser.add_argument("--no-page", action="store_true", help="leave docs/benchmarks.md alone")
+    return parser
+
+
+def cpu_seconds() -> float:
+    """What this process and its JVM have used so far; other work on the machine hardly changes it."""
+    this = psutil.Process()
+    return sum(sum(process.cpu_times()[:2]) for process in (this, *this.children(recursive=True)))
+
+
+def middle(figures: Sequence[float]) -> float:
+    """The median."""
+    return statistics.median(figures)
+
+
+def load() -> float:
+    """Processes at work on this machine, the mean of the last minute."""
+    return os.getloadavg()[0]
+
+
+def where(spark: SparkSession, load_before: float) -> str:
+    """When and on what it was measured, as two points of a list."""
+    java = spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.version')").first()
+    return f"""\
+- {datetime.now(timezone.utc):%Y-%m-%d}; {machine()}; {load_before:.1f} processes at work when it began, {load():.1f} \
+when it ended
+- Python {platform.python_version()}, PySpark {spark.version}, Java {java[0] if java else "?"}, \
+Rekindle {version("rekindle")}"""
+
+
+def machine() -> str:
+    """What it ran on."""
+    memory_gb = psutil.virtual_memory().total / 1e9
+    return f"{cpu()}, {psutil.cpu_count()} CPUs, {memory_gb:.0f} GB, {platform.system()} {platform.release()}"
+
+
+def cpu() -> str:
+    """What the processor calls itself."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def publish(name: str, text: str, *, page: bool = True) -> None:
+    """Print `text` and, unless told otherwise, put it between the markers of `name` in docs/benchmarks.md."""
+    print(f"\n{text}", flush=True)
+    if not page:
+        return
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, rest = PAGE.read_text().split(begin)
+    _, after = rest.split(end)
+    PAGE.write_text(f"{before}{begin}\n{text}\n{end}{after}")
