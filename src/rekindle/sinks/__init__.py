@@ -1,6 +1,7 @@
 """Sinks: where a task's output is committed, exactly once with a completed checkpoint."""
 
+from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.parquet import Parquet
 from rekindle.sinks.two_phase import SinkBatch, TwoPhaseSink
 
-__all__ = ["Parquet", "SinkBatch", "TwoPhaseSink"]
+__all__ = ["CommitPermit", "Parquet", "SinkBatch", "TwoPhaseSink"]

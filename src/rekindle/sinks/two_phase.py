@@ -83,6 +83,8 @@ class TwoPhaseSink(ABC):
     kind: ClassVar[str] = "sink"
     #: Spark output modes it can take
     output_modes: ClassVar[tuple[str, ...]] = ("append",)
+    #: whether a reader of the target sees all of what one `commit` is given, or nothing of it
+    atomic_commit: ClassVar[bool] = False
 
     def open(self, job: str, sink: str) -> None:
         """Check that the target can be written, before anything runs.
@@ -100,7 +102,11 @@ class TwoPhaseSink(ABC):
 
     @abstractmethod
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
-        """Make prepared rows visible. Idempotent: it may be called again for what is committed already."""
+        """Make prepared rows visible. Idempotent: it may be called again for what is committed already.
+
+        A call for a checkpoint names all that this sink commits with it, the same each time, whoever calls and however
+        late. Checkpoints come in ascending order, but for repeated ones, and each names what no other does.
+        """
 
     @abstractmethod
     def abort(self, committables: Sequence[Committable]) -> None:

@@ -1,0 +1,372 @@
+"""What every two-phase-commit sink has to hold, as a pytest class to be inherited: run it on your own sink.
+
+::
+
+    class TestMySink(SinkContract):
+        effects = ("pathlib.Path.rename", "shutil.rmtree")
+
+        def make(self, target): ...
+        def visible(self, spark, target): ...
+        def staged(self, target): ...
+
+It needs pytest, PySpark, and a fixture ``spark`` with a session. Rows are ``(n, text)``; every row has its own `n`, so
+that a sink with a key can use it.
+
+The sink is driven as the driver does it: each new instance is a driver that has just started; committables go through
+JSON; each commit of a checkpoint names the same committables; behind a crash ``clean`` comes before ``commit``. Crashes
+are put at every moment of a call, before and after each of the sink's `effects` (see `rekindle.testing.effects`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from rekindle.errors import SinkError
+from rekindle.protocol.commit import CommitPermit
+from rekindle.sinks import SinkBatch, TwoPhaseSink
+from rekindle.sinks.two_phase import Committable
+from rekindle.testing.effects import at_moments, crash_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Row = tuple[int, str | None]
+
+RIVAL_WAITS_S = 5.0
+"""How long a rival may stand in another's way before that one goes on: it may have to wait for it."""
+
+
+def permit(checkpoint: int = 1) -> CommitPermit:
+    """As the protocol hands it out once the manifest exists."""
+    return CommitPermit(checkpoint=checkpoint)
+
+
+def batch_of(
+    batch: int, *, subtask: int = 0, run: int = 1, attempt: str = "aa", job: str = "job-1234", sink: str = "out"
+) -> SinkBatch:
+    """An attempt at a batch."""
+    return SinkBatch(job=job, sink=sink, task="t-1", subtask=subtask, lineage=1, batch=batch, run=run, attempt=attempt)
+
+
+class SinkContract(ABC):
+    """Inherit it, and say how a sink is made and how its target is read."""
+
+    #: dotted names of the functions through which the sink acts on the world, in ``prepare``, ``commit``, ``abort``
+    #: and ``clean``
+    effects: ClassVar[Sequence[str]] = ()
+    #: passwords and the like that `make` gives to the sink: they must not be found in what is stored or shown
+    secrets: ClassVar[Sequence[str]] = ()
+
+    @abstractmethod
+    def make(self, target: Any) -> TwoPhaseSink:
+        """A new sink on `target`, not open yet."""
+
+    @abstractmethod
+    def visible(self, spark: SparkSession, target: Any) -> Iterable[Row]:
+        """What a reader of the target sees now; nothing where there is no target yet."""
+
+    @abstractmethod
+    def staged(self, target: Any) -> int:
+        """How many attempts at batches have left something in the target that is not visible."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> Any:
+        """Where the sinks of one test write: a path that does not exist yet. Override it for what is no path."""
+        return tmp_path / "target ä%20"
+
+    # -- how a driver uses it -----------------------------------------------------------------------------------------
+
+    @pytest.fixture(autouse=True)
+    def _world(self, spark: SparkSession, target: Any) -> Iterator[None]:
+        self.spark, self.target = spark, target
+        self._opened: list[TwoPhaseSink] = []
+        self._reached = False
+        yield
+        for sink in self._opened:
+            sink.close()
+
+    def opened(self, job: str = "job-1234", sink: str = "out") -> TwoPhaseSink:
+        """A sink as a driver of `job` has it that has just started."""
+        made = self.make(self.target)
+        made.open(job, sink)
+        self._opened.append(made)
+        return made
+
+    def frame(self, rows: Sequence[Row]) -> DataFrame:
+        """The rows, on a session with two cores in two partitions; columns ``n int, text string``."""
+        # A relation that Spark's planner holds itself is the quickest to write, and there are hundreds of writes.
+        values = ", ".join(["(?, ?)"] * (len(rows) + 1))
+        query = f"SELECT int(n), string(text) FROM VALUES {values} AS rows (n, text) WHERE n IS NOT NULL"  # noqa: S608
+        return self.spark.sql(query, args=[value for row in ((None, None), *rows) for value in row])
+
+    def prepared(self, sink: TwoPhaseSink, rows: Sequence[Row], batch: SinkBatch) -> list[Committable]:
+        """Committables, as they come back from where they are kept."""
+        kept: list[Committable] = json.loads(json.dumps(list(sink.prepare(self.frame(rows), batch))))
+        return kept
+
+    def rows(self) -> Counter[Row]:
+        """What a reader sees, as a multiset: twice is twice."""
+        return Counter(self.visible(self.spark, self.target))
+
+    def recover(self, made: Sequence[Committable], checkpoint: int) -> None:
+        """What a driver does that starts behind a crash: clean up, and commit what the newest manifest names."""
+        sink = self.opened()
+        sink.clean(made, lambda batch: True)
+        sink.commit(made, permit(checkpoint))
+
+    # -- prepare and commit -------------------------------------------------------------------------------------------
+
+    def test_what_is_prepared_is_seen_once_it_is_committed_and_not_before(self) -> None:
+        sink, data = self.opened(), [(1, "a"), (2, None), (3, "ü %/=\\'\"")]
+        made = self.prepared(sink, data, batch_of(0))
+        assert not self.rows()
+        assert self.staged(self.target) == 1
+        sink.commit(made, permit())
+        assert self.rows() == Counter(data)
+        assert self.staged(self.target) == 0
+        assert sum(one["rows"] for one in made if "rows" in one) in {0, 3}
+
+    def test_a_repeated_commit_changes_nothing_whoever_repeats_it_and_however_late(self) -> None:
+        sink = self.opened()
+        first = self.prepared(sink, [(1, "a"), (2, "b")], batch_of(0))
+        sink.commit(first, permit(1))
+        sink.commit(first, permit(1))
+        self.opened().commit(first, permit(1))
+        second = self.prepared(sink, [(3, "c")], batch_of(1))
+        sink.commit(second, permit(2))
+        # A driver that was paused wakes up behind one that has gone on.
+        self.opened().commit(first, permit(1))
+        assert self.rows() == Counter([(1, "a"), (2, "b"), (3, "c")])
+
+    def test_a_checkpoint_commits_the_batches_of_several_subtasks_that_prepared_at_the_same_time(self) -> None:
+        sink = self.opened()
+        data: list[list[Row]] = [[(10 * subtask, "a"), (10 * subtask + 1, "b")] for subtask in range(3)]
+
+        def prepare(subtask: int) -> list[Committable]:
+            return self.prepared(sink, data[subtask], batch_of(0, subtask=subtask))
+
+        with ThreadPoolExecutor(3) as pool:
+            made = [one for some in pool.map(prepare, range(3)) for one in some]
+        assert not self.rows()
+        self.opened().commit(made, permit())
+        assert self.rows() == Counter(row for rows in data for row in rows)
+        assert self.staged(self.target) == 0
+
+    def test_a_batch_without_rows_can_be_committed_and_aborted(self) -> None:
+        sink = self.opened()
+        made = self.prepared(sink, [], batch_of(0))
+        sink.commit(made, permit())
+        lost = self.prepared(sink, [], batch_of(1))
+        sink.abort(lost)
+        assert not self.rows()
+        assert self.staged(self.target) == 0
+
+    @pytest.mark.parametrize("wrong", [None, 1, {"checkpoint": 1}])
+    def test_nothing_is_committed_without_a_permit(self, wrong: Any) -> None:
+        sink = self.opened()
+        made = self.prepared(sink, [(1, "a")], batch_of(0))
+        with pytest.raises(SinkError) as error:
+            sink.commit(made, wrong)
+        assert error.value.code == "PERMIT_REQUIRED"
+        assert not self.rows()
+
+    def test_rows_that_were_prepared_and_are_gone_are_an_error_and_not_nothing(self) -> None:
+        sink = self.opened()
+        made = self.prepared(sink, [(1, "a")], batch_of(0))
+        sink.abort(made)
+        with pytest.raises(SinkError) as error:
+            sink.commit(made, permit())
+        assert error.value.code == "SINK_STAGING_LOST"
+
+    def test_finish_and_close_write_nothing_and_the_last_checkpoint_commits_behind_finish(self) -> None:
+        sink = self.opened()
+        made = self.prepared(sink, [(1, "a")], batch_of(0))
+        sink.finish()
+        assert not self.rows()
+        sink.commit(made, permit(1))
+        sink.close()
+        assert self.rows() == Counter([(1, "a")])
+        # The same job is started again in this process, from before its end.
+        sink.open("job-1234", "out")
+        sink.commit(self.prepared(sink, [(2, "b")], batch_of(1, run=2)), permit(2))
+        assert self.rows() == Counter([(1, "a"), (2, "b")])
+
+    def test_no_secret_is_stored_or_shown(self) -> None:
+        sink = self.opened()
+        told = f"{sink!r} {self.prepared(sink, [(1, 'a')], batch_of(0))}"
+        assert not [secret for secret in self.secrets if secret in told]
+
+    # -- abort and clean ----------------------------------------------------------------------------------------------
+
+    def test_what_is_aborted_leaves_nothing_and_aborting_again_is_harmless(self) -> None:
+        sink = self.opened()
+        lost = self.prepared(sink, [(1, "a")], batch_of(0))
+        kept = self.prepared(sink, [(1, "a")], batch_of(0, attempt="bb"))
+        sink.abort(lost)
+        self.opened().abort(lost)
+        sink.abort([])
+        assert self.staged(self.target) == 1
+        sink.commit(kept, permit())
+        assert self.rows() == Counter([(1, "a")])
+
+    def test_cleaning_removes_what_no_record_names_if_it_may_and_nothing_else(self) -> None:
+        sink = self.opened()
+        sink.commit(self.prepared(sink, [(1, "a")], batch_of(0)), permit(1))
+        named = self.prepared(sink, [(2, "b")], batch_of(1))
+        self.prepared(sink, [(2, "b")], batch_of(1, attempt="bb"))
+        self.prepared(sink, [(3, "c")], batch_of(2, run=3))
+        other = self.opened(sink="other")
+        others = self.prepared(other, [(4, "d")], batch_of(0, sink="other"))
+        asked: list[SinkBatch] = []
+
+        def of_earlier_runs(batch: SinkBatch) -> bool:
+            asked.append(batch)
+            return batch.run < 3
+
+        following = self.opened()
+        following.clean(named, lambda batch: False)
+        assert self.staged(self.target) == 4
+        following.clean(named, of_earlier_runs)
+        following.clean(named, of_earlier_runs)
+        assert self.staged(self.target) == 3
+        assert set(asked) == {batch_of(1, attempt="bb"), batch_of(2, run=3)}
+        following.commit(named, permit(2))
+        other.commit(others, permit(2))
+        assert self.rows() == Counter([(1, "a"), (2, "b"), (4, "d")])
+
+    # -- crashes ------------------------------------------------------------------------------------------------------
+
+    def test_a_commit_that_crashed_at_any_moment_is_finished_by_the_next_driver(self) -> None:
+        def crashed(number: int) -> None:
+            made = self._two_batches(number)
+            self._crash(number, lambda sink: sink.commit(made, permit(number)))
+            self.recover(made, number)
+
+        self._at_every_moment(crashed, Counter)
+
+    def test_a_prepare_that_crashed_at_any_moment_shows_nothing_and_is_tried_again(self) -> None:
+        def crashed(number: int) -> None:
+            before, rows = self.rows(), _rows_of(number)
+            self._crash(number, lambda sink: sink.prepare(self.frame(rows), batch_of(number)))
+            assert self.rows() == before
+            self.recover(self.prepared(self.opened(), rows, batch_of(number, run=2, attempt="bb")), number)
+
+        self._at_every_moment(crashed, Counter)
+
+    def test_an_abort_and_a_cleaning_that_crashed_at_any_moment_are_carried_through_by_the_next(self) -> None:
+        def crashed(number: int) -> None:
+            lost = self.prepared(self.opened(), [(number, "lost")], batch_of(number))
+            self._crash(number, lambda sink: sink.abort(lost))
+            self.opened().abort(lost)
+            assert self.staged(self.target) == 0
+            self.prepared(self.opened(), [(number, "lost")], batch_of(number, attempt="bb"))
+            self._crash(number, lambda sink: sink.clean([], lambda batch: True))
+            self.opened().clean([], lambda batch: True)
+
+        self._at_every_moment(crashed, lambda rows: Counter())
+
+    # -- others at the same time --------------------------------------------------------------------------------------
+
+    def test_a_rival_that_commits_the_same_at_any_moment_of_a_commit_changes_nothing(self) -> None:
+        def beside_a_rival(number: int) -> None:
+            made = self._two_batches(number)
+            rival = self.opened()
+            self._meanwhile(
+                number,
+                lambda: self.opened().commit(made, permit(number)),
+                lambda: rival.commit(made, permit(number)),
+            )
+
+        self._at_every_moment(beside_a_rival, Counter)
+
+    def test_two_jobs_share_a_target_and_one_may_commit_at_any_moment_of_the_others_commit(self) -> None:
+        ours, theirs = self.opened("job-1234"), self.opened("job-5678")
+        others: list[Row] = []
+
+        def beside_another(number: int) -> None:
+            made = self._two_batches(number)
+            others.append((1000 + number, "theirs"))
+            more = self.prepared(theirs, others[-1:], batch_of(number, job="job-5678"))
+            ours.clean(made, lambda batch: batch.job == "job-5678")
+            self._meanwhile(
+                number,
+                lambda: ours.commit(made, permit(number)),
+                lambda: theirs.commit(more, permit(number)),
+            )
+
+        self._at_every_moment(beside_another, lambda rows: Counter([*rows, *others]))
+
+    def test_a_reader_never_sees_a_row_twice_and_no_half_checkpoint_where_that_is_promised(self) -> None:
+        made, sink = self._two_batches(1), self.opened()
+        seen: list[tuple[str, Counter[Row]]] = []
+        with at_moments(lambda moment: seen.append((moment, self.rows())), self.effects):
+            sink.commit(made, permit())
+        assert seen, "effects names nothing that a commit does"
+        whole = Counter(_rows_of(1))
+        for moment, rows in seen:
+            assert rows <= whole, moment
+            if sink.atomic_commit:
+                assert rows in (Counter(), whole), moment
+        assert self.rows() == whole
+
+    # -- helpers ------------------------------------------------------------------------------------------------------
+
+    def _two_batches(self, number: int) -> list[Committable]:
+        """Committables of two batches for checkpoint `number`."""
+        sink, rows = self.opened(), _rows_of(number)
+        first = self.prepared(sink, rows[:2], batch_of(2 * number))
+        return [*first, *self.prepared(sink, rows[2:], batch_of(2 * number + 1))]
+
+    def _crash(self, number: int, act: Callable[[TwoPhaseSink], object]) -> None:
+        """Let a driver die at moment `number` of what it does; note where."""
+        sink = self.opened()
+        with crash_at(number, self.effects) as crash:
+            act(sink)
+        self._reached = self._reached or crash.at is not None
+
+    def _meanwhile(self, number: int, act: Callable[[], None], rival: Callable[[], None]) -> None:
+        """Let a rival act at moment `number` of what is done; note whether there is such a moment."""
+        moments = itertools.count(1)
+        with ThreadPoolExecutor(1) as pool:
+            running: list[Future[None]] = []
+
+            def hear(moment: str) -> None:
+                if next(moments) == number:
+                    running.append(pool.submit(rival))
+                    wait(running, RIVAL_WAITS_S)
+
+            with at_moments(hear, self.effects):
+                act()
+            self._reached = bool(running)
+            (running or [pool.submit(rival)])[0].result()
+
+    def _at_every_moment(self, act: Callable[[int], None], expected: Callable[[list[Row]], Counter[Row]]) -> None:
+        """Act with numbers from 1 on until there is no such moment; nothing is lost, twice or left at any of them.
+
+        Args:
+            expected: of the rows of all checkpoints up to now, what must be seen.
+        """
+        done: list[Row] = []
+        for number in itertools.count(1):
+            self._reached = False
+            act(number)
+            done += _rows_of(number)
+            assert self.rows() == expected(done), f"moment {number}"
+            assert self.staged(self.target) == 0, f"moment {number}"
+            if not self._reached:
+                assert number > 2, "effects names nothing that is done here"
+                return
+
+
+def _rows_of(number: int) -> list[Row]:
+    """The rows of checkpoint `number`."""
+    return [(10 * number, "a"), (10 * number + 1, "b"), (10 * number + 2, None)]
