@@ -131,7 +131,7 @@ say "Java $(java_release "$home") at $home"
 
 usable_venv || make_venv
 say "installing the project and its tools into .venv"
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[spark,dev]'
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[spark,delta,iceberg,dev]'
 
 {
     printf '# Written by tools/setup.sh.\n'

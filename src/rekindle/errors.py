@@ -134,7 +134,13 @@ def one_line(error: BaseException) -> str:
 
 _PERMANENT_KINDS = ("definition", "config", "input")
 _TRANSIENT = ("FILE_UNREADABLE",)
-_PERMANENT = ("OBJECT_CORRUPT", "FORMAT_NEWER", "PROGRESS_FORMAT_UNKNOWN", "BATCH_REPLAY_MISMATCH")
+_PERMANENT = (
+    "OBJECT_CORRUPT",
+    "FORMAT_NEWER",
+    "PROGRESS_FORMAT_UNKNOWN",
+    "BATCH_REPLAY_MISMATCH",
+    "SINK_SCHEMA_MISMATCH",
+)
 
 
 def error_from(code: str, parameters: dict[str, Any]) -> RekindleError:
@@ -198,6 +204,11 @@ CONDITIONS: dict[str, Condition] = {
         SPEC_UNKNOWN=("Source {source!r} is a {found}.", "Pass rk.Files, rk.Batch or rk.Stream."),
         LATE_UNKNOWN=("Source {source!r} has late={late!r}.", "Use late='fail' or late='drop'."),
         SINK_UNKNOWN=("Sink {sink!r} is a {found}.", "Pass rk.sinks.Parquet, or your own TwoPhaseSink."),
+        SINK_LIBRARY_MISSING=(
+            "Sink {sink!r} needs the library {library}, which is not installed.",
+            "pip install 'rekindle[{extra}]'",
+        ),
+        SINK_MODE_UNKNOWN=("A {kind} sink has no mode {mode!r}.", "It has: {supported}."),
         MODE_UNKNOWN=("There is no mode {mode!r}.", "Use mode='streaming'."),
         MODE_UNSUPPORTED=(
             "mode='batch' is not available in this version{detail}.",
@@ -502,6 +513,10 @@ CONDITIONS: dict[str, Condition] = {
     **_conditions(
         "sink",
         SINK_TARGET_INVALID=("Sink {sink!r} cannot write to {target}: {reason}", "Correct the target."),
+        SINK_SCHEMA_MISMATCH=(
+            "Sink {sink!r}: the rows do not fit {target}: {reason}",
+            "Change the task's columns, or the table; merge_schema=True adds columns that the table does not have.",
+        ),
         SINK_STAGING_LOST=(
             "Sink {sink!r}: {path} was prepared and is gone, and is not in the target.",
             "Something else cleans the staging directory. Start from an earlier checkpoint.",

@@ -1,7 +1,8 @@
 """Sinks: where a task's output is committed, exactly once with a completed checkpoint."""
 
 from rekindle.protocol.commit import CommitPermit
+from rekindle.sinks.delta import Delta
 from rekindle.sinks.parquet import Parquet
 from rekindle.sinks.two_phase import SinkBatch, TwoPhaseSink
 
-__all__ = ["CommitPermit", "Parquet", "SinkBatch", "TwoPhaseSink"]
+__all__ = ["CommitPermit", "Delta", "Parquet", "SinkBatch", "TwoPhaseSink"]

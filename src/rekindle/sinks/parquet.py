@@ -10,25 +10,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, ClassVar
 
 from rekindle.errors import SinkError
 from rekindle.protocol.commit import CommitPermit
+from rekindle.sinks.staging import make_writable, write_parquet
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 STAGING = ".rekindle"
-
-# Staging is private to one attempt, so files can be moved there directly, and nobody looks for a success marker.
-_WRITER_OPTIONS = {
-    "mapreduce.fileoutputcommitter.algorithm.version": "2",
-    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-}
 
 
 class Parquet(TwoPhaseSink):
@@ -53,57 +47,36 @@ class Parquet(TwoPhaseSink):
         self.partition_by = tuple(partition_by)
         self.options = dict(options or {})
         self._job = self._sink = ""
+        self._target = self._staging = Path()
 
     def __repr__(self) -> str:
         return f"Parquet({self.path!r})"
 
-    @property
-    def _target(self) -> Path:
-        parts = urlsplit(self.path)
-        return Path(unquote(parts.path) if parts.scheme == "file" else self.path).absolute()
-
-    @property
-    def _staging(self) -> Path:
-        return self._target / STAGING / self._job / self._sink
-
     def open(self, job: str, sink: str) -> None:
         """Make the directory, and see that it can be written."""
         self._job, self._sink = job, sink
-        scheme = urlsplit(self.path).scheme
-        try:
-            if scheme not in ("", "file"):
-                raise OSError(f"{scheme}:// is not supported in this version")
-            self._staging.mkdir(parents=True, exist_ok=True)
-            if not os.access(self._target, os.W_OK):
-                raise OSError("it is not writable")
-        except OSError as error:
-            raise SinkError("SINK_TARGET_INVALID", sink=sink, target=self.path, reason=error) from error
+        self._target = make_writable(self.path, sink)
+        self._staging = self._target / STAGING / job / sink
+        self._staging.mkdir(parents=True, exist_ok=True)
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Write the batch into a staging directory of its own; files without rows are left behind there."""
-        attempt = batch.name
-        folder = self._staging / attempt
-        writer = df.write.mode("error").options(**_WRITER_OPTIONS, **self.options)
-        if self.partition_by:
-            writer = writer.partitionBy(*self.partition_by)
-        writer.parquet(f"file://{folder}")  # Spark takes it as it is, not percent-encoded
-        prefix = f"part-{batch.job}-{batch.sink}-{batch.lineage:06d}-{batch.batch:09d}"
-        files: list[dict[str, Any]] = []
-        for index, (file, rows) in enumerate(_files_with_rows(folder)):
-            name = f"{prefix}-{batch.subtask:04d}-{index:05d}-{batch.attempt}.parquet"
-            files.append(
-                {
-                    "from": str(file.relative_to(folder)),
-                    "to": str(file.relative_to(folder).with_name(name)),
-                    "rows": rows,
-                    "bytes": file.stat().st_size,
-                }
-            )
+        folder = self._staging / batch.name
+        prefix = f"part-{batch.job}-{batch.sink}-{batch.lineage:06d}-{batch.batch:09d}-{batch.subtask:04d}"
+        files = [
+            {
+                "from": file["path"],
+                "to": str(Path(file["path"]).with_name(f"{prefix}-{index:05d}-{batch.attempt}.parquet")),
+                "rows": file["rows"],
+                "bytes": file["bytes"],
+            }
+            for index, file in enumerate(write_parquet(df, folder, self.partition_by, self.options))
+        ]
         if not files:
             shutil.rmtree(folder, ignore_errors=True)
             return []
-        rows = sum(file["rows"] for file in files)
-        return [{"attempt": attempt, "rows": rows, "bytes": sum(file["bytes"] for file in files), "files": files}]
+        rows, size = sum(file["rows"] for file in files), sum(file["bytes"] for file in files)
+        return [{"attempt": batch.name, "rows": rows, "bytes": size, "files": files}]
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Rename the staged files into place; those already there are done."""
@@ -138,12 +111,3 @@ class Parquet(TwoPhaseSink):
             batch = SinkBatch.named(folder.name, job=self._job, sink=self._sink)
             if folder.name not in kept and batch is not None and may_remove(batch):
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _files_with_rows(folder: Path) -> Iterator[tuple[Path, int]]:
-    import pyarrow.parquet as pq  # only drivers need it; the command line starts without
-
-    for file in sorted(folder.rglob("*.parquet")):
-        rows = pq.read_metadata(file).num_rows
-        if rows:
-            yield file, rows

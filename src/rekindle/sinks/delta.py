@@ -1,0 +1,271 @@
+"""A Delta table: Spark writes its Parquet files, delta-rs its log.
+
+A batch is written into the table's directory, where no reader looks for what the log does not name (`staging`). A
+commit is one entry of the log, so a reader sees all of a checkpoint or nothing of it. The entry carries Delta's
+*application transaction*: the job's sink as the application, the checkpoint as its version. A commit for a version that
+the table has reached already does nothing, and of two drivers that commit the same at the same time Delta refuses one.
+
+The table is made with the first batch, and its schema looked at whenever a batch's own has changed. Features of a table
+that Spark's Parquet writer knows nothing of are refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import unquote
+
+from rekindle.errors import DefinitionError, SinkError
+from rekindle.protocol.commit import CommitPermit
+from rekindle.sinks.footers import delta_statistics
+from rekindle.sinks.staging import Attempts, make_writable
+from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable, Schema
+    from deltalake.transaction import AddAction, RemoveAction
+    from pyspark.sql import DataFrame
+
+TRIES = 10
+"""How often a commit is tried while others change the table; delta-rs itself tries again where they only add to it."""
+
+_PARTITION_TYPES = {"string", "byte", "short", "integer", "long", "date", "boolean"}
+"""Types whose values read the same in Spark's folder names and in Delta's log."""
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+_WRITER_OPTIONS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}  # Spark's default has no statistics
+
+_REFUSED_PROPERTIES = ("delta.columnMapping.mode", "delta.constraints.", "delta.enableRowTracking")
+_REFUSED_OF_COLUMNS = ("delta.generationExpression", "delta.identity.", "delta.invariants")
+
+
+class Delta(TwoPhaseSink):
+    """A Delta table in the directory `path`; made if it is missing.
+
+    Args:
+        path: a local directory or one mounted on the driver and all executors.
+        partition_by: columns of strings, whole numbers, dates or booleans; if the table exists, as the table has it.
+        mode: ``"append"``: each batch adds its rows.
+        merge_schema: add columns that the table does not have; else they are refused.
+        options: options of Spark's Parquet writer, e.g. ``{"compression": "zstd"}``.
+    """
+
+    kind: ClassVar[str] = "Delta"
+    atomic_commit: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        partition_by: Sequence[str] = (),
+        mode: str = "append",
+        merge_schema: bool = False,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        if mode != "append":
+            raise DefinitionError("SINK_MODE_UNKNOWN", kind=self.kind, mode=mode, supported="append")
+        self.path = os.fspath(path)
+        self.partition_by = tuple(partition_by)
+        self.merge_schema = merge_schema
+        self.options = {**_WRITER_OPTIONS, **(options or {})}
+        self._job = self._sink = ""
+        self._folder = Path()
+        #: held while the table is made or its schema looked at
+        self._lock = threading.Lock()
+        #: schema of the last batches, as Spark tells it, and the table's partition columns
+        self._fits: tuple[str, list[str]] | None = None
+
+    def __repr__(self) -> str:
+        return f"Delta({self.path!r})"
+
+    @property
+    def _attempts(self) -> Attempts:
+        return Attempts(self._folder, self._job, self._sink)
+
+    @property
+    def _application(self) -> str:
+        return f"rekindle/{self._job}/{self._sink}"
+
+    def open(self, job: str, sink: str) -> None:
+        """Make the directory, see that it can be written, and look at the table if there is one."""
+        self._job, self._sink, self._fits = job, sink, None
+        try:
+            from deltalake import DeltaTable
+        except ImportError as error:
+            raise DefinitionError("SINK_LIBRARY_MISSING", sink=sink, library="deltalake", extra="delta") from error
+        self._folder = make_writable(self.path, sink)
+        if "%" in str(self._folder):
+            raise SinkError("SINK_TARGET_INVALID", sink=sink, target=self.path, reason="delta-rs misreads '%' in paths")
+        if DeltaTable.is_deltatable(str(self._folder)):
+            self._refuse_features(self._table())
+
+    def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
+        """Write the batch's files into the table's directory, where the log does not name them yet."""
+        partition_by = self._fit(df.schema.json())
+        return self._attempts.write(df, batch, partition_by, self.options)
+
+    def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
+        """Name all files in one entry of the log, unless the table has this checkpoint's already."""
+        if not isinstance(permit, CommitPermit):
+            raise SinkError("PERMIT_REQUIRED", sink=self._sink)
+        if committables and not self._has(permit.checkpoint):
+            self._add(committables, permit.checkpoint)
+        self._attempts.committed(committables)
+
+    def abort(self, committables: Sequence[Committable]) -> None:
+        """Remove the files."""
+        for committable in committables:
+            self._attempts.remove(committable["attempt"])
+
+    def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
+        """Remove files that neither a record nor the log names."""
+
+        def holds(attempt: str) -> bool:
+            return any(f"/{attempt}/" in unquote(uri) for uri in self._table().file_uris())
+
+        self._attempts.clean(named, may_remove, holds)
+
+    def _table(self) -> DeltaTable:
+        from deltalake import DeltaTable
+
+        return DeltaTable(self._folder)
+
+    def _has(self, checkpoint: int) -> bool:
+        version = self._table().transaction_version(self._application)
+        return version is not None and version >= checkpoint
+
+    def _add(self, committables: Sequence[Committable], checkpoint: int) -> None:
+        from deltalake import CommitProperties, Transaction
+        from deltalake.exceptions import CommitFailedError
+
+        adds: list[AddAction | RemoveAction] = [self._action(file) for file in self._attempts.files(committables)]
+        properties = CommitProperties(
+            app_transactions=[Transaction(self._application, checkpoint)],
+            custom_metadata={"rekindle": f"checkpoint {checkpoint} of {self._job}, sink {self._sink}"},
+        )
+        for tried in range(1, TRIES + 1):
+            table = self._table()
+            try:
+                table.create_write_transaction(
+                    adds,
+                    mode="append",
+                    schema=table.schema(),
+                    partition_by=table.metadata().partition_columns,
+                    commit_properties=properties,
+                )
+                return
+            except CommitFailedError:
+                # Either another driver has committed the same, or something else has changed the table.
+                if self._has(checkpoint):
+                    return
+                if tried == TRIES:
+                    raise
+
+    def _action(self, file: Path) -> AddAction:
+        from deltalake.transaction import AddAction
+
+        folders = file.relative_to(self._folder).parts[:-1]
+        values = dict(folder.split("=", 1) for folder in folders[4:])  # behind rekindle/job/sink/attempt
+        return AddAction(
+            path=str(file.relative_to(self._folder)),
+            size=file.stat().st_size,
+            partition_values={unquote(name): _value(text) for name, text in values.items()},
+            modification_time=int(file.stat().st_mtime * 1000),
+            data_change=True,
+            stats=delta_statistics(file),
+        )
+
+    # -- the table's schema -------------------------------------------------------------------------------------------
+
+    def _fit(self, schema: str) -> list[str]:
+        """See that rows of a schema fit the table, make it or add columns to it where need be → how it is partitioned.
+
+        Raises:
+            SinkError: ``SINK_SCHEMA_MISMATCH``.
+        """
+        with self._lock:
+            if self._fits is None or self._fits[0] != schema:
+                self._fits = (schema, self._fitted(json.loads(schema, object_hook=_relaxed)))
+            return self._fits[1]
+
+    def _fitted(self, wanted: dict[str, Any]) -> list[str]:
+        from deltalake import Schema
+        from deltalake.exceptions import DeltaError
+
+        columns = {field["name"]: field["type"] for field in wanted["fields"]}
+        for name in self.partition_by:
+            if columns.get(name) not in _PARTITION_TYPES:
+                raise self._mismatch(f"it cannot be partitioned by {name!r}, which is {columns.get(name, 'missing')}")
+        try:
+            table = self._made(Schema.from_json(json.dumps(wanted)))
+        except (DeltaError, ValueError) as error:
+            raise self._mismatch(str(error)) from error
+        self._refuse_features(table)
+        partition_by = list(table.metadata().partition_columns)
+        if self.partition_by and partition_by != list(self.partition_by):
+            raise self._mismatch(f"it is partitioned by {partition_by}")
+        found = json.loads(table.schema().to_json(), object_hook=_relaxed)
+        has = {field["name"]: field["type"] for field in found["fields"]}
+        required = {field.name for field in table.schema().fields if not field.nullable}
+        if missing := sorted(required - columns.keys()):
+            raise self._mismatch(f"the table requires {missing}")
+        for name, kind in columns.items():
+            if name in has and has[name] != kind:
+                raise self._mismatch(f"column {name!r} is {json.dumps(kind)}, in the table {json.dumps(has[name])}")
+        if new := [name for name in columns if name not in has]:
+            if not self.merge_schema:
+                raise self._mismatch(f"the table has no columns {new}")
+            fields = [field for field in wanted["fields"] if field["name"] in new]
+            added = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
+            table.alter.add_columns(added.fields)
+        return partition_by
+
+    def _made(self, schema: Schema) -> DeltaTable:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        if not DeltaTable.is_deltatable(str(self._folder)):
+            try:
+                DeltaTable.create(self._folder, schema, partition_by=list(self.partition_by))
+            except DeltaError:
+                # Another job may have been quicker by a moment; its table is looked at like any other.
+                if not DeltaTable.is_deltatable(str(self._folder)):
+                    raise
+        return self._table()
+
+    def _mismatch(self, reason: str) -> SinkError:
+        return SinkError("SINK_SCHEMA_MISMATCH", sink=self._sink, target=self.path, reason=reason)
+
+    def _refuse_features(self, table: DeltaTable) -> None:
+        set_to = table.metadata().configuration
+        refused = [
+            *(
+                name
+                for name in set_to
+                if name.startswith(_REFUSED_PROPERTIES) and set_to[name] not in {"none", "false"}
+            ),
+            *(
+                name
+                for field in table.schema().fields
+                for name in field.metadata
+                if name.startswith(_REFUSED_OF_COLUMNS)
+            ),
+        ]
+        if refused:
+            reason = f"the table has {', '.join(sorted(refused))}, which Spark's Parquet writer does not honour"
+            raise SinkError("SINK_TARGET_INVALID", sink=self._sink, target=self.path, reason=reason)
+
+
+def _relaxed(part: dict[str, Any]) -> dict[str, Any]:
+    """One object of a schema's JSON, with nothing required of it and nothing noted on it."""
+    free = {"metadata": {}, "nullable": True, "containsNull": True, "valueContainsNull": True}
+    return {name: free.get(name, value) for name, value in part.items()}
+
+
+def _value(folder: str) -> str | None:
+    return None if folder == _NULL else unquote(folder)

@@ -1,0 +1,151 @@
+"""Parquet files that Spark writes for one attempt at a batch: where they lie, and which are not committed.
+
+Each attempt writes into a folder of its own, named `SinkBatch.name`, so nothing is overwritten and an orphan is found
+by its name. `Attempts` is for tables whose own log says which files belong to them (Delta, Iceberg). Their files lie at
+once where they stay, and what tells an orphan from a committed attempt is a *note*, an empty file beside them::
+
+    <folder>/rekindle/<job>/<sink>/<attempt>/…parquet      written by Spark; a reader sees what the table's log names
+    <folder>/_rekindle/<job>/<sink>/<attempt>              the note: this attempt is not committed
+
+The note is made before the first row is written, and removed behind the commit or behind the last row that is removed:
+whatever has no note is never touched here. Names of data folders are not hidden, so that a table's own vacuum finds
+files that were compacted away.
+
+This module does not know which table it is, nor when something is committed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from rekindle.errors import SinkError
+from rekindle.sinks.two_phase import Committable, SinkBatch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+DATA, NOTES = "rekindle", "_rekindle"
+
+# An attempt's folder is private to it, so files can be moved there directly, and nobody looks for a success marker.
+_WRITER_OPTIONS = {
+    "mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+
+
+def local_path(path: str) -> Path:
+    """The absolute path that a path or a ``file:`` URI means.
+
+    Raises:
+        OSError: it is a URI of another kind.
+    """
+    parts = urlsplit(path)
+    if parts.scheme not in {"", "file"}:
+        raise OSError(f"{parts.scheme}:// is not supported in this version")
+    return Path(unquote(parts.path) if parts.scheme else path).absolute()
+
+
+def make_writable(path: str, sink: str) -> Path:
+    """The local folder `path`, made if it is missing.
+
+    Raises:
+        SinkError: ``SINK_TARGET_INVALID``.
+    """
+    try:
+        folder = local_path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise OSError("it is not writable")
+    except OSError as error:
+        raise SinkError("SINK_TARGET_INVALID", sink=sink, target=path, reason=error) from error
+    return folder
+
+
+def write_parquet(
+    df: DataFrame, folder: Path, partition_by: Sequence[str], options: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Write `df` into the new `folder` → its files that have rows: ``path`` (relative), ``rows``, ``bytes``."""
+    import pyarrow.parquet as pq  # only drivers need it; the command line starts without
+
+    writer = df.write.mode("error").options(**_WRITER_OPTIONS, **options)
+    if partition_by:
+        writer = writer.partitionBy(*partition_by)
+    writer.parquet(f"file://{folder}")  # Spark takes it as it is, not percent-encoded
+    files = []
+    for file in sorted(folder.rglob("*.parquet")):
+        rows = pq.read_metadata(file).num_rows
+        if rows:
+            files.append({"path": str(file.relative_to(folder)), "rows": rows, "bytes": file.stat().st_size})
+    return files
+
+
+class Attempts:
+    """Attempts at the batches of one job's sink, below the `folder` that holds a table's files."""
+
+    def __init__(self, folder: Path, job: str, sink: str) -> None:
+        self._job, self._sink = job, sink
+        self._data = folder / DATA / job / sink
+        self._notes = folder / NOTES / job / sink
+
+    def write(
+        self, df: DataFrame, batch: SinkBatch, partition_by: Sequence[str], options: Mapping[str, str]
+    ) -> list[Committable]:
+        """Write an attempt → what is to be committed of it; nothing where it has no rows."""
+        note = self._notes / batch.name
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.touch()
+        files = write_parquet(df, self._data / batch.name, partition_by, options)
+        if not files:
+            self.remove(batch.name)
+            return []
+        rows, size = sum(file["rows"] for file in files), sum(file["bytes"] for file in files)
+        return [{"attempt": batch.name, "rows": rows, "bytes": size, "files": [file["path"] for file in files]}]
+
+    def files(self, committables: Sequence[Committable]) -> Iterator[Path]:
+        """The files that are to be committed.
+
+        Raises:
+            SinkError: ``SINK_STAGING_LOST``.
+        """
+        for committable in committables:
+            for name in committable["files"]:
+                file = self._data / committable["attempt"] / name
+                if not file.exists():
+                    raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=file)
+                yield file
+
+    def committed(self, committables: Sequence[Committable]) -> None:
+        """These are part of the table: they are not ours any more."""
+        for committable in committables:
+            (self._notes / committable["attempt"]).unlink(missing_ok=True)
+
+    def remove(self, attempt: str) -> None:
+        """Remove an attempt that is not committed and never will be."""
+        shutil.rmtree(self._data / attempt, ignore_errors=True)
+        (self._notes / attempt).unlink(missing_ok=True)
+
+    def clean(
+        self,
+        named: Sequence[Committable],
+        may_remove: Callable[[SinkBatch], bool],
+        holds: Callable[[str], bool],
+    ) -> None:
+        """Remove the attempts that are not committed, not in `named`, and that `may_remove` allows.
+
+        Args:
+            holds: whether the table holds files of an attempt after all: a crash came before its note was removed.
+        """
+        kept = {committable["attempt"] for committable in named}
+        for note in sorted(self._notes.iterdir()) if self._notes.exists() else ():
+            batch = SinkBatch.named(note.name, job=self._job, sink=self._sink)
+            if note.name in kept or batch is None or not may_remove(batch):
+                continue
+            if holds(note.name):
+                note.unlink(missing_ok=True)
+            else:
+                self.remove(note.name)
