@@ -203,7 +203,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         SPEC_UNKNOWN=("Source {source!r} is a {found}.", "Pass rk.Files, rk.Batch or rk.Stream."),
         LATE_UNKNOWN=("Source {source!r} has late={late!r}.", "Use late='fail' or late='drop'."),
-        SINK_UNKNOWN=("Sink {sink!r} is a {found}.", "Pass rk.sinks.Parquet, or your own TwoPhaseSink."),
+        SINK_UNKNOWN=("Sink {sink!r} is a {found}.", "Pass one of rk.sinks, or your own TwoPhaseSink."),
         SINK_LIBRARY_MISSING=(
             "Sink {sink!r} needs the library {library}, which is not installed.",
             "pip install 'rekindle[{extra}]'",

@@ -49,6 +49,7 @@ class TestDelta(SinkContract):
         return len(notes)
 
 
+@pytest.mark.slow
 class TestPartitionedDelta(TestDelta):
     def make(self, target: Path) -> Delta:
         return Delta(target, partition_by=["text"], options={"compression": "zstd"})

@@ -35,6 +35,7 @@ class TestParquet(SinkContract):
         return sum(1 for _ in (target / STAGING).glob("*/*/*"))
 
 
+@pytest.mark.slow
 class TestPartitionedParquet(TestParquet):
     def make(self, target: Path) -> Parquet:
         return Parquet(target, partition_by=["text"], options={"compression": "zstd"})

@@ -2,7 +2,9 @@
 
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.delta import Delta
+from rekindle.sinks.foreach import Foreach
+from rekindle.sinks.iceberg import Iceberg
 from rekindle.sinks.parquet import Parquet
 from rekindle.sinks.two_phase import SinkBatch, TwoPhaseSink
 
-__all__ = ["CommitPermit", "Delta", "Parquet", "SinkBatch", "TwoPhaseSink"]
+__all__ = ["CommitPermit", "Delta", "Foreach", "Iceberg", "Parquet", "SinkBatch", "TwoPhaseSink"]

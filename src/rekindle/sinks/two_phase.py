@@ -53,6 +53,11 @@ class SinkBatch:
         place = f"{self.task}-{self.subtask}-{self.lineage:06d}-{self.batch:09d}"
         return f"{self.run:06d}-{place}-{self.attempt}"
 
+    @property
+    def key(self) -> str:
+        """A name for the batch, the same in each attempt at it, that no other batch of any job has."""
+        return f"{self.job}/{self.sink}/{self.task}-{self.subtask}-{self.lineage:06d}-{self.batch:09d}"
+
     @classmethod
     def named(cls, name: str, *, job: str, sink: str) -> SinkBatch | None:
         """The attempt with this `name`; None where it is not one's."""

@@ -1,0 +1,306 @@
+"""An Iceberg table: Spark writes its Parquet files, pyiceberg its metadata.
+
+A batch is written into the table's data folder, where no reader looks for what no snapshot names (`staging`). A commit
+is one change of the table's metadata, so a reader sees all of a checkpoint or nothing of it. It adds a snapshot with
+the files, which tells job, sink and checkpoint in its summary, and sets a table property to the checkpoint's number:
+snapshots expire, properties do not. A commit that finds its number there does nothing; one that another driver was
+quicker with is refused by the catalog, and looks again.
+
+pyiceberg reads the partition of a file off the bounds in its footer. So Spark keeps the rows of each partition in files
+of their own, split by what the partition is computed from.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rekindle.errors import DefinitionError, SinkError, one_line
+from rekindle.protocol.commit import CommitPermit
+from rekindle.sinks.staging import Attempts
+from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+    from pyspark.sql import DataFrame
+
+TRIES = 10
+"""How often a commit is tried while others change the table."""
+
+_WRITER_OPTIONS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}  # Spark's default has no bounds
+
+_UTC_DAY = "date_from_unix_date(int((unix_micros({0}) - pmod(unix_micros({0}), 86400000000)) div 86400000000))"
+_UTC_HOUR = "(unix_micros({0}) - pmod(unix_micros({0}), 3600000000)) div 3600000000"
+
+_SPLITS = {
+    ("year", "timestamptz"): f"trunc({_UTC_DAY}, 'YEAR')",
+    ("month", "timestamptz"): f"trunc({_UTC_DAY}, 'MM')",
+    ("day", "timestamptz"): _UTC_DAY,
+    ("hour", "timestamptz"): _UTC_HOUR,
+    ("year", ""): "year({0})",
+    ("month", ""): "trunc(date({0}), 'MM')",
+    ("day", ""): "date({0})",
+    ("hour", ""): "concat(date({0}), ' ', hour({0}))",
+    ("identity", "string"): "concat('=', {0})",  # Spark has one folder for null and for ''
+    ("identity", ""): "{0}",
+}
+"""Transform of a partition and type of its column ('' for all others) → SQL that splits rows into its files."""
+
+
+class Iceberg(TwoPhaseSink):
+    """An Iceberg table whose files are local, or mounted on the driver and all executors.
+
+    Args:
+        catalog: a catalog of pyiceberg, or the name of one.
+        table: ``"namespace.table"``; made if it is missing.
+        properties: of the named catalog, unless pyiceberg's configuration has them, e.g. ``{"type": "sql", "uri":
+            "sqlite:////data/catalog.db", "warehouse": "file:///data/warehouse"}``. They are stored nowhere.
+        partition_by: columns to partition a new table by. A table that exists may be partitioned by columns, years,
+            months, days or hours of columns.
+        merge_schema: add columns that the table does not have; else they are refused.
+        options: options of Spark's Parquet writer, e.g. ``{"compression": "zstd"}``.
+    """
+
+    kind: ClassVar[str] = "Iceberg"
+    atomic_commit: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        catalog: str | Catalog,
+        table: str,
+        *,
+        properties: Mapping[str, str] | None = None,
+        partition_by: Sequence[str] = (),
+        merge_schema: bool = False,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.table = table
+        self.partition_by = tuple(partition_by)
+        self.merge_schema = merge_schema
+        self.options = {**_WRITER_OPTIONS, **(options or {})}
+        self._catalog = catalog
+        self._properties = dict(properties or {})
+        self._job = self._sink = ""
+        #: held while the table is made or its schema looked at
+        self._lock = threading.Lock()
+        #: schema of the last batches, as Spark tells it, and the table that they fit
+        self._fits: tuple[str, Table] | None = None
+
+    def __repr__(self) -> str:
+        return f"Iceberg({self.table!r})"
+
+    @property
+    def _done(self) -> str:
+        """The table property that tells the newest checkpoint committed."""
+        return f"rekindle.committed.{self._job}.{self._sink}"
+
+    def open(self, job: str, sink: str) -> None:
+        """Reach the catalog, and look at the table if there is one."""
+        self._job, self._sink, self._fits = job, sink, None
+        try:
+            from pyiceberg.catalog import load_catalog
+        except ImportError as error:
+            raise DefinitionError("SINK_LIBRARY_MISSING", sink=sink, library="pyiceberg", extra="iceberg") from error
+        try:
+            if isinstance(self._catalog, str):
+                self._catalog = load_catalog(self._catalog, **self._properties)
+            table = self._load()
+        except Exception as error:
+            raise self._invalid(self._without_secrets(one_line(error))) from None
+        if table is not None:
+            self._check_place(table)
+            list(self._splits(table))  # a partition that cannot be written is refused
+
+    def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
+        """Write the batch's files into the table's data folder, where no snapshot names them yet."""
+        table = self._fit(df.schema.json())
+        splits = dict(self._splits(table))
+        if splits:
+            df = df.selectExpr("*", *(f"{split} AS {name}" for name, split in splits.items()))
+        return self._attempts(table).write(df, batch, tuple(splits), self.options)
+
+    def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
+        """Add all files in one snapshot, unless the table has this checkpoint's already."""
+        from pyiceberg.exceptions import CommitFailedException
+
+        if not isinstance(permit, CommitPermit):
+            raise SinkError("PERMIT_REQUIRED", sink=self._sink)
+        for tried in range(1, TRIES + 1) if committables else ():
+            table = self._load()
+            if table is None:
+                raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=self.table)
+            try:
+                if int(table.properties.get(self._done, -1)) < permit.checkpoint:
+                    self._add(table, committables, permit.checkpoint)
+                self._attempts(table).committed(committables)
+                return
+            except CommitFailedException:
+                # Another driver has committed the same, or somebody has changed the table: the next look tells.
+                if tried == TRIES:
+                    raise
+
+    def abort(self, committables: Sequence[Committable]) -> None:
+        """Remove the files."""
+        table = self._load()
+        if table is not None:
+            for committable in committables:
+                self._attempts(table).remove(committable["attempt"])
+
+    def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
+        """Remove files that neither a record nor a snapshot names."""
+        table = self._load()
+        if table is None:
+            return
+
+        def holds(attempt: str) -> bool:
+            return any(f"/{attempt}/" in task.file.file_path for task in table.scan().plan_files())
+
+        self._attempts(table).clean(named, may_remove, holds)
+
+    def _load(self) -> Table | None:
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        assert not isinstance(self._catalog, str), "open() comes first"
+        try:
+            return self._catalog.load_table(self.table)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+    def _add(self, table: Table, committables: Sequence[Committable], checkpoint: int) -> None:
+        files = [f"{_scheme(table)}{file}" for file in self._attempts(table).files(committables)]
+        # Were pyiceberg to try again by itself, it would add behind a rival what that one has added.
+        tries_once = {**table.metadata.properties, "commit.retry.num-retries": "0"}
+        table.metadata = table.metadata.model_copy(update={"properties": tries_once})
+        tells = {"rekindle.job": self._job, "rekindle.sink": self._sink, "rekindle.checkpoint": str(checkpoint)}
+        with table.transaction() as transaction:
+            transaction.add_files(files, snapshot_properties=tells, check_duplicate_files=False)
+            transaction.set_properties({self._done: str(checkpoint)})
+
+    def _attempts(self, table: Table) -> Attempts:
+        return Attempts(Path(_data(table).removeprefix("file://")), self._job, self._sink)
+
+    # -- the table's schema -------------------------------------------------------------------------------------------
+
+    def _fit(self, schema: str) -> Table:
+        """The table, made, or with columns added, where need be, so that rows of a schema fit.
+
+        Raises:
+            SinkError: ``SINK_SCHEMA_MISMATCH``.
+        """
+        from pyiceberg.exceptions import ResolveError, ValidationError
+
+        with self._lock:
+            if self._fits is None or self._fits[0] != schema:
+                try:
+                    self._fits = (schema, self._fitted(json.loads(schema)))
+                except (ResolveError, TypeError, ValidationError, ValueError) as error:
+                    raise self._mismatch(one_line(error)) from error
+            return self._fits[1]
+
+    def _fitted(self, wanted: dict[str, Any]) -> Table:
+        import pyarrow as pa
+        from pyiceberg.exceptions import TableAlreadyExistsError
+
+        assert not isinstance(self._catalog, str), "open() comes first"
+        arrow = _arrow_schema(wanted)
+        table = self._load()
+        if table is None:
+            self._catalog.create_namespace_if_not_exists(self.table.rpartition(".")[0])
+            try:
+                with self._catalog.create_table_transaction(self.table, arrow) as made, made.update_spec() as spec:
+                    for name in self.partition_by:
+                        spec.add_identity(name)
+            except TableAlreadyExistsError:
+                """Another job was quicker by a moment; its table is looked at like any other."""
+            table = self._catalog.load_table(self.table)
+        self._check_place(table)
+        required = {field.name for field in table.schema().fields if field.required}
+        certain = {field["name"] for field in wanted["fields"] if not field["nullable"]}
+        if lacking := sorted(required - certain):
+            raise self._mismatch(f"the table requires {lacking}, which may be null")
+        change = table.transaction()
+        with change.update_schema() as update:
+            update.union_by_name(pa.schema([field.with_nullable(field.name not in required) for field in arrow]))
+        if change.table_metadata.schema() != table.schema():
+            if not self.merge_schema:
+                new = {field.name for field in change.table_metadata.schema().fields} - set(table.schema().column_names)
+                raise self._mismatch(f"the table has no columns {sorted(new)}" if new else "its columns are narrower")
+            table = change.commit_transaction()
+        return table
+
+    def _splits(self, table: Table) -> Iterator[tuple[str, str]]:
+        """Column to split files by → its SQL, for each field of the table's partitions."""
+        for field in table.spec().fields:
+            source, transform = table.schema().find_field(field.source_id), str(field.transform)
+            sql = _SPLITS.get((transform, str(source.field_type))) or _SPLITS.get((transform, ""))
+            if sql is None:
+                raise self._invalid(f"it is partitioned by {transform} of {source.name!r}, which cannot be written")
+            yield f"__partition_{field.field_id}", sql.format(f"`{source.name}`")
+
+    def _check_place(self, table: Table) -> None:
+        folder = _data(table).removeprefix("file://")
+        if not os.path.isabs(folder):
+            raise self._invalid(f"its files lie in {folder}, which is not supported in this version")
+
+    def _invalid(self, reason: str) -> SinkError:
+        return SinkError("SINK_TARGET_INVALID", sink=self._sink, target=self.table, reason=reason)
+
+    def _mismatch(self, reason: str) -> SinkError:
+        return SinkError("SINK_SCHEMA_MISMATCH", sink=self._sink, target=self.table, reason=reason)
+
+    def _without_secrets(self, text: str) -> str:
+        for name, value in self._properties.items():
+            text = text.replace(value, f"({name})")
+        return text
+
+
+def _data(table: Table) -> str:
+    return table.properties.get("write.data.path", f"{table.location()}/data").rstrip("/")
+
+
+def _scheme(table: Table) -> str:
+    return "file://" if _data(table).startswith("file://") else ""
+
+
+def _arrow_schema(struct: Mapping[str, Any]) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([(field["name"], _arrow(field["type"])) for field in struct["fields"]])
+
+
+def _arrow(kind: Any) -> pa.DataType:
+    """Spark's JSON of a type → Arrow's; ValueError where Iceberg has none."""
+    import pyarrow as pa
+
+    names = {
+        "boolean": pa.bool_(),
+        "byte": pa.int32(),
+        "short": pa.int32(),
+        "integer": pa.int32(),
+        "long": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "string": pa.string(),
+        "binary": pa.binary(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "timestamp_ntz": pa.timestamp("us"),
+    }
+    if kind in names if isinstance(kind, str) else False:
+        return names[kind]
+    if isinstance(kind, str) and kind.startswith("decimal("):
+        precision, scale = kind[len("decimal(") : -1].split(",")
+        return pa.decimal128(int(precision), int(scale))
+    if isinstance(kind, dict) and kind["type"] == "struct":
+        return pa.struct(list(_arrow_schema(kind)))
+    if isinstance(kind, dict) and kind["type"] == "array":
+        return pa.list_(_arrow(kind["elementType"]))
+    if isinstance(kind, dict) and kind["type"] == "map":
+        return pa.map_(_arrow(kind["keyType"]), _arrow(kind["valueType"]))
+    raise ValueError(f"Iceberg has no type for {json.dumps(kind)}")
