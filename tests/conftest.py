@@ -19,6 +19,8 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytest_plugins = ["tests.servers.fixtures"]
+
 # How long an example takes says nothing here: machines are shared, and a JVM may run beside the tests.
 # CI judges a change, not its luck: it tries the same examples each time; everywhere else new ones are looked for.
 settings.register_profile(

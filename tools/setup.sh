@@ -110,6 +110,36 @@ require_java() {
         "brew install openjdk@17), or set JAVA_HOME, then run make setup again."
 }
 
+# --- servers for the tests of connectors --------------------------------------------------------------------------------
+
+# The tests start servers of their own (tests/servers); here their programs are found, or installed where we may.
+# Without them everything works but those tests, which are skipped and say why.
+
+find_postgres() {
+    local home
+    for home in "$(dirname "$(command -v pg_ctl || echo /nowhere/x)")" /usr/lib/postgresql/*/bin /usr/pgsql-*/bin \
+        /opt/homebrew/opt/postgresql@*/bin; do
+        if [ -x "$home/initdb" ] && [ -x "$home/pg_ctl" ]; then return; fi
+    done
+    return 1
+}
+
+# Debian's package would make a cluster and start it: not on somebody's machine for the sake of tests.
+install_postgres() {
+    local quiet=/etc/postgresql-common/createcluster.d/rekindle-setup.conf status=0
+    as_root mkdir -p "${quiet%/*}"
+    printf 'create_main_cluster = false\n' | as_root tee "$quiet" >/dev/null
+    apt_install postgresql || status=$?
+    as_root rm -f "$quiet"
+    return "$status"
+}
+
+want_postgres() {
+    if find_postgres; then return; fi
+    if may_install; then install_postgres || true; fi
+    find_postgres || say "no PostgreSQL server: its tests will be skipped (Debian: apt-get install postgresql)"
+}
+
 # --- all of it --------------------------------------------------------------------------------------------------------
 
 # Scripts of a virtual environment name the folder it was made in: one that was moved or copied has to be made anew.
@@ -129,9 +159,11 @@ rm -f "$ENV_FILE"
 require_java
 say "Java $(java_release "$home") at $home"
 
+want_postgres
+
 usable_venv || make_venv
 say "installing the project and its tools into .venv"
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[spark,delta,iceberg,dev]'
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[spark,delta,iceberg,postgres,dev]'
 
 {
     printf '# Written by tools/setup.sh.\n'

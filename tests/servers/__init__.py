@@ -1,0 +1,1 @@
+"""Real servers for the tests of connectors: each is private to the test session, in a folder of its own."""

@@ -1,0 +1,24 @@
+"""Servers that tests write to; a test that needs one is skipped, with the reason, where it cannot be had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers import postgres as postgres_server
+from tests.servers.postgres import PostgresServer
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL cluster of the tests' own. A test that stops it starts it again."""
+    missing = postgres_server.why_not()
+    if missing:
+        pytest.skip(missing)
+    server = PostgresServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
