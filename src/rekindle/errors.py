@@ -209,6 +209,7 @@ CONDITIONS: dict[str, Condition] = {
             "pip install 'rekindle[{extra}]'",
         ),
         SINK_MODE_UNKNOWN=("A {kind} sink has no mode {mode!r}.", "It has: {supported}."),
+        SINK_ARGUMENT_INVALID=("{sink} has {argument}={value!r}. {reason}", "{hint}"),
         MODE_UNKNOWN=("There is no mode {mode!r}.", "Use mode='streaming'."),
         MODE_UNSUPPORTED=(
             "mode='batch' is not available in this version{detail}.",
@@ -515,11 +516,15 @@ CONDITIONS: dict[str, Condition] = {
         SINK_TARGET_INVALID=("Sink {sink!r} cannot write to {target}: {reason}", "Correct the target."),
         SINK_SCHEMA_MISMATCH=(
             "Sink {sink!r}: the rows do not fit {target}: {reason}",
-            "Change the task's columns, or the table; merge_schema=True adds columns that the table does not have.",
+            "Change the task's columns, or the table; with Delta and Iceberg merge_schema=True adds columns to it.",
         ),
         SINK_STAGING_LOST=(
             "Sink {sink!r}: {path} was prepared and is gone, and is not in the target.",
-            "Something else cleans the staging directory. Start from an earlier checkpoint.",
+            "Something else has removed what was prepared. Start from an earlier checkpoint.",
+        ),
+        SINK_SERVER_FAILED=(
+            "Sink {sink!r}: {server} failed: {reason}",
+            "See that the server runs and this user may write there. What is prepared is committed by the next run.",
         ),
         SINK_COMMIT_FAILED=(
             "Sink {sink!r} could not commit checkpoint {checkpoint}: {reason}",

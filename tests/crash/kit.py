@@ -17,6 +17,7 @@ from typing import Any
 import rekindle as rk
 from rekindle.errors import RekindleError
 from rekindle.job import JobHandle, JobResult
+from rekindle.sinks import TwoPhaseSink
 from rekindle.storage.documents import BatchRecord
 from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.crash import InjectedError
@@ -72,11 +73,19 @@ class CrashWorld(World):
         def count(first: Any, *others: Any) -> Any:
             for frame in others:
                 first = first.unionByName(frame)
-            return first.groupBy(F.window("ts", "1 hour"), "k").agg(F.sum("v").alias("v"))
+            return self.shaped(first.groupBy(F.window("ts", "1 hour"), "k").agg(F.sum("v").alias("v")))
 
-        job.sink("out", count, rk.sinks.Parquet(self.out))
-        job.sink("second", count, rk.sinks.Parquet(self.second))
+        for uid, sink in self.sinks().items():
+            job.sink(uid, count, sink)
         return job
+
+    def shaped(self, counted: Any) -> Any:
+        """The rows as the sinks are to have them."""
+        return counted
+
+    def sinks(self) -> dict[str, TwoPhaseSink]:
+        """Where they go."""
+        return {"out": rk.sinks.Parquet(self.out), "second": rk.sinks.Parquet(self.second)}
 
     def expected(self, *, live: bool = True) -> Counter[Row]:
         """What each sink must hold in the end."""
@@ -85,12 +94,12 @@ class CrashWorld(World):
             sums[(ts.replace(minute=0, tzinfo=None), key)] += value
         return Counter((hour, key, total) for (hour, key), total in sums.items())
 
-    def outputs(self) -> tuple[Counter[Row], Counter[Row]]:
-        """What either sink holds, as multisets: twice is twice."""
+    def outputs(self) -> tuple[Counter[Row], ...]:
+        """What each sink holds, as multisets: twice is twice."""
         return result_rows(self.out), result_rows(self.second)
 
     def check(self, *, live: bool = True) -> None:
-        """Nothing lost, nothing twice, in either sink."""
+        """Nothing lost, nothing twice, in any sink."""
         expected = self.expected(live=live)
         for found in self.outputs():
             assert found == expected, f"lost: {expected - found}, twice: {found - expected}"
@@ -102,6 +111,7 @@ def result_rows(folder: Path) -> Counter[Row]:
 
 
 TRIES_AT_MOST = 300
+SECONDS_AT_MOST = 180
 
 
 def persist(
@@ -138,7 +148,7 @@ def goes_on(handle: JobHandle) -> bool:
 
 def read_all(handle: JobHandle) -> None:
     """Wait until all of the live stream has been read, or the job has ended."""
-    until(lambda: handle.wait(0) is not None or handle.status().tasks[0].batch >= LAST_LIVE_BATCH)
+    until(lambda: handle.wait(0) is not None or handle.status().tasks[0].batch >= LAST_LIVE_BATCH, SECONDS_AT_MOST)
 
 
 def read_and_drain(handle: JobHandle) -> None:

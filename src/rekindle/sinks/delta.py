@@ -56,7 +56,7 @@ class Delta(TwoPhaseSink):
     """
 
     kind: ClassVar[str] = "Delta"
-    atomic_commit: ClassVar[bool] = True
+    atomic_commit: bool = True
 
     def __init__(
         self,

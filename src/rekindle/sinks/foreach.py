@@ -30,7 +30,7 @@ class Foreach(TwoPhaseSink):
     """
 
     kind: ClassVar[str] = "Foreach"
-    output_modes: ClassVar[tuple[str, ...]] = ("append", "update", "complete")
+    output_modes: tuple[str, ...] = ("append", "update", "complete")
 
     def __init__(self, fn: Callable[[DataFrame, SinkBatch], Any]) -> None:
         self.fn = fn

@@ -68,7 +68,7 @@ class Iceberg(TwoPhaseSink):
     """
 
     kind: ClassVar[str] = "Iceberg"
-    atomic_commit: ClassVar[bool] = True
+    atomic_commit: bool = True
 
     def __init__(
         self,

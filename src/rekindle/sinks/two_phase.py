@@ -87,9 +87,9 @@ class TwoPhaseSink(ABC):
     #: what a person calls this kind of sink
     kind: ClassVar[str] = "sink"
     #: Spark output modes it can take
-    output_modes: ClassVar[tuple[str, ...]] = ("append",)
+    output_modes: tuple[str, ...] = ("append",)
     #: whether a reader of the target sees all of what one `commit` is given, or nothing of it
-    atomic_commit: ClassVar[bool] = False
+    atomic_commit: bool = False
 
     def open(self, job: str, sink: str) -> None:
         """Check that the target can be written, before anything runs.

@@ -27,7 +27,7 @@ class FakeSink(TwoPhaseSink):
     """
 
     kind: ClassVar[str] = "Fake"
-    output_modes: ClassVar[tuple[str, ...]] = ("append", "update", "complete")
+    output_modes: tuple[str, ...] = ("append", "update", "complete")
 
     def __init__(self) -> None:
         self.staged: dict[str, list[Any]] = {}

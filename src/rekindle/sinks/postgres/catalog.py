@@ -1,0 +1,118 @@
+"""What PostgreSQL knows about the table, and the tables that are made for it.
+
+This module must not know batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from rekindle.sinks.postgres.columns import Column
+from rekindle.sinks.postgres.database import COMMITS, Connection, Table, names_of
+
+_COLUMNS = """
+SELECT a.attname, CASE WHEN t.typtype = 'e' THEN 'enum' ELSE t.typname END
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+
+# Of an index over an expression the columns are not known: null.
+_INDEXES = """
+SELECT i.indisunique AND i.indimmediate AND i.indpred IS NULL,
+    ARRAY(SELECT a.attname::text FROM unnest(i.indkey[0:i.indnkeyatts - 1]) k
+          LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k AND k <> 0)
+FROM pg_index i WHERE i.indrelid = %s AND (i.indisunique OR i.indisexclusion)
+"""
+
+_OID = """
+SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A unique index or an exclusion constraint."""
+
+    #: null for an expression
+    columns: tuple[str | None, ...]
+    #: whether ``ON CONFLICT`` can go by it
+    decides: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """A table as it is now."""
+
+    table: Table
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...]
+
+    @classmethod
+    def read(cls, connection: Connection, table: Table) -> Catalog | None:
+        """None where there is no such table."""
+        found = connection.execute(_OID, (table.schema, table.name)).fetchone()
+        if found is None:
+            return None
+        return cls(
+            table,
+            tuple(Column(name, kind) for name, kind in connection.execute(_COLUMNS, found)),
+            tuple(Index(tuple(names), decides) for decides, names in connection.execute(_INDEXES, found)),
+        )
+
+    def check_key(self, key: Sequence[str]) -> None:
+        """ValueError where rows cannot be told apart by `key`."""
+        if key and not any(index.decides and set(index.columns) == set(key) for index in self.indexes):
+            names = ", ".join(f'"{name}"' for name in key)
+            raise ValueError(f"it has no unique index over the key: CREATE UNIQUE INDEX ON {self.table} ({names})")
+
+    def may_wait(self, written: Collection[str]) -> bool:
+        """Whether two transactions that insert the same rows would wait for each other.
+
+        An index with a column that is not written is filled by a default, a sequence most often.
+        """
+        return any(all(name is None or name in written for name in index.columns) for index in self.indexes)
+
+
+def default_schema(connection: Connection) -> str:
+    """Where a table without a schema lies, or is made."""
+    found = connection.execute("SELECT current_schema()").fetchone()
+    if found is None or found[0] is None:
+        raise ValueError("its search_path leads to no schema: say table='schema.table'")
+    return str(found[0])
+
+
+def make_commits(connection: Connection, table: Table) -> None:
+    """Make `rekindle_commits` beside the table, where it is not there yet."""
+    _make(
+        connection,
+        table.beside(COMMITS),
+        sql.SQL("name text PRIMARY KEY, owner text NOT NULL, prepared_at timestamptz NOT NULL DEFAULT now()"),
+    )
+
+
+def make_table(connection: Connection, table: Table, definition: Sequence[tuple[str, str]], key: Sequence[str]) -> None:
+    """Make the table itself; types are ours, names are the user's."""
+    parts = [sql.SQL("{} {}").format(sql.Identifier(name), _type(kind)) for name, kind in definition]
+    if key:
+        parts.append(sql.SQL("PRIMARY KEY ({})").format(names_of(key)))
+    _make(connection, table, sql.SQL(", ").join(parts))
+
+
+def _type(kind: str) -> sql.SQL:
+    return sql.SQL(kind)  # of our own table of types, and not from outside
+
+
+def _make(connection: Connection, table: Table, definition: sql.Composable) -> None:
+    if connection.execute(_OID, (table.schema, table.name)).fetchone() is not None:
+        return  # whoever made it: then no right to make tables is needed
+    with connection.transaction():
+        lock(connection, str(table))
+        connection.execute(sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(table.quoted, definition))
+
+
+def lock(connection: Connection, name: str) -> None:
+    """One at a time, until the end of the transaction; ``IF NOT EXISTS`` fails where two make a table at once."""
+    connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))

@@ -1,0 +1,174 @@
+"""What of a DataFrame fits into which column of a table, and how it is given to PostgreSQL's binary COPY.
+
+Rows are given to psycopg as plain Python values, one by one, so whatever a column needs is done to a whole Arrow array
+before: checked conversions, and for times the number that PostgreSQL itself stores. (Python's own datetimes cost six
+times as much as all the rest.)
+
+This module must not know connections.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+PART = "rekindle_part"
+"""A column of our own: in the DataFrame the number of the partition, in a staging table which part a row belongs to."""
+
+_US_TO_2000 = 946_684_800_000_000
+_DAYS_TO_2000 = 10_957
+
+Encode = Callable[[Any], list[Any]]
+"""From an Arrow array to what psycopg is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table."""
+
+    name: str
+    #: PostgreSQL's name of the type, e.g. ``int8``; ``enum`` for all of these
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Type:
+    """How a type of PostgreSQL is written."""
+
+    #: types of Spark that fit
+    spark: tuple[str, ...]
+    #: the type that psycopg is told, whose binary form is the wanted one
+    sent_as: str
+    encode: Encode
+
+
+def _cast(arrow_type: str) -> Encode:
+    """Refuses what does not fit, instead of cutting it off."""
+    return lambda values: values.cast(arrow_type).to_pylist()
+
+
+def _since_2000(arrow_type: str, offset: int) -> Encode:
+    """PostgreSQL counts from 2000 on."""
+
+    def encode(values: Any) -> list[Any]:
+        import pyarrow.compute as pc
+
+        counted: list[Any] = pc.subtract(values.cast(arrow_type), offset).to_pylist()
+        return counted
+
+    return encode
+
+
+def _jsonb(values: Any) -> list[Any]:
+    return [None if value is None else f"\x01{value}" for value in values.to_pylist()]  # a version, and the text
+
+
+def _uuid(values: Any) -> list[Any]:
+    return [None if value is None else uuid.UUID(value).bytes for value in values.to_pylist()]
+
+
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_TEXT = _Type(("string",), "text", _cast("string"))
+
+_TYPES: Mapping[str, _Type] = {
+    "bool": _Type(("boolean",), "bool", _cast("bool")),
+    "int2": _Type(_WHOLE, "int2", _cast("int16")),
+    "int4": _Type(_WHOLE, "int4", _cast("int32")),
+    "int8": _Type(_WHOLE, "int8", _cast("int64")),
+    "float4": _Type(("float",), "float4", _cast("float")),
+    "float8": _Type(("float", "double"), "float8", _cast("double")),
+    "numeric": _Type((*_WHOLE, "decimal"), "numeric", lambda values: values.to_pylist()),
+    "text": _TEXT,
+    "varchar": _TEXT,
+    "bpchar": _TEXT,
+    "citext": _TEXT,
+    "enum": _TEXT,
+    "xml": _TEXT,
+    "json": _Type(("string", "json"), "text", _cast("string")),
+    "jsonb": _Type(("string", "json"), "text", _jsonb),
+    "uuid": _Type(("string",), "bytea", _uuid),
+    "bytea": _Type(("binary",), "bytea", _cast("binary")),
+    "date": _Type(("date",), "int4", _since_2000("int32", _DAYS_TO_2000)),
+    "timestamptz": _Type(("timestamp",), "int8", _since_2000("int64", _US_TO_2000)),
+    "timestamp": _Type(("timestamp_ntz",), "int8", _since_2000("int64", _US_TO_2000)),
+}
+
+_CREATED: Mapping[str, str] = {
+    "boolean": "boolean",
+    "tinyint": "smallint",
+    "smallint": "smallint",
+    "int": "integer",
+    "bigint": "bigint",
+    "float": "real",
+    "double": "double precision",
+    "string": "text",
+    "binary": "bytea",
+    "date": "date",
+    "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp",
+    "json": "jsonb",
+}
+
+SENT_AS = {name: kind.sent_as for name, kind in _TYPES.items()}
+"""PostgreSQL's type → the type that psycopg is told."""
+
+
+def encode(column: Column, values: Any) -> list[Any]:
+    """An Arrow array as psycopg is given it."""
+    return _TYPES[column.type].encode(values)
+
+
+def _family(spark_type: str) -> str:
+    """``decimal(10,2)`` → ``decimal``; what PostgreSQL has no type for goes in as JSON."""
+    name = spark_type.partition("(")[0].partition("<")[0]
+    return {"varchar": "string", "char": "string", "struct": "json", "map": "json", "array": "json"}.get(name, name)
+
+
+def definition(schema: StructType) -> list[tuple[str, str]]:
+    """Names and types of a table that is made for such rows.
+
+    Raises:
+        ValueError: with the reason, where PostgreSQL has no type for a column.
+    """
+    made = []
+    for field in schema.fields:
+        kind = field.dataType.simpleString()
+        made_as = kind.replace("decimal", "numeric") if _family(kind) == "decimal" else _CREATED.get(_family(kind))
+        if made_as is None:
+            raise ValueError(f"column {field.name!r} is {kind}, which has no type in PostgreSQL")
+        made.append((field.name, made_as))
+    return made
+
+
+def fitting(schema: StructType, columns: Iterable[Column]) -> list[Column]:
+    """The columns of the table that such rows fill, in the order of the rows.
+
+    Raises:
+        ValueError: with the reason, where they do not fit.
+    """
+    there = {column.name: column for column in columns}
+    filled = []
+    for field in schema.fields:
+        kind = field.dataType.simpleString()
+        column = there.get(field.name)
+        if column is None:
+            raise ValueError(f"it has no column {field.name!r}; it has: {', '.join(there)}")
+        if column.type not in _TYPES:
+            raise ValueError(f"its column {column.name!r} is {column.type}, which is not supported")
+        if _family(kind) not in _TYPES[column.type].spark:
+            wanted = " or ".join(_TYPES[column.type].spark)
+            raise ValueError(f"its column {column.name!r} is {column.type} and takes {wanted}, not {kind}")
+        filled.append(column)
+    return filled
+
+
+def expressions(schema: StructType) -> list[str]:
+    """What Spark is to select: the columns, nested ones as JSON, and the number of the partition."""
+    names = [(f"`{field.name.replace('`', '``')}`", _family(field.dataType.simpleString())) for field in schema.fields]
+    chosen = [f"to_json({name}) AS {name}" if family == "json" else name for name, family in names]
+    return [*chosen, f"spark_partition_id() AS {PART}"]

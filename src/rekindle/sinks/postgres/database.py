@@ -1,0 +1,105 @@
+"""Connections and statements that both sides use, and what must never be told: the password.
+
+Identifiers and names come from users: they go into statements through `psycopg.sql` and as parameters only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import stamina
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+COMMITS = "rekindle_commits"
+"""The table of what has been committed: each transaction writes its own name into it."""
+
+# Whoever waits for a lock for a minute waits for ever: an error says so. And what is prepared has to survive.
+_SESSION = """
+SELECT set_config('lock_timeout', '60s', false) WHERE current_setting('lock_timeout') = '0'
+UNION ALL SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
+"""
+
+ATTEMPTS = 6
+PATIENCE_S = 20.0
+
+
+def connect(dsn: str, what: str) -> Connection:
+    """A connection, in autocommit; a server that is being restarted is waited for, `PATIENCE_S` at most."""
+    for attempt in trying():
+        with attempt:
+            # Not a pool: a batch and a commit need one for a moment, and each finds the server as it is then.
+            connection = psycopg.connect(dsn, autocommit=True, fallback_application_name=what[:63])
+            connection.execute(_SESSION)
+            return connection
+    raise AssertionError("stamina raises what the last attempt has raised")
+
+
+def trying() -> Iterator[stamina.Attempt]:
+    """Try again where the connection is lost, or another driver is at the same transaction at this moment."""
+    return iter(stamina.retry_context(on=_may_pass, attempts=ATTEMPTS, timeout=PATIENCE_S))
+
+
+def _may_pass(error: Exception) -> bool:
+    # A connection that is refused comes without a code, only with words.
+    lasting = ("authentication failed", "does not exist", "no pg_hba.conf entry", "could not translate host name")
+    return isinstance(error, psycopg.OperationalError) and not any(words in str(error) for words in lasting)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table's name, with its schema."""
+
+    schema: str
+    name: str
+
+    @property
+    def quoted(self) -> sql.Identifier:
+        """As it stands in a statement."""
+        return sql.Identifier(self.schema, self.name)
+
+    def beside(self, name: str) -> Table:
+        """Another one in the same schema."""
+        return Table(self.schema, name)
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+def note_commit(connection: Connection, table: Table, name: str, owner: str) -> None:
+    """Write down, in the transaction that is open, that it was committed."""
+    connection.execute(
+        sql.SQL("INSERT INTO {} (name, owner) VALUES (%s, %s)").format(table.beside(COMMITS).quoted), (name, owner)
+    )
+
+
+def names_of(columns: Iterable[str]) -> sql.Composed:
+    """Columns, quoted, with commas."""
+    return sql.SQL(", ").join(sql.Identifier(name) for name in columns)
+
+
+def described(dsn: str) -> str:
+    """Where it leads, without secrets."""
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return "a connection string that cannot be read"
+    return " ".join(f"{key}={parts[key]}" for key in ("host", "port", "dbname", "user") if key in parts)
+
+
+def redacted(error: BaseException, dsn: str) -> str:
+    """What an error says, in one line, without the password; a malformed connection string is not repeated."""
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return "the connection string cannot be read: use 'host=... dbname=...' or 'postgresql://...'"
+    said = " ".join(str(error).split()) or type(error).__name__
+    for secret in ("password", "sslpassword"):
+        if value := parts.get(secret):
+            said = said.replace(" ".join(str(value).split()), "***")
+    return said

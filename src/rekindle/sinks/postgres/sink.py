@@ -1,0 +1,327 @@
+"""The driver's side of the PostgreSQL sink.
+
+Executors write a batch in *parts* (see `writer`). A part is *prepared* (a transaction of its own, ``PREPARE
+TRANSACTION``) or *staged* (rows of a table of the attempt's own). What is committed is durable in the same transaction
+as the rows: its name in the table `rekindle_commits`. So a repeated commit can tell what is done from what is lost:
+
+    name in rekindle_commits               committed, nothing to do
+    transaction or staging table is there  commit it
+    neither                                lost: an error, and nothing of the checkpoint is committed
+
+All that is staged of a checkpoint is moved in one transaction, so it is seen at once; prepared transactions are
+committed one by one. Which way a batch goes:
+
+- ``atomic`` and ``upsert``: staged;
+- a table with a unique index or an exclusion constraint over columns that are written: staged. A prepared transaction
+  that nobody may touch yet (its driver may only be paused) would keep a second attempt at the same rows waiting;
+- else prepared, but a batch takes at most half of the prepared transactions that the server has left. Partitions beyond
+  that, all of them where the server allows none, are staged.
+
+This module must not know Spark beyond a DataFrame, nor rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import psycopg
+from psycopg import sql
+
+from rekindle.errors import DefinitionError, SinkError
+from rekindle.protocol.commit import CommitPermit
+from rekindle.sinks.postgres.catalog import Catalog, default_schema, lock, make_commits, make_table
+from rekindle.sinks.postgres.columns import PART, Column, definition, expressions, fitting
+from rekindle.sinks.postgres.database import (
+    COMMITS,
+    Connection,
+    Table,
+    connect,
+    described,
+    names_of,
+    note_commit,
+    redacted,
+    trying,
+)
+from rekindle.sinks.postgres.writer import RESULT, Writer
+from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_KEPT_DAYS = 7
+"""So long the names of what was committed are kept: a driver that was paused may repeat its commit until then."""
+
+
+class Postgres(TwoPhaseSink):
+    """The table `table` of the PostgreSQL database at `dsn`.
+
+    Args:
+        dsn: a connection string of libpq, ``"host=db dbname=shop user=etl"`` or ``"postgresql://..."``, or a function
+            that returns one, such as ``lambda: os.environ["SHOP_DSN"]``: it is called on the driver whenever a
+            connection is made. A password is never stored, logged or shown.
+        table: ``"table"`` or ``"schema.table"``; a pair where a name holds a dot. Letters are taken as they are. If it
+            is not there, the first batch makes it.
+        mode: ``append`` adds rows. ``upsert`` replaces the row with the same `key`; it also takes the output of tasks
+            in update mode. Of several rows with one key, that of the later batch wins; within a batch, any.
+        key: columns of a unique index or primary key, for ``upsert``.
+        atomic: a checkpoint is seen as a whole or not at all, at the price of writing rows twice. With ``upsert`` it
+            always is.
+    """
+
+    kind: ClassVar[str] = "Postgres"
+
+    def __init__(
+        self,
+        dsn: str | Callable[[], str],
+        table: str | tuple[str, str],
+        *,
+        mode: Literal["append", "upsert"] = "append",
+        key: str | Sequence[str] = (),
+        atomic: bool = False,
+    ) -> None:
+        self.key = (key,) if isinstance(key, str) else tuple(key)
+        if mode not in ("append", "upsert"):
+            raise DefinitionError("SINK_MODE_UNKNOWN", kind=self.kind, mode=mode, supported="append, upsert")
+        if (mode == "upsert") != bool(self.key):
+            raise _invalid("key", self.key, "A key goes with mode='upsert', and only with it.", "Say both, or neither.")
+        schema, dot, name = table.partition(".") if isinstance(table, str) else (table[0], ".", table[1])
+        self.table = Table(schema, name) if dot else Table("", schema)
+        self.mode = mode
+        self.atomic_commit = atomic or mode == "upsert"
+        if mode == "upsert":
+            self.output_modes = ("append", "update")
+        self._dsn = dsn
+        self._job = self._sink = self._owner = ""
+
+    def __repr__(self) -> str:
+        return f"Postgres({str(self.table)!r}, mode={self.mode!r})"
+
+    # -- the contract -------------------------------------------------------------------------------------------------
+
+    def open(self, job: str, sink: str) -> None:
+        """See that the server answers and the table, if it is there, can be written; make `rekindle_commits`."""
+        self._job, self._sink = job, sink
+        # Names in PostgreSQL are short, uids need not be.
+        digest = hashlib.sha256(f"{job}/{sink}".encode()).hexdigest()
+        self._owner = f"rekindle:{job[:16]}-{digest[:12]}"
+        dsn = self._current_dsn()
+        try:
+            with connect(dsn, self._owner) as connection:
+                if not self.table.schema:
+                    self.table = Table(default_schema(connection), self.table.name)
+                make_commits(connection, self.table)
+                found = Catalog.read(connection, self.table)
+                if found is not None:
+                    found.check_key(self.key)
+        except (psycopg.Error, ValueError) as error:
+            target = f"{described(dsn)} table={self.table}"
+            raise SinkError(
+                "SINK_TARGET_INVALID", sink=sink, target=target, reason=redacted(error, dsn)
+            ) from None  # the cause may hold the password
+
+    def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
+        """Let the executors write the batch; what a failed attempt has left is removed at once, as far as it can be."""
+        dsn, name = self._current_dsn(), self._name(batch)
+        with self._errors(dsn):
+            with connect(dsn, self._owner) as connection:
+                columns, slots = self._look(connection, df)
+            writer = Writer(
+                dsn=dsn, table=self.table, columns=columns, name=name, staging=self._staging(name), slots=slots
+            )
+            try:
+                parts = df.selectExpr(*expressions(df.schema)).mapInArrow(writer, RESULT).collect()
+            except BaseException:
+                with suppress(Exception):
+                    self._discard(dsn, name, ())
+                raise
+            prepared = sorted(row.part for row in parts if row.prepared)
+            staged = sorted(row.part for row in parts if not row.prepared)
+            self._discard(dsn, name, prepared, staged=bool(staged))
+        if not parts:
+            return []
+        rows = sum(row.rows for row in parts)
+        return [{"name": name, "prepared": prepared, "staged": staged, "rows": rows}]
+
+    def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
+        """Move what is staged, in one transaction; commit what is prepared."""
+        if not isinstance(permit, CommitPermit):
+            raise SinkError("PERMIT_REQUIRED", sink=self._sink)
+        dsn = self._current_dsn()
+        with self._errors(dsn):
+            for attempt in trying():
+                with attempt, connect(dsn, self._owner) as connection:
+                    self._commit(connection, committables)
+
+    def abort(self, committables: Sequence[Committable]) -> None:
+        """Roll back what is prepared, drop what is staged."""
+        dsn = self._current_dsn()
+        with self._errors(dsn):
+            for committable in committables:
+                self._discard(dsn, committable["name"], ())
+
+    def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
+        """Roll back and drop what attempts have left that no record names: prepared transactions hold locks."""
+        dsn = self._current_dsn()
+        kept = {committable["name"] for committable in named}
+        with self._errors(dsn):
+            with connect(dsn, self._owner) as connection:
+                left = {gid.rpartition(":")[0] for gid in self._prepared(connection)} | self._staged(connection)
+            for name in sorted(left - kept):
+                batch = SinkBatch.named(name.rpartition(":")[2], job=self._job, sink=self._sink)
+                if batch is not None and may_remove(batch):
+                    self._discard(dsn, name, ())
+
+    # -- prepare ------------------------------------------------------------------------------------------------------
+
+    def _look(self, connection: Connection, df: DataFrame) -> tuple[list[Column], int]:
+        """The columns to fill, and how many transactions may be prepared."""
+        try:
+            found = Catalog.read(connection, self.table)
+            if found is None:
+                make_table(connection, self.table, definition(df.schema), self.key)
+                found = Catalog.read(connection, self.table)
+            if found is None:
+                raise ValueError("it was dropped at this moment")
+            found.check_key(self.key)
+            columns = fitting(df.schema, found.columns)
+        except ValueError as error:
+            raise SinkError("SINK_SCHEMA_MISMATCH", sink=self._sink, target=self.table, reason=error) from None
+        if self.atomic_commit or found.may_wait({column.name for column in columns}):
+            return columns, 0
+        free = "SELECT current_setting('max_prepared_transactions')::int - count(*) FROM pg_prepared_xacts"
+        [(slots,)] = connection.execute(free).fetchall()
+        return columns, slots // 2
+
+    def _discard(self, dsn: str, name: str, keep: Collection[str], *, staged: bool = False) -> None:
+        """Remove what an attempt has left, but for the parts to keep."""
+        with connect(dsn, self._owner) as connection:
+            for gid in self._prepared(connection):
+                attempt, _, part = gid.rpartition(":")
+                if attempt == name and part not in keep:
+                    with suppress(psycopg.errors.UndefinedObject):  # another driver is at it too
+                        connection.tpc_rollback(gid)
+            if not staged:
+                self._drop(connection, name)
+
+    def _drop(self, connection: Connection, name: str) -> None:
+        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self._staging(name).quoted))
+
+    # -- commit -------------------------------------------------------------------------------------------------------
+
+    def _commit(self, connection: Connection, committables: Sequence[Committable]) -> None:
+        staged = [committable for committable in committables if committable["staged"]]
+        gids = [f"{one['name']}:{part}" for one in committables for part in one["prepared"]]
+        wanted = [*gids, *(one["name"] for one in staged)]
+        # In this order: what another driver commits in between is in both.
+        there = self._prepared(connection) | self._staged(connection)
+        done = self._committed(connection, wanted)
+        for name in wanted:
+            if name not in there and name not in done:
+                raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=name)
+        if any(one["name"] not in done for one in staged):
+            self._move(connection, staged)
+        for gid in gids:
+            if gid not in done:
+                self._commit_prepared(connection, gid)
+        old = "DELETE FROM {} WHERE owner = %s AND name <> ALL(%s) AND prepared_at < now() - make_interval(days => %s)"
+        connection.execute(sql.SQL(old).format(self._commits), (self._owner, wanted, _KEPT_DAYS))
+
+    def _move(self, connection: Connection, staged: Sequence[Committable]) -> None:
+        with connection.transaction():
+            lock(connection, self._owner)
+            done = self._committed(connection, [one["name"] for one in staged])
+            for one in staged:
+                if one["name"] not in done:
+                    connection.execute(self._insert(connection, one["name"]), (one["staged"],))
+                    self._drop(connection, one["name"])
+                    note_commit(connection, self.table, one["name"], self._owner)
+
+    def _insert(self, connection: Connection, name: str) -> sql.Composed:
+        staging = self._staging(name)
+        found = Catalog.read(connection, staging)
+        if found is None:
+            raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=name)
+        columns = [column.name for column in found.columns if column.name != PART]
+        statement = sql.SQL("INSERT INTO {} ({}) SELECT {} {} FROM {} WHERE {} = ANY(%s)").format(
+            self.table.quoted,
+            names_of(columns),
+            sql.SQL("DISTINCT ON ({})").format(names_of(self.key)) if self.key else sql.SQL(""),
+            names_of(columns),
+            staging.quoted,
+            sql.Identifier(PART),
+        )
+        if not self.key:
+            return statement
+        replaced = [
+            sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(column)) for column in columns if column not in self.key
+        ]
+        act = sql.SQL("UPDATE SET ") + sql.SQL(", ").join(replaced) if replaced else sql.SQL("NOTHING")
+        # In the order of the key, so that two jobs that write the same rows do not block each other.
+        return sql.SQL("{} ORDER BY {} ON CONFLICT ({}) DO {}").format(
+            statement, names_of(self.key), names_of(self.key), act
+        )
+
+    def _commit_prepared(self, connection: Connection, gid: str) -> None:
+        try:
+            connection.tpc_commit(gid)
+        except psycopg.errors.UndefinedObject:
+            if not self._committed(connection, [gid]):
+                raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=gid) from None
+
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    def _name(self, batch: SinkBatch) -> str:
+        """Of an attempt: what its transactions' names begin with, and its staging table's comment."""
+        return f"{self._owner}:{batch.name}"
+
+    def _staging(self, name: str) -> Table:
+        return self.table.beside(f"rekindle_{hashlib.sha256(name.encode()).hexdigest()[:24]}")
+
+    @property
+    def _commits(self) -> sql.Identifier:
+        return self.table.beside(COMMITS).quoted
+
+    def _prepared(self, connection: Connection) -> set[str]:
+        """This sink's prepared transactions."""
+        found = connection.execute(
+            "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND starts_with(gid, %s)",
+            (f"{self._owner}:",),
+        )
+        return {gid for (gid,) in found}
+
+    def _staged(self, connection: Connection) -> set[str]:
+        """Names of the attempts that have a staging table."""
+        found = connection.execute(
+            "SELECT obj_description(c.oid, 'pg_class') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = %s AND starts_with(c.relname::text, 'rekindle_')"
+            " AND starts_with(obj_description(c.oid, 'pg_class'), %s)",
+            (self.table.schema, f"{self._owner}:"),
+        )
+        return {name for (name,) in found}
+
+    def _committed(self, connection: Connection, names: Sequence[str]) -> set[str]:
+        found = connection.execute(sql.SQL("SELECT name FROM {} WHERE name = ANY(%s)").format(self._commits), (names,))
+        return {name for (name,) in found}
+
+    # -- secrets ------------------------------------------------------------------------------------------------------
+
+    def _current_dsn(self) -> str:
+        return self._dsn() if callable(self._dsn) else self._dsn
+
+    @contextmanager
+    def _errors(self, dsn: str) -> Iterator[None]:
+        """What the server says becomes an error of ours; the cause is left out, since it may hold the password."""
+        try:
+            yield
+        except psycopg.Error as error:
+            said = redacted(error, dsn)
+            raise SinkError("SINK_SERVER_FAILED", sink=self._sink, server="PostgreSQL", reason=said) from None
+
+
+def _invalid(argument: str, value: object, reason: str, next_step: str) -> DefinitionError:
+    return DefinitionError(
+        "SINK_ARGUMENT_INVALID", sink="Postgres", argument=argument, value=value, reason=reason, hint=next_step
+    )

@@ -1,0 +1,102 @@
+"""What an executor does with a partition: COPY its rows into a transaction that is prepared, or into a staging table.
+
+A Spark task may run twice (a retry, a speculative copy), so each run is a *part* with a name of its own, and only the
+parts whose names came back to the driver count. A crash between any two lines leaves one of these: nothing (the server
+rolls back), a prepared transaction or staged rows that nobody names. `Postgres.clean` removes them.
+
+A partition without rows does not even connect. This module must not know which parts will be committed.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain, repeat
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from rekindle.sinks.postgres.catalog import lock
+from rekindle.sinks.postgres.columns import PART, SENT_AS, Column, encode
+from rekindle.sinks.postgres.database import Connection, Table, connect, names_of, note_commit, redacted
+
+RESULT = "part string, prepared boolean, rows bigint"
+"""What comes back to the driver: one row for each partition that has rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """The function that Spark is given; it is pickled, so it holds plain data."""
+
+    dsn: str = field(repr=False)
+    table: Table
+    columns: list[Column]
+    #: the attempt: names of its transactions begin with it, and its staging table's comment is it
+    name: str
+    staging: Table
+    #: so many transactions may be prepared; partitions with a higher number are staged
+    slots: int
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Write one partition."""
+        import pyarrow as pa
+
+        filled = (batch for batch in batches if batch.num_rows)
+        first = next(filled, None)
+        if first is None:
+            return
+        partition = first.column(PART)[0].as_py()
+        part, prepared = f"{partition}.{secrets.token_hex(4)}", partition < self.slots
+        try:
+            with connect(self.dsn, f"rekindle {self.name}") as connection:
+                write = self._prepare if prepared else self._stage
+                written = write(connection, part, chain([first], filled))
+        except (psycopg.Error, pa.ArrowInvalid, ValueError) as error:
+            # Spark prints and keeps what is raised here.
+            raise RuntimeError(f"PostgreSQL table {self.table}: {redacted(error, self.dsn)}") from None
+        yield pa.RecordBatch.from_pydict({"part": [part], "prepared": [prepared], "rows": [written]})
+
+    def _prepare(self, connection: Connection, part: str, batches: Iterator[Any]) -> int:
+        gid = f"{self.name}:{part}"
+        connection.execute("BEGIN")
+        written = self._copy(connection, self.table, batches)
+        note_commit(connection, self.table, gid, self.name)
+        connection.execute(sql.SQL("PREPARE TRANSACTION {}").format(sql.Literal(gid)))
+        return written
+
+    def _stage(self, connection: Connection, part: str, batches: Iterator[Any]) -> int:
+        with connection.transaction():
+            self._make_staging(connection)
+        with connection.transaction():
+            return self._copy(connection, self.staging, batches, part)
+
+    def _make_staging(self, connection: Connection) -> None:
+        """The first part that needs it makes it."""
+        lock(connection, str(self.staging))
+        connection.execute(
+            sql.SQL("CREATE TABLE IF NOT EXISTS {} AS SELECT ''::text AS {}, {} FROM {} WITH NO DATA").format(
+                self.staging.quoted,
+                sql.Identifier(PART),
+                names_of([column.name for column in self.columns]),
+                self.table.quoted,
+            )
+        )
+        connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(self.staging.quoted, sql.Literal(self.name)))
+
+    def _copy(self, connection: Connection, into: Table, batches: Iterator[Any], part: str | None = None) -> int:
+        names, types = [column.name for column in self.columns], [SENT_AS[column.type] for column in self.columns]
+        ours = [] if part is None else [repeat(part)]
+        if ours:
+            names, types = [*names, PART], [*types, "text"]
+        statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(into.quoted, names_of(names))
+        written = 0
+        with connection.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.set_types(types)
+            for batch in batches:
+                values = [encode(column, batch.column(index)) for index, column in enumerate(self.columns)]
+                for row in zip(*values, *ours, strict=False):  # repeat() has no end
+                    copy.write_row(row)
+                written += batch.num_rows
+        return written

@@ -1,0 +1,59 @@
+"""The crash tests' job with a single sink of another system, and how what it has written is read back.
+
+The sink is described by environment variables, so that a driver in a process of its own makes the same one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import rekindle as rk
+from rekindle.sinks import TwoPhaseSink
+from rekindle.testing.crash import ALL_MOMENTS
+from tests.crash.kit import CrashWorld, Row
+
+SINK = "CRASH_SINK"
+"""Names one of `SINKS`."""
+
+TARGET = "CRASH_TARGET"
+"""Where it writes: a connection string, a broker."""
+
+JOB_FILE = Path(__file__).with_name("connector_job_file.py")
+
+SINKS: dict[str, Callable[[str], TwoPhaseSink]] = {
+    "postgres": lambda dsn: rk.sinks.Postgres(dsn, "crash"),
+    "postgres-atomic": lambda dsn: rk.sinks.Postgres(dsn, "crash", atomic=True),
+}
+
+STEPS = ("sink.prepare", "record.create", "manifest.create", "sink.commit", "committed.create", "sink.clean")
+"""Steps around which a sink is in the middle of something; the others are the same for every sink."""
+
+MOMENTS = tuple(moment for moment in ALL_MOMENTS if moment.step in STEPS)
+
+
+class ConnectorWorld(CrashWorld):
+    """The same world with one sink.
+
+    Args:
+        read: what the sink holds, read by another program.
+    """
+
+    def __init__(self, root: Path, read: Callable[[], Counter[Row]] = Counter) -> None:
+        super().__init__(root)
+        self._read = read
+
+    def shaped(self, counted: Any) -> Any:
+        """Flat rows."""
+        return counted.selectExpr("window.start AS hour", "k", "v")
+
+    def sinks(self) -> dict[str, TwoPhaseSink]:
+        """The one that the environment names."""
+        return {"out": SINKS[os.environ[SINK]](os.environ[TARGET])}
+
+    def outputs(self) -> tuple[Counter[Row], ...]:
+        """What it holds."""
+        return (self._read(),)

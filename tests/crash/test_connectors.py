@@ -1,0 +1,71 @@
+"""Jobs into the systems of others live through faults and kills at every step of their sinks, on real servers."""
+
+from __future__ import annotations
+
+import datetime as dt
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from rekindle.testing.crash import Moment, Moments
+from tests.crash.connectors import JOB_FILE, MOMENTS, SINK, SINKS, TARGET, ConnectorWorld
+from tests.crash.kit import CONFIG, Row, persist, read_and_drain
+from tests.crash.victim import FEW_CHECKPOINTS, Victim
+from tests.servers.postgres import PostgresServer
+
+Target = tuple[str, Callable[[], Counter[Row]]]
+"""Where a sink writes, and what is there."""
+
+
+def in_postgres(server: PostgresServer) -> Target:
+    def read() -> Counter[Row]:
+        found = server.psql("SELECT hour AT TIME ZONE 'UTC', k, v FROM crash")
+        return Counter((dt.datetime.fromisoformat(hour), key, int(value)) for hour, key, value in found)
+
+    server.query("DROP TABLE IF EXISTS crash")
+    return server.dsn(), read
+
+
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.slow if "-" in name else ()) for name in SINKS])
+def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ConnectorWorld:
+    system = request.param.partition("-")[0]
+    target, read = {"postgres": in_postgres}[system](request.getfixturevalue(system))
+    monkeypatch.setenv(SINK, request.param)
+    monkeypatch.setenv(TARGET, target)
+    made = ConnectorWorld(tmp_path, read)
+    made.fill()
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _nothing_prepared_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if "postgres" in request.fixturenames:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        assert server.query("SELECT gid FROM pg_prepared_xacts") == []
+
+
+def test_a_history_and_a_live_stream_arrive_exactly_through_a_fault_at_every_step_of_the_sink(
+    spark: SparkSession, world: ConnectorWorld
+) -> None:
+    faults = Moments(MOMENTS)
+    persist(
+        lambda: world.job().start(spark, storage=world.storage, config=CONFIG, steps=faults), "DRAINED", read_and_drain
+    )
+    world.check()
+    assert not faults.waiting
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("moment", MOMENTS, ids=str)
+def test_a_driver_killed_at_any_step_of_its_sink_is_resumed_without_loss(
+    spark: SparkSession, world: ConnectorWorld, moment: Moment
+) -> None:
+    victim = Victim(world, "--kill-at", str(moment), live=False, job_file=JOB_FILE)
+    assert victim.wait() == -signal.SIGKILL, victim.log.read_text()[-3000:]
+    persist(lambda: world.job(live=False).start(spark, storage=world.storage, config=FEW_CHECKPOINTS), "FINISHED")
+    world.check(live=False)
