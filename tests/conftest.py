@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.servers import kafka
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -73,6 +75,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.streaming.minBatchesToRetain": "1000000",
     }
+    if connector := kafka.jars("spark-kafka"):
+        conf["spark.jars"] = ",".join(map(str, connector))
     builder = SparkSession.builder.master("local[2]").appName("rekindle-tests")
     for key, value in conf.items():
         builder = builder.config(key, value)

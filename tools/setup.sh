@@ -140,6 +140,30 @@ want_postgres() {
     find_postgres || say "no PostgreSQL server: its tests will be skipped (Debian: apt-get install postgresql)"
 }
 
+# Jars from Maven, in folders of .venv. The connector has to be of the version of Spark that is installed.
+fetch_jars() {
+    local folder=$VENV/$1
+    shift
+    if compgen -G "$folder/*.jar" >/dev/null; then return; fi
+    mvn --quiet --batch-mode dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$folder.new" "$@" &&
+        rm -rf "$folder" && mv "$folder.new" "$folder"
+}
+
+want_kafka() {
+    local spark
+    if ! command -v mvn >/dev/null && may_install; then apt_install maven || true; fi
+    if ! command -v mvn >/dev/null; then
+        say "no Maven to fetch a Kafka broker with: its tests will be skipped (Debian: apt-get install maven)"
+        return
+    fi
+    say "fetching a Kafka broker and Spark's Kafka connector with Maven"
+    spark=$("$VENV/bin/python" -c 'import pyspark; print(pyspark.__version__)')
+    fetch_jars kafka-broker -f tools/maven/kafka-broker.xml ||
+        say "no Kafka broker could be fetched: its tests will be skipped"
+    fetch_jars spark-kafka -f tools/maven/spark-kafka.xml "-Dspark.version=$spark" ||
+        say "no Kafka connector for Spark $spark could be fetched: the tests of the Kafka source will be skipped"
+}
+
 # --- all of it --------------------------------------------------------------------------------------------------------
 
 # Scripts of a virtual environment name the folder it was made in: one that was moved or copied has to be made anew.
@@ -163,7 +187,8 @@ want_postgres
 
 usable_venv || make_venv
 say "installing the project and its tools into .venv"
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[spark,delta,iceberg,postgres,dev]'
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[spark,delta,iceberg,postgres,kafka,dev]'
+want_kafka
 
 {
     printf '# Written by tools/setup.sh.\n'

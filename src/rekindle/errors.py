@@ -209,7 +209,11 @@ CONDITIONS: dict[str, Condition] = {
             "pip install 'rekindle[{extra}]'",
         ),
         SINK_MODE_UNKNOWN=("A {kind} sink has no mode {mode!r}.", "It has: {supported}."),
-        SINK_ARGUMENT_INVALID=("{sink} has {argument}={value!r}. {reason}", "{hint}"),
+        ARGUMENT_INVALID=("{what} has {argument}={value!r}. {reason}", "{hint}"),
+        CONNECTOR_MISSING=(
+            "This session has no Kafka connector of Spark.",
+            "rekindle run ... --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
+        ),
         MODE_UNKNOWN=("There is no mode {mode!r}.", "Use mode='streaming'."),
         MODE_UNSUPPORTED=(
             "mode='batch' is not available in this version{detail}.",

@@ -26,6 +26,8 @@ JOB_FILE = Path(__file__).with_name("connector_job_file.py")
 
 SINKS: dict[str, Callable[[str], TwoPhaseSink]] = {
     "postgres": lambda dsn: rk.sinks.Postgres(dsn, "crash"),
+    "kafka": lambda broker: rk.sinks.Kafka(broker, "crash", key="k"),
+    "kafka-several": lambda broker: rk.sinks.Kafka(broker, "crash", key="k", producers=2),
     "postgres-atomic": lambda dsn: rk.sinks.Postgres(dsn, "crash", atomic=True),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from rekindle.testing.crash import Moment, Moments
 from tests.crash.connectors import JOB_FILE, MOMENTS, SINK, SINKS, TARGET, ConnectorWorld
 from tests.crash.kit import CONFIG, Row, persist, read_and_drain
 from tests.crash.victim import FEW_CHECKPOINTS, Victim
+from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
 
 Target = tuple[str, Callable[[], Counter[Row]]]
@@ -30,10 +32,20 @@ def in_postgres(server: PostgresServer) -> Target:
     return server.dsn(), read
 
 
+def in_kafka(server: KafkaServer) -> Target:
+    def read() -> Counter[Row]:
+        found = (json.loads(message.value()) for message in server.messages("crash"))
+        return Counter((dt.datetime.fromisoformat(row["hour"][:19]), row["k"], row["v"]) for row in found)
+
+    server.delete_topic("crash")
+    server.make_topic("crash")
+    return server.bootstrap, read
+
+
 @pytest.fixture(params=[pytest.param(name, marks=pytest.mark.slow if "-" in name else ()) for name in SINKS])
 def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ConnectorWorld:
     system = request.param.partition("-")[0]
-    target, read = {"postgres": in_postgres}[system](request.getfixturevalue(system))
+    target, read = {"kafka": in_kafka, "postgres": in_postgres}[system](request.getfixturevalue(system))
     monkeypatch.setenv(SINK, request.param)
     monkeypatch.setenv(TARGET, target)
     made = ConnectorWorld(tmp_path, read)

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.servers import kafka as kafka_server
 from tests.servers import postgres as postgres_server
+from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
 
 
@@ -17,6 +19,20 @@ def postgres() -> Iterator[PostgresServer]:
     if missing:
         pytest.skip(missing)
     server = PostgresServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaServer]:
+    """A Kafka broker of the tests' own. A test that stops it starts it again."""
+    missing = kafka_server.why_not()
+    if missing:
+        pytest.skip(missing)
+    server = KafkaServer()
     try:
         server.start()
         yield server

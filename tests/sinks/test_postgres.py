@@ -262,8 +262,8 @@ def test_an_upsert_without_a_unique_index_is_refused_with_the_statement_that_mak
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        ({"mode": "upsert"}, "SINK_ARGUMENT_INVALID"),
-        ({"key": "n"}, "SINK_ARGUMENT_INVALID"),
+        ({"mode": "upsert"}, "ARGUMENT_INVALID"),
+        ({"key": "n"}, "ARGUMENT_INVALID"),
         ({"mode": "replace", "key": "n"}, "SINK_MODE_UNKNOWN"),
     ],
 )

@@ -17,9 +17,10 @@ from rekindle.sinks.parquet import Parquet
 from rekindle.sinks.two_phase import SinkBatch, TwoPhaseSink
 
 if TYPE_CHECKING:
+    from rekindle.sinks.kafka import Kafka
     from rekindle.sinks.postgres import Postgres
 
-_EXTRAS = {"Postgres": "postgres"}
+_EXTRAS = {"Kafka": "kafka", "Postgres": "postgres"}
 """Sink → its module here, and the extra that it needs."""
 
 
@@ -33,4 +34,4 @@ def __getattr__(name: str) -> Any:
         raise DefinitionError("SINK_LIBRARY_MISSING", sink=name, library=error.name, extra=extra) from error
 
 
-__all__ = ["CommitPermit", "Delta", "Foreach", "Iceberg", "Parquet", "Postgres", "SinkBatch", "TwoPhaseSink"]
+__all__ = ["CommitPermit", "Delta", "Foreach", "Iceberg", "Kafka", "Parquet", "Postgres", "SinkBatch", "TwoPhaseSink"]

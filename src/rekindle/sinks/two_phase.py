@@ -25,6 +25,8 @@ from rekindle.protocol.commit import CommitPermit
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from rekindle.storage.port import Store
+
 Committable = dict[str, Any]
 """JSON: strings, numbers, booleans, null, lists and dicts of them. No secrets: it is stored."""
 
@@ -90,6 +92,12 @@ class TwoPhaseSink(ABC):
     output_modes: tuple[str, ...] = ("append",)
     #: whether a reader of the target sees all of what one `commit` is given, or nothing of it
     atomic_commit: bool = False
+
+    def stage_in(self, store: Store, folder: str) -> None:
+        """Hear of a folder in the job's storage, this sink's own, for what cannot be staged in the target.
+
+        Called before `open`. Nothing else writes or cleans there.
+        """
 
     def open(self, job: str, sink: str) -> None:
         """Check that the target can be written, before anything runs.

@@ -326,6 +326,7 @@ class Launch:
         if run.lineage == run.run:
             storage.create(layout.lineage(storage.job, run.lineage), lineage)
         for uid, sink in sinks.items():
+            sink.stage_in(storage.store, layout.sink(storage.job, uid))
             sink.open(owner, uid)
         job = Job(graph, self._config)
         posted: list[Driver] = []

@@ -18,6 +18,7 @@
           marks/<input>/_spark_metadata/<k>     admissions of watermark rows
           marks/<input>/rows/<name>.parquet     the watermark rows
       tasks/<uid>/splits/<lineage>/<source>/<k>.json  which of its subtasks reads the next run of files
+      sinks/<uid>/                              what a sink stages that cannot be staged in its target
       checkpoints/<id>/manifest.json
       checkpoints/<id>/committed.json           its transactions are committed: not to be repeated
       control/<request>.request.json, <request>.answer.json
@@ -176,6 +177,11 @@ def mark_rows(marks_folder: str) -> str:
 
 def mark_row(marks_folder: str, file_name: str) -> str:
     return f"{marks_folder}/rows/{file_name}"
+
+
+def sink(name: str, uid: str) -> str:
+    """What a sink stages that cannot be staged in its target; its own business."""
+    return f"{name}/sinks/{uid}"
 
 
 def checkpoints(name: str) -> str:

@@ -86,7 +86,14 @@ class Postgres(TwoPhaseSink):
         if mode not in ("append", "upsert"):
             raise DefinitionError("SINK_MODE_UNKNOWN", kind=self.kind, mode=mode, supported="append, upsert")
         if (mode == "upsert") != bool(self.key):
-            raise _invalid("key", self.key, "A key goes with mode='upsert', and only with it.", "Say both, or neither.")
+            raise DefinitionError(
+                "ARGUMENT_INVALID",
+                what="rk.sinks.Postgres",
+                argument="key",
+                value=self.key,
+                reason="A key goes with mode='upsert', and only with it.",
+                hint="Say both, or neither.",
+            )
         schema, dot, name = table.partition(".") if isinstance(table, str) else (table[0], ".", table[1])
         self.table = Table(schema, name) if dot else Table("", schema)
         self.mode = mode
@@ -319,9 +326,3 @@ class Postgres(TwoPhaseSink):
         except psycopg.Error as error:
             said = redacted(error, dsn)
             raise SinkError("SINK_SERVER_FAILED", sink=self._sink, server="PostgreSQL", reason=said) from None
-
-
-def _invalid(argument: str, value: object, reason: str, next_step: str) -> DefinitionError:
-    return DefinitionError(
-        "SINK_ARGUMENT_INVALID", sink="Postgres", argument=argument, value=value, reason=reason, hint=next_step
-    )

@@ -1,0 +1,96 @@
+"""A lane: one producer with a transactional id of its own, so that several publish at the same time.
+
+In one transaction a lane publishes its messages of a checkpoint and its record in the topic of commits. Whoever opens a
+lane fences all who had it before (``init_transactions`` ends what they had begun), and only then reads what it has
+committed. So of two drivers that commit the same at the same time, one is fenced in the middle, begins again, and finds
+it done.
+
+This module must not know where messages are staged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import stamina
+from confluent_kafka import KafkaException, Producer
+
+from rekindle.sinks.kafka import commits
+
+ATTEMPTS = 8
+PATIENCE_S = 60.0
+
+_DEFAULTS = {
+    # A checkpoint's share of a lane is published within this time, or the brokers give it up.
+    "transaction.timeout.ms": 300_000,
+    # A key goes to the partition that Kafka's own (Java) producers choose.
+    "partitioner": "murmur2_random",
+    "linger.ms": 20,
+    "compression.type": "lz4",
+}
+
+_LASTING = ("_AUTHENTICATION", "TOPIC_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "_INVALID_ARG")
+
+
+class Message(NamedTuple):
+    """What is published."""
+
+    key: bytes | None
+    value: bytes | None
+    #: names and values
+    headers: list[tuple[str, bytes]]
+
+
+class Lane:
+    """One lane of a sink, opened by this driver.
+
+    Args:
+        client: settings of librdkafka.
+        owner: job and sink.
+    """
+
+    def __init__(self, client: commits.Client, topic: str, owner: str, name: str) -> None:
+        self._topic, self._key = topic, commits.key_of(owner, name)
+        self._producer = Producer({**_DEFAULTS, **client, "transactional.id": f"rekindle-{self._key}"})
+        self._producer.init_transactions(commits.ANSWER_S)
+        #: the last checkpoint that it has committed; 0 for none
+        self.committed = commits.read(client, topic, owner).get(name, 0)
+
+    def publish(self, checkpoint: int, messages: Iterable[Message]) -> None:
+        """Publish the messages, and that they are. After an exception the lane has to be opened anew."""
+        self._producer.begin_transaction()
+        for message in messages:
+            self._produce(self._topic, message.value, message.key, message.headers)
+        self._produce(commits.topic_of(self._topic), commits.value_of(checkpoint), self._key, [])
+        self._finish()
+        self.committed = checkpoint
+
+    def _finish(self) -> None:
+        self._producer.commit_transaction()
+
+    def _produce(self, topic: str, value: Any, key: Any, headers: list[tuple[str, Any]]) -> None:
+        while not self._queued(topic, value, key, headers):
+            self._producer.poll(0.1)
+
+    def _queued(self, topic: str, value: Any, key: Any, headers: list[tuple[str, Any]]) -> bool:
+        try:
+            self._producer.produce(topic, value, key, headers=headers)
+        except BufferError:  # as much is under way as may be
+            return False
+        return True
+
+    def close(self) -> None:
+        """Forget what is not committed: the brokers end it when the lane is opened again, or by themselves in time."""
+        self._producer.purge()
+
+
+def trying() -> Iterator[stamina.Attempt]:
+    """Try again where brokers come and go, or another driver has fenced us in the middle and removed the files."""
+    return iter(stamina.retry_context(on=_may_pass, attempts=ATTEMPTS, timeout=PATIENCE_S))
+
+
+def _may_pass(error: Exception) -> bool:
+    if isinstance(error, KafkaException):
+        return error.args[0].name() not in _LASTING
+    return isinstance(error, TimeoutError | FileNotFoundError)

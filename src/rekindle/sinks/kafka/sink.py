@@ -1,0 +1,279 @@
+"""The Kafka sink: batches are staged as Parquet in the job's storage, and published when their checkpoint commits.
+
+A Kafka transaction cannot wait for a checkpoint: brokers end it after a while, and a restarted producer loses it. So
+nothing is open while a job waits, or is down for however long; the messages lie in files, made by Spark. A commit
+publishes them in one transaction for each *lane*, together with a record that says so (see `commits`): after a crash it
+tells whether this happened. All batches put a key into the same lane, so its messages keep the order of batches.
+
+    files of the lane    its record says the checkpoint    then
+    there                no                                publish
+    there, or not        yes                               it is done
+    gone                 no                                lost: an error, and nothing more is published
+
+This module must not know rows: what becomes of a column is said to Spark in SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from confluent_kafka import KafkaException
+
+from rekindle.errors import DefinitionError, SinkError
+from rekindle.protocol.commit import CommitPermit
+from rekindle.sinks.kafka import commits
+from rekindle.sinks.kafka.lanes import Lane, Message, trying
+from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+from rekindle.storage.port import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_LANE = "rekindle_lane"
+
+
+class Kafka(TwoPhaseSink):
+    """The topic `topic` of the brokers at `bootstrap`; exactly once for consumers that read committed messages only.
+
+    Args:
+        bootstrap: brokers, ``"host:9092,other:9092"``.
+        key: the column that becomes the message's key, as text unless it is binary; without one, messages have none.
+        value: the column that becomes its value; without one, a JSON object of all columns but the headers.
+        headers: columns that become headers of the same names; nulls are left out.
+        producers: so many transactions publish a checkpoint, side by side. With 1 it is seen as a whole.
+        options: settings of librdkafka, such as those of its security; or a function that returns them, called on the
+            driver. They are never stored, logged or shown.
+    """
+
+    kind: ClassVar[str] = "Kafka"
+    output_modes = ("append", "update")
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        key: str | None = None,
+        value: str | None = None,
+        headers: str | Sequence[str] = (),
+        producers: int = 1,
+        options: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
+    ) -> None:
+        if producers < 1:
+            raise DefinitionError(
+                "ARGUMENT_INVALID",
+                what="rk.sinks.Kafka",
+                argument="producers",
+                value=producers,
+                reason="Somebody has to publish.",
+                hint="Use 1 or more.",
+            )
+        self.bootstrap, self.topic = bootstrap, topic
+        self.key, self.value = key, value
+        self.headers = (headers,) if isinstance(headers, str) else tuple(headers)
+        self.producers = producers
+        self.atomic_commit = producers == 1
+        self._options = options
+        self._job = self._sink = self._owner = ""
+        self._store: Store | None = None
+        self._folder = ""
+        #: opened by this driver, and not fenced as far as it knows
+        self._lanes: dict[str, Lane] = {}
+
+    def __repr__(self) -> str:
+        return f"Kafka({self.bootstrap!r}, {self.topic!r})"
+
+    # -- the contract -------------------------------------------------------------------------------------------------
+
+    def stage_in(self, store: Store, folder: str) -> None:
+        """Stage batches there."""
+        self._store, self._folder = store, folder
+
+    def open(self, job: str, sink: str) -> None:
+        """See that the brokers answer and have the topic; make the topic of commits."""
+        self._job, self._sink, self._owner = job, sink, f"{job}/{sink}"
+        try:
+            commits.make(self._client(), self.topic)
+        except (KafkaException, ValueError) as error:
+            target = f"topic {self.topic} at {self.bootstrap}"
+            raise SinkError("SINK_TARGET_INVALID", sink=sink, target=target, reason=_said(error)) from error
+
+    def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
+        """Let Spark write the messages into files, a folder for each lane."""
+        target = self._attempt(batch.name)
+        messages = df.selectExpr(*self._expressions(df))
+        messages.write.mode("error").partitionBy(_LANE).parquet(self._staging.spark_path(target))
+        lanes: dict[str, list[dict[str, Any]]] = {}
+        for entry in self._staging.walk(target):
+            if entry.path.endswith(".parquet"):
+                path = entry.path.removeprefix(f"{target}/")
+                lane = path.partition("/")[0].removeprefix(f"{_LANE}=")
+                lanes.setdefault(lane, []).append({"path": path, "rows": self._rows(entry.path)})
+        if not lanes:
+            self._remove(batch.name)
+            return []
+        rows = sum(file["rows"] for files in lanes.values() for file in files)
+        return [{"attempt": batch.name, "rows": rows, "lanes": lanes}]
+
+    def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
+        """Publish what no lane has published yet; then remove what was staged."""
+        if not isinstance(permit, CommitPermit):
+            raise SinkError("PERMIT_REQUIRED", sink=self._sink)
+        files: dict[str, list[str]] = {}
+        for one in committables:
+            for lane, staged in one["lanes"].items():
+                files.setdefault(lane, []).extend(f"{self._attempt(one['attempt'])}/{file['path']}" for file in staged)
+        with self._errors():
+            for attempt in trying():
+                with attempt, self._lanes_kept_if_all_is_well():
+                    self._publish(permit.checkpoint, files)
+        for one in committables:
+            self._remove(one["attempt"])
+
+    def abort(self, committables: Sequence[Committable]) -> None:
+        """Remove the staged files."""
+        for one in committables:
+            self._remove(one["attempt"])
+
+    def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
+        """Remove staged files that no record names."""
+        kept = {one["attempt"] for one in named}
+        for name in self._staging.names(self._folder):
+            batch = SinkBatch.named(name, job=self._job, sink=self._sink)
+            if name not in kept and batch is not None and may_remove(batch):
+                self._remove(name)
+
+    def close(self) -> None:
+        """Let the producers go."""
+        self._forget_lanes()
+
+    # -- prepare ------------------------------------------------------------------------------------------------------
+
+    def _expressions(self, df: DataFrame) -> list[str]:
+        """What Spark is to select: lane, key, value, headers.
+
+        Raises:
+            SinkError: ``SINK_SCHEMA_MISMATCH``.
+        """
+        types = {field.name: field.dataType.simpleString() for field in df.schema.fields}
+        missing = [name for name in (self.key, self.value, *self.headers) if name is not None and name not in types]
+        if missing:
+            reason = f"there is no column {missing[0]!r}; there are: {', '.join(types)}"
+            raise SinkError("SINK_SCHEMA_MISMATCH", sink=self._sink, target=f"topic {self.topic}", reason=reason)
+        body = ", ".join(_quoted(name) for name in types if name not in self.headers)
+        spread = f"hash({_quoted(self.key)})" if self.key else "spark_partition_id()"
+        return [
+            f"pmod({spread}, {self.producers}) AS {_LANE}",
+            f"{_binary(self.key, types) if self.key else 'CAST(NULL AS BINARY)'} AS k",
+            f"{_binary(self.value, types) if self.value else f'CAST(to_json(struct({body})) AS BINARY)'} AS v",
+            *(f"{_binary(name, types)} AS h{index}" for index, name in enumerate(self.headers)),
+        ]
+
+    def _rows(self, path: str) -> int:
+        import pyarrow.parquet as pq
+
+        with self._opened(path) as file:
+            return int(pq.read_metadata(file).num_rows)
+
+    # -- commit -------------------------------------------------------------------------------------------------------
+
+    def _publish(self, checkpoint: int, files: Mapping[str, Sequence[str]]) -> None:
+        # In this order: whoever publishes them removes them only afterwards.
+        gone = {lane: path for lane, paths in files.items() for path in paths if not self._staging.exists(path)}
+        for lane in gone:
+            self._forget_lane(lane)  # another driver may have published: look again
+        todo = [lane for lane in sorted(files) if self._lane(lane).committed < checkpoint]
+        for lane in todo:
+            if lane in gone:
+                raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=gone[lane])
+        if todo:
+            with ThreadPoolExecutor(len(todo), thread_name_prefix="kafka-lane") as pool:
+                list(pool.map(lambda lane: self._publish_lane(lane, checkpoint, files[lane]), todo))
+
+    def _publish_lane(self, lane: str, checkpoint: int, paths: Sequence[str]) -> None:
+        self._lanes[lane].publish(checkpoint, self._messages(paths))
+
+    def _messages(self, paths: Sequence[str]) -> Iterator[Message]:
+        import pyarrow.parquet as pq
+
+        for path in paths:
+            with self._opened(path) as file:
+                for batch in pq.ParquetFile(file).iter_batches(batch_size=10_000):
+                    columns = [column.to_pylist() for column in batch.columns]
+                    for key, value, *headers in zip(*columns, strict=True):
+                        named = zip(self.headers, headers, strict=True)
+                        yield Message(key, value, [(name, each) for name, each in named if each is not None])
+
+    def _lane(self, name: str) -> Lane:
+        if name not in self._lanes:
+            self._lanes[name] = Lane(self._client(), self.topic, self._owner, name)
+        return self._lanes[name]
+
+    def _forget_lane(self, name: str) -> None:
+        lane = self._lanes.pop(name, None)
+        if lane is not None:
+            with suppress(KafkaException):
+                lane.close()
+
+    def _forget_lanes(self) -> None:
+        for name in list(self._lanes):
+            self._forget_lane(name)
+
+    @contextmanager
+    def _lanes_kept_if_all_is_well(self) -> Iterator[None]:
+        """Behind a failure nobody knows what the lanes have committed: they are opened anew, and tell."""
+        try:
+            yield
+        except BaseException:
+            self._forget_lanes()
+            raise
+
+    # -- staging ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _staging(self) -> Store:
+        assert self._store is not None, "stage_in() comes before all else"
+        return self._store
+
+    def _attempt(self, name: str) -> str:
+        return f"{self._folder}/{name}"
+
+    def _opened(self, path: str) -> Any:
+        import fsspec
+
+        return fsspec.open(self._staging.uri(path), "rb")
+
+    def _remove(self, name: str) -> None:
+        self._staging.delete_tree(self._attempt(name))
+
+    # -- Kafka --------------------------------------------------------------------------------------------------------
+
+    def _client(self) -> dict[str, Any]:
+        options = self._options() if callable(self._options) else self._options
+        return {**(options or {}), "bootstrap.servers": self.bootstrap}
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (KafkaException, TimeoutError) as error:
+            raise SinkError("SINK_SERVER_FAILED", sink=self._sink, server="Kafka", reason=_said(error)) from error
+
+
+def _said(error: Exception) -> str:
+    """What librdkafka says; it knows passwords, and does not tell."""
+    first = error.args[0]
+    return first.str() if isinstance(error, KafkaException) else str(first)
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _binary(name: str, types: Mapping[str, str]) -> str:
+    nested = types[name].partition("<")[0] in ("struct", "map", "array")
+    text = f"to_json({_quoted(name)})" if nested else _quoted(name)
+    return text if types[name] == "binary" else f"CAST(CAST({text} AS STRING) AS BINARY)"

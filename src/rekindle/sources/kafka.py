@@ -1,0 +1,93 @@
+"""`Kafka`: topics of Kafka, read by Spark's own connector; unbounded, or bounded by where they end.
+
+There is nothing behind it but an `rk.Stream` or an `rk.Batch` with the options that fit: where to begin and to end, and
+messages of transactions only once these are committed. A start and an end may be places (offsets) or a time, so that a
+history and what follows it can meet exactly.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from rekindle.errors import DefinitionError
+from rekindle.sources.batch import Batch
+from rekindle.sources.stream import Stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Offsets: TypeAlias = Mapping[str, Mapping[int, int]]
+"""Topic → partition → offset: the first message to be read, or the first that is not."""
+
+Options: TypeAlias = Mapping[str, str]
+
+
+def Kafka(  # noqa: N802 - to its user it is a kind of source, like rk.Files
+    bootstrap: str,
+    topics: str | Sequence[str],
+    *,
+    start: str | datetime | Offsets = "earliest",
+    end: str | datetime | Offsets | None = None,
+    transform: Callable[[DataFrame], DataFrame] | None = None,
+    options: Options | Callable[[], Options] | None = None,
+) -> Stream | Batch:
+    """A source of the messages of `topics`: unbounded without `end`, bounded with it.
+
+    Args:
+        bootstrap: brokers, ``"host:9092,other:9092"``.
+        topics: a topic, or several.
+        start: ``"earliest"``, ``"latest"``, a time with its zone, or offsets. Looked at when the job first starts.
+        end: ``"latest"`` (what is there when the job first starts), a time with its zone, or offsets; not included.
+        transform: makes of Spark's columns (``key``, ``value``, ``topic``, ``partition``, ``offset``, ``timestamp``)
+            those that the tasks read. It runs below the watermark.
+        options: more options of Spark's connector, such as ``kafka.security.protocol`` or ``maxOffsetsPerTrigger``; or
+            a function that returns them.
+
+    Raises:
+        DefinitionError: ``ARGUMENT_INVALID``; when the job starts, ``CONNECTOR_MISSING``.
+    """
+    chosen = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topics if isinstance(topics, str) else ",".join(topics),
+        "kafka.isolation.level": "read_committed",
+        # A time that nobody has written after yet is no mistake.
+        "startingOffsetsByTimestampStrategy": "latest",
+        **_place("start", start, ("earliest", "latest")),
+        **(_place("end", end, ("latest",)) if end is not None else {}),
+    }
+
+    def read(spark: SparkSession) -> DataFrame:
+        reader: Any = spark.readStream if end is None else spark.read
+        more = options() if callable(options) else options or {}
+        try:
+            frame: DataFrame = reader.format("kafka").options(**{**chosen, **more}).load()
+        except Exception as error:
+            if "find data source: kafka" not in str(error):
+                raise
+            raise DefinitionError("CONNECTOR_MISSING", version=spark.version) from error
+        return transform(frame) if transform else frame
+
+    return Stream(read) if end is None else Batch(read)
+
+
+def _place(argument: str, place: str | datetime | Offsets, words: Sequence[str]) -> dict[str, str]:
+    """The option of Spark's connector that says `place`."""
+    name = f"{argument}ing"
+    if isinstance(place, datetime) and place.tzinfo is not None:
+        return {f"{name}Timestamp": str(round(place.timestamp() * 1000))}
+    if isinstance(place, Mapping):
+        offsets = {topic: {str(key): value for key, value in each.items()} for topic, each in place.items()}
+        return {f"{name}Offsets": json.dumps(offsets)}
+    if place in words:
+        return {f"{name}Offsets": str(place)}
+    raise DefinitionError(
+        "ARGUMENT_INVALID",
+        what="rk.sources.Kafka",
+        argument=argument,
+        value=place,
+        reason="It is no place in a topic.",
+        hint=f"Use {' or '.join(map(repr, words))}, a datetime with a tzinfo, or {{topic: {{partition: offset}}}}.",
+    )

@@ -1,0 +1,271 @@
+"""The Kafka sink holds the contract on a real broker, with one producer and with several; and what is its own."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from rekindle.errors import DefinitionError, SinkError
+from rekindle.sinks import Kafka
+from rekindle.sinks.kafka.commits import read, topic_of
+from rekindle.storage.open import open_store
+from rekindle.testing.effects import at_moments, crash_at
+from rekindle.testing.sink_contract import Row, SinkContract, batch_of, permit
+from tests.jobs.kit import until
+from tests.servers.kafka import KafkaServer
+
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def topic(kafka: KafkaServer) -> str:
+    """A topic of the test's own."""
+    name = f"topic-{next(_NUMBERS)}"
+    kafka.make_topic(name)
+    return name
+
+
+class KafkaContract(SinkContract):
+    effects = (
+        "rekindle.sinks.kafka.lanes.Lane.publish",
+        "rekindle.sinks.kafka.lanes.Lane._finish",
+        "rekindle.sinks.kafka.sink.Kafka._remove",
+        "pyspark.sql.DataFrameWriter.parquet",
+    )
+    secrets = ("hunter2",)
+    producers = 1
+
+    @pytest.fixture
+    def target(self, kafka: KafkaServer, topic: str, tmp_path: Path) -> str:
+        self.server = kafka
+        self.storage = open_store(str(tmp_path))
+        return topic
+
+    def make(self, target: str) -> Kafka:
+        options = {"sasl.password": "hunter2", "log_level": 2}
+        return Kafka(self.server.bootstrap, target, key="n", producers=self.producers, options=options)
+
+    def opened(self, job: str = "job-1234", sink: str = "out") -> Kafka:
+        made = self.make(self.target)
+        made.stage_in(self.storage, f"{job}/sinks/{sink}")
+        made.open(job, sink)
+        self._opened.append(made)
+        return made
+
+    def visible(self, spark: SparkSession, target: str) -> Iterable[Row]:
+        for message in self.server.messages(target):
+            row = json.loads(message.value())
+            assert message.key() == str(row["n"]).encode()
+            yield row["n"], row.get("text")
+
+    def staged(self, target: str) -> int:
+        return sum(
+            1
+            for job in self.storage.names("")
+            for sink in self.storage.names(f"{job}/sinks")
+            for _ in self.storage.names(f"{job}/sinks/{sink}")
+        )
+
+
+class TestOneProducer(KafkaContract):
+    """A checkpoint is one transaction."""
+
+
+@pytest.mark.slow
+class TestSeveralProducers(KafkaContract):
+    """Three transactions, which a crash may fall between."""
+
+    producers = 3
+
+
+# -- what is its own ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def make(kafka: KafkaServer, topic: str, tmp_path: Path) -> Callable[..., Kafka]:
+    """Makes sinks of one job, opened, on the test's topic."""
+    storage = open_store(str(tmp_path))
+
+    def made(**arguments: Any) -> Kafka:
+        sink = Kafka(kafka.bootstrap, topic, **arguments)
+        sink.stage_in(storage, "job/sinks/out")
+        sink.open("job", "out")
+        return sink
+
+    return made
+
+
+def test_keys_values_and_headers_are_columns(
+    spark: SparkSession, kafka: KafkaServer, topic: str, make: Callable[..., Kafka]
+) -> None:
+    frame = spark.sql("SELECT 7 k, X'00ff' v, 'a' `h 1`, CAST(NULL AS STRING) h2, named_struct('x', 1) h3")
+    sink = make(key="k", value="v", headers=["h 1", "h2", "h3"])
+    sink.commit(sink.prepare(frame, batch_of(0)), permit(1))
+    plain = make()
+    plain.commit(plain.prepare(frame.drop("v", "h3"), batch_of(1)), permit(2))
+    first, second = sorted(kafka.messages(topic), key=lambda message: message.key() is None)
+    assert (first.key(), first.value()) == (b"7", b"\x00\xff")
+    assert first.headers() == [("h 1", b"a"), ("h3", b'{"x":1}')]
+    assert (second.key(), second.headers()) == (None, None)
+    assert json.loads(second.value()) == {"k": 7, "h 1": "a"}
+
+
+def test_a_key_keeps_the_order_of_batches_with_several_producers(
+    spark: SparkSession, kafka: KafkaServer, topic: str, make: Callable[..., Kafka]
+) -> None:
+    sink = make(key="k", producers=3)
+    made = [
+        one
+        for number in range(3)
+        for one in sink.prepare(spark.range(20).selectExpr("id k", f"{number} batch").repartition(2), batch_of(number))
+    ]
+    assert {lane for one in made for lane in one["lanes"]} == {"0", "1", "2"}
+    sink.commit(made, permit())
+    seen: dict[bytes, list[int]] = {}
+    for message in kafka.messages(topic):
+        seen.setdefault(message.key(), []).append(json.loads(message.value())["batch"])
+    assert len(seen) == 20 and all(order == [0, 1, 2] for order in seen.values())
+
+
+def test_a_column_that_is_not_there_is_refused_for_good(spark: SparkSession, make: Callable[..., Kafka]) -> None:
+    with pytest.raises(SinkError, match="no column 'auction'") as error:
+        make(key="auction").prepare(spark.range(1), batch_of(0))
+    assert error.value.code == "SINK_SCHEMA_MISMATCH" and error.value.permanent
+
+
+def test_a_topic_that_is_missing_and_a_topic_of_commits_that_forgets_are_refused(kafka: KafkaServer) -> None:
+    with pytest.raises(SinkError, match="no such topic") as error:
+        Kafka(kafka.bootstrap, "nowhere").open("job", "out")
+    assert error.value.code == "SINK_TARGET_INVALID"
+    kafka.make_topic("forgetful")
+    kafka.make_topic(topic_of("forgetful"), 1)
+    with pytest.raises(SinkError, match=r"cleanup\.policy=delete") as error:
+        Kafka(kafka.bootstrap, "forgetful").open("job", "out")
+    assert error.value.code == "SINK_TARGET_INVALID"
+
+
+def test_a_job_needs_a_producer() -> None:
+    with pytest.raises(DefinitionError) as error:
+        Kafka("host:1", "topic", producers=0)
+    assert error.value.code == "ARGUMENT_INVALID"
+
+
+def test_a_driver_that_died_with_a_transaction_open_leaves_nothing_and_the_next_one_publishes(
+    spark: SparkSession, kafka: KafkaServer, topic: str, make: Callable[..., Kafka]
+) -> None:
+    sink = make()
+    made = sink.prepare(spark.range(100), batch_of(0))
+    with crash_at(1, ["rekindle.sinks.kafka.lanes.Lane._finish"]) as crash:
+        sink.commit(made, permit())
+    assert crash.at == "rekindle.sinks.kafka.lanes.Lane._finish/before"
+    assert not kafka.messages(topic)
+    make().commit(made, permit())
+    assert len(kafka.messages(topic)) == 100
+
+
+def test_a_driver_that_died_between_a_publish_and_its_acknowledgement_publishes_no_second_time(
+    spark: SparkSession, kafka: KafkaServer, topic: str, make: Callable[..., Kafka]
+) -> None:
+    sink = make()
+    made = sink.prepare(spark.range(100), batch_of(0))
+    with crash_at(2, ["rekindle.sinks.kafka.lanes.Lane._finish"]) as crash:
+        sink.commit(made, permit())
+    assert crash.at == "rekindle.sinks.kafka.lanes.Lane._finish/after"
+    # What it published is there; the records of its files are too.
+    make().commit(made, permit())
+    assert len(kafka.messages(topic)) == 100
+
+
+def test_the_record_of_a_commit_is_read_behind_a_transaction_of_another_job_that_is_still_open(
+    spark: SparkSession, kafka: KafkaServer, topic: str, make: Callable[..., Kafka]
+) -> None:
+    from confluent_kafka import Producer
+
+    other = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "other"})
+    sink = make()
+    other.init_transactions(30)
+    other.begin_transaction()
+    other.produce(topic_of(topic), "{}", "other/out/0")
+    other.flush()
+    made = sink.prepare(spark.range(3), batch_of(0))
+    with ThreadPoolExecutor(1) as pool:
+        # The lane's record is behind the open transaction: nobody sees it yet.
+        committing = pool.submit(sink.commit, made, permit())
+        with pytest.raises(TimeoutError):
+            committing.result(3)
+        other.abort_transaction(30)
+        committing.result(60)
+    client = {"bootstrap.servers": kafka.bootstrap}
+    other.begin_transaction()
+    other.produce(topic_of(topic), "{}", "other/out/0")
+    other.flush()
+    second = sink.prepare(spark.range(3), batch_of(1))
+    sink.commit(second, permit(2))
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read, client, topic, "job/out")
+        with pytest.raises(TimeoutError):
+            reading.result(3)
+        other.commit_transaction(30)
+        assert reading.result(60) == {"0": 2}
+
+
+def test_a_job_may_be_down_for_longer_than_a_transaction_may_take(
+    spark: SparkSession, kafka: KafkaServer, topic: str, make: Callable[..., Kafka]
+) -> None:
+    short = {"transaction.timeout.ms": 1000}
+    first = make(options=short)
+    first.commit(first.prepare(spark.range(3), batch_of(0)), permit(1))
+    made = first.prepare(spark.range(3), batch_of(1))
+    time.sleep(3)
+    make(options=short).commit(made, permit(2))
+    assert len(kafka.messages(topic)) == 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_broker_that_is_away_for_half_a_minute_is_waited_for(
+    spark: SparkSession, kafka: KafkaServer, topic: str, make: Callable[..., Kafka], sign: signal.Signals
+) -> None:
+    sink = make(producers=2)
+    sink.commit(sink.prepare(spark.range(10), batch_of(0)), permit(1))
+    made = sink.prepare(spark.range(50_000), batch_of(1))
+
+    def away(moment: str) -> None:
+        if not gone:
+            gone.append(moment)
+            kafka.freeze() if sign == signal.SIGSTOP else kafka.stop()
+            Timer(30, kafka.thaw if sign == signal.SIGSTOP else kafka.start).start()
+
+    gone: list[str] = []
+    with at_moments(away, ["rekindle.sinks.kafka.lanes.Lane._finish"]):
+        until(lambda: _committed(sink, made), 300)
+    make().commit(made, permit(2))
+    assert len(kafka.messages(topic)) == 50_010
+
+
+def _committed(sink: Kafka, made: list[dict[str, Any]]) -> bool:
+    """As the job does it: a commit that fails is tried again."""
+    try:
+        sink.commit(made, permit(2))
+    except SinkError as error:
+        if error.code != "SINK_SERVER_FAILED":
+            raise
+        return False
+    return True
+
+
+def test_brokers_that_do_not_answer_are_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rekindle.sinks.kafka.commits.ANSWER_S", 2.0)
+    with pytest.raises(SinkError) as error:
+        Kafka("127.0.0.1:1", "topic", options={"log_level": 0}).open("job", "out")
+    assert error.value.code == "SINK_TARGET_INVALID" and "127.0.0.1:1" in error.value.message
