@@ -61,6 +61,7 @@ FOLDERS = {
     "control": {},
     "task": {},
     "splits": {"000003.json": "split.assign"},
+    "sink": {},
     "savepoint_subtask": {
         "spark/offsets/3": "progress.write",
         "batches/000000003.json": "record.create",
