@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BACKLOG_BYTES = 2_000 * MB
-ROWS_A_BATCH, ROW_BYTES, SLEEP_MS = 64, MB, 40
+ROWS_A_BATCH, ROW_BYTES, SLEEP_MS = 128, MB, 20
 BETWEEN_S = 0.5
 """Between one checkpoint and the next."""
 
 WAYS: dict[str, tuple[dict[str, str], int]] = {
+    "unaligned": ({"checkpoint.mode": "unaligned"}, 20),
     "aligned": ({"checkpoint.mode": "aligned"}, 1),
     "aligned, time-out 2 s": ({"checkpoint.mode": "aligned", "checkpoint.aligned_timeout": "2 seconds"}, 1),
-    "unaligned": ({"checkpoint.mode": "unaligned"}, 20),
 }
 """Way → settings, and how many times the runs are."""
 
@@ -64,7 +64,8 @@ def define(work: Path) -> rk.Job:
     @job.task(produce)
     def slow(rows: DataFrame) -> DataFrame:
         slept = F.expr(f"java_method('java.lang.Thread', 'sleep', cast({SLEEP_MS} + value * 0 AS long))")
-        return rows.filter(F.length("payload") > 0).withColumn("slept", slept).select("value", "slept")
+        # Two sleep at a time, so that half of the cores are left to `produce`.
+        return rows.coalesce(2).filter(F.length("payload") > 0).withColumn("slept", slept).select("value", "slept")
 
     job.sink("out", slow, rk.sinks.Parquet(work / "out"))
     return job

@@ -36,7 +36,7 @@ def arguments(description: str, *, runs: int = 5) -> argparse.ArgumentParser:
 def cpu_seconds() -> float:
     """What this process and its JVM have used so far; other work on the machine hardly changes it."""
     this = psutil.Process()
-    return sum(sum(process.cpu_times()[:2]) for process in (this, *this.children(recursive=True)))
+    return sum(sum(process.cpu_times()[:2]) for process in (this, *this.children()))
 
 
 def middle(figures: Sequence[float]) -> float:
