@@ -21,7 +21,7 @@ import rekindle as rk
 from measuring import MB, SETTINGS, arguments, load, middle, publish, where
 from rekindle.spark.session import make_session
 from rekindle.storage import layout
-from rekindle.storage.documents import InputPosition, Manifest
+from rekindle.storage.documents import ChannelPosition, Manifest
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 
@@ -75,7 +75,8 @@ def unread(storage: JobStorage) -> int:
     """Bytes that `slow` has still to read."""
     produce, slow = (layout.subtask(storage.job, uid, 0, 1) for uid in ("produce", "slow"))
     record = storage.last_record(slow)
-    read = (record.inputs if record else {}).get("produce", InputPosition())
+    channels = record.inputs["produce"].channels if record else {}
+    read = channels.get(0, ChannelPosition())
     batches = [storage.record(produce, batch) for batch in storage.records(produce) if batch >= read.batches]
     sizes = [segment.size for batch in batches if batch for segment in batch.segments]
     return sum(sizes[read.segment :])
