@@ -26,8 +26,9 @@ from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
 from rekindle.runtime.checkpointing import Checkpointing, finished_operators, snapshots_of
 from rekindle.runtime.driver import Clock, Driver, is_driven_here, system_clock
-from rekindle.runtime.steps import SteppedStore, Steps, step
-from rekindle.sinks import SinkBatch, TwoPhaseSink
+from rekindle.runtime.leftovers import clean, prepared, refuse_sink_ahead, uncommitted
+from rekindle.runtime.steps import SteppedStore, Steps
+from rekindle.sinks import TwoPhaseSink
 from rekindle.sources.globs import is_glob
 from rekindle.spark.assembly import Assembly
 from rekindle.spark.inputs import SourceSpec, freeze
@@ -189,7 +190,7 @@ class Launch:
             return
         check_drained(manifest.drained, decision.path, allow_drained=self._permissions.drained)
         if not self._permissions.sink_ahead:
-            self._refuse_sink_ahead(manifest, decision.path)
+            refuse_sink_ahead(self.storage, manifest, decision.path)
 
     def _check_finished(
         self,
@@ -210,23 +211,6 @@ class Launch:
         }
         return {subtask: self.storage.end(folder) for subtask, folder in folders.items()}
 
-    def _refuse_sink_ahead(self, manifest: Manifest, path: str) -> None:
-        try:
-            newest = self.storage.newest_manifest()
-        except StorageError as error:
-            # What cannot be read may have committed anything.
-            number = self.storage.checkpoints()[0]
-            if number <= manifest.checkpoint:
-                raise
-            raise RestoreError("SINK_AHEAD", sink="(unknown)", committed=number, path=path) from error
-        if newest is None:
-            return
-        # What this job committed, and another job's savepoint knows nothing of, is ahead of it.
-        covered = manifest.checkpoint if manifest.job_id == newest.job_id else 0
-        for sink, committed in newest.last_commits.items():
-            if committed > covered:
-                raise RestoreError("SINK_AHEAD", sink=sink, committed=committed, path=path)
-
     def _check_sinks(self, lineage: int, place: str) -> None:
         """A sink with prepared rows may not vanish: nobody could commit them."""
         for uid in self._prepared(lineage):
@@ -243,35 +227,17 @@ class Launch:
                 raise RestoreError("STATE_PARTITIONS_FIXED", task=task.task, found=found, wanted=wanted)
 
     def _prepared(self, lineage: int) -> dict[str, list[dict[str, Any]]]:
-        """Committables that may still have to be committed: sink uid → committables."""
-        prepared: dict[str, list[dict[str, Any]]] = {}
-        manifest = self._uncommitted()
-        for uid, transactions in (manifest.transactions if manifest else {}).items():
-            prepared.setdefault(uid, []).extend(one for each in transactions for one in each.committables)
-        committed = self._committed(lineage)
-        for task in self._graph.subtasks():
-            folder = layout.subtask(self.storage.job, task.task, task.subtask, lineage)
-            for batch in self.storage.records(folder):
-                record = self.storage.record(folder, batch) if batch > committed.get(task, -1) else None
-                for uid, committables in (record.committables if record else {}).items():
-                    prepared.setdefault(uid, []).extend(committables)
-        return prepared
+        """What may still have to be committed: sink uid → committables."""
+        return prepared(self.storage, self._graph.subtasks(), lineage, self._covered(lineage))
 
-    def _committed(self, lineage: int) -> dict[SubtaskId, int]:
+    def _covered(self, lineage: int) -> dict[SubtaskId, int]:
+        """The last batch of each subtask that a checkpoint of the lineage covers."""
         manifest = self._latest_manifest(lineage)
         return {task: snapshot.batch for task, snapshot in snapshots_of(manifest).items()} if manifest else {}
 
     def _latest_manifest(self, lineage: int) -> Manifest | None:
         """The newest of `lineage`; one that this start opens has none, whatever state the others' are in."""
         return self.storage.latest_manifest(lineage) if isinstance(self._decision, Resume) else None
-
-    def _uncommitted(self) -> Manifest | None:
-        """The checkpoint whose commit a crash may have cut short: the newest of all, if it is not marked committed."""
-        newest = next(iter(self.storage.checkpoints()), None)
-        if newest is None:
-            return None
-        mark = layout.committed(layout.checkpoint(self.storage.job, newest))
-        return None if self.storage.store.exists(mark) else self.storage.manifest(newest)
 
     # -- with Spark ---------------------------------------------------------------------------------------------------
 
@@ -346,7 +312,7 @@ class Launch:
             storage, run, graph, runners, sinks, assembly.splits, finished, self._steps, self._clock
         )
         started = self._started(run, finished, assembly)
-        self._clean(run, sinks)
+        clean(storage, graph.subtasks(), run, sinks, self._prepared(run.lineage), self._steps)
         driver = Driver(storage, run, job, runners, checkpointing, started, self._config, self._clock)
         posted.append(driver)
         return driver
@@ -397,7 +363,7 @@ class Launch:
         storage = self.storage
         status = storage.status()
         used = [*storage.checkpoints(), *(stats.id for stats in (status.history if status else ()))]
-        restored, draining, committed = {}, False, self._committed(run.lineage)
+        restored, draining, covered = {}, False, self._covered(run.lineage)
         for task in self._graph.subtasks():
             folder = layout.subtask(storage.job, task.task, task.subtask, run.lineage)
             end, records = storage.end(folder), storage.records(folder)
@@ -409,44 +375,18 @@ class Launch:
                 batch=end.batch if end else max(records, default=-1),
                 read=assembly.read(task),
                 # A lineage begins with the record of the batch that it goes on from, which has nothing to commit.
-                committed=committed.get(task, min(records, default=0) - 1),
+                committed=covered.get(task, min(records, default=0) - 1),
             )
             draining = draining or (end is None and storage.drain(folder) is not None)
-        uncommitted = self._uncommitted()
         return e.JobStarted(
             now_ms=self._clock(),
             # One number is left free where the last driver may only be paused, writing one that nothing shows yet.
             next_checkpoint=max(used, default=0) + (1 if run.run == 1 or storage.result(run.run - 1) else 2),
             latest_checkpoint=next(iter(storage.checkpoints()), None),
-            committed=uncommitted is None,
+            committed=uncommitted(storage) is None,
             tasks=restored,
             draining=draining,
         )
-
-    def _clean(self, run: Run, sinks: Mapping[str, TwoPhaseSink]) -> None:
-        """Remove what earlier attempts staged and no record names; looks at the fence before each removal.
-
-        What was staged for a batch without a record stays for the next start: the driver that staged it may only be
-        paused, and its record, if it is the first, is the one that counts.
-        """
-        storage = self.storage
-        last = {
-            task: max(
-                storage.records(layout.subtask(storage.job, task.task, task.subtask, run.lineage)),
-                default=-1,
-            )
-            for task in self._graph.subtasks()
-        }
-        prepared = self._prepared(run.lineage)
-
-        def may_remove(batch: SinkBatch) -> bool:
-            recorded = batch.batch <= last.get(SubtaskId(batch.task, batch.subtask), -1)
-            decided = batch.lineage < run.lineage or (batch.lineage == run.lineage and recorded)
-            return decided and storage.fenced_by(run.run) is None
-
-        for uid, sink in sinks.items():
-            with step(self._steps, "sink.clean"):
-                sink.clean(prepared.get(uid, []), may_remove)
 
     def _refuse_if_fenced(self, run: Run) -> None:
         newer = self.storage.fenced_by(run.run)

@@ -1,0 +1,101 @@
+"""What earlier runs have left in the sinks: prepared rows that may still have to be committed, and what nobody names.
+
+A batch's committables are in its record. They are committed by the first checkpoint that covers the batch; a crash may
+cut that commit short, so those of the newest manifest are prepared too as long as it is not marked as committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rekindle.errors import RestoreError, StorageError
+from rekindle.ids import SubtaskId
+from rekindle.runtime.steps import Steps, step
+from rekindle.sinks import SinkBatch, TwoPhaseSink
+from rekindle.storage import layout
+from rekindle.storage.documents import Manifest, Run
+from rekindle.storage.job_storage import JobStorage
+
+
+def uncommitted(storage: JobStorage) -> Manifest | None:
+    """The checkpoint whose commit a crash may have cut short: the newest of all, if it is not marked committed."""
+    newest = next(iter(storage.checkpoints()), None)
+    if newest is None:
+        return None
+    mark = layout.committed(layout.checkpoint(storage.job, newest))
+    return None if storage.store.exists(mark) else storage.manifest(newest)
+
+
+def prepared(
+    storage: JobStorage, subtasks: Iterable[SubtaskId], lineage: int, covered: Mapping[SubtaskId, int]
+) -> dict[str, list[dict[str, Any]]]:
+    """Committables that may still have to be committed: sink uid → committables.
+
+    Args:
+        covered: subtask → its last batch that a checkpoint of the lineage covers.
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    manifest = uncommitted(storage)
+    for uid, transactions in (manifest.transactions if manifest else {}).items():
+        found.setdefault(uid, []).extend(one for each in transactions for one in each.committables)
+    for task in subtasks:
+        folder = layout.subtask(storage.job, *task, lineage)
+        for batch in storage.records(folder):
+            record = storage.record(folder, batch) if batch > covered.get(task, -1) else None
+            for uid, committables in (record.committables if record else {}).items():
+                found.setdefault(uid, []).extend(committables)
+    return found
+
+
+def clean(
+    storage: JobStorage,
+    subtasks: Iterable[SubtaskId],
+    run: Run,
+    sinks: Mapping[str, TwoPhaseSink],
+    named: Mapping[str, list[dict[str, Any]]],
+    steps: Steps,
+) -> None:
+    """Remove what earlier attempts staged and no record names; looks at the fence before each removal.
+
+    What was staged for a batch without a record stays for the next start: the driver that staged it may only be
+    paused, and its record, if it is the first, is the one that counts.
+
+    Args:
+        named: sink uid → committables that a record names, as `prepared` tells.
+    """
+    last = {
+        task: max(storage.records(layout.subtask(storage.job, *task, run.lineage)), default=-1) for task in subtasks
+    }
+
+    def may_remove(batch: SinkBatch) -> bool:
+        recorded = batch.batch <= last.get(SubtaskId(batch.task, batch.subtask), -1)
+        decided = batch.lineage < run.lineage or (batch.lineage == run.lineage and recorded)
+        return decided and storage.fenced_by(run.run) is None
+
+    for uid, sink in sinks.items():
+        with step(steps, "sink.clean"):
+            sink.clean(named.get(uid, []), may_remove)
+
+
+def refuse_sink_ahead(storage: JobStorage, manifest: Manifest, path: str) -> None:
+    """Refuse to start from a checkpoint where a sink has committed beyond it: its rows would come twice.
+
+    Raises:
+        RestoreError: ``SINK_AHEAD``.
+    """
+    try:
+        newest = storage.newest_manifest()
+    except StorageError as error:
+        # What cannot be read may have committed anything.
+        number = storage.checkpoints()[0]
+        if number <= manifest.checkpoint:
+            raise
+        raise RestoreError("SINK_AHEAD", sink="(unknown)", committed=number, path=path) from error
+    if newest is None:
+        return
+    # What this job committed, and another job's savepoint knows nothing of, is ahead of it.
+    covered = manifest.checkpoint if manifest.job_id == newest.job_id else 0
+    for sink, committed in newest.last_commits.items():
+        if committed > covered:
+            raise RestoreError("SINK_AHEAD", sink=sink, committed=committed, path=path)
