@@ -50,6 +50,8 @@ class Scheduler:
         #: how likely it is that a process dies at a write
         self.kill_at_a_write = 0.0
         self.dead = False
+        #: what one of the strands has raised: a bug, in the product or in what stands in
+        self.failure: BaseException | None = None
         self._current = Strand("main")
         self._strands = [self._current]
 
@@ -67,6 +69,9 @@ class Scheduler:
                     act()
             except Killed:
                 pass
+            except BaseException as error:
+                self.failure = self.failure or error
+                self.kill()
             finally:
                 strand.over = True
                 self._strands.remove(strand)
@@ -110,6 +115,8 @@ class Scheduler:
         while len(self._strands) > 1:
             self._give_way(me)
         self.dead = False
+        if self.failure is not None:
+            raise self.failure
 
     def _give_way(self, me: Strand) -> None:
         following = self._next(me)

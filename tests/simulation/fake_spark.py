@@ -253,6 +253,10 @@ class BatchFrame:
             self.kept = rows
         return rows
 
+    def repartition(self, _: int) -> BatchFrame:
+        """See Spark."""
+        return self
+
     def persist(self) -> BatchFrame:
         """See Spark."""
         self.keep = True

@@ -6,9 +6,13 @@ import pytest
 
 from tests.simulation.lives import live
 
-LIVES = 60
 
-
-@pytest.mark.parametrize("seed", range(LIVES))
+@pytest.mark.parametrize("seed", range(25))
 def test_a_life_full_of_kills_ends_well(seed: int) -> None:
+    live(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(25, 1_000))
+def test_many_lives_full_of_kills_end_well(seed: int) -> None:
     live(seed)

@@ -13,6 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import random
+import secrets
+import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,15 +26,19 @@ from unittest.mock import patch
 from pyspark.sql import types as T
 
 import rekindle.channels.backlog
+import rekindle.channels.splits
 import rekindle.runtime.driver
 import rekindle.runtime.worker
+import rekindle.spark.assembly
 import rekindle.spark.batch_protocol
 import rekindle.spark.inputs
 import rekindle.spark.intake
 import rekindle.spark.launch
 import rekindle.spark.query
 import rekindle.spark.segments
+import rekindle.spark.siblings
 from rekindle.channels.marks import UNORDERED_DELAY
+from rekindle.channels.splits import Splits
 from rekindle.config import Config
 from rekindle.errors import RekindleError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
@@ -41,12 +48,12 @@ from rekindle.sources import Files, Stream
 from rekindle.spark.inputs import SourceSpec
 from rekindle.spark.launch import Definition, Launch, Permissions
 from rekindle.storage import layout
-from rekindle.storage.documents import FrozenFile, FrozenFiles, Result
+from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition, Result
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.memory import MemoryStore
 from rekindle.testing.fake_sink import FakeSink
 from tests.simulation.cooperative import Killed, Scheduler, Threading
-from tests.simulation.fake_spark import ENGINE, BatchFrame, Engine, Frame, Leaf, Row, Writer
+from tests.simulation.fake_spark import ENGINE, BatchFrame, Engine, Frame, Leaf, Row, Writer, live_row, path_of
 
 DELAY_MS = {UNORDERED_DELAY: 3_000_000 * 86_400_000}
 LIVE_DELAY = "4 seconds"
@@ -75,6 +82,8 @@ class Plan:
     #: live source → rows a second
     live: Mapping[str, float]
     settings: Mapping[str, object] = field(default_factory=dict)
+    #: size of a file without rows, as Spark's listing would tell
+    file_bytes: int = 50
 
 
 def random_plan(chance: random.Random) -> Plan:
@@ -87,7 +96,15 @@ def random_plan(chance: random.Random) -> Plan:
         for uid in own:
             bounded = chance.random() < 0.7
             sources.append(Source(uid=uid, bounded=bounded, event_time="ts", watermark=None if bounded else LIVE_DELAY))
-        tasks.append(Task(uid=f"t{number}", inputs=(*producers, *own), event_time="ts"))
+        shareable = all(source.bounded for source in sources if source.uid in own)
+        tasks.append(
+            Task(
+                uid=f"t{number}",
+                inputs=(*producers, *own),
+                event_time="ts",
+                parallelism=chance.choice((1, 2, 3)) if shareable else 1,
+            )
+        )
     files = {
         source.uid: [
             [
@@ -118,7 +135,7 @@ def random_plan(chance: random.Random) -> Plan:
         ),
         files=files,
         speed={task.uid: chance.choice((2.0, 20.0, 1000.0)) for task in tasks},
-        windowed=frozenset(task.uid for task in tasks if chance.random() < 0.5),
+        windowed=frozenset(task.uid for task in tasks if task.parallelism == 1 and chance.random() < 0.5),
         live={source.uid: chance.choice((0.5, 3.0)) for source in sources if not source.bounded},
         settings=settings,
     )
@@ -143,7 +160,8 @@ class World:
         return self.plan.files[uid][int(number)]
 
     def _seconds(self, folder: str, rows: int) -> float:
-        return 0.05 + rows / self.plan.speed[folder.split("/")[2]]
+        _, _, task, subtask, *_ = folder.split("/")
+        return 0.05 + rows * (1 + int(subtask)) / self.plan.speed[task]
 
     # -- one run ------------------------------------------------------------------------------------------------------
 
@@ -194,6 +212,7 @@ class World:
         """Put what stands in where the product looks for it."""
         threads = Threading(self.scheduler)
         launch, inputs, batch = rekindle.spark.launch, rekindle.spark.inputs, rekindle.spark.batch_protocol
+        assembly = rekindle.spark.assembly
         worker, driver, query = rekindle.runtime.worker, rekindle.runtime.driver, rekindle.spark.query
         stand_ins: list[tuple[Any, str, Any]] = [
             (worker, "threading", threads),
@@ -204,18 +223,27 @@ class World:
             (query, "time", threads),
             (batch, "time", threads),
             (rekindle.spark.intake, "threading", threads),
+            (rekindle.spark.siblings, "threading", threads),
             (rekindle.channels.backlog, "threading", threads),
+            (rekindle.channels.splits, "threading", threads),
             (launch, "open_store", lambda _: self.store),
             (launch, "freeze", self._freeze),
-            (launch, "build_task", self._build_task),
-            (launch, "output_schema", lambda *_: T.StructType()),
-            (launch, "FIRST_ADMISSION_BYTES_PER_CORE", 250),
+            (assembly, "build_task", self._build_task),
+            (assembly, "output_schema", lambda *_: T.StructType()),
+            (assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 250),
             (inputs, "_made_by", lambda _, make: make()),
             (inputs, "_read_inbox", lambda _, __, folder, *___: Frame((Leaf(folder),))),
             (inputs, "_watermarked", _watermarked),
             (batch, "check_present", _nothing),
             (batch, "refuse_late_rows", self._refuse_late_rows),
             (rekindle.spark.segments, "_rows", lambda _, path: len(self.engine.read(path))),
+        ]
+        # The same seed is the same life: names that are drawn are drawn from it too.
+        bits = self.scheduler.chance.getrandbits
+        stand_ins += [
+            (secrets, "token_hex", lambda count=32: f"{bits(8 * count):0{2 * count}x}"),
+            (uuid, "uuid4", lambda: uuid.UUID(int=bits(128))),
+            (time, "time", threads.time),
         ]
         ENGINE[:] = [self.engine]
         with contextlib.ExitStack() as stack:
@@ -228,7 +256,7 @@ class World:
         if not spec.source.bounded:
             return None
         files = tuple(
-            FrozenFile(path=f"source://{uid}/{number}", size=50 + 10 * len(rows))
+            FrozenFile(path=f"source://{uid}/{number}", size=self.plan.file_bytes + 10 * len(rows))
             for number, rows in enumerate(self.plan.files[uid])
         )
         return storage.adopt(
@@ -254,25 +282,26 @@ class World:
         """Sink → the rows that it must show, by what each task has read of its sources."""
         behind: dict[str, Counter[Row]] = {}
         for task in self.plan.graph.tasks:
-            lineage = self.storage.lineage()
-            folder = layout.subtask(self.storage.job, task.uid, 0, lineage.lineage if lineage else 1)
-            record = self.storage.last_record(folder)
             rows: Counter[Row] = Counter()
             for uid in task.inputs:
-                if uid in behind:
-                    rows += behind[uid]
-                elif record is not None:
-                    rows.update(self._read_of(uid, record.inputs[uid]))
+                rows += behind[uid] if uid in behind else Counter(self._read_of(task, uid))
             behind[task.uid] = rows
         return {f"{uid}_out": rows for uid, rows in behind.items()}
 
-    def _read_of(self, uid: str, position: Any) -> list[Row]:
-        from tests.simulation.fake_spark import live_row
-
-        if uid in self.plan.files:
-            return [row for file in self.plan.files[uid][: position.files] for row in file]
-        upto = position.offset["logOffset"] if position.offset else -1
-        return [live_row(uid, number) for number in range(upto + 1)]
+    def _read_of(self, task: Task, source: str) -> Iterator[Row]:
+        """The rows that the subtasks of a task have read of a source, by their last records."""
+        files = [FrozenFile(path=f"{number}", size=1) for number in range(len(self.plan.files.get(source, ())))]
+        opened = self.storage.lineage()
+        lineage = opened.lineage if opened else 1
+        folder = layout.splits(self.storage.job, task.uid, lineage, source)
+        splits = Splits(self.storage, folder, 0, files, task.parallelism, None)
+        for index in range(task.parallelism):
+            record = self.storage.last_record(layout.subtask(self.storage.job, task.uid, index, lineage))
+            position = record.inputs[source] if record else InputPosition()
+            for file in splits.given_to(index)[: position.files]:
+                yield from self.plan.files[source][int(file.path)]
+            if source in self.plan.live and position.offset:
+                yield from (live_row(source, number) for number in range(position.offset["logOffset"] + 1))
 
     def shown(self) -> dict[str, Counter[Row]]:
         """Sink → what it shows."""
@@ -292,8 +321,6 @@ class World:
 
 
 def _watermarked(_: Any, data: Frame, *__: Any, delay: str, marks: str, **___: Any) -> Frame:
-    from tests.simulation.fake_spark import path_of
-
     return Frame((*data.leaves, Leaf(path_of(marks), is_marks=True)), (DELAY_MS[delay],))
 
 

@@ -129,9 +129,21 @@ def _state_needed(store: Store, folder: str, batch: int) -> Iterator[str]:
 def _sources_needed(store: Store, folder: str) -> Iterator[str]:
     for source in store.names(f"{folder}/sources"):
         log = f"{folder}/sources/{source}"
-        newest = max(numbered(store, log, ".compact", plain=False), default=-1)
-        replaced = {f"{log}/{number}" for number in numbered(store, log, ".compact") if number < newest}
-        yield from (path for path in _visible(store, log) if path.removesuffix(".compact") not in replaced)
+        replaced = {f"{log}/{name}" for name in replaced_logs(store, log)}
+        yield from (path for path in _visible(store, log) if path not in replaced)
+
+
+def replaced_logs(store: Store, log: str) -> Iterator[str]:
+    """Names of the files of a file source's log that a compaction has replaced, but for the compaction before it.
+
+    Spark tells from the distance of the last two how often to compact. With one alone it guesses, wrongly for the
+    second, and a query that is restarted goes by another number than the one before, which it then cannot read.
+    """
+    compacted = numbered(store, log, ".compact", plain=False)
+    newest, before = max(compacted, default=-1), max(compacted[:-1], default=-1)
+    for number in numbered(store, log, ".compact"):
+        if number < newest:
+            yield from {f"{number}", f"{number}.compact"} - {f"{before}.compact"}
 
 
 def _visible(store: Store, folder: str) -> Iterator[str]:

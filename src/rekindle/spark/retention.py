@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 from rekindle.channels.inbox import unstamp
 from rekindle.spark.progress_dir import encode_file_log, file_log, last_committed, numbered
-from rekindle.spark.progress_files import StateFolder, state_folders
+from rekindle.spark.progress_files import StateFolder, replaced_logs, state_folders
 from rekindle.storage.port import Store
 
 _KEPT_ADMISSIONS = 10
@@ -76,7 +76,5 @@ def _cut_source_log(store: Store, log: str) -> Iterator[str]:
     kept = [entry for entry, admission in zip(entries, admissions, strict=True) if admission >= oldest]
     if len(kept) < len(entries):
         store.replace(path, encode_file_log(kept))
-    for name in store.names(log):
-        number = name.removesuffix(".compact")
-        if number.isascii() and number.isdigit() and int(number) < newest:
-            yield f"{log}/{name}"
+    names = set(store.names(log))
+    yield from (f"{log}/{name}" for name in replaced_logs(store, log) if name in names)
