@@ -212,6 +212,10 @@ class Writer:
 
     outputMode = format = schema = mode  # noqa: N815
 
+    def trigger(self, **_: str) -> Writer:
+        """See Spark; what is not there cannot be woken, and polls."""
+        return self
+
     def start(self) -> Any:
         """See Spark."""
         return ENGINE[0].start(self)

@@ -200,7 +200,7 @@ class World:
         if ended is not None:
             return ended
         context = SimpleNamespace(defaultParallelism=1, setLocalProperty=lambda *_: None)
-        spark: Any = SimpleNamespace(sparkContext=context, readStream=Writer())
+        spark: Any = SimpleNamespace(_jvm=None, sparkContext=context, readStream=Writer())
         return launch.begin(spark)
 
     def _stream(self, uid: str) -> Stream:
