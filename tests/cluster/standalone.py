@@ -33,7 +33,7 @@ class Cluster:
         folder.mkdir()
         self.master = ""
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Cluster:  # noqa: PYI034 - Self came with Python 3.11
         log = self._start("master", f"{_DEPLOY}.master.Master")
         until(lambda: _MASTER.search(log.read_text()) is not None, STARTS_WITHIN_S)
         match = _MASTER.search(log.read_text())
