@@ -170,16 +170,19 @@ def test_a_table_with_what_spark_would_not_honour_is_refused_before_anything_run
     assert error.value.code == "SINK_TARGET_INVALID"
 
 
-def test_others_may_change_the_table_between_prepare_and_commit(spark: SparkSession, tmp_path: Path) -> None:
+def test_others_may_change_the_table_before_a_commit_and_before_it_is_repeated(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     sink = opened(tmp_path)
     put(sink, spark.sql("SELECT 0L AS id"), 1)
-    made = sink.prepare(spark.sql("SELECT 1L AS id"), batch_of(2))
+    made = sink.prepare(spark.range(1, 4), batch_of(2))
     DeltaTable(tmp_path).optimize.compact()
-    write_deltalake(tmp_path, pa.table({"id": [2]}), mode="append")
+    write_deltalake(tmp_path, pa.table({"id": [4]}), mode="append")
     DeltaTable(tmp_path).delete("id = 0")
     sink.commit(made, permit(2))
-    sink.commit(made, permit(2))
-    assert sorted(row["id"] for row in rows_of(tmp_path)) == [1, 2]
+    DeltaTable(tmp_path).delete("id = 1")
+    opened(tmp_path).commit(made, permit(2))
+    assert sorted(row["id"] for row in rows_of(tmp_path)) == [2, 3, 4], "what was deleted does not come back"
 
 
 def test_an_attempt_that_the_log_names_is_not_cleaned_whatever_its_note_says(

@@ -208,15 +208,18 @@ def test_columns_are_added_if_asked_and_columns_that_are_missing_are_null(spark:
     assert rows == [{"id": 0, "inner": {"a": 1}, "more": None}, {"id": 1, "inner": None, "more": 2}]
 
 
-def test_others_may_change_the_table_between_prepare_and_commit(spark: SparkSession, target: Path) -> None:
+def test_others_may_change_the_table_before_a_commit_and_before_it_is_repeated(
+    spark: SparkSession, target: Path
+) -> None:
     sink = opened(target)
     put(sink, spark.sql("SELECT 0L AS id"), 1)
-    prepared = sink.prepare(spark.sql("SELECT 1L AS id"), batch_of(2))
-    table_of(target).append(pa.table({"id": [2]}))
+    prepared = sink.prepare(spark.range(1, 4), batch_of(2))
+    table_of(target).append(pa.table({"id": [4]}))
     table_of(target).delete("id = 0")
     sink.commit(prepared, permit(2))
-    sink.commit(prepared, permit(2))
-    assert sorted(row["id"] for row in rows_of(target)) == [1, 2]
+    table_of(target).delete("id = 1")
+    opened(target).commit(prepared, permit(2))
+    assert sorted(row["id"] for row in rows_of(target)) == [2, 3, 4], "what was deleted does not come back"
 
 
 def test_an_attempt_that_a_snapshot_names_is_not_cleaned_whatever_its_note_says(
