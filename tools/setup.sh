@@ -145,8 +145,14 @@ fetch_jars() {
     local folder=$VENV/$1
     shift
     if compgen -G "$folder/*.jar" >/dev/null; then return; fi
-    mvn --quiet --batch-mode dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$folder.new" "$@" &&
-        rm -rf "$folder" && mv "$folder.new" "$folder"
+    rm -rf "$folder.new"
+    if mvn --quiet --batch-mode dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$folder.new" \
+        "$@" >"$folder.log" 2>&1; then
+        mv "$folder.new" "$folder"
+    else
+        grep -m 1 ERROR "$folder.log" || tail -n 1 "$folder.log"
+        return 1
+    fi
 }
 
 want_kafka() {

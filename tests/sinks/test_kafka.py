@@ -6,7 +6,7 @@ import itertools
 import json
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Timer
@@ -36,6 +36,7 @@ def topic(kafka: KafkaServer) -> str:
 
 
 class KafkaContract(SinkContract):
+    on_a_server = True
     effects = (
         "rekindle.sinks.kafka.lanes.Lane.publish",
         "rekindle.sinks.kafka.lanes.Lane._finish",
@@ -52,7 +53,7 @@ class KafkaContract(SinkContract):
         return topic
 
     def make(self, target: str) -> Kafka:
-        options = {"sasl.password": "hunter2", "log_level": 2}
+        options = {"sasl.password": "hunter2"}
         return Kafka(self.server.bootstrap, target, key="n", producers=self.producers, options=options)
 
     def opened(self, job: str = "job-1234", sink: str = "out") -> Kafka:
@@ -92,7 +93,7 @@ class TestSeveralProducers(KafkaContract):
 
 
 @pytest.fixture
-def make(kafka: KafkaServer, topic: str, tmp_path: Path) -> Callable[..., Kafka]:
+def make(kafka: KafkaServer, topic: str, tmp_path: Path) -> Iterator[Callable[..., Kafka]]:
     """Makes sinks of one job, opened, on the test's topic."""
     storage = open_store(str(tmp_path))
 
@@ -100,9 +101,13 @@ def make(kafka: KafkaServer, topic: str, tmp_path: Path) -> Callable[..., Kafka]
         sink = Kafka(kafka.bootstrap, topic, **arguments)
         sink.stage_in(storage, "job/sinks/out")
         sink.open("job", "out")
+        opened.append(sink)
         return sink
 
-    return made
+    opened: list[Kafka] = []
+    yield made
+    for sink in opened:
+        sink.close()
 
 
 def test_keys_values_and_headers_are_columns(
@@ -267,5 +272,5 @@ def _committed(sink: Kafka, made: list[dict[str, Any]]) -> bool:
 def test_brokers_that_do_not_answer_are_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rekindle.sinks.kafka.commits.ANSWER_S", 2.0)
     with pytest.raises(SinkError) as error:
-        Kafka("127.0.0.1:1", "topic", options={"log_level": 0}).open("job", "out")
+        Kafka("127.0.0.1:1", "topic").open("job", "out")
     assert error.value.code == "SINK_TARGET_INVALID" and "127.0.0.1:1" in error.value.message

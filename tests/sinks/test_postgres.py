@@ -38,6 +38,7 @@ def database(postgres: PostgresServer) -> Iterable[str]:
 
 @pytest.mark.usefixtures("database")
 class PostgresContract(SinkContract):
+    on_a_server = True
     effects = (
         "psycopg.Connection.tpc_commit",
         "psycopg.Connection.tpc_rollback",

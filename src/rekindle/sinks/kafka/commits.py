@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import stamina
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -24,6 +23,8 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+
+from rekindle.sinks.retrying import trying
 
 CONFIG = {
     "cleanup.policy": "compact",
@@ -68,7 +69,7 @@ def make(client: Client, topic: str) -> None:
 
 def _policy(admin: AdminClient, topic: ConfigResource) -> str:
     # A topic that was just made is not known to all brokers at once.
-    for attempt in stamina.retry_context(on=_is_unknown, attempts=20, timeout=ANSWER_S):
+    for attempt in trying(_is_unknown, 20, ANSWER_S):
         with attempt:
             return str(
                 admin.describe_configs([topic], request_timeout=ANSWER_S)[topic].result()["cleanup.policy"].value

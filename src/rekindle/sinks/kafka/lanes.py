@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import stamina
 from confluent_kafka import KafkaException, Producer
 
+from rekindle.sinks import retrying
 from rekindle.sinks.kafka import commits
 
 ATTEMPTS = 8
@@ -87,7 +88,7 @@ class Lane:
 
 def trying() -> Iterator[stamina.Attempt]:
     """Try again where brokers come and go, or another driver has fenced us in the middle and removed the files."""
-    return iter(stamina.retry_context(on=_may_pass, attempts=ATTEMPTS, timeout=PATIENCE_S))
+    return retrying.trying(_may_pass, ATTEMPTS, PATIENCE_S)
 
 
 def _may_pass(error: Exception) -> bool:

@@ -15,6 +15,7 @@ This module must not know rows: what becomes of a column is said to Spark in SQL
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _LANE = "rekindle_lane"
+
+# What goes wrong is raised; what librdkafka tells besides is for those who listen.
+_LOG = logging.getLogger("rekindle.kafka")
+_LOG.addHandler(logging.NullHandler())
 
 
 class Kafka(TwoPhaseSink):
@@ -253,7 +258,7 @@ class Kafka(TwoPhaseSink):
 
     def _client(self) -> dict[str, Any]:
         options = self._options() if callable(self._options) else self._options
-        return {**(options or {}), "bootstrap.servers": self.bootstrap}
+        return {**(options or {}), "bootstrap.servers": self.bootstrap, "logger": _LOG}
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

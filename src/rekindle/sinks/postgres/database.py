@@ -14,6 +14,8 @@ import stamina
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from rekindle.sinks import retrying
+
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 COMMITS = "rekindle_commits"
@@ -42,7 +44,7 @@ def connect(dsn: str, what: str) -> Connection:
 
 def trying() -> Iterator[stamina.Attempt]:
     """Try again where the connection is lost, or another driver is at the same transaction at this moment."""
-    return iter(stamina.retry_context(on=_may_pass, attempts=ATTEMPTS, timeout=PATIENCE_S))
+    return retrying.trying(_may_pass, ATTEMPTS, PATIENCE_S)
 
 
 def _may_pass(error: Exception) -> bool:
