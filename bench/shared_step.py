@@ -151,7 +151,7 @@ def write(data: Path, kind: str, spark: SparkSession, count: int) -> None:
             orders.orders(count * number // FILES, count * (number + 1) // FILES),
         )
     if kind == "dear":
-        events = spark.read.parquet(str(data / "columns"))
+        events = spark.read.parquet(str(data / "columns")).repartition(FILES)
         events.select(F.to_json(F.struct("*")).alias("json"), "ts").write.parquet(str(data / "dear"))
     else:
         (data / "columns").rename(data / "cheap")
