@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 import pyspark
 
@@ -33,7 +32,8 @@ class Cluster:
         folder.mkdir()
         self.master = ""
 
-    def __enter__(self) -> Cluster:  # noqa: PYI034 - Self came with Python 3.11
+    def start(self) -> Cluster:
+        """Start its processes."""
         log = self._start("master", f"{_DEPLOY}.master.Master")
         until(lambda: _MASTER.search(log.read_text()) is not None, STARTS_WITHIN_S)
         match = _MASTER.search(log.read_text())
@@ -49,9 +49,8 @@ class Cluster:
         until(lambda: all("Successfully registered" in log.read_text() for log in logs), STARTS_WITHIN_S)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def kill(self) -> None:
+        """End them all."""
         for process in reversed(self._processes):
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

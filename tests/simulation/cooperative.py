@@ -19,6 +19,8 @@ from types import TracebackType
 from typing import Any
 
 _YIELDS_AT_A_WRITE = 0.3
+_LONGEST_S = 60_000
+"""How long, in simulated time, anything may take."""
 
 
 class Killed(BaseException):
@@ -136,6 +138,7 @@ class Scheduler:
                 return ready[0] if len(ready) == 1 else self.chance.choice(ready)
             self.now_s = min(one.wakes_s for one in self._strands)
             assert self.now_s < math.inf, "everybody waits for somebody else"
+            assert self.now_s < _LONGEST_S, "it does not come to an end"
 
     def _is_ready(self, strand: Strand) -> bool:
         return self.dead or strand.wakes_s <= self.now_s or (strand.until is not None and strand.until())

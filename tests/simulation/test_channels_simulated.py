@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.runtime.client import Wish
+from tests.simulation.cooperative import Killed
+from tests.simulation.fake_spark import Row
 from tests.simulation.lives import live
+from tests.simulation.world import LIVE_DELAY, Plan, World
+
+QUICK = {"checkpoint.interval": "1 s", "checkpoint.retained": 1, "input.target_batch_duration": "1 ms"}
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -16,3 +23,75 @@ def test_a_life_full_of_kills_ends_well(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(25, 1_000))
 def test_many_lives_full_of_kills_end_well(seed: int) -> None:
     live(seed)
+
+
+def job_of(files: list[list[Row]], *, live: dict[str, float]) -> Plan:
+    """A bounded source → `first` → `second`, which holds rows back and may read live sources too."""
+    sources = (
+        Source(uid="files", bounded=True, event_time="ts"),
+        *(Source(uid=uid, bounded=False, event_time="ts", watermark=LIVE_DELAY) for uid in live),
+    )
+    tasks = (
+        Task(uid="first", inputs=("files",)),
+        Task(uid="second", inputs=("first", *live), event_time="ts"),
+    )
+    sinks = tuple(Sink(uid=f"{task.uid}_out", task=task.uid, kind="Fake") for task in tasks)
+    return Plan(
+        graph=JobGraph(name="simulated", sources=sources, tasks=tasks, sinks=sinks),
+        files={"files": files},
+        speed={"first": 1_000, "second": 1_000},
+        windowed=frozenset({"second"}),
+        live=live,
+        settings=QUICK,
+        file_bytes=10**9,  # one is more than enough for a batch
+    )
+
+
+@pytest.mark.parametrize("kill_at", range(1, 40))
+def test_a_drain_is_carried_through_wherever_it_was_killed(kill_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The last file is empty: nothing of it comes through the channel, so that its reader has to be told of it again.
+    world = World(
+        job_of([[("files", 0, 10_000_000)], [("files", 1, 10_001_000)], []], live={"live": 0.05}), 1, calm=True
+    )
+    scheduler, steps = world.scheduler, [0]
+
+    def step(name: str) -> None:
+        """Die so many steps after the last task has begun to drain."""
+        if scheduler.dead:
+            raise Killed
+        if steps[0] or (
+            name == "drain.create/after" and world.store.exists("simulated/tasks/second/0/000001/drain.json")
+        ):
+            steps[0] += 1
+            if steps[0] == kill_at:
+                scheduler.kill()
+                raise Killed
+
+    monkeypatch.setattr(scheduler, "step", step)
+
+    def drain() -> None:
+        scheduler.pause(10)
+        world.ask(Wish(verb="stop", drain=True))
+
+    assert world.run(QUICK, drain) is None, "it was killed"
+    scheduler.pause(10)
+    result = world.run(QUICK)
+    assert result is not None and result.state == "DRAINED", result
+    assert world.shown() == world.expected()
+
+
+@pytest.mark.parametrize("period_s", [1.1, 1.3, 1.5, 1.7])
+def test_a_job_that_is_stopped_again_and_again_goes_on_each_time(period_s: float) -> None:
+    world = World(job_of([[("files", number, 10_000_000)] for number in range(100)], live={}), 1, calm=True)
+
+    def stop() -> None:
+        world.scheduler.pause(period_s)
+        world.ask(Wish(verb="stop"))
+
+    results = []
+    while "FINISHED" not in results:
+        result = world.run(QUICK, stop)
+        assert result is not None and result.state in ("STOPPED", "FINISHED"), result
+        results.append(result.state)
+    assert len(results) > 2
+    assert world.shown() == world.expected() and world.all_read()

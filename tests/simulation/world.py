@@ -182,6 +182,8 @@ class World:
             self.results.append("killed")
             return None
         finally:
+            # A dead process leaves no word; in this one its driver would pass for alive.
+            rekindle.runtime.driver._DRIVEN_HERE.clear()
             self.scheduler.bury()
 
     def _launched(self, config: Config) -> Driver | Result:
