@@ -78,6 +78,7 @@ def test_a_drain_is_carried_through_wherever_it_was_killed(kill_at: int, monkeyp
     result = world.run(QUICK)
     assert result is not None and result.state == "DRAINED", result
     assert world.shown() == world.expected()
+    assert world.shown()["second_out"]["files", 1, 10_001_000] == 1
 
 
 @pytest.mark.parametrize("period_s", [1.1, 1.3, 1.5, 1.7])
@@ -90,6 +91,7 @@ def test_a_job_that_is_stopped_again_and_again_goes_on_each_time(period_s: float
 
     results = []
     while "FINISHED" not in results:
+        assert len(results) < 50, "it does not get on"
         result = world.run(QUICK, stop)
         assert result is not None and result.state in ("STOPPED", "FINISHED"), result
         results.append(result.state)

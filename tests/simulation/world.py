@@ -271,7 +271,8 @@ class World:
         for item in inputs:
             if item.feed is None:
                 item.spark_sources = (len(leaves),)
-            leaves += [leaf._replace(input=len(delays)) for leaf in item.frame.leaves]
+            watermarked = len(delays) if item.frame.delays_ms else None
+            leaves += [leaf._replace(input=watermarked) for leaf in item.frame.leaves]
             delays += item.frame.delays_ms
         return Frame(tuple(leaves), tuple(delays), windowed=task.uid in self.plan.windowed)
 
