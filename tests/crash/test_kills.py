@@ -10,7 +10,6 @@ import re
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyspark
 import pytest
@@ -22,8 +21,7 @@ from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.testing.crash import ALL_MOMENTS, WHEN, Moment
 from tests.crash.kit import OF_PIPELINES, CrashWorld, persist, read_and_drain
-from tests.crash.victim import FEW_CHECKPOINTS, ROOT, SECONDS_AT_MOST, Victim
-from tests.jobs.kit import until
+from tests.crash.victim import FEW_CHECKPOINTS, ROOT, Victim
 
 PAGE = ROOT / "docs" / "crash-tests.md"
 
@@ -149,13 +147,7 @@ def test_a_driver_killed_at_any_time_is_resumed_without_loss(
 ) -> None:
     chance = random.Random(seed)
     live, share = chance.random() < 0.5, chance.random()
-    victim = Victim(world, live=live)
-    until(lambda: Path(world.storage, "crash").exists() or not victim.lives(), SECONDS_AT_MOST)
-    time.sleep(share * SECONDS_OF_LIFE)
-    ran = victim.lives()
-    if ran:
-        victim.kill()
-    victim.wait()
+    ran = Victim(world, live=live).kill_after(share * SECONDS_OF_LIFE)
     when = f"{share * SECONDS_OF_LIFE:.1f} s, {'drained' if live else 'bounded'} job (seed {seed})"
     report.at_random[when] = "**FAILED**"
     outcome = resume(spark, world, live=live)

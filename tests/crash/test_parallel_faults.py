@@ -5,6 +5,7 @@ As `test_pipeline_faults` does it; the second life goes on with other subtasks t
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,15 +13,18 @@ from pyspark.sql import SparkSession
 
 from rekindle.job import JobHandle
 from rekindle.spark import assembly
-from rekindle.testing.crash import ALL_MOMENTS, Moment, Moments
+from rekindle.testing.crash import ALL_MOMENTS, WHEN, Moment, Moments
 from tests.crash.kit import CONFIG, persist
 from tests.crash.parallel_kit import FILES, ParallelWorld
 from tests.crash.pipeline_kit import SMALL_BATCHES
-from tests.crash.test_pipeline_faults import NOT_IN_THESE_LIVES, ONLY_WHERE_IT_IS_STOPPED
+from tests.crash.test_pipeline_faults import FILE_BY_FILE, NOT_IN_THESE_LIVES, ONLY_WHERE_IT_IS_STOPPED
+from tests.crash.victim import FEW_CHECKPOINTS, Victim
 from tests.jobs.kit import until
 
 NOT_ALWAYS = {"segment.copy", "mark.write", "mark.admit"}
 """Whether something is in flight when it is stopped is left open; no task here has a second input to hold back."""
+
+JOB_FILE = Path(__file__).with_name("parallel_job_file.py")
 
 MANY_BATCHES = {**CONFIG, **SMALL_BATCHES}
 
@@ -67,6 +71,19 @@ def test_parallel_subtasks_live_through_a_fault_at_every_step_and_through_a_chan
     world.check()
     assert {uid: len(found) for uid, found in world.manifest().tasks.items()} == {"clean": 2, "shape": 3, "hourly": 1}
     assert {moment.step for moment in faults.waiting} <= ONLY_WHERE_IT_IS_STOPPED | NOT_ALWAYS
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("step", ["split.assign", "inbox.admit", "segment.write", "record.create", "end.create"])
+def test_a_driver_of_parallel_subtasks_killed_at_a_step_is_resumed_without_loss(
+    spark: SparkSession, world: ParallelWorld, step: str, when: str
+) -> None:
+    victim = Victim(world, "--kill-at", f"{step}/{when}:2", *FILE_BY_FILE, live=False, job_file=JOB_FILE)
+    code = victim.wait()
+    assert code == -signal.SIGKILL, f"exit code {code}:\n{victim.log.read_text()[-3000:]}"
+    persist(lambda: world.parallel(3, 2).start(spark, storage=world.storage, config=FEW_CHECKPOINTS), "FINISHED")
+    world.check()
 
 
 def some_is_read(handle: JobHandle) -> bool:

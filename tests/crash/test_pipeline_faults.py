@@ -6,6 +6,7 @@ does it: ``kill -9`` of a real driver at a step.
 
 from __future__ import annotations
 
+import random
 import shutil
 import signal
 from pathlib import Path
@@ -111,11 +112,21 @@ def test_a_pipeline_that_is_stopped_moved_and_drained_lives_through_a_fault_at_e
     world.check(already=before)
 
 
+RANDOM_KILLS = 30
+SECONDS_OF_LIFE = 20
+"""From the start of a pipeline to its end, on two cores, more or less."""
+
+
 def kill_and_resume(spark: SparkSession, world: PipelineWorld, moment: Moment) -> None:
     live = moment.step in ONLY_WHERE_IT_IS_STOPPED
     victim = Victim(world, "--kill-at", str(moment), *FILE_BY_FILE, live=live, job_file=JOB_FILE)
     code = victim.wait()
     assert code == -signal.SIGKILL, f"exit code {code}:\n{victim.log.read_text()[-3000:]}"
+    resume(spark, world, live=live)
+
+
+def resume(spark: SparkSession, world: PipelineWorld, *, live: bool) -> None:
+    """Run the job on to its end, in this process."""
     end, then = ("DRAINED", (read_and_drain,)) if live else ("FINISHED", ())
     persist(lambda: world.job(live=live).start(spark, storage=world.storage, config=FEW_CHECKPOINTS), end, *then)
     world.check(live=live)
@@ -134,3 +145,14 @@ def test_a_driver_of_a_pipeline_killed_at_any_step_is_resumed_without_loss(
     spark: SparkSession, world: PipelineWorld, moment: Moment
 ) -> None:
     kill_and_resume(spark, world, moment)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("seed", range(RANDOM_KILLS))
+def test_a_driver_of_a_pipeline_killed_at_any_time_is_resumed_without_loss(
+    spark: SparkSession, world: PipelineWorld, seed: int
+) -> None:
+    chance = random.Random(seed)
+    live, share = chance.random() < 0.5, chance.random()
+    Victim(world, *FILE_BY_FILE, live=live, job_file=JOB_FILE).kill_after(share * SECONDS_OF_LIFE)
+    resume(spark, world, live=live)

@@ -42,6 +42,7 @@ class Victim:
             *(part for key, value in FEW_CHECKPOINTS.items() for part in ("--set", f"{key}={value}")),
             *(part for setting in spark for part in ("--conf", setting)),
         ]
+        self._storage = Path(world.storage)
         self.log = world.root / "driver.log"
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -56,6 +57,16 @@ class Victim:
     def wake(self) -> None:
         """Let it go on."""
         os.kill(self._process.pid, signal.SIGCONT)
+
+    def kill_after(self, seconds: float) -> bool:
+        """kill -9 so long after its job has begun; whether it was still at it."""
+        until(lambda: any(self._storage.glob("*/runs/*.json")) or not self.lives(), SECONDS_AT_MOST)
+        time.sleep(seconds)
+        ran = self.lives()
+        if ran:
+            self.kill()
+        self.wait()
+        return ran
 
     def kill(self) -> None:
         """kill -9, driver and JVM alike."""
