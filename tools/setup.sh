@@ -110,7 +110,7 @@ require_java() {
         "brew install openjdk@17), or set JAVA_HOME, then run make setup again."
 }
 
-# --- servers for the tests of connectors --------------------------------------------------------------------------------
+# --- servers for the tests of connectors ------------------------------------------------------------------------------
 
 # The tests start servers of their own (tests/servers); here their programs are found, or installed where we may.
 # Without them everything works but those tests, which are skipped and say why.
@@ -140,14 +140,14 @@ want_postgres() {
     find_postgres || say "no PostgreSQL server: its tests will be skipped (Debian: apt-get install postgresql)"
 }
 
-# Jars from Maven, in folders of .venv. The connector has to be of the version of Spark that is installed.
+# Jars from Maven, in folders of .venv, anew each time: Maven keeps what it has fetched once. The connector has to be of
+# the version of Spark that is installed.
 fetch_jars() {
     local folder=$VENV/$1
     shift
-    if compgen -G "$folder/*.jar" >/dev/null; then return; fi
-    rm -rf "$folder.new"
-    if mvn --quiet --batch-mode dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$folder.new" \
-        "$@" >"$folder.log" 2>&1; then
+    rm -rf "$folder" "$folder.new"
+    if JAVA_HOME=$home mvn --quiet --batch-mode dependency:copy-dependencies -DincludeScope=runtime \
+        "-DoutputDirectory=$folder.new" "$@" >"$folder.log" 2>&1; then
         mv "$folder.new" "$folder"
     else
         grep -m 1 ERROR "$folder.log" || tail -n 1 "$folder.log"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from pyspark.sql import SparkSession
@@ -70,6 +72,29 @@ def test_a_history_and_a_live_stream_arrive_exactly_through_a_fault_at_every_ste
     )
     world.check()
     assert not faults.waiting
+
+
+@pytest.mark.slow
+def test_a_job_goes_on_when_its_server_was_away_for_a_while(
+    spark: SparkSession, world: ConnectorWorld, request: pytest.FixtureRequest
+) -> None:
+    server = request.getfixturevalue(os.environ[SINK].partition("-")[0])
+    back: list[Timer] = []
+
+    def go_away(_: str) -> None:
+        if not back or not back[-1].is_alive():
+            server.stop()
+            back.append(Timer(10, server.start))
+            back[-1].start()
+
+    away = Moments([Moment("sink.prepare", "before", 2), Moment("sink.commit", "before")], go_away)
+    persist(
+        lambda: world.job().start(spark, storage=world.storage, config=CONFIG, steps=away), "DRAINED", read_and_drain
+    )
+    for timer in back:
+        timer.join()
+    world.check()
+    assert not away.waiting
 
 
 @pytest.mark.crash
