@@ -17,7 +17,7 @@ demo: setup ## the flagship job: history and live stream, savepoint, resume, dra
 	@$(ENV) python examples/demo.py
 
 test: setup ## all tests but those that take minutes; ARGS="-k word" is passed on
-	@$(ENV) python -m pytest -m "not crash and not slow" $(ARGS)
+	@$(ENV) python -m pytest -n 2 --dist loadfile -m "not crash and not slow" $(ARGS)
 
 check: setup ## what CI runs: format, lint, types, layers, tests, full coverage of the pure core
 	@$(ENV) ruff format --check .
@@ -25,7 +25,7 @@ check: setup ## what CI runs: format, lint, types, layers, tests, full coverage 
 	@$(ENV) mypy
 	@$(ENV) lint-imports
 	@$(ENV) python -m pytest tests/graph tests/protocol tests/scenarios --cov --cov-report=term-missing
-	@$(ENV) python -m pytest -m "not crash and not slow" $(ARGS)
+	@$(ENV) python -m pytest -n 2 --dist loadfile -m "not crash and not slow" $(ARGS)
 
 crash: setup ## kill a real driver at every durable step, resume, compare (minutes)
 	@$(ENV) python -m pytest -m crash --timeout=3600 $(ARGS)
