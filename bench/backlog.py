@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BACKLOG_BYTES = 2_000 * MB
-ROWS_A_BATCH, ROW_BYTES, SLEEP_MS = 128, MB, 20
+ROWS_A_BATCH, ROW_BYTES, SLEEP_MS = 128, MB, 40
 BETWEEN_S = 0.5
 """Between one checkpoint and the next."""
 
