@@ -124,7 +124,7 @@ def persist(
         try:
             handle = handle or start()
             then(handle)
-            result = handle.wait(60)
+            result = handle.wait(300)
         except (RekindleError, InjectedError) as error:
             last = error
             handle = handle if handle is not None and goes_on(handle) else None

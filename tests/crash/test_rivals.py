@@ -86,7 +86,7 @@ def test_an_old_driver_paused_before_it_cleans_leaves_what_its_successor_needs(
     starting.start()
     with paused:
         persist(start, "STOPPED", lambda handle: (read_all(handle), handle.stop()))
-    starting.join(150)
+    starting.join(300)
 
     with pytest.raises(ControlError, match=FENCED):
         started[0].wait(60)
@@ -112,7 +112,7 @@ def test_an_old_driver_paused_before_its_result_may_still_tell_it(spark: SparkSe
     asking.start()
     with paused:
         persist(start, "STOPPED", lambda handle: (read_all(handle), handle.stop()))
-    asking.join(150)
+    asking.join(300)
 
     # It had come to its end before the other began, and only the word of it was missing.
     result = old.wait(60)

@@ -144,7 +144,7 @@ def committed(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def until(condition: Callable[[], bool], seconds: float = 150) -> None:
+def until(condition: Callable[[], bool], seconds: float = 300) -> None:
     """Wait until `condition` holds; a limit keeps a hanging test from hanging for ever."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -66,7 +66,7 @@ def in_flight(world: ParallelWorld, job: rk.Job, gate: Gate) -> Manifest:
     stopping.start()
     until(lambda: all(one.status == "waiting_for_final_checkpoint" for one in _of(handle, "clean")))
     gate.open()
-    stopping.join(150)
+    stopping.join(300)
     assert handle.wait().state == "STOPPED"
     return world.manifest()
 

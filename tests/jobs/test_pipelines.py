@@ -142,7 +142,7 @@ def test_a_stop_names_the_backlog_and_leaves_it_to_the_next_run(spark: SparkSess
     stopping, _ = in_background(handle.stop)
     until(lambda: task(handle, "enrich").status == "waiting_for_final_checkpoint")
     gate.open()
-    stopping.join(150)
+    stopping.join(300)
 
     assert handle.wait().state == "STOPPED"
     manifest = newest(world.storage)
@@ -168,7 +168,7 @@ def test_an_aligned_stop_waits_until_everything_in_the_channels_was_read(
     until(lambda: task(handle, "enrich").status == "waiting_for_final_checkpoint")
     assert task(handle, "archive").status == "running"
     gate.open()
-    stopping.join(150)
+    stopping.join(300)
 
     assert handle.wait().state == "STOPPED"
     manifest = newest(world.storage)
@@ -193,7 +193,7 @@ def test_savepoints_under_a_backlog_are_restored_elsewhere_while_the_job_goes_on
     until(lambda: any(one.kind == "savepoint" and one.status == "in_progress" for one in handle.status().history))
     assert not answers, "an aligned one waits until the channels were read up to its barrier"
     gate.open()
-    asking.join(150)
+    asking.join(300)
     (aligned,) = map(str, answers)
     committed_then[aligned] = world.outputs()
     copied = read_manifest(open_store(aligned), "")
@@ -274,7 +274,7 @@ def test_a_finished_task_is_not_started_again_and_what_it_wrote_is_read_on(
     stopping, _ = in_background(handle.stop)
     until(lambda: task(handle, "archive").status == "suspending")
     gate.open()
-    stopping.join(150)
+    stopping.join(300)
     assert handle.wait().state == "STOPPED"
     manifest = newest(world.storage)
     assert "enrich" in manifest.finished_tasks
