@@ -124,6 +124,29 @@ def test_a_slow_subtask_loses_nothing_downstream_while_the_others_end(
     world.check()
 
 
+def test_subtasks_that_had_finished_read_what_a_restore_deals_out_to_those_that_feed_them(
+    spark: SparkSession, world: ParallelWorld
+) -> None:
+    gate = Gate(world.root / "shut")
+    # Whoever has the first file may not write on before it is read: what it was given with it stays unread.
+    settings = {**SETTINGS, "channel.max_in_flight_bytes": "1 b"}
+    handle = world.parallel(3, 3, gate).start(spark, storage=world.storage, config=settings)
+    until(lambda: sum(one.status == "waiting_for_final_checkpoint" for one in _of(handle, "shape")) == 2)
+    stopping = threading.Thread(target=handle.stop)
+    stopping.start()
+    until(lambda: all(one.status == "waiting_for_final_checkpoint" for one in _of(handle, "clean")))
+    gate.open()
+    stopping.join(300)
+    stopped = world.manifest()
+    assert sum(one.end is not None for one in stopped.tasks["shape"].values()) == 2
+    assert stopped.unread["clean"]["history"] != ()
+
+    result = world.parallel(2, 3).run(spark, storage=world.storage, restore=str(stopped.checkpoint), config=SETTINGS)
+
+    assert result.state == "FINISHED"
+    world.check()
+
+
 class CountingSink(TwoPhaseSink):
     """Keeps no rows; notes what it is told."""
 

@@ -98,7 +98,7 @@ def open_lineage(
         SubtaskId(task.uid, index): start
         for task in graph.tasks
         if task.uid in origin.manifest.tasks
-        for index, start in enumerate(_starts(origin.manifest, task, undo_drain))
+        for index, start in enumerate(starts_of(origin.manifest, task, undo_drain=undo_drain))
     }
     first = {subtask: start.snapshot.batch for subtask, start in starts.items()}
     for subtask, start in starts.items():
@@ -114,26 +114,24 @@ def open_lineage(
                 opened(folder, subtask.task)
 
 
-def _starts(manifest: Manifest, task: Task, undo_drain: bool) -> Iterator[Start]:
+def starts_of(manifest: Manifest, task: Task, *, undo_drain: bool) -> Iterator[Start]:
     """Where the subtasks of a task begin: each where it stood, or all alike where there were more of them or fewer.
 
-    Then the task keeps no state, so that what one stood behind is as good as another; it is over if all had finished.
-    As anyone may be given what another has left unread, none knows more of the time than the one who knew least.
+    Then the task keeps no state, so that what one stood behind is as good as another. As any of them may be given what
+    another has left unread, none knows more of the time than the one who knew least, and none is over before all are:
+    what had finished in part starts again as a whole (FLIP-147), as somebody may be feeding the rest of it.
     """
     old = manifest.tasks[task.uid]
-    ends = {
-        index: None if undo_drain and one.end is not None and one.end.drained else one.end for index, one in old.items()
-    }
-    known = [_watermark_ms(one) for index, one in old.items() if ends[index] is None]
+    going = [one for one in old.values() if one.end is None or (undo_drain and one.end.drained)]
     farthest = max(old, key=lambda index: old[index].batch)
     for index in range(task.parallelism):
         chosen = index if len(old) == task.parallelism else farthest
-        over = ends[chosen] if len(old) == task.parallelism or not known else None
+        snapshot = old[chosen]
         yield Start(
             old=SubtaskId(task.uid, chosen),
-            snapshot=old[chosen],
-            end=over,
-            watermark_ms=old[chosen].watermark_ms if over is not None else min(known),
+            snapshot=snapshot,
+            end=None if going else snapshot.end,
+            watermark_ms=min(map(_watermark_ms, going)) if going else snapshot.watermark_ms,
         )
 
 
