@@ -153,9 +153,14 @@ class CountingSink(TwoPhaseSink):
     def __init__(self) -> None:
         self.prepared: Counter[int] = Counter()
         self.heard: list[str] = []
+        self.jobs: set[str] = set()
+
+    def open(self, job: str, sink: str) -> None:
+        self.jobs.add(job)
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> list[dict[str, Any]]:
         self.prepared[batch.subtask] += df.count()
+        self.jobs.add(batch.job)
         return [{"subtask": batch.subtask}]
 
     def commit(self, committables: Any, permit: CommitPermit) -> None:
@@ -183,6 +188,9 @@ def test_one_query_feeds_several_which_share_its_output_and_a_sink(spark: SparkS
     assert sum(sink.prepared.values()) == len(world.data)
     assert len(sink.prepared) == 3
     assert sink.heard == ["finish", "commit", "close"], "once for all of them"
+    identity = world.documents().identity()
+    assert identity is not None
+    assert sink.jobs == {identity.owner}, "batches go by the same name as the job: one that no copy of it has"
 
 
 def test_more_subtasks_than_files_end_too(spark: SparkSession, tmp_path: Path) -> None:

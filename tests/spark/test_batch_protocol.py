@@ -27,7 +27,7 @@ class Subtask:
         self.sink = FakeSink()
         self.storage = JobStorage(LocalStore(str(root)), "job")
         self.folder = layout.subtask("job", "task", 0, 1)
-        place = Place(job="job", task="task", subtask=0, lineage=1, run=1, folder=self.folder)
+        place = Place(owner="job-1a2b", task="task", subtask=0, lineage=1, run=1, folder=self.folder)
         spark: Any = None
         self.protocol = BatchProtocol(
             spark, self.storage, place, [], {"out": self.sink}, no_steps, lambda *_: None, None

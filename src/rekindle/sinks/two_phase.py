@@ -38,6 +38,7 @@ _NAME = re.compile(r"(\d+)-(.+)-(\d+)-(\d+)-(\d+)-([^-]+)")
 class SinkBatch:
     """Which batch is prepared. Together, the fields name one attempt and no other."""
 
+    #: name and id of the job, as `open` is given it: a job of the same name in another storage is another
     job: str
     sink: str
     task: str

@@ -59,6 +59,9 @@ class Assembly:
         post: Callable[[e.Event], None],
     ) -> None:
         self._spark = spark
+        identity = storage.identity()
+        assert identity is not None, "it is written before a run is claimed"
+        self._owner = identity.owner
         self._storage = storage
         self._run = run
         self._graph = graph
@@ -121,7 +124,7 @@ class Assembly:
     def _subtask(self, task: Task, subtask: SubtaskId, siblings: Siblings) -> SparkTask:
         storage, folder = self._storage, self._folder(subtask)
         place = Place(
-            job=storage.job,
+            owner=self._owner,
             task=subtask.task,
             subtask=subtask.subtask,
             lineage=self._run.lineage,

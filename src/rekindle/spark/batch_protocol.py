@@ -50,7 +50,8 @@ class BatchFailedError(Exception):
 class Place:
     """Where a subtask's batches belong."""
 
-    job: str
+    #: what its sinks know the job by
+    owner: str
     task: str
     subtask: int
     lineage: int
@@ -214,7 +215,7 @@ class BatchProtocol:
     def _prepare_one(self, uid: str, sink: TwoPhaseSink, df: DataFrame, batch: int) -> list[Committable]:
         place = self._place
         of = SinkBatch(
-            job=place.job,
+            job=place.owner,
             sink=uid,
             task=place.task,
             subtask=place.subtask,

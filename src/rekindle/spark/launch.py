@@ -262,7 +262,7 @@ class Launch:
         run = storage.claim_run(make)
         self._store.look = lambda: self._refuse_if_fenced(run)
         try:
-            return self._open(spark, run, f"{storage.job}-{identity.id}")
+            return self._open(spark, run, identity.owner)
         except BaseException as error:
             failed = Result(
                 run=run.run,

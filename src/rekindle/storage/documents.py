@@ -30,6 +30,11 @@ class Identity:
     id: str = ""
     format: int = FORMAT_VERSION
 
+    @property
+    def owner(self) -> str:
+        """What sinks know the job by: no other job has it, whatever its name."""
+        return f"{self.job}-{self.id}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
