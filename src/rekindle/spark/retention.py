@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from rekindle.channels.inbox import unstamp
+from rekindle.channels.inbox import SPARK_REMEMBERS, unstamp
 from rekindle.spark.progress_dir import encode_file_log, file_log, last_committed, numbered
 from rekindle.spark.progress_files import StateFolder, replaced_logs, state_folders
 from rekindle.storage.port import Store
 
-_KEPT_ADMISSIONS = 10
-"""A file source forgets files seven days (`maxFileAge`), which is seven admissions, older than its newest, and refuses
-them from then on. Its log must go further back than that, or a file that the inbox still names would be read again."""
+_KEPT_ADMISSIONS = SPARK_REMEMBERS + 2
+"""How far back a file source's log is left to go: no file that the inbox still names is read again."""
 
 
 def purge(store: Store, folder: str, oldest_batch: int, inbox_sources: Collection[int] = ()) -> int:

@@ -1,0 +1,59 @@
+"""A subtask that is started again where an earlier driver has left it; needs no Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rekindle.config import Config
+from rekindle.graph.job_graph import Task
+from rekindle.ids import SubtaskId
+from rekindle.protocol import events as e
+from rekindle.runtime.steps import no_steps
+from rekindle.spark.batch_protocol import Place
+from rekindle.spark.flush import END_OF_TIME_MS
+from rekindle.spark.query import Query
+from rekindle.spark.siblings import Siblings
+from rekindle.spark.task import SparkTask
+from rekindle.storage import layout
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.local import LocalStore
+
+FOLDER = layout.subtask("job", "sums", 0, 1)
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Start a subtask whose last planned batch has a watermark; what it tells, and whether its query was started."""
+    queries: list[Query] = []
+
+    def start_query(query: Query) -> None:
+        queries.append(query)
+
+    monkeypatch.setattr(Query, "start", start_query)
+
+    def start(watermark_ms: int) -> tuple[list[e.Event], bool]:
+        storage = JobStorage(LocalStore(str(tmp_path)), "job")
+        offsets = f"v1\n{json.dumps({'batchWatermarkMs': watermark_ms, 'conf': {}})}\n"
+        storage.store.create(f"{layout.spark_progress_dir(FOLDER)}/offsets/3", offsets.encode())
+        place = Place(owner="job-1a2b", task="sums", subtask=0, lineage=1, run=2, folder=FOLDER)
+        task, heard, spark = Task(uid="sums", inputs=("clean",)), list[e.Event](), None
+        subtask: Any = SparkTask
+        subtask(
+            spark, storage, place, task, None, [], {}, Config(), no_steps, heard.append, None, {}, Siblings(1)
+        ).start()
+        return heard, bool(queries)
+
+    return start
+
+
+def test_its_query_goes_on(started: Any) -> None:
+    assert started(1_735_689_600_000) == ([e.TaskStarted(task=SubtaskId("sums", 0))], True)
+
+
+def test_one_that_was_being_flushed_reads_nothing_more_but_waits_to_be_finished(started: Any) -> None:
+    """Whatever followed the flush would be late: it runs with the end of time."""
+    assert started(END_OF_TIME_MS) == ([e.TaskStarted(task=SubtaskId("sums", 0))], False)
