@@ -6,7 +6,7 @@ import argparse
 import os
 import platform
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -33,10 +33,22 @@ def arguments(description: str, *, runs: int = 5) -> argparse.ArgumentParser:
     return parser
 
 
-def cpu_seconds() -> float:
-    """What this process and its JVM have used so far; other work on the machine hardly changes it."""
+def cpu_seconds(without: Collection[int] = ()) -> float:
+    """What this process, its JVM and Spark's Python workers have used so far; other work hardly changes it.
+
+    Processes of `without` are left out.
+    """
     this = psutil.Process()
-    return sum(sum(process.cpu_times()[:2]) for process in (this, *this.children()))
+    running = [process for process in this.children(recursive=True) if process.pid not in without]
+    # Of those that have ended their parents know: the third and the fourth figure.
+    return sum(map(_used, (this, *running)))
+
+
+def _used(process: psutil.Process) -> float:
+    try:
+        return float(sum(process.cpu_times()[:4]))
+    except psutil.NoSuchProcess:
+        return 0.0
 
 
 def middle(figures: Sequence[float]) -> float:

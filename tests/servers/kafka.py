@@ -106,6 +106,12 @@ class KafkaServer:
         while not self._answers():
             assert self._process.poll() is None and time.monotonic() < deadline, self.log()[-3000:]
 
+    @property
+    def pid(self) -> int:
+        """Of the broker's process."""
+        assert self._process is not None
+        return self._process.pid
+
     def _answers(self) -> bool:
         from confluent_kafka import KafkaException
 
