@@ -410,6 +410,10 @@ CONDITIONS: dict[str, Condition] = {
     **_conditions(
         "restore",
         CHECKPOINT_UNKNOWN=("There is no checkpoint or savepoint at {path}.", "See: rekindle checkpoints JOB"),
+        CHECKPOINT_REPLACED=(
+            "Newer checkpoints have replaced the one at {path}: its job deleted it while it was copied.",
+            "Start from a savepoint, which nothing replaces (rekindle savepoint JOB), or from a newer checkpoint.",
+        ),
         GRAPH_CHANGED=(
             "The job has changed since {path}: {difference}",
             "Restore it as it was, or start anew under another name; keep every uid.",

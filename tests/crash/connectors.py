@@ -14,15 +14,13 @@ from typing import Any
 import rekindle as rk
 from rekindle.sinks import TwoPhaseSink
 from rekindle.testing.crash import ALL_MOMENTS
-from tests.crash.kit import CrashWorld, Row
+from tests.crash.kit import CrashWorld, Rows
 
 SINK = "CRASH_SINK"
 """Names one of `SINKS`."""
 
 TARGET = "CRASH_TARGET"
 """Where it writes: a connection string, a broker."""
-
-JOB_FILE = Path(__file__).with_name("connector_job_file.py")
 
 SINKS: dict[str, Callable[[str], TwoPhaseSink]] = {
     "postgres": lambda dsn: rk.sinks.Postgres(dsn, "crash"),
@@ -44,7 +42,9 @@ class ConnectorWorld(CrashWorld):
         read: what the sink holds, read by another program.
     """
 
-    def __init__(self, root: Path, read: Callable[[], Counter[Row]] = Counter) -> None:
+    job_file = Path(__file__).with_name("connector_job_file.py")
+
+    def __init__(self, root: Path, read: Callable[[], Rows] = Counter) -> None:
         super().__init__(root)
         self._read = read
 
@@ -56,6 +56,6 @@ class ConnectorWorld(CrashWorld):
         """The one that the environment names."""
         return {"out": SINKS[os.environ[SINK]](os.environ[TARGET])}
 
-    def outputs(self) -> tuple[Counter[Row], ...]:
+    def outputs(self) -> dict[str, Rows]:
         """What it holds."""
-        return (self._read(),)
+        return {"out": self._read()}

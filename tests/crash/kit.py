@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import rekindle as rk
 from rekindle.errors import RekindleError
@@ -20,6 +20,7 @@ from rekindle.job import JobHandle, JobResult
 from rekindle.sinks import TwoPhaseSink
 from rekindle.storage.documents import BatchRecord
 from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.open import open_store
 from rekindle.testing.crash import InjectedError
 from tests.jobs.kit import World, at, committed, rows, until
 
@@ -31,6 +32,9 @@ LAST_LIVE_BATCH = 2
 
 Row = tuple[dt.datetime, str, int]
 
+Rows = Counter[tuple[Any, ...]]
+"""What a sink holds, as a multiset: twice is twice."""
+
 CONFIG = {
     "checkpoint.interval": "300 ms",
     "checkpoint.retained": "1",
@@ -41,13 +45,58 @@ CONFIG = {
 """Faults come thick: the job is to live through all of them."""
 
 
-class CrashWorld(World):
+class BrokenWorld(World):
+    """What the crash tests need to know of a job: how it is made, what it must yield, when it has read everything."""
+
+    #: of the job
+    name: ClassVar[str]
+    #: the same job for a driver in a process of its own
+    job_file: ClassVar[Path]
+    #: what such a driver is told beside it
+    arguments: ClassVar[tuple[str, ...]] = ()
+    #: where its sinks write
+    outs: dict[str, Path]
+
+    def job(self, *, live: bool = True) -> rk.Job:
+        """The job, with or without its live stream."""
+        raise NotImplementedError
+
+    def expected_of(self, *, live: bool = True) -> dict[str, Rows]:
+        """What each sink must hold in the end."""
+        raise NotImplementedError
+
+    def outputs(self) -> dict[str, Rows]:
+        """What each sink holds."""
+        raise NotImplementedError
+
+    def read_all(self, handle: JobHandle) -> None:
+        """Wait until everything has been read, or the job has ended."""
+        raise NotImplementedError
+
+    def check(self, *, live: bool = True, already: dict[str, Rows] | None = None) -> None:
+        """Nothing lost, nothing twice, in any sink; `already`: what was in the folders that these stand for."""
+        outputs, expected = self.outputs(), self.expected_of(live=live)
+        assert outputs.keys() == expected.keys()
+        for name, found in outputs.items():
+            whole = found + (already or {}).get(name, Counter())
+            lost, twice = expected[name] - whole, whole - expected[name]
+            assert not lost and not twice, f"{name}: lost {lost}, twice {twice}"
+
+    def documents(self, storage: str | None = None) -> JobStorage:
+        """What the job has stored."""
+        return JobStorage(open_store(storage or self.storage), self.name)
+
+
+class CrashWorld(BrokenWorld):
     """A small world with a table for the batch source and two outputs."""
+
+    name = "crash"
+    job_file = Path(__file__).with_name("job_file.py")
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.table = root / "table"
-        self.second = root / "second"
+        self.outs = {"out": self.out, "second": root / "second"}
 
     def fill(self) -> CrashWorld:
         """Write what the job reads."""
@@ -60,7 +109,7 @@ class CrashWorld(World):
         """Rows per hour and key of history and table, and of the live stream where it is to have one."""
         from pyspark.sql import functions as F
 
-        job = rk.Job("crash")
+        job = rk.Job(self.name)
         table = str(self.table)
         inputs = [
             job.source("history", rk.Files(str(self.history)), event_time="ts"),
@@ -85,33 +134,31 @@ class CrashWorld(World):
 
     def sinks(self) -> dict[str, TwoPhaseSink]:
         """Where they go."""
-        return {"out": rk.sinks.Parquet(self.out), "second": rk.sinks.Parquet(self.second)}
+        return {uid: rk.sinks.Parquet(folder) for uid, folder in self.outs.items()}
 
-    def expected(self, *, live: bool = True) -> Counter[Row]:
-        """What each sink must hold in the end."""
+    def expected_of(self, *, live: bool = True) -> dict[str, Rows]:
+        """The same for each."""
         sums: Counter[tuple[Any, ...]] = Counter()
         for ts, key, value in self.data if live else (row for row in self.data if row[0] < at(30)):
             sums[(ts.replace(minute=0, tzinfo=None), key)] += value
-        return Counter((hour, key, total) for (hour, key), total in sums.items())
+        expected = Counter((hour, key, total) for (hour, key), total in sums.items())
+        return dict.fromkeys(self.sinks(), expected)
 
-    def outputs(self) -> tuple[Counter[Row], ...]:
-        """What each sink holds, as multisets: twice is twice."""
-        return result_rows(self.out), result_rows(self.second)
+    def outputs(self) -> dict[str, Rows]:
+        """What is committed."""
+        return {uid: result_rows(folder) for uid, folder in self.outs.items()}
 
-    def check(self, *, live: bool = True) -> None:
-        """Nothing lost, nothing twice, in any sink."""
-        expected = self.expected(live=live)
-        for found in self.outputs():
-            assert found == expected, f"lost: {expected - found}, twice: {found - expected}"
+    def read_all(self, handle: JobHandle) -> None:
+        """The live stream is the last."""
+        until(lambda: handle.wait(0) is not None or handle.status().tasks[0].batch >= LAST_LIVE_BATCH)
 
 
-def result_rows(folder: Path) -> Counter[Row]:
+def result_rows(folder: Path) -> Rows:
     """What a sink's folder holds."""
     return Counter((row["window"]["start"].replace(tzinfo=None), row["k"], row["v"]) for row in committed(folder))
 
 
 TRIES_AT_MOST = 300
-SECONDS_AT_MOST = 180
 
 
 def persist(
@@ -144,17 +191,6 @@ def goes_on(handle: JobHandle) -> bool:
         return handle.wait(0) is None
     except (RekindleError, InjectedError):
         return False
-
-
-def read_all(handle: JobHandle) -> None:
-    """Wait until all of the live stream has been read, or the job has ended."""
-    until(lambda: handle.wait(0) is not None or handle.status().tasks[0].batch >= LAST_LIVE_BATCH, SECONDS_AT_MOST)
-
-
-def read_and_drain(handle: JobHandle) -> None:
-    """Drain once all of the live stream has been read."""
-    read_all(handle)
-    handle.stop(drain=True)
 
 
 def lose_the_first_record(patch: Callable[[type, str, Any], None]) -> None:

@@ -9,4 +9,4 @@ from rekindle.spark import assembly
 from tests.crash.parallel_kit import ParallelWorld
 
 assembly.FIRST_ADMISSION_BYTES_PER_CORE = 1  # a file a batch
-job = ParallelWorld(Path(os.environ["CRASH_WORLD"])).parallel(3, 2)
+job = ParallelWorld(Path(os.environ["CRASH_WORLD"])).job()

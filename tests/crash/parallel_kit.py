@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rekindle as rk
 from rekindle.storage.documents import Manifest
-from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.open import open_store
-from tests.crash.pipeline_kit import Gate
-from tests.jobs.kit import World, committed, rows
+from tests.crash.kit import BrokenWorld, Rows, result_rows
+from tests.crash.pipeline_kit import FILE_BY_FILE, Gate
+from tests.jobs.kit import committed, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,19 +22,32 @@ FIRST_HOUR = "ts < '2025-01-01 00:30:00'"
 """Rows of one file alone, so that one subtask at a time meets them."""
 
 
-class ParallelWorld(World):
+class ParallelWorld(BrokenWorld):
     """A history of many files → `clean` → `shape`, which writes rows → `hourly`, which writes sums."""
+
+    name = "parallel"
+    job_file = Path(__file__).with_name("parallel_job_file.py")
+    arguments = FILE_BY_FILE
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.outs = {"rows": root / "rows", "sums": self.out}
 
     def fill(self) -> ParallelWorld:
         """Files that overlap and jump about in time."""
         self.add_history(*(rows((7 * number) % FILES, 90, keys="abz") for number in range(FILES)))
         return self
 
+    def job(self, *, live: bool = False) -> rk.Job:
+        """With three subtasks and two."""
+        assert not live, "it has no live stream"
+        return self.parallel(3, 2)
+
     def parallel(self, clean: int, shape: int, held: Gate | None = None, where: str = FIRST_HOUR) -> rk.Job:
         """The job; `held` holds `shape` up for the rows that `where` selects."""
         from pyspark.sql import functions as F
 
-        job = rk.Job("parallel")
+        job = rk.Job(self.name)
         history = job.source("history", rk.Files(str(self.history)), event_time="ts")
 
         @job.task(history, parallelism=clean, event_time="ts", uid="clean")
@@ -50,22 +63,27 @@ class ParallelWorld(World):
         def hourly(frame: DataFrame) -> DataFrame:
             return frame.groupBy(F.window("ts", "1 hour"), "k").agg(F.sum("w").alias("v"))
 
-        job.sink("rows", shaped, rk.sinks.Parquet(self.root / "rows"))
-        job.sink("sums", hourly, rk.sinks.Parquet(self.out))
+        for uid, task in (("rows", shaped), ("sums", hourly)):
+            job.sink(uid, task, rk.sinks.Parquet(self.outs[uid]))
         return job
 
-    def check(self) -> None:
-        """Nothing lost, nothing twice, in either sink."""
-        wanted = Counter((ts.replace(tzinfo=None), key) for ts, key, _ in self.data if ts and key != "z")
-        assert Counter((row["ts"].replace(tzinfo=None), row["k"]) for row in committed(self.root / "rows")) == wanted
-        sums: Counter[tuple[Any, str]] = Counter()
-        for ts, key, value in self.data:
-            if ts is not None and key != "z":
-                sums[(ts.replace(minute=0), key)] += 2 * value
-        assert self.output() == Counter((hour, key, total) for (hour, key), total in sums.items())
+    def expected_of(self, *, live: bool = False) -> dict[str, Rows]:
+        """Rows and sums."""
+        kept = [(ts.replace(tzinfo=None), key, value) for ts, key, value in self.data if ts and key != "z"]
+        sums: Counter[tuple[Any, ...]] = Counter()
+        for ts, key, value in kept:
+            sums[(ts.replace(minute=0), key)] += 2 * value
+        return {
+            "rows": Counter((ts, key) for ts, key, _ in kept),
+            "sums": Counter((hour, key, total) for (hour, key), total in sums.items()),
+        }
 
-    def documents(self) -> JobStorage:
-        return JobStorage(open_store(self.storage), "parallel")
+    def outputs(self) -> dict[str, Rows]:
+        """What is committed."""
+        return {
+            "rows": Counter((row["ts"].replace(tzinfo=None), row["k"]) for row in committed(self.outs["rows"])),
+            "sums": result_rows(self.outs["sums"]),
+        }
 
     def manifest(self) -> Manifest:
         found = self.documents().newest_manifest()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Timer
 
@@ -15,18 +15,19 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.testing.crash import Moment, Moments
-from tests.crash.connectors import JOB_FILE, MOMENTS, SINK, SINKS, TARGET, ConnectorWorld
-from tests.crash.kit import CONFIG, Row, persist, read_and_drain
-from tests.crash.victim import FEW_CHECKPOINTS, Victim
+from tests.crash.connectors import MOMENTS, SINK, SINKS, TARGET, ConnectorWorld
+from tests.crash.kit import CONFIG, Rows, persist
+from tests.crash.lives import kill_at, read_and_drain
+from tests.crash.report import Report
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
 
-Target = tuple[str, Callable[[], Counter[Row]]]
+Target = tuple[str, Callable[[], Rows]]
 """Where a sink writes, and what is there."""
 
 
 def in_postgres(server: PostgresServer) -> Target:
-    def read() -> Counter[Row]:
+    def read() -> Rows:
         found = server.psql("SELECT hour AT TIME ZONE 'UTC', k, v FROM crash")
         return Counter((dt.datetime.fromisoformat(hour), key, int(value)) for hour, key, value in found)
 
@@ -35,7 +36,7 @@ def in_postgres(server: PostgresServer) -> Target:
 
 
 def in_kafka(server: KafkaServer) -> Target:
-    def read() -> Counter[Row]:
+    def read() -> Rows:
         found = (json.loads(message.value()) for message in server.messages("crash"))
         return Counter((dt.datetime.fromisoformat(row["hour"][:19]), row["k"], row["v"]) for row in found)
 
@@ -55,6 +56,17 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return made
 
 
+@pytest.fixture(scope="module")
+def reports() -> Iterator[dict[str, Report]]:
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(Report(name, MOMENTS).written()) for name in SINKS}
+
+
+@pytest.fixture
+def report(world: ConnectorWorld, reports: dict[str, Report]) -> Report:
+    return reports[os.environ[SINK]]
+
+
 @pytest.fixture(autouse=True)
 def _nothing_prepared_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
@@ -63,15 +75,20 @@ def _nothing_prepared_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
         assert server.query("SELECT gid FROM pg_prepared_xacts") == []
 
 
-def test_a_history_and_a_live_stream_arrive_exactly_through_a_fault_at_every_step_of_the_sink(
-    spark: SparkSession, world: ConnectorWorld
-) -> None:
-    faults = Moments(MOMENTS)
+def live_through(spark: SparkSession, world: ConnectorWorld, faults: Moments) -> None:
     persist(
-        lambda: world.job().start(spark, storage=world.storage, config=CONFIG, steps=faults), "DRAINED", read_and_drain
+        lambda: world.job().start(spark, storage=world.storage, config=CONFIG, steps=faults),
+        "DRAINED",
+        lambda handle: read_and_drain(world, handle),
     )
     world.check()
     assert not faults.waiting
+
+
+def test_a_history_and_a_live_stream_arrive_exactly_through_a_fault_at_every_step_of_the_sink(
+    spark: SparkSession, world: ConnectorWorld
+) -> None:
+    live_through(spark, world, Moments(MOMENTS))
 
 
 @pytest.mark.slow
@@ -88,21 +105,14 @@ def test_a_job_goes_on_when_its_server_was_away_for_a_while(
             back[-1].start()
 
     away = Moments([Moment("sink.prepare", "before", 2), Moment("sink.commit", "before")], go_away)
-    persist(
-        lambda: world.job().start(spark, storage=world.storage, config=CONFIG, steps=away), "DRAINED", read_and_drain
-    )
+    live_through(spark, world, away)
     for timer in back:
         timer.join()
-    world.check()
-    assert not away.waiting
 
 
 @pytest.mark.crash
 @pytest.mark.parametrize("moment", MOMENTS, ids=str)
 def test_a_driver_killed_at_any_step_of_its_sink_is_resumed_without_loss(
-    spark: SparkSession, world: ConnectorWorld, moment: Moment
+    spark: SparkSession, world: ConnectorWorld, moment: Moment, report: Report
 ) -> None:
-    victim = Victim(world, "--kill-at", str(moment), live=False, job_file=JOB_FILE)
-    assert victim.wait() == -signal.SIGKILL, victim.log.read_text()[-3000:]
-    persist(lambda: world.job(live=False).start(spark, storage=world.storage, config=FEW_CHECKPOINTS), "FINISHED")
-    world.check(live=False)
+    report.at(moment, lambda: kill_at(spark, world, moment, live=False))

@@ -5,7 +5,7 @@ As `test_pipeline_faults` does it; the second life goes on with other subtasks t
 
 from __future__ import annotations
 
-import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,18 +13,23 @@ from pyspark.sql import SparkSession
 
 from rekindle.job import JobHandle
 from rekindle.spark import assembly
-from rekindle.testing.crash import ALL_MOMENTS, WHEN, Moment, Moments
+from rekindle.testing.crash import WHEN, Moment
 from tests.crash.kit import CONFIG, persist
+from tests.crash.lives import faults_of, kill_at
 from tests.crash.parallel_kit import FILES, ParallelWorld
 from tests.crash.pipeline_kit import SMALL_BATCHES
-from tests.crash.test_pipeline_faults import FILE_BY_FILE, NOT_IN_THESE_LIVES, ONLY_WHERE_IT_IS_STOPPED
-from tests.crash.victim import FEW_CHECKPOINTS, Victim
+from tests.crash.report import Report
+from tests.crash.test_pipeline_faults import NOT_IN_THESE_LIVES, ONLY_WHERE_IT_IS_STOPPED
 from tests.jobs.kit import until
 
 NOT_ALWAYS = {"segment.copy", "mark.write", "mark.admit"}
 """Whether something is in flight when it is stopped is left open; no task here has a second input to hold back."""
 
-JOB_FILE = Path(__file__).with_name("parallel_job_file.py")
+MOMENTS = tuple(
+    Moment(step, when, 2)
+    for step in ("split.assign", "inbox.admit", "segment.write", "record.create", "end.create")
+    for when in WHEN
+)
 
 MANY_BATCHES = {**CONFIG, **SMALL_BATCHES}
 
@@ -35,18 +40,17 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ParallelWorld:
     return ParallelWorld(tmp_path).fill()
 
 
-def faults_of(when: str) -> Moments:
-    never = NOT_IN_THESE_LIVES - {"split.assign", "segment.copy"}
-    return Moments(
-        Moment(moment.step, when) for moment in ALL_MOMENTS if moment.when == when and moment.step not in never
-    )
+@pytest.fixture(scope="module")
+def report() -> Iterator[Report]:
+    with Report("parallel", MOMENTS).written() as report:
+        yield report
 
 
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
 def test_parallel_subtasks_live_through_a_fault_at_every_step_and_through_a_change_of_their_number(
     spark: SparkSession, world: ParallelWorld, when: str
 ) -> None:
-    faults = faults_of(when)
+    faults = faults_of(when, 1, NOT_IN_THESE_LIVES - {"split.assign", "segment.copy"})
 
     def start(clean: int, shape: int, **options: str) -> JobHandle:
         return world.parallel(clean, shape).start(
@@ -74,16 +78,11 @@ def test_parallel_subtasks_live_through_a_fault_at_every_step_and_through_a_chan
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("when", WHEN)
-@pytest.mark.parametrize("step", ["split.assign", "inbox.admit", "segment.write", "record.create", "end.create"])
+@pytest.mark.parametrize("moment", MOMENTS, ids=str)
 def test_a_driver_of_parallel_subtasks_killed_at_a_step_is_resumed_without_loss(
-    spark: SparkSession, world: ParallelWorld, step: str, when: str
+    spark: SparkSession, world: ParallelWorld, moment: Moment, report: Report
 ) -> None:
-    victim = Victim(world, "--kill-at", f"{step}/{when}:2", *FILE_BY_FILE, live=False, job_file=JOB_FILE)
-    code = victim.wait()
-    assert code == -signal.SIGKILL, f"exit code {code}:\n{victim.log.read_text()[-3000:]}"
-    persist(lambda: world.parallel(3, 2).start(spark, storage=world.storage, config=FEW_CHECKPOINTS), "FINISHED")
-    world.check()
+    report.at(moment, lambda: kill_at(spark, world, moment, live=False))
 
 
 def some_is_read(handle: JobHandle) -> bool:

@@ -13,7 +13,8 @@ from rekindle.errors import ControlError, RekindleError
 from rekindle.job import JobHandle
 from rekindle.spark import launch
 from rekindle.testing.crash import InjectedError, Moment, Moments
-from tests.crash.kit import CONFIG, CrashWorld, persist, read_all, read_and_drain
+from tests.crash.kit import CONFIG, CrashWorld, persist
+from tests.crash.lives import read_and_drain
 from tests.crash.victim import FEW_CHECKPOINTS, Victim
 
 FENCED = "DRIVER_FENCED"
@@ -58,11 +59,11 @@ def test_an_old_driver_paused_in_a_checkpoint_changes_nothing_and_says_that_it_w
     paused = Paused(moment)
     old = start(steps=paused.steps)
     with paused:
-        persist(start, "STOPPED", lambda handle: (read_all(handle), handle.stop()))
+        persist(start, "STOPPED", lambda handle: (world.read_all(handle), handle.stop()))
 
     with pytest.raises(ControlError, match=FENCED):
         old.wait(60)
-    persist(start, "DRAINED", read_and_drain)
+    persist(start, "DRAINED", lambda handle: read_and_drain(world, handle))
     world.check()
 
 
@@ -85,12 +86,12 @@ def test_an_old_driver_paused_before_it_cleans_leaves_what_its_successor_needs(
     starting = threading.Thread(target=lambda: started.append(start(steps=paused.steps)))
     starting.start()
     with paused:
-        persist(start, "STOPPED", lambda handle: (read_all(handle), handle.stop()))
+        persist(start, "STOPPED", lambda handle: (world.read_all(handle), handle.stop()))
     starting.join(300)
 
     with pytest.raises(ControlError, match=FENCED):
         started[0].wait(60)
-    persist(start, "DRAINED", read_and_drain)
+    persist(start, "DRAINED", lambda handle: read_and_drain(world, handle))
     world.check()
     assert not [*world.out.glob(".rekindle/*/*/0*")], "what the first run has left is cleaned in the end"
 
@@ -105,19 +106,19 @@ def test_an_old_driver_paused_before_its_result_may_still_tell_it(spark: SparkSe
 
     def stop() -> None:
         with contextlib.suppress(RekindleError):
-            read_all(old)
+            world.read_all(old)
             old.stop()
 
     asking = threading.Thread(target=stop)
     asking.start()
     with paused:
-        persist(start, "STOPPED", lambda handle: (read_all(handle), handle.stop()))
+        persist(start, "STOPPED", lambda handle: (world.read_all(handle), handle.stop()))
     asking.join(300)
 
     # It had come to its end before the other began, and only the word of it was missing.
     result = old.wait(60)
     assert result is not None and result.state == "STOPPED"
-    persist(start, "DRAINED", read_and_drain)
+    persist(start, "DRAINED", lambda handle: read_and_drain(world, handle))
     world.check()
 
 
@@ -189,5 +190,5 @@ def test_a_record_that_comes_after_its_batch_was_held_back_by_a_stop_is_the_one_
     old.wake()
     assert old.wait() == 1
 
-    persist(start, "DRAINED", read_and_drain)
+    persist(start, "DRAINED", lambda handle: read_and_drain(world, handle))
     world.check()

@@ -12,7 +12,7 @@ from rekindle.runtime import steps
 from rekindle.runtime.steps import SteppedStore
 from rekindle.spark import assembly
 from rekindle.testing.crash import ALL_MOMENTS, WHEN, Moments
-from tests.crash.kit import CONFIG, OF_PIPELINES, CrashWorld, lose_the_first_record, read_all
+from tests.crash.kit import CONFIG, OF_PIPELINES, CrashWorld, lose_the_first_record
 from tests.crash.pipeline_kit import Gate, PipelineWorld, held_up
 
 
@@ -61,7 +61,7 @@ def test_a_life_with_everything_in_it_reaches_every_step_and_writes_nothing_besi
     savepoints, elsewhere = world.root / "savepoints", world.root / "elsewhere"
 
     handle = world.job().start(spark, storage=world.storage, config=CONFIG, steps=heard)
-    read_all(handle)
+    world.read_all(handle)
     handle.checkpoint()
     stopped = handle.stop(savepoint=str(savepoints))
     handle.wait()
@@ -73,14 +73,13 @@ def test_a_life_with_everything_in_it_reaches_every_step_and_writes_nothing_besi
     world.check()
 
     # On from the savepoint, in another storage and into empty folders: what was not out yet when it was made.
-    for folder in (world.out, world.second):
+    for folder in world.outs.values():
         shutil.rmtree(folder)
     handle = world.job().start(spark, storage=str(elsewhere), restore=stopped.savepoint, config=CONFIG, steps=heard)
     handle.stop(drain=True)
     result = handle.wait()
     assert result is not None and result.state == "DRAINED"
-    for found, already in zip(world.outputs(), before, strict=True):
-        assert found + already == world.expected()
+    world.check(already=before)
 
     of_one_task = {moment.name for moment in ALL_MOMENTS if moment.step not in OF_PIPELINES}
     assert not of_one_task - set(heard.reached), "no run reaches these: the list is wrong, or the product"

@@ -9,12 +9,11 @@ import sys
 import time
 from pathlib import Path
 
-from tests.crash.kit import CONFIG, LAST_LIVE_BATCH
-from tests.jobs.kit import World, until
+from tests.crash.kit import CONFIG, LAST_LIVE_BATCH, BrokenWorld
+from tests.jobs.kit import until
 
 ROOT = Path(__file__).parents[2]
-SECONDS_AT_MOST = 120
-JOB_FILE = Path(__file__).with_name("job_file.py")
+SECONDS_AT_MOST = 300
 
 FEW_CHECKPOINTS = {**CONFIG, "checkpoint.interval": "1 hour"}
 """The only checkpoints are those that the job asks for itself: the first manifest is the one that matters."""
@@ -23,9 +22,7 @@ FEW_CHECKPOINTS = {**CONFIG, "checkpoint.interval": "1 hour"}
 class Victim:
     """A driver in a process group of its own, with its JVM."""
 
-    def __init__(
-        self, world: World, *arguments: str, live: bool, rival: bool = False, job_file: Path = JOB_FILE
-    ) -> None:
+    def __init__(self, world: BrokenWorld, *arguments: str, live: bool, rival: bool = False) -> None:
         environment = {
             **os.environ,
             "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
@@ -37,8 +34,8 @@ class Victim:
         asked = ("--ask", "savepoint", "--ask", "drain", "--ask-at", str(LAST_LIVE_BATCH)) if live else ()
         spark = ("spark.master=local[2]", "spark.driver.memory=1g", "spark.sql.shuffle.partitions=2")
         command = [
-            *(sys.executable, "-m", "rekindle.testing.crash", str(job_file)),
-            *("--storage", world.storage, *arguments, *asked),
+            *(sys.executable, "-m", "rekindle.testing.crash", str(world.job_file)),
+            *("--storage", world.storage, *world.arguments, *arguments, *asked),
             *(part for key, value in FEW_CHECKPOINTS.items() for part in ("--set", f"{key}={value}")),
             *(part for setting in spark for part in ("--conf", setting)),
         ]

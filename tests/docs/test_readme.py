@@ -4,73 +4,28 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.docs.shell import README, Shell, lines
 from tests.jobs.kit import committed, until
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 
-# The README speaks as in an activated environment.
-COMMANDS = {"rekindle": [sys.executable, "-m", "rekindle.cli"], "python": [sys.executable]}
-
-
-def files() -> dict[str, str]:
-    """The README's Python files; a block's name stands in the line above it."""
-    return dict(re.findall(r"`(\w+\.py)`:\n\n```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE))
-
-
-def lines(start: str) -> list[list[str]]:
+def spoken(start: str) -> list[list[str]]:
     """The lines of the README's shell blocks that begin so, as words."""
-    blocks = re.findall(r"^```sh\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-    told = [line for block in blocks for line in block.splitlines() if line.startswith(start)]
-    return [shlex.split(line, comments=True) for line in told]
-
-
-class Shell:
-    """A terminal in the folder that holds the README's files."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.environment = {name: value for name, value in os.environ.items() if name != "REKINDLE_STORAGE"}
-        self.started: list[subprocess.Popen[str]] = []
-        for name, text in files().items():
-            (folder / name).write_text(text)
-
-    def start(self, words: list[str]) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [*COMMANDS[words[0]], *words[1:]],
-            cwd=self.folder,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.started.append(process)
-        return process
-
-    def do(self, words: list[str]) -> str:
-        process = self.start(words)
-        said, _ = process.communicate(timeout=120)
-        assert process.returncode == 0, said
-        return said
+    return [shlex.split(line, comments=True) for line in lines(README) if line.startswith(start)]
 
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
     made = Shell(tmp_path)
     yield made
-    for process in made.started:
-        process.kill()
-        process.communicate()
+    made.close()
 
 
 def bids(*made: tuple[int, int]) -> Counter[tuple[int, int]]:
@@ -89,10 +44,10 @@ def written(folder: Path) -> list[tuple[tuple[int, int], int]]:
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_the_job_of_the_readme_is_killed_run_again_and_drained_and_nothing_is_lost(shell: Shell) -> None:
-    history, live, more_live = lines("python make_bids.py")
-    first_run, second_run = lines("rekindle run hourly_bids.py")[:2]
-    status, lost = lines("rekindle status")
-    (drain,) = [words for words in lines("rekindle stop") if "--drain" in words]
+    history, live, more_live = spoken("python make_bids.py")
+    first_run, second_run = spoken("rekindle run hourly_bids.py")[:2]
+    status, lost = spoken("rekindle status")
+    (drain,) = [words for words in spoken("rekindle stop") if "--drain" in words]
 
     def watermark() -> str:
         return json.loads(shell.do([*status, "--json"]))["tasks"][0]["watermark"] or ""
@@ -120,5 +75,5 @@ def test_the_job_of_the_readme_is_killed_run_again_and_drained_and_nothing_is_lo
 def test_every_target_of_make_that_the_readme_names_is_one() -> None:
     makefile = (Path(__file__).resolve().parents[2] / "Makefile").read_text()
     targets = re.findall(r"^(\w+):", makefile, re.MULTILINE)
-    assert [words[1] for words in lines("make ") if words[1] not in targets] == []
-    assert {"demo", "test"} <= {words[1] for words in lines("make ")}
+    assert [words[1] for words in spoken("make ") if words[1] not in targets] == []
+    assert {"demo", "test"} <= {words[1] for words in spoken("make ")}

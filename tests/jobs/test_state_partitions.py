@@ -15,7 +15,9 @@ from pyspark.sql import types as T
 
 import rekindle as rk
 from rekindle.errors import RestoreError
+from rekindle.spark.progress_dir import last_committed
 from rekindle.spark.state_partitions import state_partitions
+from rekindle.spark.state_sizes import state_sizes
 from rekindle.storage import layout
 from rekindle.storage.open import open_store
 from tests.jobs.kit import DDL, QUICK, World, committed, rows, until
@@ -137,6 +139,13 @@ def states_of(spark: SparkSession, storage: str, uids: Sequence[str]) -> dict[st
     return {uid: state_of(spark, f"file://{storage}/{progress_dir_of(uid)}") for uid in uids}
 
 
+def rows_told(storage: str, uid: str) -> dict[str, int | None]:
+    """How many rows `inspect` says each operator keeps."""
+    store = open_store(storage)
+    batch = last_committed(store, progress_dir_of(uid))
+    return {f"{one.operator} default ": one.rows for one in state_sizes(store, progress_dir_of(uid), batch)}
+
+
 def partitions(storage: str, uids: Sequence[str]) -> set[int | None]:
     return {state_partitions(open_store(storage), progress_dir_of(uid)) for uid in uids}
 
@@ -165,6 +174,8 @@ def moved(spark: SparkSession, world: World, uids: Sequence[str], counts: Sequen
         assert partitions(storage, uids) == {counts[number - 1]}
         state = states_of(spark, storage, uids)
         assert all(all(one.values()) for one in state.values()), "there is something in each of them"
+        told = rows_told(storage, "hourly")
+        assert told == {store: rows.total() for store, rows in state["hourly"].items()}
         shutil.rmtree(storage)
 
         storage = str(world.root / f"storage{number}")

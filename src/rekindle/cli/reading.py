@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 
 import click
 
-from rekindle.cli import output, views
+from rekindle.cli import manifests, output, views
 from rekindle.cli.app import example, with_json, with_storage
 from rekindle.errors import ControlError
+from rekindle.ids import SubtaskId
+from rekindle.spark.state_sizes import StateSize, state_sizes
 from rekindle.storage import layout
 from rekindle.storage.documents import Manifest, Status
-from rekindle.storage.job_storage import LOST, RUNNING, JobStorage, jobs, read_manifest
+from rekindle.storage.job_storage import LOST, RUNNING, JobStorage, jobs
 from rekindle.storage.open import open_store
+from rekindle.storage.origin import Origin, find_origin
 
 
 def job_storage(storage: str, job: str) -> JobStorage:
@@ -99,9 +103,9 @@ def checkpoints(job: str, storage: str, as_json: bool) -> None:
     """List a job's checkpoints, newest first."""
     found = job_storage(storage, job)
     # The state before the manifests: what a dead driver had completed is then among them.
-    alive, heartbeat, manifests = found.state() == RUNNING, found.status(), found.manifests()
-    paths = {manifest.checkpoint: _folder(found, manifest) for manifest in manifests}
-    rows = views.checkpoints(manifests, heartbeat, alive, paths)
+    alive, heartbeat, completed = found.state() == RUNNING, found.status(), found.manifests()
+    paths = {manifest.checkpoint: _folder(found, manifest) for manifest in completed}
+    rows = views.checkpoints(completed, heartbeat, alive, paths)
     if as_json:
         output.as_json([views.checkpoint_json(row) for row in rows])
     elif rows:
@@ -120,13 +124,25 @@ def inspect(path: str, storage: str, as_json: bool) -> None:
     PATH is its folder, wherever that lies, or its manifest; a relative one may start at the storage.
     """
     folder = path.removesuffix("/").removesuffix("/manifest.json")
-    stores = [open_store(folder), open_store(f"{storage}/{folder}")]
-    store = next((store for store in stores if store.exists(layout.manifest(""))), stores[0])
-    manifest = read_manifest(store, "")
+    places = [folder, f"{storage}/{folder}"]
+    found = next((place for place in places if open_store(place).exists(layout.manifest(""))), folder)
+    location = open_store(found).location
+    origin = find_origin(location)
+    states = dict(_states(origin))
     if as_json:
-        output.as_json(views.manifest_json(manifest, store.location))
+        output.as_json(manifests.manifest_json(origin.manifest, location, states))
     else:
-        output.say("\n".join(views.manifest_lines(manifest, store.location, output.width())))
+        output.say("\n".join(manifests.manifest_lines(origin.manifest, location, states, output.width())))
+
+
+def _states(origin: Origin) -> Iterator[tuple[SubtaskId, list[StateSize]]]:
+    """What a restore would load."""
+    for uid, snapshots in origin.manifest.tasks.items():
+        for index, snapshot in snapshots.items():
+            if snapshot.end is None and snapshot.batch >= 0:
+                subtask = SubtaskId(uid, index)
+                folder = layout.spark_progress_dir(origin.subtask(subtask))
+                yield subtask, list(state_sizes(origin.store, folder, snapshot.batch))
 
 
 def _folder(job: JobStorage, manifest: Manifest) -> str:

@@ -5,7 +5,6 @@ Pure functions of documents; nothing is read here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,12 +13,10 @@ from rekindle.cli import output
 from rekindle.storage.documents import (
     Answer,
     CheckpointStats,
-    InputPosition,
     InputStatus,
     Manifest,
     Result,
     Status,
-    SubtaskSnapshot,
 )
 
 Json = dict[str, Any]
@@ -204,97 +201,3 @@ def checkpoint_lines(rows: list[CheckpointStats], columns: int) -> list[str]:
         if row.failure:
             lines += output.wrapped(f"{row.id} failed: {row.failure}", columns, "  ")
     return lines
-
-
-# --- a manifest -------------------------------------------------------------------------------------------------------
-
-
-def manifest_json(manifest: Manifest, path: str) -> Json:
-    """``inspect --json``."""
-    return {
-        "path": path,
-        "job": manifest.job,
-        "checkpoint": manifest.checkpoint,
-        "kind": manifest.kind,
-        "savepoint": manifest.savepoint,
-        "drained": manifest.drained,
-        "run": manifest.run,
-        "lineage": manifest.lineage,
-        "triggered_at": output.iso(manifest.triggered_ms),
-        "completed_at": output.iso(manifest.completed_ms),
-        "in_flight_bytes": manifest.in_flight_bytes,
-        "size_bytes": manifest.size_bytes,
-        "tasks": [
-            {
-                "uid": uid,
-                "subtask": index,
-                "finished": snapshot.end is not None,
-                "batch": snapshot.batch,
-                "watermark": output.iso(snapshot.watermark_ms),
-                "inputs": {
-                    name: {"ended": _has_ended(manifest, uid, name), "position": position(item)}
-                    for name, item in snapshot.inputs.items()
-                },
-            }
-            for uid, index, snapshot in _snapshots(manifest)
-        ],
-        "finished_tasks": list(manifest.finished_tasks),
-        "unread_files": {
-            uid: {name: sum(until - first for first, until in runs) for name, runs in sources.items()}
-            for uid, sources in manifest.unread.items()
-        },
-        "pending_transactions": {uid: len(transactions) for uid, transactions in manifest.transactions.items()},
-    }
-
-
-def position(item: InputPosition) -> Any:
-    """How far an input has been read: Spark's own offset, batches of each producer, or files and bytes it was given."""
-    if item.channels:
-        return {"batches": {index: channel.batches for index, channel in item.channels.items()}}
-    return {"files": item.files, "bytes": item.bytes} if item.offset is None else item.offset
-
-
-def _has_ended(manifest: Manifest, task: str, name: str) -> bool:
-    """Whether an input was at its end: of a source nothing is unread, of a channel every producer has finished."""
-    return name in manifest.finished_tasks or manifest.unread.get(task, {}).get(name) == ()
-
-
-def manifest_lines(manifest: Manifest, path: str, columns: int) -> list[str]:
-    """``inspect`` as text."""
-    span = output.duration(manifest.completed_ms - manifest.triggered_ms)
-    title = "savepoint" if manifest.savepoint else "checkpoint"
-    lines = [f"{title} {manifest.checkpoint} of {manifest.job}" + (" (drained)" if manifest.drained else "")]
-    facts = {
-        "path": path,
-        "kind": manifest.kind,
-        "run": f"{manifest.run}, lineage {manifest.lineage}",
-        "taken": f"{output.short_time(manifest.triggered_ms)} in {span}",
-        "size": f"{output.size(manifest.size_bytes)}, in flight {output.size(manifest.in_flight_bytes)}",
-    }
-    lines += [f"  {name:<6} {value}" for name, value in facts.items()]
-    for uid, index, snapshot in _snapshots(manifest):
-        lines.append(f"task {uid}/{index}  {'finished' if snapshot.end else 'running'}  batch {snapshot.batch}")
-        lines.append(f"  watermark {output.short_time(snapshot.watermark_ms)}")
-        for name, item in snapshot.inputs.items():
-            state = "ended" if _has_ended(manifest, uid, name) else "open"
-            lines.append(f"  {name}  {state}  {_position_text(item)}")
-    for uid, transactions in manifest.transactions.items():
-        plural = "" if len(transactions) == 1 else "s"
-        lines.append(f"sink {uid}  {len(transactions)} pending transaction{plural}")
-    # The path is what people copy from here: it is never cut.
-    return [line if line.startswith("  path") else output.cut(line, columns) for line in lines]
-
-
-def _position_text(item: InputPosition) -> str:
-    if item.channels:
-        read = ", ".join(str(channel.batches) for _, channel in sorted(item.channels.items()))
-        return f"{read} batches"
-    if item.offset is None:
-        return f"{item.files} files, {output.size(item.bytes)}"
-    return json.dumps(item.offset, separators=(",", ":"))
-
-
-def _snapshots(manifest: Manifest) -> Iterable[tuple[str, int, SubtaskSnapshot]]:
-    for uid, snapshots in manifest.tasks.items():
-        for index, snapshot in sorted(snapshots.items()):
-            yield uid, index, snapshot

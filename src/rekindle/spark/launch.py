@@ -32,7 +32,7 @@ from rekindle.sinks import TwoPhaseSink
 from rekindle.sources.globs import is_glob
 from rekindle.spark.assembly import Assembly
 from rekindle.spark.inputs import SourceSpec, freeze
-from rekindle.spark.restore import Origin, open_lineage
+from rekindle.spark.restore import open_lineage
 from rekindle.spark.state_partitions import repartition, state_partitions
 from rekindle.storage import layout
 from rekindle.storage.documents import (
@@ -44,9 +44,10 @@ from rekindle.storage.documents import (
     Run,
     SubtaskSnapshot,
 )
-from rekindle.storage.job_storage import JobStorage, read_manifest
+from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import SILENCE_MS, is_alive, this_process
 from rekindle.storage.open import open_store
+from rekindle.storage.origin import Origin, find_origin
 from rekindle.storage.resolve import AlreadyEnded, Decision, Facts, Fresh, Restore, Resume, resolve
 
 
@@ -277,15 +278,17 @@ class Launch:
     def _open(self, spark: SparkSession, run: Run, owner: str) -> Driver:
         storage, graph, sinks = self.storage, self._graph, self._definition.sinks
         if self._origin is not None:
-            open_lineage(
-                storage,
-                self._origin,
-                graph,
-                lineage=run.lineage,
-                run=run.run,
-                undo_drain=run.undo_drain,
-                opened=partial(repartition, spark, storage, count=self._config.state_partitions),
-            )
+            repartitioned = partial(repartition, spark, storage, count=self._config.state_partitions)
+            with self._origin.read_whole():
+                open_lineage(
+                    storage,
+                    self._origin,
+                    graph,
+                    lineage=run.lineage,
+                    run=run.run,
+                    undo_drain=run.undo_drain,
+                    opened=repartitioned,
+                )
         if isinstance(self._decision, Fresh):
             self._forget_lists(run)
         lineage = self._decision.lineage if isinstance(self._decision, Resume) else self._lineage(run)
@@ -398,19 +401,3 @@ def _refuse_patterns(location: str) -> None:
     """Spark takes a path with such letters for a pattern, and then ignores the logs of inboxes below it."""
     if is_glob(location):
         raise StorageError("STORAGE_PATH_UNSUPPORTED", uri=location, letters="{ } [ ] * ? \\")
-
-
-def find_origin(path: str) -> Origin:
-    """The checkpoint or savepoint at the absolute `path`.
-
-    Raises:
-        RestoreError: ``CHECKPOINT_UNKNOWN``.
-    """
-    root = open_store(path).location.rstrip("/")
-    parent, _, name = root.rpartition("/")
-    manifest = read_manifest(open_store(parent or "/"), name)
-    if manifest.savepoint:
-        return Origin(store=open_store(parent or "/"), folder=name, manifest=manifest)
-    # <storage>/<job>/checkpoints/<id>: what it names lies in place.
-    storage = parent.rsplit("/", 2)[0]
-    return Origin(store=open_store(storage or "/"), folder="", manifest=manifest)

@@ -17,6 +17,7 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from rekindle.errors import StorageError
 from rekindle.spark.progress_dir import numbered
@@ -157,15 +158,27 @@ def _immutable_files(store: Store, snapshot: str) -> list[str]:
     """Names of the files in ``SSTs/`` and ``logs/`` which a RocksDB snapshot consists of."""
     if not snapshot.endswith(".zip"):
         return []
+    metadata = snapshot_metadata(store, snapshot)
     try:
-        with zipfile.ZipFile(io.BytesIO(store.read(snapshot))) as archive:
-            version, _, text = archive.read("metadata").decode().partition("\n")
-        metadata = json.loads(text)
-        if version != "v1":
-            raise StorageError("PROGRESS_FORMAT_UNKNOWN", path=snapshot, reason=f"its metadata is {version!r}")
         return [file["dfsSstFileName"] for file in metadata["sstFiles"]] + [
             file["dfsLogFileName"] for file in metadata.get("logFiles") or ()
         ]
+    except (LookupError, TypeError) as error:
+        raise StorageError("OBJECT_CORRUPT", path=snapshot, reason=error) from error
+
+
+def snapshot_metadata(store: Store, snapshot: str) -> dict[str, Any]:
+    """What a RocksDB snapshot says of itself: its immutable files, and how many keys it holds.
+
+    Raises:
+        StorageError: ``OBJECT_CORRUPT`` or ``PROGRESS_FORMAT_UNKNOWN``.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(store.read(snapshot))) as archive:
+            version, _, text = archive.read("metadata").decode().partition("\n")
+        if version != "v1":
+            raise StorageError("PROGRESS_FORMAT_UNKNOWN", path=snapshot, reason=f"its metadata is {version!r}")
+        return dict(json.loads(text))
     except NotFound as error:
         raise StorageError("OBJECT_CORRUPT", path=snapshot, reason="it vanished while it was read") from error
     except (zipfile.BadZipFile, LookupError, TypeError, ValueError) as error:

@@ -37,30 +37,9 @@ from rekindle.storage.documents import (
     decode,
 )
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.port import NotFound, Store
+from rekindle.storage.origin import Origin
+from rekindle.storage.port import NotFound
 from rekindle.storage.savepoint import copy_source
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Where a checkpoint or savepoint lies."""
-
-    store: Store
-    #: folder of the manifest in `store`
-    folder: str
-    manifest: Manifest
-
-    def subtask(self, task: SubtaskId) -> str:
-        """Folder that holds the subtask's progress directory."""
-        if self.manifest.savepoint:
-            return layout.savepoint_subtask(self.folder, task.task, task.subtask)
-        return layout.subtask(self.manifest.job, task.task, task.subtask, self.manifest.lineage)
-
-    def source(self, uid: str) -> str:
-        """Folder that holds a source's frozen list."""
-        if self.manifest.savepoint:
-            return layout.savepoint_sources(self.folder, uid)
-        return layout.source(self.manifest.job, uid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -171,6 +171,7 @@ class SparkTask:
             drained=drain,
             watermark_before_flush_ms=before.watermark_ms if before else None,
             batch_before_flush=before.batch if before else -1,
+            ended_ms=round(time.time() * 1000),
             notes=notes,
         )
         self._storage.create(layout.end(folder), end)

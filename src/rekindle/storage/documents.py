@@ -223,6 +223,8 @@ class End:
     watermark_before_flush_ms: int | None = None
     #: last batch before the flush
     batch_before_flush: int = -1
+    #: None where an older version wrote it
+    ended_ms: int | None = None
     notes: tuple[str, ...] = ()
     format: int = FORMAT_VERSION
 

@@ -1,0 +1,93 @@
+"""How much state the operators of a query keep, read off the files of its state store: no Spark, no JVM.
+
+A RocksDB snapshot says how many keys it holds. Behind changelogs, and with another provider, nobody can tell without
+loading the state: then the number of rows is not known.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rekindle.errors import StorageError
+from rekindle.spark.progress_files import StateFolder, snapshot_metadata, state_folders
+from rekindle.storage.port import Store
+
+_STORE = re.compile(r".*/state/(?P<operator>\d+)/(?P<partition>\d+)(?:/(?P<name>[^/]+))?")
+_METADATA = re.compile(r".*/state/(\d+)/_metadata/(?:metadata|v2/\d+)")
+
+_COUNTS_OF_A_JOIN = "keyToNumValues"
+"""A join keeps beside its rows how many there are of each key: no rows of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSize:
+    """What one stateful operator of a subtask keeps."""
+
+    #: its number in the query
+    operator: int
+    #: what Spark calls it, e.g. ``stateStoreSave``
+    name: str
+    #: Spark's state partitions
+    partitions: int
+    #: None where the files do not tell
+    rows: int | None
+    #: of the files that a start from here loads
+    bytes: int
+
+
+def state_sizes(store: Store, folder: str, batch: int) -> Iterator[StateSize]:
+    """What the operators of the query in the progress directory `folder` keep behind the committed `batch`.
+
+    Raises:
+        StorageError: a file of the state is damaged.
+    """
+    folders, others = state_folders(store, folder)
+    names = _names(store, others)
+    sizes = {entry.path: entry.size_bytes for entry in store.walk(f"{folder}/state")}
+    partitions: dict[int, set[str]] = defaultdict(set)
+    rows: dict[int, list[int | None]] = defaultdict(list)
+    files: dict[int, set[str]] = defaultdict(set)
+    for path, state in folders.items():
+        match = _STORE.fullmatch(path)
+        if match is None:
+            continue
+        operator = int(match["operator"])
+        partitions[operator].add(match["partition"])
+        files[operator].update(state.needed(store, batch + 1))
+        if _COUNTS_OF_A_JOIN not in (match["name"] or ""):
+            rows[operator].append(_rows(store, state, batch + 1))
+    for operator in sorted(partitions):
+        counted = [count for count in rows[operator] if count is not None]
+        known = sum(counted) if len(counted) == len(rows[operator]) else None
+        yield StateSize(
+            operator=operator,
+            name=names.get(operator, "?"),
+            partitions=len(partitions[operator]),
+            rows=known,
+            bytes=sum(sizes.get(path, 0) for path in files[operator]),
+        )
+
+
+def _rows(store: Store, state: StateFolder, version: int) -> int | None:
+    snapshot = state.snapshots.get(version)
+    if snapshot is None or not snapshot.endswith(".zip"):
+        return None
+    rows = snapshot_metadata(store, snapshot).get("numKeys")
+    return rows if isinstance(rows, int) and rows >= 0 else None
+
+
+def _names(store: Store, paths: list[str]) -> dict[int, str]:
+    """Operator → its name, from the newest of its metadata."""
+    found = {}
+    for path in paths:
+        if match := _METADATA.fullmatch(path):
+            _, _, text = store.read(path).decode().partition("\n")
+            try:
+                found[int(match[1])] = str(json.loads(text)["operatorInfo"]["operatorName"])
+            except (LookupError, TypeError, ValueError) as error:
+                raise StorageError("OBJECT_CORRUPT", path=path, reason=error) from error
+    return found

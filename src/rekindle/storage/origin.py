@@ -1,0 +1,83 @@
+"""Where a checkpoint or savepoint lies: a savepoint holds copies of what it names, a checkpoint names it in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rekindle.errors import RestoreError, StorageError
+from rekindle.ids import SubtaskId
+from rekindle.storage import layout
+from rekindle.storage.documents import Manifest
+from rekindle.storage.job_storage import read_manifest
+from rekindle.storage.open import open_store
+from rekindle.storage.port import NotFound, Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a checkpoint or savepoint lies."""
+
+    store: Store
+    #: folder of the manifest in `store`
+    folder: str
+    manifest: Manifest
+
+    def subtask(self, task: SubtaskId) -> str:
+        """Folder that holds the subtask's progress directory."""
+        if self.manifest.savepoint:
+            return layout.savepoint_subtask(self.folder, task.task, task.subtask)
+        return layout.subtask(self.manifest.job, task.task, task.subtask, self.manifest.lineage)
+
+    @contextmanager
+    def read_whole(self) -> Iterator[None]:
+        """Around whatever reads it: refuse a part of it.
+
+        The job that took a checkpoint may run, and delete it when newer ones have replaced it: first the manifest, then
+        what only that names. So what was read while there was a manifest is all there was to read.
+
+        Raises:
+            RestoreError: ``CHECKPOINT_REPLACED``.
+        """
+        try:
+            yield
+        except (StorageError, NotFound) as error:
+            if not self._is_there():
+                raise self._replaced() from error
+            raise
+        if not self._is_there():
+            raise self._replaced()
+
+    def _is_there(self) -> bool:
+        return self.store.exists(layout.manifest(self._manifest_folder))
+
+    def _replaced(self) -> RestoreError:
+        return RestoreError("CHECKPOINT_REPLACED", path=f"{self.store.location.rstrip('/')}/{self._manifest_folder}")
+
+    @property
+    def _manifest_folder(self) -> str:
+        manifest = self.manifest
+        return self.folder if manifest.savepoint else layout.checkpoint(manifest.job, manifest.checkpoint)
+
+    def source(self, uid: str) -> str:
+        """Folder that holds a source's frozen list."""
+        if self.manifest.savepoint:
+            return layout.savepoint_sources(self.folder, uid)
+        return layout.source(self.manifest.job, uid)
+
+
+def find_origin(path: str) -> Origin:
+    """The checkpoint or savepoint at the absolute `path`.
+
+    Raises:
+        RestoreError: ``CHECKPOINT_UNKNOWN``.
+    """
+    root = open_store(path).location.rstrip("/")
+    parent, _, name = root.rpartition("/")
+    manifest = read_manifest(open_store(parent or "/"), name)
+    if manifest.savepoint:
+        return Origin(store=open_store(parent or "/"), folder=name, manifest=manifest)
+    # <storage>/<job>/checkpoints/<id>: what it names lies in place.
+    storage = parent.rsplit("/", 2)[0]
+    return Origin(store=open_store(storage or "/"), folder="", manifest=manifest)

@@ -1,0 +1,99 @@
+"""What a broken job goes through until its end, whichever job it is: faults in this process, kills of another one."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Collection, Mapping
+
+from pyspark.sql import SparkSession
+
+from rekindle.job import JobHandle
+from rekindle.testing.crash import ALL_MOMENTS, Moment, Moments
+from tests.crash.kit import BrokenWorld, persist
+from tests.crash.victim import FEW_CHECKPOINTS, Victim
+
+
+def faults_of(when: str, nth: int, never: Collection[str]) -> Moments:
+    """A fault at every step but those of `never`."""
+    return Moments(
+        Moment(moment.step, when, nth) for moment in ALL_MOMENTS if moment.when == when and moment.step not in never
+    )
+
+
+def run_to_its_end(spark: SparkSession, world: BrokenWorld, faults: Moments, config: Mapping[str, str]) -> None:
+    """Without a live stream."""
+    persist(lambda: world.job(live=False).start(spark, storage=world.storage, config=config, steps=faults), "FINISHED")
+    world.check(live=False)
+
+
+def stop_move_and_drain(
+    spark: SparkSession, world: BrokenWorld, faults: Moments, config: Mapping[str, str], *, unaligned: bool = False
+) -> None:
+    """Stopped with a savepoint, resumed and drained; and in another storage, from the savepoint, drained as well.
+
+    Args:
+        unaligned: take another savepoint before, an unaligned one.
+    """
+    elsewhere, savepoints = str(world.root / "elsewhere"), str(world.root / "savepoints")
+
+    def start() -> JobHandle:
+        return world.job().start(spark, storage=world.storage, config=config, steps=faults)
+
+    def save_and_stop(handle: JobHandle) -> None:
+        world.read_all(handle)
+        if unaligned:
+            handle.savepoint(savepoints, unaligned=True)
+        handle.stop(savepoint=savepoints)
+
+    def drain(handle: JobHandle) -> None:
+        handle.stop(drain=True)
+
+    savepoint = persist(start, "STOPPED", save_and_stop).savepoint
+    before = world.outputs()
+    persist(start, "DRAINED", drain)
+    world.check()
+
+    for folder in world.outs.values():
+        shutil.rmtree(folder)
+
+    def start_elsewhere() -> JobHandle:
+        # Once a run is claimed, its restore is carried through without being asked for again.
+        begun = world.documents(elsewhere).latest_run() is not None
+        restore = None if begun else savepoint
+        return world.job().start(spark, storage=elsewhere, restore=restore, config=config, steps=faults)
+
+    persist(start_elsewhere, "DRAINED", drain)
+    world.check(already=before)
+
+
+def read_and_drain(world: BrokenWorld, handle: JobHandle) -> None:
+    """Drain once everything has been read."""
+    world.read_all(handle)
+    handle.stop(drain=True)
+
+
+def kill_at(spark: SparkSession, world: BrokenWorld, moment: Moment, *, live: bool, rival: bool = False) -> str:
+    """Kill a driver there, run the job on; returns what came of it, in a few words."""
+    victim = Victim(world, "--kill-at", str(moment), live=live, rival=rival)
+    code = victim.wait()
+    assert code == -signal.SIGKILL, f"exit code {code}:\n{victim.log.read_text()[-3000:]}"
+    return resume(spark, world, live=live)
+
+
+def kill_after(spark: SparkSession, world: BrokenWorld, seconds: float, *, live: bool) -> str:
+    """Kill a driver so long after its job has begun, run the job on; returns what came of it."""
+    ran = Victim(world, live=live).kill_after(seconds)
+    outcome = resume(spark, world, live=live)
+    return outcome if ran else f"it had ended; {outcome}"
+
+
+def resume(spark: SparkSession, world: BrokenWorld, *, live: bool) -> str:
+    """Run the job on to its end, in this process; returns in how many runs, and how, it has ended."""
+    end = "DRAINED" if live else "FINISHED"
+    then = (lambda handle: read_and_drain(world, handle)) if live else JobHandle.wait
+    persist(lambda: world.job(live=live).start(spark, storage=world.storage, config=FEW_CHECKPOINTS), end, then)
+    world.check(live=live)
+    run = world.documents().latest_run()
+    assert run is not None
+    return f"exact, run {run.run}"

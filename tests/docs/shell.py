@@ -1,0 +1,73 @@
+"""A terminal in a folder that holds the README's files, for the pages whose commands are done."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from glob import glob
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+
+# The pages speak as in an activated environment.
+COMMANDS = {"rekindle": [sys.executable, "-m", "rekindle.cli"], "python": [sys.executable], "sed": ["sed"]}
+
+
+def files(page: str) -> dict[str, str]:
+    """A page's Python files; a block's name stands in the line above it."""
+    return dict(re.findall(r"`(\w+\.py)`:\n\n```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE))
+
+
+def lines(page: str) -> list[str]:
+    """All lines of a page's shell blocks."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    return [line for block in blocks for line in block.splitlines()]
+
+
+class Shell:
+    """The terminal."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {name: value for name, value in os.environ.items() if name != "REKINDLE_STORAGE"}
+        self.started: list[subprocess.Popen[str]] = []
+        for name, text in files(README).items():
+            (folder / name).write_text(text)
+
+    def start(self, words: list[str]) -> subprocess.Popen[str]:
+        """Start a command."""
+        process = subprocess.Popen(
+            [*COMMANDS[words[0]], *words[1:]],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.started.append(process)
+        return process
+
+    def do(self, words: list[str]) -> str:
+        """Do a command, which has to succeed; what it said."""
+        process = self.start(words)
+        said, _ = process.communicate(timeout=300)
+        assert process.returncode == 0, said
+        return said
+
+    def words(self, line: str) -> list[str]:
+        """A line as words; patterns are the files that match them."""
+        found = []
+        for word in shlex.split(line, comments=True):
+            matches = sorted(glob(word, root_dir=self.folder)) if "*" in word else []
+            found += matches or [word]
+        return found
+
+    def close(self) -> None:
+        """End what still runs."""
+        for process in self.started:
+            process.kill()
+            process.communicate()

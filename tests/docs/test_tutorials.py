@@ -1,0 +1,99 @@
+"""What the tutorials tell their readers to type is typed here, in order, and does what they say."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.shell import ROOT, Shell, lines
+from tests.jobs.kit import committed, until
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    made = Shell(tmp_path)
+    yield made
+    made.close()
+
+
+def follow(shell: Shell, page: str, waits: dict[str, Callable[[], bool]]) -> dict[str, str]:
+    """Do all lines of a page; `waits`: what a reader waits for behind a line. Returns what each command said."""
+    said = {}
+    for line in lines((ROOT / "docs" / page).read_text()):
+        if line.endswith(" &"):
+            shell.start(shell.words(line.removesuffix(" &")))
+        else:
+            said[line] = shell.do(shell.words(line))
+        if line in waits:
+            until(waits[line])
+    assert waits.keys() <= set(lines((ROOT / "docs" / page).read_text())), "the page has other lines"
+    return said
+
+
+def watermark(shell: Shell, storage: str = "rekindle-state") -> str:
+    """How far the job is; empty where it has not begun."""
+    if not (shell.folder / storage / "hourly_bids" / "status.json").exists():
+        return ""
+    told = json.loads(shell.do(["rekindle", "status", "hourly_bids", "--storage", storage, "--json"]))
+    return (told["state"] == "RUNNING" and told["tasks"] and told["tasks"][0]["watermark"]) or ""
+
+
+def at_hour(shell: Shell, hour: int, storage: str = "rekindle-state") -> Callable[[], bool]:
+    """Whether the job runs and has read that hour."""
+    return lambda: watermark(shell, storage).startswith(f"2025-01-01T{hour:02}:")
+
+
+def hours(shell: Shell, folder: str) -> Counter[int]:
+    """How many bids of each hour are in an output."""
+    found: Counter[int] = Counter()
+    for row in committed(shell.folder / folder):
+        found[row["window"]["start"].hour] += row["bids"]
+    return found
+
+
+def state_partitions(shell: Shell) -> Any:
+    """Of the newest checkpoint, as `inspect` shows it."""
+    newest = max((shell.folder / "rekindle-state" / "hourly_bids" / "checkpoints").iterdir())
+    told = json.loads(shell.do(["rekindle", "inspect", str(newest), "--json"]))
+    return [state["partitions"] for state in told["tasks"][0]["state"]]
+
+
+def test_the_tutorial_on_forks(shell: Shell) -> None:
+    said = follow(
+        shell,
+        "fork.md",
+        {
+            "rekindle run hourly_bids.py &": at_hour(shell, 7),
+            "rekindle run try_bids.py --storage try-state --from saves/hourly_bids-* &": at_hour(shell, 7, "try-state"),
+            "python make_bids.py bids/live 8 2": lambda: at_hour(shell, 9)() and at_hour(shell, 9, "try-state")(),
+        },
+    )
+    assert "RUNNING" in said["rekindle status hourly_bids"]
+    assert "state stateStoreSave  7 rows" in said["rekindle inspect saves/hourly_bids-*"]
+    all_of_it = dict.fromkeys(range(10), 360)
+    assert hours(shell, "out/try") == {hour: all_of_it[hour] for hour in range(7, 10)}
+    assert hours(shell, "out/hourly") == {hour: all_of_it[hour] for hour in range(9)}
+
+
+def test_the_tutorial_on_partitions(shell: Shell) -> None:
+    seen = []
+    said = follow(
+        shell,
+        "rescale.md",
+        {
+            "rekindle run hourly_bids.py --set state.partitions=2 &": at_hour(shell, 7),
+            "python make_bids.py bids/live 8 2": at_hour(shell, 9),
+            "rekindle checkpoint hourly_bids": lambda: bool(seen.append(state_partitions(shell)) or seen),
+            "rekindle run hourly_bids.py &": at_hour(shell, 9),
+        },
+    )
+    assert "in 2 partitions" in said["rekindle inspect saves/hourly_bids-*"]
+    assert seen == [[4]]
+    assert hours(shell, "out/hourly") == dict.fromkeys(range(10), 360)

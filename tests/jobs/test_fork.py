@@ -1,0 +1,90 @@
+"""Two jobs go on from one place, side by side to their ends, and into the same folder: neither touches the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import rekindle as rk
+from rekindle.errors import RestoreError
+from rekindle.storage import layout
+from rekindle.storage.origin import find_origin
+from tests.jobs.kit import World, rows, until
+
+ASKED_FOR = {"checkpoint.interval": "1 hour"}
+"""The only checkpoints are those that are asked for."""
+
+
+def read(handle: rk.JobHandle, files: int) -> bool:
+    """Whether so many files of the live stream were read, and all of the history."""
+    inputs = handle.status().tasks[0].inputs if handle.status().tasks else {}
+    live, history = inputs.get("live"), inputs.get("history")
+    return (
+        live is not None
+        and history is not None
+        and history.ended
+        and live.position is not None
+        and live.position["logOffset"] >= files - 1
+    )
+
+
+@pytest.mark.parametrize("place", ["savepoint", "checkpoint"])
+def test_two_jobs_go_on_from_one_place_side_by_side_and_neither_disturbs_the_other(
+    spark: SparkSession, world: World, place: str
+) -> None:
+    world.add_history(rows(0, 130), rows(1, 90))
+    world.add_live(rows(30, 90), rows(31, 90))
+    original = world.hourly().start(spark, storage=world.storage, config=ASKED_FOR)
+    until(lambda: read(original, 2))
+    if place == "savepoint":
+        origin = original.savepoint(str(world.root / "saves"))
+    else:
+        origin = f"{world.storage}/hourly/checkpoints/{original.checkpoint():09d}"
+    before = world.output()
+
+    fork = world.hourly().start(spark, storage=str(world.root / "other"), restore=origin, config=ASKED_FOR)
+    world.add_live(rows(33, 90))
+    until(lambda: read(original, 3) and read(fork, 3))
+    fork.checkpoint()
+    original.checkpoint()
+    original.stop(drain=True)
+    of_the_original = world.expected()
+    world.add_live(rows(35, 90))
+    until(lambda: read(fork, 4))
+    fork.stop(drain=True)
+
+    assert (original.wait().state, fork.wait().state) == ("DRAINED", "DRAINED")
+    assert world.output() == of_the_original + (world.expected() - before)
+
+
+def test_a_fork_from_a_checkpoint_that_is_deleted_while_it_is_copied_is_refused_with_the_reason(
+    spark: SparkSession, world: World
+) -> None:
+    world.add_history(rows(0, 130))
+    world.add_live(rows(30, 90))
+    hurried = {"checkpoint.interval": "100 ms", "checkpoint.retained": "1"}
+    original = world.hourly().start(spark, storage=world.storage, config=hurried)
+    until(lambda: read(original, 1))
+    origin = Path(f"{world.storage}/hourly/checkpoints/{original.checkpoint():09d}")
+    batch = find_origin(str(origin)).manifest.tasks["count"][0].batch
+    planned = Path(world.storage, layout.spark_progress_dir(layout.subtask("hourly", "count", 0, 1)), "offsets")
+    held_up = []
+
+    def outlive(step: str) -> None:
+        if step == "progress.write/before" and not held_up:
+            held_up.append(step)
+            world.add_live(rows(32, 60), rows(33, 60), rows(34, 60))
+            until(lambda: not (planned / str(batch)).exists())
+
+    other = str(world.root / "other")
+    with pytest.raises(RestoreError) as refused:
+        world.hourly().start(spark, storage=other, restore=str(origin), config=ASKED_FOR, steps=outlive)
+    assert refused.value.code == "CHECKPOINT_REPLACED"
+
+    # What was refused has left nothing behind that anybody goes on from.
+    fork = world.hourly().start(spark, storage=other, restore=original.savepoint(other), config=ASKED_FOR)
+    for handle in (fork, original):
+        handle.stop(drain=True)
+        assert handle.wait().state == "DRAINED"
