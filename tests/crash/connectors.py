@@ -20,14 +20,22 @@ SINK = "CRASH_SINK"
 """Names one of `SINKS`."""
 
 TARGET = "CRASH_TARGET"
-"""Where it writes: a connection string, a broker."""
+"""Where it writes: a connection string, a broker, a folder."""
 
 SINKS: dict[str, Callable[[str], TwoPhaseSink]] = {
     "postgres": lambda dsn: rk.sinks.Postgres(dsn, "crash"),
     "kafka": lambda broker: rk.sinks.Kafka(broker, "crash", key="k"),
     "kafka-several": lambda broker: rk.sinks.Kafka(broker, "crash", key="k", producers=2),
     "postgres-atomic": lambda dsn: rk.sinks.Postgres(dsn, "crash", atomic=True),
+    "delta": lambda folder: rk.sinks.Delta(Path(folder, "delta")),
+    "iceberg": lambda folder: rk.sinks.Iceberg("local", "db.crash", properties=catalog(folder)),
 }
+
+
+def catalog(folder: str) -> dict[str, str]:
+    """Properties of an Iceberg catalog of its own."""
+    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
+
 
 STEPS = ("sink.prepare", "record.create", "manifest.create", "sink.commit", "committed.create", "sink.clean")
 """Steps around which a sink is in the middle of something; the others are the same for every sink."""

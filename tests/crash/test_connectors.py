@@ -12,10 +12,12 @@ from pathlib import Path
 from threading import Timer
 
 import pytest
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
 from rekindle.testing.crash import Moment, Moments
-from tests.crash.connectors import MOMENTS, SINK, SINKS, TARGET, ConnectorWorld
+from tests.crash.connectors import MOMENTS, SINK, SINKS, TARGET, ConnectorWorld, catalog
 from tests.crash.kit import CONFIG, Rows, persist
 from tests.crash.lives import kill_at, read_and_drain
 from tests.crash.report import Report
@@ -45,10 +47,38 @@ def in_kafka(server: KafkaServer) -> Target:
     return server.bootstrap, read
 
 
-@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.slow if "-" in name else ()) for name in SINKS])
+def in_delta(folder: Path) -> Target:
+    def read() -> Rows:
+        found = DeltaTable(folder / "delta").to_pyarrow_table().to_pylist()
+        return Counter((row["hour"].replace(tzinfo=None), row["k"], row["v"]) for row in found)
+
+    return str(folder), read
+
+
+def in_iceberg(folder: Path) -> Target:
+    def read() -> Rows:
+        found = load_catalog("local", **catalog(str(folder))).load_table("db.crash").scan().to_arrow().to_pylist()
+        return Counter((row["hour"].replace(tzinfo=None), row["k"], row["v"]) for row in found)
+
+    return str(folder), read
+
+
+TARGETS: dict[str, tuple[str, Callable[..., Target]]] = {
+    "postgres": ("postgres", in_postgres),
+    "kafka": ("kafka", in_kafka),
+    "delta": ("tmp_path", in_delta),
+    "iceberg": ("tmp_path", in_iceberg),
+}
+"""System → the fixture that it is in, and what makes room there."""
+
+IN_EVERY_RUN = ("postgres", "kafka")
+"""The tables go through their faults in `tests/jobs/test_table_sinks.py`, in one job."""
+
+
+@pytest.fixture(params=[pytest.param(name, marks=() if name in IN_EVERY_RUN else pytest.mark.slow) for name in SINKS])
 def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ConnectorWorld:
-    system = request.param.partition("-")[0]
-    target, read = {"kafka": in_kafka, "postgres": in_postgres}[system](request.getfixturevalue(system))
+    fixture, make_room = TARGETS[request.param.partition("-")[0]]
+    target, read = make_room(request.getfixturevalue(fixture))
     monkeypatch.setenv(SINK, request.param)
     monkeypatch.setenv(TARGET, target)
     made = ConnectorWorld(tmp_path, read)
@@ -95,7 +125,10 @@ def test_a_history_and_a_live_stream_arrive_exactly_through_a_fault_at_every_ste
 def test_a_job_goes_on_when_its_server_was_away_for_a_while(
     spark: SparkSession, world: ConnectorWorld, request: pytest.FixtureRequest
 ) -> None:
-    server = request.getfixturevalue(os.environ[SINK].partition("-")[0])
+    fixture, _ = TARGETS[os.environ[SINK].partition("-")[0]]
+    if fixture == "tmp_path":
+        pytest.skip("a table needs no server")
+    server = request.getfixturevalue(fixture)
     back: list[Timer] = []
 
     def go_away(_: str) -> None:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 
 # The pages speak as in an activated environment.
-COMMANDS = {"rekindle": [sys.executable, "-m", "rekindle.cli"], "python": [sys.executable], "sed": ["sed"]}
+COMMANDS = {"rekindle": [sys.executable, "-m", "rekindle.cli"], "python": [sys.executable]}
 
 
 def files(page: str) -> dict[str, str]:
@@ -41,7 +41,7 @@ class Shell:
     def start(self, words: list[str]) -> subprocess.Popen[str]:
         """Start a command."""
         process = subprocess.Popen(
-            [*COMMANDS[words[0]], *words[1:]],
+            [*COMMANDS.get(words[0], words[:1]), *words[1:]],
             cwd=self.folder,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -60,6 +60,8 @@ class Shell:
 
     def words(self, line: str) -> list[str]:
         """A line as words; patterns are the files that match them."""
+        if line.split(maxsplit=1)[0] not in COMMANDS:
+            return ["bash", "-c", line]
         found = []
         for word in shlex.split(line, comments=True):
             matches = sorted(glob(word, root_dir=self.folder)) if "*" in word else []

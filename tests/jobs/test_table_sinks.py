@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timezone
 from pathlib import Path
 from typing import Any
@@ -16,13 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 import rekindle as rk
 from rekindle.job import JobHandle
 from rekindle.sinks import SinkBatch
-from rekindle.testing.crash import Moment, Moments
+from rekindle.testing.crash import Moments
+from tests.crash.connectors import MOMENTS
 from tests.crash.kit import CONFIG, persist
 from tests.jobs.kit import World, has_read, rows, until
-
-FAULTS = [
-    Moment(step, when) for step in ("sink.prepare", "record.create", "sink.commit") for when in ("before", "after")
-]
 
 
 class TableWorld(World):
@@ -59,6 +60,11 @@ class TableWorld(World):
         found = duckdb.from_arrow(DeltaTable(self.delta).to_pyarrow_table())
         return Counter(found.select("hour", "k", "v").fetchall())
 
+    def in_iceberg(self) -> Counter[Any]:
+        """What pyiceberg reads."""
+        found = load_catalog("local", **self.catalog).load_table("db.hourly").scan().to_arrow().to_pylist()
+        return Counter((row["hour"], row["k"], row["v"]) for row in found)
+
     def hear(self, df: DataFrame, batch: SinkBatch) -> None:
         """An idempotent function: what comes again under a key replaces what came before."""
         self.calls += 1
@@ -77,7 +83,7 @@ def tables(tmp_path: Path) -> TableWorld:
 def test_a_job_writes_each_row_once_into_tables_and_functions_through_faults_a_stop_and_a_drain(
     spark: SparkSession, tables: TableWorld
 ) -> None:
-    faults = Moments(FAULTS)
+    faults = Moments(MOMENTS)
 
     def start() -> JobHandle:
         return tables.job().start(spark, storage=tables.storage, config=CONFIG, steps=faults)
@@ -98,7 +104,40 @@ def test_a_job_writes_each_row_once_into_tables_and_functions_through_faults_a_s
     expected = tables.expected()
     iceberg = load_catalog("local", **tables.catalog).load_table("db.hourly")
     assert tables.in_delta() == expected
-    assert Counter((row["hour"], row["k"], row["v"]) for row in iceberg.scan().to_arrow().to_pylist()) == expected
+    assert tables.in_iceberg() == expected
     assert sum(tables.told.values(), Counter()) == expected
     assert tables.calls > len(tables.told), "a batch that failed comes again, under the same key"
     assert len(iceberg.snapshots()) > 1
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[Path]:
+    """A small disk with nothing but ballast on it."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a small disk, and not in every container")
+    with suppress(OSError), (disk / "ballast").open("wb", buffering=0) as ballast:
+        while True:
+            ballast.write(bytes(1 << 12))
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=False)
+
+
+def test_a_disk_that_is_full_below_the_tables_is_waited_for_and_loses_nothing(
+    spark: SparkSession, full: Path, tmp_path: Path
+) -> None:
+    tables = TableWorld(tmp_path)
+    tables.delta = full / "delta"
+    tables.catalog |= {"warehouse": f"file://{full}/warehouse"}
+    tables.add_history(rows(10, 90), rows(0, 90))
+    tables.add_live(rows(30, 60))
+    handle = tables.job().start(spark, storage=tables.storage, config=CONFIG)
+    until(lambda: handle.wait(0) is not None or "restarting" in [one.status for one in handle.status().tasks])
+    (full / "ballast").unlink()
+    until(lambda: handle.wait(0) is not None or has_read(handle, 1))
+    handle.stop(drain=True)
+
+    assert handle.wait().state == "DRAINED"
+    assert tables.in_delta() == tables.in_iceberg() == tables.expected()
