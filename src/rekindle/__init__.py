@@ -5,9 +5,22 @@ Importing this package does not import PySpark.
 
 from rekindle import errors, sinks, sources
 from rekindle.errors import RekindleError
+from rekindle.flushing import flush
 from rekindle.job import Job, JobHandle, JobResult
 from rekindle.sources import Batch, Files, Stream
 
 __version__ = "0.1.0"
 
-__all__ = ["Batch", "Files", "Job", "JobHandle", "JobResult", "RekindleError", "Stream", "errors", "sinks", "sources"]
+__all__ = [
+    "Batch",
+    "Files",
+    "Job",
+    "JobHandle",
+    "JobResult",
+    "RekindleError",
+    "Stream",
+    "errors",
+    "flush",
+    "sinks",
+    "sources",
+]

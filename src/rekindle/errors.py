@@ -314,6 +314,18 @@ CONDITIONS: dict[str, Condition] = {
             "It needs Java 17 or newer, in JAVA_HOME or PATH; see what it printed above, and the settings given to it.",
         ),
         PYSPARK_TOO_OLD=("PySpark {version} is too old: {reason}", "Use PySpark {wanted} or newer."),
+        FLUSH_FUNCTION_INVALID=(
+            "{function} is no function that makes a query: {reason}",
+            "Give one that takes a session and returns the streaming DataFrame that was written with writeStream.",
+        ),
+        FLUSH_MODE_REFUSED=(
+            "There is nothing to flush in output mode {mode!r}: {reason}",
+            "A query in this mode has written each result already, as it stood. Its last output is its result.",
+        ),
+        FLUSH_REFUSED=(
+            "Spark refuses to run the query in output mode {mode!r}: {reason}",
+            "Only a query that runs in append mode holds results back. In update or complete mode all is written.",
+        ),
         WORKER_MODULE_MISSING=("The task needs {module} on the workers: {reason}", "pip install {module} there."),
     ),
     **_conditions(
@@ -323,6 +335,10 @@ CONDITIONS: dict[str, Condition] = {
         JOBFILE_MISSING=("There is no job file {path}.", "Check the path."),
         JOBFILE_FAILED=("The job file {path} raised {reason}", "Mend it: python {path} shows the same."),
         JOBFILE_NO_JOB=("The job file {path} defines no job.", "Make one at the top level: job = rk.Job('name')."),
+        FUNCTION_UNKNOWN=(
+            "{target} names no function: {reason}.",
+            "Write FILE.py:FUNCTION or MODULE:FUNCTION; FILE.py alone means its function 'query'.",
+        ),
         JOBFILE_SEVERAL_JOBS=("The job file {path} defines several jobs: {jobs}.", "Keep one job a file."),
         VERB_UNKNOWN=("There is no verb {verb!r}.{hint}", "Use one of: {verbs}."),
         OPTION_UNKNOWN=("{command!r} has no option {option}.{hint}", "See: {command} --help"),
@@ -359,6 +375,10 @@ CONDITIONS: dict[str, Condition] = {
                 "drops silently."
             ),
             "Filter such rows in transform=, or accept the loss with job.source(..., late='drop').",
+        ),
+        UNFINISHED_BATCH_UNREADABLE=(
+            "The query of {checkpoint} stopped in batch {batch}, and of what that batch reads {path} is gone.",
+            "Put it back, so that the batch can be finished; or run the query itself once more, and let it stop.",
         ),
         ROWS_DROPPED_AS_LATE=(
             "Task {task!r}: Spark dropped {rows} rows of bounded inputs as late in batch {batch}.",
@@ -478,6 +498,29 @@ CONDITIONS: dict[str, Condition] = {
             "Keep together what was together then; move what was added, or came from elsewhere, to a task of its own.",
         ),
         JOB_DIFFERENT=("{path} belongs to the job {found!r}, not {job!r}.", "Use that job's file, or rename the job."),
+        SPARK_CHECKPOINT_MISSING=(
+            "There is no checkpoint of a Spark query at {path}.",
+            "Give the query's checkpointLocation: the folder that holds metadata, offsets and commits.",
+        ),
+        SPARK_CHECKPOINT_EMPTY=(
+            "The query of {path} has committed no batch, so nothing is in its state.",
+            "Nothing is lost by starting anew: there is nothing to flush or to adopt.",
+        ),
+        SPARK_CHECKPOINT_GAP=(
+            "{path} is not of a query that stopped between two batches or in one: {reason}.",
+            (
+                "Run the query once more where it ran, let it stop, and try again. Asynchronous progress tracking and "
+                "continuous processing are not supported."
+            ),
+        ),
+        SPARK_CHECKPOINT_IN_USE=(
+            "The query of {path} is running: {reason}.",
+            "Stop it first, and try again. Nothing was changed.",
+        ),
+        SPARK_CHECKPOINT_DIFFERS=(
+            "{path} is of another query: {reason}",
+            "Give the query that ran with it: the same sources in the same order, the same stateful steps.",
+        ),
     ),
     **_conditions(
         "control",
@@ -558,6 +601,10 @@ CONDITIONS: dict[str, Condition] = {
         CHECKPOINTS_FAILING=(
             "{failures} checkpoints failed in a row, more than checkpoint.tolerable_failures={tolerable}: {reason}",
             "Mend the cause and run again: it resumes from where it durably stood.",
+        ),
+        FLUSH_FAILED=(
+            "The flush of {path} failed: {reason}",
+            "Mend the cause and try again: the checkpoint is as it was.",
         ),
         QUERY_DIED=("The query of task {task!r} ended by itself: {reason}", "Mend the cause and run again."),
         DRAIN_INCOMPLETE=(

@@ -9,7 +9,8 @@ from click.testing import CliRunner
 
 from rekindle.cli.verbs import rekindle
 
-VERBS = ["run", "list", "status", "checkpoints", "inspect", "checkpoint", "savepoint", "stop", "cancel", "forget"]
+OF_JOBS = ["run", "list", "status", "checkpoints", "inspect", "checkpoint", "savepoint", "stop", "cancel", "forget"]
+VERBS = [*OF_JOBS, "flush"]
 
 
 def test_the_verbs_are_those_of_the_manual_in_its_order() -> None:
@@ -17,12 +18,12 @@ def test_the_verbs_are_those_of_the_manual_in_its_order() -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_each_verb_has_help_with_an_example_a_storage_and_json(verb: str) -> None:
+def test_each_verb_has_help_with_an_example_json_and_a_storage_where_it_is_of_a_job(verb: str) -> None:
     result = CliRunner().invoke(rekindle, [verb, "--help"])
 
     assert result.exit_code == 0
     assert f"Example:\n    rekindle {verb} " in result.stdout
-    assert {"--storage", "--json"} <= set(result.stdout.split())
+    assert {"--json"} | ({"--storage"} if verb != "flush" else set()) <= set(result.stdout.split())
 
 
 def test_the_version_is_printed() -> None:

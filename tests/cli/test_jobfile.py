@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.cli.jobfile import load
+from rekindle.cli.jobfile import load, load_function
 from rekindle.errors import DefinitionError, RekindleError
 
 
@@ -126,3 +126,30 @@ def test_a_file_must_define_exactly_one_job(write: Write) -> None:
     several = refusal(write("from rekindle.job import Job\na = Job('a')\nb = Job('b')"))
     assert several.code == "JOBFILE_SEVERAL_JOBS"
     assert several.parameters["jobs"] == "a, b"
+
+
+def test_a_function_is_named_behind_its_file_or_module_or_is_called_query(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write("def query(spark): return 'query'\ndef bids(spark): return 'bids'\n")
+    monkeypatch.syspath_prepend(str(Path(path).parent))
+    assert load_function(path)(None) == "query"
+    assert load_function(f"{path}:bids")(None) == "bids"
+    assert load_function(f"{Path(path).stem}:bids")(None) == "bids"
+
+
+@pytest.mark.parametrize(
+    ("target", "code"),
+    [
+        ("{path}:none", "FUNCTION_UNKNOWN"),
+        ("{path}:number", "FUNCTION_UNKNOWN"),
+        ("no.such.module:bids", "FUNCTION_UNKNOWN"),
+        ("bids", "FUNCTION_UNKNOWN"),
+        ("/nowhere/query.py:bids", "JOBFILE_MISSING"),
+    ],
+)
+def test_what_names_no_function_is_refused(write: Write, target: str, code: str) -> None:
+    path = write("number = 1\n")
+    with pytest.raises(RekindleError) as raised:
+        load_function(target.format(path=path))
+    assert raised.value.code == code

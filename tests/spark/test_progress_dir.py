@@ -80,7 +80,7 @@ def test_offsets_are_read_with_their_watermark_sources_and_hash(store: LocalStor
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (b"v2\n{}\n0:{}", "PROGRESS_FORMAT_UNKNOWN"),
+        (b"v3\n{}\n0:{}", "PROGRESS_FORMAT_UNKNOWN"),
         (b"", "OBJECT_CORRUPT"),
         (b"v1", "OBJECT_CORRUPT"),
         (b"v1\n{", "OBJECT_CORRUPT"),
@@ -89,9 +89,19 @@ def test_offsets_are_read_with_their_watermark_sources_and_hash(store: LocalStor
         (b"\xff\xfe", "OBJECT_CORRUPT"),
     ],
 )
-def test_an_offsets_file_that_is_no_v1_is_refused(store: LocalStore, data: bytes, expected: str) -> None:
+def test_an_offsets_file_of_an_unknown_format_is_refused(store: LocalStore, data: bytes, expected: str) -> None:
     put(store, {"p/offsets/0": data})
     assert code(lambda: pd.read_offsets(store, "p", 0)) == expected
+
+
+def test_sources_of_version_2_stand_in_their_order_and_are_written_as_they_were(store: LocalStore) -> None:
+    numbered = 'v2\n{"batchWatermarkMs":1}\n10:-\n2:{"logOffset":3}\n0:17'
+    put(store, {"p/offsets/0": numbered, "p/offsets/1": 'v2\n{"batchWatermarkMs":1}\nlive:1\nbase:{"a:b":"c"}'})
+    found, named = pd.read_offsets(store, "p", 0), pd.read_offsets(store, "p", 1)
+    assert found.names == ("0", "2", "10") and found.sources == ("17", '{"logOffset":3}', None)
+    assert named.names == ("live", "base") and named.sources == ("1", '{"a:b":"c"}')
+    assert found.to_bytes() == b'v2\n{"batchWatermarkMs":1}\n0:17\n2:{"logOffset":3}\n10:-'
+    assert named.to_bytes(batchWatermarkMs=2) == b'v2\n{"batchWatermarkMs":2}\nlive:1\nbase:{"a:b":"c"}'
 
 
 def test_planting_plans_the_last_batch_again_with_another_watermark(store: LocalStore) -> None:

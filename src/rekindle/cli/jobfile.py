@@ -1,12 +1,14 @@
-"""Load a job file: run it as a module that is not ``__main__``, and take the one `Job` it leaves behind."""
+"""Load what a user's file defines: run it as a module that is not ``__main__``, and take what it leaves behind."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import runpy
 import sys
 import traceback
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from rekindle.errors import ConfigError, RekindleError
 
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
 RUN_NAME = "__rekindle__"
 """``__name__`` of a job file loaded here, so that its ``if __name__ == "__main__": job.run()`` stays quiet."""
+
+FUNCTION = "query"
+"""Function that makes a plain query, where a file is named without one."""
 
 _REASON_LENGTH = 300
 
@@ -28,6 +33,39 @@ def load(path: str) -> Job:
     """
     from rekindle.job import Job
 
+    names = _names(path)
+    jobs = {id(value): value for value in names.values() if isinstance(value, Job)}
+    if not jobs:
+        raise ConfigError("JOBFILE_NO_JOB", path=path)
+    if len(jobs) > 1:
+        raise ConfigError("JOBFILE_SEVERAL_JOBS", path=path, jobs=", ".join(sorted(job.name for job in jobs.values())))
+    return next(iter(jobs.values()))
+
+
+def load_function(target: str) -> Callable[..., Any]:
+    """The function that ``FILE.py:FUNCTION`` or ``MODULE:FUNCTION`` names; `FUNCTION` where only a file is named.
+
+    Raises:
+        ConfigError: as `load`; ``FUNCTION_UNKNOWN``.
+    """
+    place, _, name = target.rpartition(":") if not target.endswith(".py") else (target, "", FUNCTION)
+    if place.endswith(".py"):
+        names = _names(place)
+    else:
+        sys.path.insert(0, os.getcwd())
+        try:
+            names = vars(importlib.import_module(place))
+        except (ImportError, ValueError) as error:
+            raise ConfigError("FUNCTION_UNKNOWN", target=target, reason=_reason(error, place)) from None
+    found = names.get(name)
+    if not callable(found):
+        raise ConfigError("FUNCTION_UNKNOWN", target=target, reason=f"{place} has no function {name!r}")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _names(path: str) -> dict[str, Any]:
+    """What the file at `path` leaves behind."""
     file = os.path.abspath(path)
     if not os.path.isfile(file):
         raise ConfigError("JOBFILE_MISSING", path=path)
@@ -35,17 +73,11 @@ def load(path: str) -> Job:
     # run_path leaves no module behind: functions of the file are then pickled by value, which Spark's workers need,
     # since they could not import it.
     try:
-        names = runpy.run_path(file, run_name=RUN_NAME)
+        return runpy.run_path(file, run_name=RUN_NAME)
     except (RekindleError, KeyboardInterrupt):
         raise
     except BaseException as error:  # sys.exit() in a job file included
         raise ConfigError("JOBFILE_FAILED", path=path, reason=_reason(error, file)) from None
-    jobs = {id(value): value for value in names.values() if isinstance(value, Job)}
-    if not jobs:
-        raise ConfigError("JOBFILE_NO_JOB", path=path)
-    if len(jobs) > 1:
-        raise ConfigError("JOBFILE_SEVERAL_JOBS", path=path, jobs=", ".join(sorted(job.name for job in jobs.values())))
-    return next(iter(jobs.values()))
 
 
 def _reason(error: BaseException, file: str) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rekindle.job import JobResult
 
 _CODES = {"FINISHED": 0, "STOPPED": 0, "DRAINED": 0, "CANCELED": INTERRUPTED, "FAILED": FAILED}
-_WRONG_COMMAND_LINE = ("JOBFILE_MISSING", "MODE_UNKNOWN")
+_WRONG_COMMAND_LINE = ("FUNCTION_UNKNOWN", "JOBFILE_MISSING", "MODE_UNKNOWN")
 
 
 def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -37,7 +37,7 @@ def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ..
     return pairs
 
 
-def _spark_settings(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def spark_settings(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     pairs = _pairs(ctx, parameter, values)
     for key in pairs:
         if not key.startswith("spark."):
@@ -47,7 +47,7 @@ def _spark_settings(ctx: click.Context, parameter: click.Parameter, values: tupl
     return pairs
 
 
-def _settings(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def settings(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     from rekindle.config import Config
 
     pairs = _pairs(ctx, parameter, values)
@@ -63,13 +63,13 @@ def _settings(ctx: click.Context, parameter: click.Parameter, values: tuple[str,
 )
 @click.argument("jobfile")
 @click.option("--from", "restore", metavar="PATH", help="Start from this checkpoint or savepoint.")
-@click.option("--set", "config", multiple=True, metavar="KEY=VALUE", callback=_settings, help="A setting of the job.")
+@click.option("--set", "config", multiple=True, metavar="KEY=VALUE", callback=settings, help="A setting of the job.")
 @click.option(
     "--conf",
     "spark_config",
     multiple=True,
     metavar="spark.KEY=VALUE",
-    callback=_spark_settings,
+    callback=spark_settings,
     help="A setting of Spark.",
 )
 @click.option("--mode", default="streaming", show_default=True, metavar="MODE", help="How to run it.")
@@ -87,7 +87,7 @@ def run(jobfile: str, as_json: bool, **arguments: Any) -> int:
     from rekindle.cli import jobfile as jobfiles
     from rekindle.cli import progress
 
-    with _wrong_command_line(), _stdout_for_result(as_json):
+    with wrong_command_line(), stdout_for_result(as_json):
         with _interruptible():
             handle = jobfiles.load(jobfile).start(**arguments)
         result = progress.follow(handle)
@@ -99,7 +99,7 @@ def run(jobfile: str, as_json: bool, **arguments: Any) -> int:
 
 
 @contextmanager
-def _wrong_command_line() -> Iterator[None]:
+def wrong_command_line() -> Iterator[None]:
     try:
         yield
     except RekindleError as error:
@@ -109,7 +109,7 @@ def _wrong_command_line() -> Iterator[None]:
 
 
 @contextmanager
-def _stdout_for_result(as_json: bool) -> Iterator[None]:
+def stdout_for_result(as_json: bool) -> Iterator[None]:
     """With ``--json`` stdout holds one document: what the job file prints goes to stderr."""
     if not as_json:
         yield

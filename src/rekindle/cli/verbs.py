@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rekindle.cli import asking, reading, running
+from rekindle.cli import asking, plain, reading, running
 from rekindle.cli.app import Group, example
 
 
@@ -43,5 +43,6 @@ for verb in (
     asking.stop,
     asking.cancel,
     asking.forget,
+    plain.flush,
 ):
     rekindle.add_command(verb)

@@ -142,6 +142,10 @@ class BatchProtocol:
         started = time.monotonic()
         folder = self._place.folder
         offsets = read_offsets(self._storage.store, layout.spark_progress_dir(folder), batch)
+        if offsets.names:
+            # Which input a source is of is told by its number.
+            reason = "its sources have names: spark.sql.streaming.offsetLog.formatVersion is 2"
+            raise StorageError("PROGRESS_FORMAT_UNKNOWN", path=f"{folder}/spark/offsets/{batch}", reason=reason)
         record = self._storage.record(folder, batch)
         if record is not None:
             self._check_replay(record, offsets)
@@ -249,14 +253,16 @@ class BatchProtocol:
                 # A source that a task uses twice is read twice; what both have read counts.
                 position = item.feed.after(min(reached.get(item.index, [position.admission])))
             else:
-                position = replace(position, offset=_offset([offsets.sources[source] for source in item.spark_sources]))
+                position = replace(
+                    position, offset=offset_of([offsets.sources[source] for source in item.spark_sources])
+                )
             if item.marks is not None:
                 position = replace(position, mark=min(reached.get(item.index + 1, [position.mark])))
             positions[item.uid] = position
         return positions
 
 
-def _offset(ends: Sequence[str | None]) -> Any:
+def offset_of(ends: Sequence[str | None]) -> Any:
     """Where Spark stands in a stream; a list where it is made of several."""
     decoded = [None if end is None else msgspec.json.decode(end) for end in ends]
     return decoded[0] if len(decoded) == 1 else decoded or None

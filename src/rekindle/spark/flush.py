@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from rekindle.spark.progress_dir import last_committed, plant, read_offsets
-from rekindle.storage.documents import BatchRecord
 from rekindle.storage.port import Store
 
 END_OF_TIME_MS = 253_402_300_790_000
@@ -45,22 +44,23 @@ class Flushed:
 def flush(
     store: Store,
     progress_dir: str,
-    run_planted: Callable[[int], tuple[BatchRecord, Mapping[str, Any]]],
+    run_planted: Callable[[int], tuple[int | None, Mapping[str, Any]]],
     max_rounds: int,
 ) -> Flushed:
     """Plant batches until one changes nothing.
 
     Args:
-        run_planted: runs the query for that one batch; returns its record and Spark's progress report on it.
+        run_planted: runs the query for that one batch; returns how many rows came out, where that is known, and Spark's
+            progress report on it.
         max_rounds: how many to try (``drain.max_rounds``).
     """
     aim_ms = END_OF_TIME_MS
     for done in range(max_rounds):
         before_ms = read_offsets(store, progress_dir, last_committed(store, progress_dir)).batch_watermark_ms
         batch = plant(store, progress_dir, max(aim_ms, before_ms + 1))
-        record, progress = run_planted(batch)
+        rows_out, progress = run_planted(batch)
         operators = progress.get("stateOperators") or ()
-        empty, changed = _state_after(record, operators)
+        empty, changed = _state_after(rows_out, operators)
         users_own = any(_USERS_OWN.search(operator["operatorName"]) for operator in operators)
         if empty or (not changed and (aim_ms == BEYOND_TIME_MS or users_own)):
             return Flushed(done + 1, complete=True, left=_held(operators))
@@ -73,7 +73,7 @@ def _held(operators: Any) -> int:
     return sum(int(each["numRowsTotal"]) for each in operators if each["operatorName"] in _HOLDING)
 
 
-def _state_after(record: BatchRecord, operators: Any) -> tuple[bool, bool]:
+def _state_after(rows_out: int | None, operators: Any) -> tuple[bool, bool]:
     """Whether the state is empty, and whether this round has changed it or emitted anything."""
 
     def total(*names: str) -> int:
@@ -87,4 +87,4 @@ def _state_after(record: BatchRecord, operators: Any) -> tuple[bool, bool]:
     # Timers are rows of their own, which Spark counts apart.
     empty = total("numRowsTotal", "rocksdbNumInternalColFamiliesKeys") == 0
     changed = total("numRowsUpdated", "numRowsRemoved", "numExpiredTimers", "numRegisteredTimers")
-    return empty, bool(changed or record.rows_out)
+    return empty, bool(changed or rows_out)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.channels.marks import UNORDERED_DELAY
@@ -14,6 +15,7 @@ from rekindle.errors import DefinitionError
 from rekindle.graph.job_graph import Task
 from rekindle.spark.failures import brief
 from rekindle.spark.inputs import Input
+from rekindle.spark.plain_checkpoint import Reader
 
 _WORKER_MODULE = "google.protobuf"
 """What the workers of a transformWithState in Python speak with Spark; without it they die without a word."""
@@ -67,6 +69,28 @@ def _sources_of(stream: Input, whole: DataFrame) -> tuple[int, ...]:
     its_own = [leaf for leaf in _streaming_leaves(stream.frame) if not leaf.sourceName().endswith(marks)]
     wanted = dict.fromkeys(_reader(whole.sparkSession, leaf) for leaf in its_own)
     return tuple(readers.index(reader) for reader in wanted if reader in readers)
+
+
+def readers_of(frame: DataFrame) -> list[Reader]:
+    """The sources of a plan, in Spark's order; one that is used twice is there twice."""
+    return [_described(leaf) for leaf in _streaming_leaves(frame)]
+
+
+def _described(leaf: Any) -> Reader:
+    kind, name = leaf.sourceName(), _given_name(leaf)
+    if kind.startswith("FileSource["):
+        return Reader("files", name, place=kind.removeprefix("FileSource[").removesuffix("]"))
+    topics = (leaf.extraOptions().get("subscribe") or "").split(",") if kind == "kafka" else ()
+    return Reader(kind, name, topics=frozenset(topic.strip() for topic in topics if topic.strip()))
+
+
+def _given_name(leaf: Any) -> str | None:
+    """What the user has called a source; Spark knows names since 4.2."""
+    try:
+        name = leaf.sourceIdentifyingName()
+    except Py4JError:
+        return None
+    return str(name.name()) if name.getClass().getSimpleName() == "UserProvided" else None
 
 
 def _streaming_leaves(frame: DataFrame) -> Iterator[Any]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -38,11 +38,15 @@ class Offsets:
     hash: str
     #: the file as it is
     text: str
+    #: what version 2 of the log calls each source: its number, or its name where the user has named it; () in version 1
+    names: tuple[str, ...] = ()
 
     def to_bytes(self, **metadata: Any) -> bytes:
         """The file's content, with some of its metadata replaced."""
-        lines = ["v1", _compact({**self.metadata, **metadata}), *(source or "-" for source in self.sources)]
-        return "\n".join(lines).encode()
+        ends = [source or "-" for source in self.sources]
+        if self.names:
+            ends = [f"{name}:{end}" for name, end in zip(self.names, ends, strict=True)]
+        return "\n".join(["v2" if self.names else "v1", _compact({**self.metadata, **metadata}), *ends]).encode()
 
 
 class Admission(NamedTuple):
@@ -72,19 +76,29 @@ def read_offsets(store: Store, folder: str, batch: int) -> Offsets:
 
     Raises:
         NotFound: it has planned nothing, or that was purged.
-        StorageError: ``PROGRESS_FORMAT_UNKNOWN`` for another format than ``v1``, ``OBJECT_CORRUPT`` for a damaged file.
+        StorageError: ``PROGRESS_FORMAT_UNKNOWN`` for another format than ``v1`` and ``v2``, ``OBJECT_CORRUPT`` for a
+            damaged file.
     """
     path = f"{folder}/offsets/{batch}"
     data = store.read(path)
-    lines = _lines(data, path)
+    lines = _lines(data, path, ("v1", "v2"))
     if len(lines) < 2:
         raise StorageError("OBJECT_CORRUPT", path=path, reason="it ends before its metadata")
     metadata = _json(lines[1], path)
     watermark_ms = metadata.get("batchWatermarkMs")
     if not isinstance(watermark_ms, int):
         raise StorageError("OBJECT_CORRUPT", path=path, reason="it has no batchWatermarkMs")
-    sources = tuple(None if line == "-" else line for line in lines[2:])
-    return Offsets(watermark_ms, metadata, sources, hashlib.sha256(data).hexdigest(), data.decode())
+    names, ends = _named_sources(lines[2:]) if lines[0] == "v2" else ((), lines[2:])
+    sources = tuple(None if end == "-" else end for end in ends)
+    return Offsets(watermark_ms, metadata, sources, hashlib.sha256(data).hexdigest(), data.decode(), names)
+
+
+def _named_sources(lines: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """The names and the ends of ``name:end`` lines, which may stand in any order; numbers are put into theirs."""
+    found = [line.partition(":")[::2] for line in lines]
+    if all(name.isascii() and name.isdigit() for name, _ in found):
+        found.sort(key=lambda each: int(each[0]))
+    return tuple(name for name, _ in found), [end for _, end in found]
 
 
 def plant(store: Store, folder: str, watermark_ms: int) -> int:
@@ -147,7 +161,7 @@ def admission_of(store: Store, folder: str, source: int, log_offset: int) -> Adm
     Raises:
         NotFound: the log does not reach back to that offset any more.
     """
-    times = [entry["timestamp"] for entry in _log_entries(store, f"{folder}/sources/{source}", log_offset)]
+    times = [entry["timestamp"] for entry in log_entries(store, f"{folder}/sources/{source}", log_offset)]
     found = [Admission(*stamped) for time_ms in times if (stamped := unstamp(time_ms))]
     return max(found) if found and len(found) == len(times) else None
 
@@ -166,7 +180,7 @@ def _input_of(store: Store, folder: str, source: int) -> int | None:
     return found.input_index if found else None
 
 
-def _log_entries(store: Store, log: str, log_offset: int) -> list[dict[str, Any]]:
+def log_entries(store: Store, log: str, log_offset: int) -> list[dict[str, Any]]:
     """The files of one offset, from its own log file or, once that is gone, from the next compacted one."""
     compacted = [f"{n}.compact" for n in numbered(store, log, ".compact", plain=False) if n >= log_offset]
     for name in (str(log_offset), *compacted[:1]):
@@ -204,14 +218,15 @@ def numbered(store: Store, folder: str, suffix: str = "", *, plain: bool = True)
     return sorted({int(name) for name in bare if name.isascii() and name.isdigit()})
 
 
-def _lines(data: bytes, path: str) -> list[str]:
+def _lines(data: bytes, path: str, versions: Sequence[str] = ("v1",)) -> list[str]:
     try:
         lines = data.decode().split("\n")
     except UnicodeDecodeError as error:
         raise StorageError("OBJECT_CORRUPT", path=path, reason=error) from error
-    if lines[0] != "v1":
+    if lines[0] not in versions:
         code = "PROGRESS_FORMAT_UNKNOWN" if lines[0].startswith("v") else "OBJECT_CORRUPT"
-        raise StorageError(code, path=path, reason=f"it begins with {lines[0][:20]!r}, not with 'v1'")
+        known = " or ".join(map(repr, versions))
+        raise StorageError(code, path=path, reason=f"it begins with {lines[0][:20]!r}, not with {known}")
     return lines
 
 

@@ -55,6 +55,9 @@ class StateFolder:
         if start is not None:
             yield self.snapshots[start]
             yield from self.shared_by(store, [start])
+        elif not self.snapshots:
+            # Snapshots there must be, under names that are not known here.
+            yield from self.shared.values()
         yield from (path for found, path in self.changes.items() if (start or 0) < found <= version)
 
 

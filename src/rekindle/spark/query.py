@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from rekindle.errors import DefinitionError, JobError
+from rekindle.ids import SubtaskId
 from rekindle.runtime.steps import Steps
-from rekindle.spark.batch_protocol import BatchProtocol, Place
 from rekindle.spark.failures import brief
 from rekindle.spark.polling import INTERVAL_MS, Polling
 from rekindle.spark.progress_dir import is_committed, last_committed
@@ -32,6 +32,23 @@ _REPORT_S = 10
 
 _GONE = (PySparkException, Py4JError, OSError)
 """What calls raise once Spark or its connection is gone."""
+
+
+class Batches(Protocol):
+    """What is done with each batch: a function for ``foreachBatch`` that can be held."""
+
+    #: last batch that was carried out, -1 for none
+    last: int
+    #: batches beyond this one raise; None: none does
+    hold_after: int | None
+    #: the batch that is being worked on
+    running: int | None
+    #: why the last batch failed
+    failure: BaseException | None
+
+    def __call__(self, df: DataFrame, batch: int) -> None:
+        """Carry out a batch, or raise."""
+        ...
 
 
 class Query:
@@ -49,8 +66,8 @@ class Query:
         spark: SparkSession,
         frame: DataFrame | None,
         output_mode: str,
-        place: Place,
-        protocol: BatchProtocol,
+        subtask: SubtaskId,
+        protocol: Batches,
         store: Store,
         progress_dir: str,
         steps: Steps,
@@ -61,7 +78,7 @@ class Query:
         self._spark = spark
         self._frame = frame
         self._output_mode = output_mode
-        self._place = place
+        self._subtask = subtask
         self._protocol = protocol
         self._store = store
         self._progress_dir = progress_dir
@@ -87,11 +104,11 @@ class Query:
         """
         assert self._frame is not None, "a subtask that has ended is never started"
         if self._interrupted:
-            raise JobError("QUERY_DIED", task=self._place.task, reason="its run is over")
+            raise JobError("QUERY_DIED", task=self._subtask.task, reason="its run is over")
         self._protocol.failure = None
         self._protocol.hold_after = hold_after
         self._spark.sparkContext.setLocalProperty(
-            "spark.scheduler.pool", f"rekindle-{self._place.task}-{self._place.subtask}"
+            "spark.scheduler.pool", f"rekindle-{self._subtask.task}-{self._subtask.subtask}"
         )
         writer = (
             self._frame.writeStream.foreachBatch(self._protocol)
@@ -104,7 +121,7 @@ class Query:
             with first_run_in(self._spark, self._state_partitions):
                 query = writer.start()
         except PySparkException as error:
-            raise DefinitionError("QUERY_REFUSED", task=self._place.task, reason=brief(error)) from error
+            raise DefinitionError("QUERY_REFUSED", task=self._subtask.task, reason=brief(error)) from error
         self._query = query
         threading.Thread(target=self._watch, args=(query, polling), name=f"watch-{query.runId}", daemon=True).start()
 
@@ -138,17 +155,29 @@ class Query:
         self._query = None
 
     def run_to(self, batch: int) -> Mapping[str, Any]:
-        """Run it for batches up to `batch` and stop behind; returns Spark's report on the last, empty if none came."""
+        """Run it for batches up to `batch` and stop behind; returns Spark's report on the last, empty if none came.
+
+        Raises what a batch raised; JobError ``QUERY_DIED`` where Spark itself failed.
+        """
         self.start(hold_after=batch)
         self.wait(lambda: self._protocol.last >= batch and self.is_committed(batch))
         if self._protocol.failure is not None:
             self.expect_end()  # it is told here, and not by the watch too
             raise self._protocol.failure
+        self._raise_what_spark_died_of()
         deadline = time.monotonic() + _REPORT_S
         self.wait(lambda: self.report().get("batchId", -1) >= batch or time.monotonic() > deadline)
         report = self.report()
         self.stop_behind(batch)
         return report
+
+    def _raise_what_spark_died_of(self) -> None:
+        """Where Spark itself failed, before or behind its batch; nothing where the query runs, or was stopped."""
+        query = self._query
+        error = query.exception() if query is not None and not query.isActive else None
+        if error is not None:
+            self.expect_end()
+            raise JobError("QUERY_DIED", task=self._subtask.task, reason=brief(error)) from error
 
     def wait(self, until: Callable[[], bool]) -> None:
         """Wait until something holds, or the query is over."""

@@ -82,7 +82,13 @@ _QUIET_LOGGERS = (
 )
 
 
-def make_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
+def make_plain_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
+    """A session for a query that ran without Rekindle: in the time zone it had, that of the machine."""
+    its_own = "spark.sql.session.timeZone"
+    return make_session(app_name, settings, {key: value for key, value in CHOSEN.items() if key != its_own})
+
+
+def make_session(app_name: str, settings: Mapping[str, str], chosen: Mapping[str, str] = CHOSEN) -> SparkSession:
     """A session with `CHOSEN`, `NEEDED` and the user's `settings`; local on all cores unless a master is set.
 
     Raises:
@@ -97,7 +103,7 @@ def make_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
     if settings.get("spark.master", "local").startswith("local"):
         # Spark's default of 200 is meant for clusters, and is fixed for a stateful query when it first runs.
         builder = builder.config("spark.sql.shuffle.partitions", str(os.cpu_count() or 1))
-    settings = {**CHOSEN, **NEEDED, **settings}
+    settings = {**chosen, **NEEDED, **settings}
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:

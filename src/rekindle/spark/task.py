@@ -95,7 +95,7 @@ class SparkTask:
             spark,
             frame,
             task.output_mode,
-            place,
+            self._id,
             self._protocol,
             storage.store,
             self._progress_dir,
@@ -231,13 +231,13 @@ class SparkTask:
             return Flushed(0, complete=True)
         self._protocol.flush_from = self._query.committed + 1
 
-        def run_planted(batch: int) -> tuple[BatchRecord, Mapping[str, Any]]:
+        def run_planted(batch: int) -> tuple[int | None, Mapping[str, Any]]:
             report = self._query.run_to(batch)
             unplant(self._storage.store, self._progress_dir)
             record = self._storage.record(self._place.folder, batch)
             if record is None:
                 raise JobError("QUERY_DIED", task=self._task.uid, reason=f"the flush, batch {batch}, left no record")
-            return record, report
+            return record.rows_out, report
 
         return flush(self._storage.store, self._progress_dir, run_planted, self._config.drain_max_rounds)
 

@@ -1,0 +1,98 @@
+"""The verb for people whose query runs without Rekindle: flush."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from rekindle.cli import output
+from rekindle.cli.app import example, with_json
+from rekindle.cli.running import settings, spark_settings, stdout_for_result, wrong_command_line
+
+if TYPE_CHECKING:
+    from rekindle.spark.plain_flush import FlushResult
+
+_SHOWN = 20
+
+
+@click.command(
+    epilog=example("rekindle flush --checkpoint /data/checkpoints/hourly hourly.py:bids --out /data/hourly-rest")
+)
+@click.argument("query")
+@click.option("--checkpoint", required=True, metavar="DIR", help="The checkpointLocation of the stopped query.")
+@click.option("--out", metavar="DIR", help="A new folder for the rows, as Parquet; without it they are printed.")
+@click.option("--output-mode", default="append", show_default=True, metavar="MODE", help="The query's: append, update.")
+@click.option("--work", metavar="DIR", help="Where the checkpoint is copied to, if not to a temporary folder.")
+@click.option("--set", "config", multiple=True, metavar="KEY=VALUE", callback=settings, help="drain.max_rounds=N.")
+@click.option(
+    "--conf",
+    "spark_config",
+    multiple=True,
+    metavar="spark.KEY=VALUE",
+    callback=spark_settings,
+    help="A setting of Spark.",
+)
+@with_json
+def flush(
+    query: str,
+    checkpoint: str,
+    out: str | None,
+    output_mode: str,
+    work: str | None,
+    config: dict[str, str],
+    spark_config: dict[str, str],
+    as_json: bool,
+) -> int:
+    """Let out what a stopped Structured Streaming query has still in its state.
+
+    QUERY is FILE.py:FUNCTION or MODULE:FUNCTION: the function takes a session and returns the streaming DataFrame that
+    was written with writeStream. It is run on a copy of the checkpoint, which itself is only read.
+    """
+    from rekindle.cli import jobfile
+    from rekindle.flushing import flush
+
+    with wrong_command_line(), stdout_for_result(as_json):
+        function = jobfile.load_function(query)
+        result = flush(
+            function,
+            checkpoint,
+            out=out,
+            output_mode=output_mode,
+            config=config,
+            work=work,
+            spark_config=spark_config,
+        )
+        lines = _rows(result) if out is None and not as_json else []
+        result.rows.sparkSession.stop()
+    if as_json:
+        output.as_json(result.to_json())
+        return 0
+    for line in lines:
+        output.say(line)
+    _say(result)
+    return 0
+
+
+def _rows(result: FlushResult) -> list[str]:
+    """The first rows, as a table; the last column may be cut."""
+    rows = [[str(value) for value in row] for row in result.rows.limit(_SHOWN).collect()]
+    lines = output.table(result.rows.columns, rows, output.width()) if rows else []
+    if result.row_count > _SHOWN:
+        lines.append(f"... and {result.row_count - _SHOWN} more; --out writes them all.")
+    return lines
+
+
+def _say(result: FlushResult) -> None:
+    place = f" written to {result.out}/flushed" if result.out else ""
+    output.say(f"{result.row_count} rows were in the state behind batch {result.batch}{place}")
+    if result.unfinished_batch is not None:
+        place = f", in {result.out}/unfinished" if result.out else ""
+        output.say(
+            f"note: the query stopped in batch {result.unfinished_batch}, which put out "
+            f"{result.unfinished_row_count} rows{place}: its own sink may have them or not"
+        )
+    if result.left:
+        output.say(f"note: {result.left} rows stay in the state for ever (no event time, or no time bound)")
+    if not result.complete:
+        output.say(f"note: timers were still being set after {result.rounds} flushes (--set drain.max_rounds=...)")

@@ -1,0 +1,269 @@
+"""The flush of a plain Structured Streaming query: what is in its state comes out, and its checkpoint stays whole.
+
+The query is run on a copy of its checkpoint, as another query: first the batch in which it stopped, if it did, then
+planted batches (`flush`), and nothing behind them. Its sources are made, as Spark makes them for every query, and asked
+for nothing but the data of that unfinished batch. The rows of each batch are kept as Parquet files.
+
+The original is only read, and looked at again at the end: a query that has gone on meanwhile was no stopped one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import re
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.errors import ControlError, DefinitionError, JobError, RekindleError, RestoreError
+from rekindle.ids import SubtaskId
+from rekindle.runtime.steps import no_steps
+from rekindle.spark.batch_protocol import BatchFailedError, BatchHeldError
+from rekindle.spark.failures import brief
+from rekindle.spark.flush import flush
+from rekindle.spark.lineage_copy import copy_for_lineage
+from rekindle.spark.plain_directory import PlainDirectory
+from rekindle.spark.polling import STREAM_MS
+from rekindle.spark.progress_dir import unplant
+from rekindle.spark.query import Query
+from rekindle.storage.copying import copy_between
+from rekindle.storage.local import LocalStore
+from rekindle.storage.open import open_store
+from rekindle.storage.port import Store
+
+_COPY, _ROWS = "checkpoint", "rows"
+"""Folders of the flush's own: the copy of the checkpoint, and what comes out."""
+
+MODES = ("append", "update")
+"""Output modes in which something can be left to come out."""
+
+_OTHER_QUERY = re.compile(
+    r"STATE_STORE_\w*SCHEMA\w*|STATE_STORE_INVALID\w*|STATEFUL_OPERATOR_NOT_MATCH\w*|schema for existing state|"
+    r"sources in the checkpoint offsets"
+)
+"""What Spark says of state that is not of the query it is given."""
+
+_USERS_OWN = re.compile(r"~?(?:TransformWithState|FlatMapGroupsWithState|FlatMapGroupsInPandasWithState)\w*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushResult:
+    """What a flush has brought to light."""
+
+    #: what was in the state: a batch DataFrame
+    rows: DataFrame
+    #: how many
+    row_count: int
+    #: last batch that the query had committed
+    batch: int
+    #: the query's watermark when it stopped, ms since the epoch; 0: it had none yet
+    watermark_ms: int
+    #: the batch in which it stopped, finished here; None: it stopped between two
+    unfinished_batch: int | None
+    #: what came out of that: its sink may have it already, or not
+    unfinished_rows: DataFrame | None
+    #: how many
+    unfinished_row_count: int
+    #: planted batches
+    rounds: int
+    #: no more is to come; False: timers were still being set
+    complete: bool
+    #: rows that stay in the state for ever: they have no event time, or no time bound
+    left: int
+    #: folder with ``flushed`` and, of a batch it stopped in, ``unfinished``; None: none was asked for
+    out: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``rekindle flush --json`` prints it."""
+        return {
+            "rows": self.row_count,
+            "batch": self.batch,
+            "watermark_ms": self.watermark_ms,
+            "unfinished_batch": self.unfinished_batch,
+            "unfinished_rows": self.unfinished_row_count,
+            "rounds": self.rounds,
+            "complete": self.complete,
+            "left": self.left,
+            "out": self.out,
+        }
+
+
+class _Rounds:
+    """The function for ``foreachBatch``: keeps the rows of each batch, below the folder `rows`."""
+
+    def __init__(self, spark: SparkSession, rows: str) -> None:
+        self.last = -1
+        self.hold_after: int | None = None
+        self.running: int | None = None
+        self.failure: BaseException | None = None
+        self._spark = spark
+        self._rows = rows
+
+    def __call__(self, df: DataFrame, batch: int) -> None:
+        self.running = batch
+        try:
+            if self.hold_after is not None and batch > self.hold_after:
+                raise BatchHeldError(f"batch {batch} is held")
+            df.write.mode("overwrite").parquet(self._folder(batch))
+            self.last = batch
+        except BatchHeldError:
+            raise
+        except BaseException as error:
+            self.failure = error
+            raise BatchFailedError("see the flush") from None
+        finally:
+            self.running = None
+
+    def read(self, batches: Sequence[int]) -> DataFrame:
+        """The rows of these batches."""
+        return self._spark.read.parquet(*map(self._folder, batches))
+
+    def count(self, batch: int) -> int:
+        """How many rows a batch has: a look at the ends of its files."""
+        return self.read([batch]).count()
+
+    def _folder(self, batch: int) -> str:
+        return f"{self._rows}/{batch}"
+
+
+class _Run:
+    """The query on the copy: one batch at a time."""
+
+    def __init__(self, spark: SparkSession, frame: DataFrame, mode: str, store: Store, rows: str) -> None:
+        self.batches = _Rounds(spark, rows)
+        self._store = store
+        self._query = Query(
+            spark,
+            frame,
+            mode,
+            SubtaskId("flush", 0),
+            self.batches,
+            store,
+            _COPY,
+            no_steps,
+            0,
+            STREAM_MS,
+            lambda reason: None,
+        )
+
+    def run(self, batch: int) -> tuple[int, Mapping[str, Any]]:
+        """Run the batch that is planned; returns how many rows came out, and Spark's report on it."""
+        report = self._query.run_to(batch)
+        if not self._query.is_committed(batch):
+            raise JobError("QUERY_DIED", task="flush", reason="it was stopped from outside")
+        unplant(self._store, _COPY)
+        return self.batches.count(batch), report
+
+
+def flush_query(
+    spark: SparkSession,
+    build: Callable[[SparkSession], DataFrame],
+    checkpoint: str,
+    *,
+    out: str | None,
+    mode: str,
+    max_rounds: int,
+    work: str | None,
+) -> FlushResult:
+    """See `rekindle.flush`."""
+    if mode not in MODES:
+        raise DefinitionError("FLUSH_MODE_REFUSED", mode=mode, reason="nothing waits in it to be written.")
+    target = open_store(out) if out is not None else None
+    if target is not None and target.names(""):
+        raise ControlError("SAVEPOINT_TARGET_EXISTS", path=target.location)
+    directory = PlainDirectory(checkpoint)
+    directory.refuse_running(spark)
+    frame = _built(spark, build)
+    _refuse_mode(frame, mode)
+    directory.refuse_other_query(frame)
+    directory.refuse_lost_data()
+    folder = tempfile.mkdtemp(prefix="rekindle-flush-", dir=work)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    store = LocalStore(folder)
+    try:
+        _copy(directory, store)
+        directory.refuse_running(spark)
+        run = _Run(spark, frame, mode, store, store.spark_path(_ROWS))
+        unfinished = directory.standing.unfinished
+        unfinished_count = run.run(unfinished)[0] if unfinished is not None else 0
+        flushed = flush(store, _COPY, run.run, max_rounds)
+    except RestoreError:
+        raise
+    except Exception as error:
+        raise _explained(error, directory.path, mode) from error
+    finally:
+        store.delete_tree(_COPY)
+    directory.refuse_running(spark)
+    first = (unfinished if unfinished is not None else directory.standing.batch) + 1
+    rounds = range(first, first + flushed.rounds)
+    result = FlushResult(
+        rows=run.batches.read(rounds),
+        row_count=sum(map(run.batches.count, rounds)),
+        batch=directory.standing.batch,
+        watermark_ms=directory.offsets.batch_watermark_ms,
+        unfinished_batch=unfinished,
+        unfinished_rows=run.batches.read([unfinished]) if unfinished is not None else None,
+        unfinished_row_count=unfinished_count,
+        rounds=flushed.rounds,
+        complete=flushed.complete,
+        left=flushed.left,
+        out=target.location if target else None,
+    )
+    if target is not None:
+        _write(result.rows, target.spark_path("flushed"))
+        if result.unfinished_rows is not None:
+            _write(result.unfinished_rows, target.spark_path("unfinished"))
+    return result
+
+
+def _built(spark: SparkSession, build: Callable[[SparkSession], DataFrame]) -> DataFrame:
+    name = getattr(build, "__name__", str(build))
+    try:
+        frame = build(spark)
+    except RekindleError:
+        raise
+    except Exception as error:
+        raise DefinitionError("FLUSH_FUNCTION_INVALID", function=name, reason=f"it raised {brief(error)}") from error
+    if not isinstance(frame, DataFrame) or not frame.isStreaming:
+        returned = "a batch DataFrame" if isinstance(frame, DataFrame) else type(frame).__name__
+        reason = f"it returned {returned}, not a streaming DataFrame"
+        raise DefinitionError("FLUSH_FUNCTION_INVALID", function=name, reason=reason)
+    return frame
+
+
+def _refuse_mode(frame: DataFrame, mode: str) -> None:
+    """In update mode only a user's own code holds something back, by its timers."""
+    query: Any = frame._jdf.queryExecution()
+    if mode == "update" and not _USERS_OWN.search(query.analyzed().toString()):
+        raise DefinitionError(
+            "FLUSH_MODE_REFUSED", mode=mode, reason="no user-defined state with timers is in the query."
+        )
+
+
+def _copy(directory: PlainDirectory, store: LocalStore) -> None:
+    """All that the query needs, the plan of the batch in which it stopped included, as a query with another id."""
+    batch, unfinished = directory.standing
+    source, folder = directory.store, directory.folder
+    copy_for_lineage(source, folder, store, _COPY, batch, query_id=str(uuid.uuid4()), inbox_sources={})
+    if unfinished is not None:
+        copy_between(source, f"{folder}/offsets/{unfinished}", store, f"{_COPY}/offsets/{unfinished}")
+
+
+def _write(rows: DataFrame, path: str) -> None:
+    """Into few files: a batch has one for each partition of the state."""
+    rows.coalesce(rows.sparkSession.sparkContext.defaultParallelism).write.mode("error").parquet(path)
+
+
+def _explained(error: Exception, path: str, mode: str) -> RekindleError:
+    if isinstance(error, RekindleError) and error.code == "QUERY_REFUSED":
+        return DefinitionError("FLUSH_REFUSED", mode=mode, reason=error.parameters["reason"])
+    if isinstance(error, RekindleError) and error.kind != "job":
+        return error
+    if _OTHER_QUERY.search(str(error)):
+        return RestoreError("SPARK_CHECKPOINT_DIFFERS", path=path, reason=brief(error))
+    return JobError("FLUSH_FAILED", path=path, reason=brief(error))
