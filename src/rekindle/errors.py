@@ -326,6 +326,11 @@ CONDITIONS: dict[str, Condition] = {
             "Spark refuses to run the query in output mode {mode!r}: {reason}",
             "Only a query that runs in append mode holds results back. In update or complete mode all is written.",
         ),
+        ADOPT_TASK_UNKNOWN=("Job {job!r} has no task {task!r}; it has: {tasks}.", "Name one of these with --task."),
+        ADOPT_TASK_UNFIT=(
+            "Task {task!r} cannot go on from a plain query: {reason}.",
+            "Let it read what the query read, each stream as a job.source(uid, rk.Stream(...)), in one subtask.",
+        ),
         WORKER_MODULE_MISSING=("The task needs {module} on the workers: {reason}", "pip install {module} there."),
     ),
     **_conditions(
@@ -542,6 +547,10 @@ CONDITIONS: dict[str, Condition] = {
         REQUEST_TIMED_OUT=(
             "No answer within {seconds} s; the request stands.",
             "Look again with: rekindle status {job}",
+        ),
+        ADOPT_JOB_HAS_RUN=(
+            "The job {job!r} has run in {storage}: it goes on from where it stands itself.",
+            "Adopt into another --storage or under another name; or give up what it has: rekindle forget {job}",
         ),
         STOP_REFUSED=("The job {job!r} is already {state}.", "Wait for it: rekindle status {job}"),
         STOP_FAILED=(

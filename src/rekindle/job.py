@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rekindle.runtime.driver import Driver
+    from rekindle.spark.adoption import Adopted
+    from rekindle.spark.launch import Definition
 
 DEFAULT_STORAGE = "./rekindle-state"
 
@@ -223,23 +225,10 @@ class Job:
             raise DefinitionError("MODE_UNSUPPORTED", detail=f" ({unbounded[0]} is unbounded)" if unbounded else "")
         settings = Config.of(config)
         location = storage or os.environ.get("REKINDLE_STORAGE") or DEFAULT_STORAGE
-        try:
-            from rekindle.spark.inputs import SourceSpec
-            from rekindle.spark.launch import Definition, Launch, Permissions
-            from rekindle.spark.session import make_session, prepare_session, quiet
-        except ModuleNotFoundError as error:
-            if error.name in ("pyspark", "py4j"):
-                raise DefinitionError("PYSPARK_MISSING") from error
-            raise
-        definition = Definition(
-            graph=graph,
-            sources={
-                source.uid: SourceSpec(source=source, spec=self._specs[source.uid][0], late=self._specs[source.uid][1])
-                for source in graph.sources
-            },
-            functions=self._functions,
-            sinks=self._targets,
-        )
+        definition = self._definition()
+        from rekindle.spark.launch import Launch, Permissions
+        from rekindle.spark.session import make_session, prepare_session, quiet
+
         permissions = Permissions(
             non_restored_state=allow_non_restored_state, drained=allow_drained, sink_ahead=allow_sink_ahead
         )
@@ -264,6 +253,71 @@ class Job:
             return result
 
         return JobHandle(launch.storage, driver=driver, run=run)
+
+    def adopt(
+        self,
+        checkpoint: str,
+        task: str,
+        *,
+        spark: SparkSession | None = None,
+        storage: str | None = None,
+        spark_config: Mapping[str, str] | None = None,
+    ) -> Adopted:
+        """Let a task begin where a plain Structured Streaming query stands, which is stopped for good.
+
+        State, positions in the sources and watermark are taken over; the checkpoint itself is only read. The job must
+        not have run. What `start` does next begins there; tasks that adopt nothing begin anew.
+
+        Args:
+            checkpoint: the ``checkpointLocation`` of the query.
+            task: uid of a task that computes what the query computed. Its inputs are the query's streams, in their
+                order, as ``rk.Stream``.
+            spark: the session to use; None: one is made, and stopped at the end.
+            storage: where the job keeps its state; default ``REKINDLE_STORAGE``, else ``./rekindle-state``.
+            spark_config: settings of the session that is made.
+
+        Raises:
+            RekindleError: whatever is wrong with the job, the storage, the checkpoint or the plan; nothing was changed.
+        """
+        definition = self._definition()
+        location = storage or os.environ.get("REKINDLE_STORAGE") or DEFAULT_STORAGE
+        from rekindle.runtime.driver import system_clock
+        from rekindle.spark.adoption import adopt, check_adoptable
+        from rekindle.spark.session import make_session, prepare_session, quiet
+
+        check_adoptable(definition, task)
+        session = prepare_session(spark) if spark is not None else make_session(self.name, spark_config or {})
+        try:
+            with quiet(session):
+                kept = JobStorage(open_store(location), self.name)
+                return adopt(session, definition, kept, task, checkpoint, system_clock)
+        finally:
+            if spark is None:
+                session.stop()
+
+    def _definition(self) -> Definition:
+        """The job as it is started.
+
+        Raises:
+            DefinitionError: what `graph` raises; ``PYSPARK_MISSING``.
+        """
+        graph = self.graph()
+        try:
+            from rekindle.spark.inputs import SourceSpec
+            from rekindle.spark.launch import Definition
+        except ModuleNotFoundError as error:
+            if error.name in ("pyspark", "py4j"):
+                raise DefinitionError("PYSPARK_MISSING") from error
+            raise
+        return Definition(
+            graph=graph,
+            sources={
+                source.uid: SourceSpec(source=source, spec=self._specs[source.uid][0], late=self._specs[source.uid][1])
+                for source in graph.sources
+            },
+            functions=self._functions,
+            sinks=self._targets,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

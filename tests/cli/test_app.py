@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from rekindle.cli.verbs import rekindle
 
 OF_JOBS = ["run", "list", "status", "checkpoints", "inspect", "checkpoint", "savepoint", "stop", "cancel", "forget"]
-VERBS = [*OF_JOBS, "flush"]
+VERBS = [*OF_JOBS, "flush", "adopt"]
 
 
 def test_the_verbs_are_those_of_the_manual_in_its_order() -> None:

@@ -1,4 +1,4 @@
-"""A terminal in a folder that holds the README's files, for the pages whose commands are done."""
+"""A terminal in a folder that holds a page's files, the README's unless told otherwise, where commands are done."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ def lines(page: str) -> list[str]:
 class Shell:
     """The terminal."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *pages: str) -> None:
         self.folder = folder
         self.environment = {name: value for name, value in os.environ.items() if name != "REKINDLE_STORAGE"}
         self.started: list[subprocess.Popen[str]] = []
-        for name, text in files(README).items():
-            (folder / name).write_text(text)
+        for page in pages or (README,):
+            for name, text in files(page).items():
+                (folder / name).write_text(text)
 
     def start(self, words: list[str]) -> subprocess.Popen[str]:
         """Start a command."""

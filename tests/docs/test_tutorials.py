@@ -97,3 +97,27 @@ def test_the_tutorial_on_partitions(shell: Shell) -> None:
     assert "in 2 partitions" in said["rekindle inspect saves/hourly_bids-*"]
     assert seen == [[4]]
     assert hours(shell, "out/hourly") == dict.fromkeys(range(10), 360)
+
+
+def test_the_query_of_a_reader_is_flushed_and_then_goes_on_as_a_job(tmp_path: Path) -> None:
+    flushing, adopting = ((ROOT / "docs" / name).read_text() for name in ("flush.md", "adopt.md"))
+    shell = Shell(tmp_path, flushing, adopting)
+    # The plain query has the time zone of the machine, and hours are told apart by their numbers.
+    shell.environment["TZ"] = "UTC"
+    try:
+        first_bids, query, flush = map(shell.words, lines(flushing))
+        adopt, more_bids, run = map(shell.words, lines(adopting)[:3])
+        shell.do(first_bids)
+        shell.do(query)
+        assert hours(shell, "out") == dict.fromkeys(range(5), 60)
+
+        assert "7 rows were in the state" in shell.do(flush)
+        assert hours(shell, "rest/flushed") == {5: 60}
+
+        assert "goes on behind batch" in shell.do(adopt)
+        shell.do(more_bids)
+        shell.start([*run, "--set", "checkpoint.interval=1 second"])
+        until(lambda: 6 in hours(shell, "out-of-the-job"))
+        assert hours(shell, "out-of-the-job") == {5: 60, 6: 60}
+    finally:
+        shell.close()

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
+import uuid
 import zipfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import functions as F
 
 import rekindle as rk
+from rekindle.spark.lineage_copy import copy_for_lineage
+from rekindle.spark.progress_dir import encode_file_log, last_committed, read_offsets
+from rekindle.storage.local import LocalStore
 from tests.plain import queries
 
 ARCHIVES = sorted(Path(__file__).parent.glob("checkpoints/*.zip"))
@@ -45,11 +49,26 @@ class Left:
         for path in self.checkpoint.glob("sources/*/*"):
             path.write_text(re.sub('"file://[^"]*/in/', f'"file://{self.folder}/in/', path.read_text()))
 
+    def stop_in_a_batch(self, name: str) -> int:
+        """Let the query have stopped in a batch that reads one more file; returns its number."""
+        queries.put(str(self.folder), name)
+        store, path = LocalStore(str(self.folder)), self.folder / "in" / name
+        last = last_committed(store, "checkpoint")
+        offsets = read_offsets(store, "checkpoint", last)
+        read = json.loads(offsets.sources[0] or "")["logOffset"] + 1
+        entry = {"path": f"file://{path}", "timestamp": round(path.stat().st_mtime * 1000), "batchId": read}
+        store.create(f"checkpoint/sources/0/{read}", encode_file_log([entry]))
+        planned = replace(offsets, sources=(json.dumps({"logOffset": read}),)).to_bytes()
+        store.create(f"checkpoint/offsets/{last + 1}", planned)
+        return last + 1
+
     def go_on(self, spark: Any, *files: str) -> list[Any]:
         """What the query itself puts out of more files, on a copy of its checkpoint."""
         emitted: list[Any] = []
-        copy = self.folder / "copy"
-        shutil.copytree(self.checkpoint, copy)
+        copy, store = self.folder / "copy", LocalStore(str(self.folder))
+        # Not as it is: files of a state's schema are named by their whole paths.
+        batch = last_committed(store, "checkpoint")
+        copy_for_lineage(store, "checkpoint", store, "copy", batch, query_id=str(uuid.uuid4()), inbox_sources={})
         queries.put(str(self.folder), *files)
 
         def keep(frame: Any, batch: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rekindle.errors import RestoreError
-from rekindle.spark.plain_checkpoint import Reader, Standing, kind_of, lines_of, standing
+from rekindle.spark.plain_checkpoint import Reader, Standing, folders_of, kind_of, lines_of, standing
 
 FILES, KAFKA = '{"logOffset":3}', '{"bids":{"0":12,"1":7}}'
 
@@ -106,6 +106,28 @@ def test_sources_with_names_are_matched_by_these() -> None:
 )
 def test_offsets_of_other_sources_are_refused(names: Any, ends: Any, readers: Any, reason: str) -> None:
     assert refusal(lambda: lines_of("/c", names, ends, readers)) == f"SPARK_CHECKPOINT_DIFFERS: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("names", "ends", "present", "expected"),
+    [
+        ((), (FILES, KAFKA), ["0", "1"], ("0", "1")),
+        ((), (FILES, "17"), ["0"], ("0", "1")),
+        ((), (FILES, None), ["0"], ("0", "1")),
+        ((), (FILES, FILES), ["0", "1"], ("0", "1")),
+        ((), (FILES, FILES), ["0"], ("0", "0")),
+        (("live", "base"), (FILES, FILES), ["base", "live"], ("live", "base")),
+    ],
+)
+def test_each_line_has_its_folder_unless_all_are_of_one_source(
+    names: Any, ends: Any, present: Any, expected: Any
+) -> None:
+    assert folders_of("/c", names, ends, present) == expected
+
+
+def test_folders_that_cannot_be_told_apart_are_refused() -> None:
+    for ends, present in (((FILES, FILES, KAFKA), ["0", "1"]), ((FILES, '{"logOffset":4}'), ["0"])):
+        assert "cannot be told" in refusal(lambda ends=ends, present=present: folders_of("/c", (), ends, present))
 
 
 def test_kinds_that_spark_spells_in_its_own_way_are_left_to_spark() -> None:

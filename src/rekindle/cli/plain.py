@@ -1,13 +1,14 @@
-"""The verb for people whose query runs without Rekindle: flush."""
+"""The verbs for people whose query runs without Rekindle: flush, adopt."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import click
 
 from rekindle.cli import output
-from rekindle.cli.app import example, with_json
+from rekindle.cli.app import example, with_json, with_storage
 from rekindle.cli.running import settings, spark_settings, stdout_for_result, wrong_command_line
 
 if TYPE_CHECKING:
@@ -96,3 +97,43 @@ def _say(result: FlushResult) -> None:
         output.say(f"note: {result.left} rows stay in the state for ever (no event time, or no time bound)")
     if not result.complete:
         output.say(f"note: timers were still being set after {result.rounds} flushes (--set drain.max_rounds=...)")
+
+
+@click.command(epilog=example("rekindle adopt --checkpoint /data/checkpoints/hourly --task hourly hourly_bids.py"))
+@click.argument("jobfile")
+@click.option("--checkpoint", required=True, metavar="DIR", help="The checkpointLocation of the stopped query.")
+@click.option("--task", required=True, metavar="UID", help="The task that goes on from it.")
+@click.option(
+    "--conf",
+    "spark_config",
+    multiple=True,
+    metavar="spark.KEY=VALUE",
+    callback=spark_settings,
+    help="A setting of Spark.",
+)
+@with_storage
+@with_json
+def adopt(jobfile: str, checkpoint: str, task: str, storage: str, spark_config: dict[str, str], as_json: bool) -> int:
+    """Let a task of the job that JOBFILE defines begin where a Structured Streaming query stands.
+
+    State, positions in the sources and watermark are taken over, the checkpoint is only read. The job must not have
+    run; rekindle run then begins there.
+    """
+    from rekindle.cli import jobfile as jobfiles
+
+    with wrong_command_line(), stdout_for_result(as_json):
+        adopted = jobfiles.load(jobfile).adopt(checkpoint, task, storage=storage, spark_config=spark_config)
+    if as_json:
+        output.as_json(adopted.to_json())
+        return 0
+    watermark = f", watermark {output.short_time(adopted.watermark_ms)}" if adopted.watermark_ms else ""
+    output.say(f"{adopted.job}  task {adopted.task} goes on behind batch {adopted.batch}{watermark}")
+    for uid, position in adopted.positions.items():
+        output.say(f"  {uid}: {json.dumps(position)}")
+    if adopted.unfinished_batch is not None:
+        output.say(
+            f"note: the query stopped in batch {adopted.unfinished_batch}, which is read again: what its own sink has "
+            "of it comes once more"
+        )
+    output.say(f"Run it: rekindle run {jobfile}")
+    return 0

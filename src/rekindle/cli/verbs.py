@@ -44,5 +44,6 @@ for verb in (
     asking.cancel,
     asking.forget,
     plain.flush,
+    plain.adopt,
 ):
     rekindle.add_command(verb)

@@ -10,7 +10,7 @@ purges the directory they come from; the query may go on.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -79,6 +79,43 @@ def copy_for_lineage(
     for path, data in made.items():
         target_store.replace(f"{target_folder}/{path}", data)
     return sum(map(len, made.values())) + _copy_all(source_store, source_folder, target_store, target_folder, copied)
+
+
+def copy_for_adoption(
+    source_store: Store,
+    source_folder: str,
+    target_store: Store,
+    target_folder: str,
+    batch: int,
+    lines: Sequence[int | None],
+    folders: Sequence[str],
+) -> int:
+    """Copy a plain query's directory for a savepoint, its sources numbered as in another plan; returns the bytes.
+
+    Args:
+        lines: for each source of that plan its line in ``offsets/<N>``; None: the plain query did not have it.
+        folders: of each line, below ``sources/``; several may have one.
+
+    Raises:
+        StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
+    """
+    size = 0
+    for path in files_needed(source_store, source_folder, batch):
+        top, _, below = path.partition("/")
+        targets = [] if top == "offsets" else [path]
+        if top == "sources":
+            folder, _, name = below.partition("/")
+            ours = [source for source, line in enumerate(lines) if line is not None and folders[line] == folder]
+            targets = [f"sources/{source}/{name}" for source in ours]
+        for target in targets:
+            size += copy_between(source_store, f"{source_folder}/{path}", target_store, f"{target_folder}/{target}")
+    for number in log_batches(batch):
+        offsets = read_offsets(source_store, source_folder, number)
+        ends = tuple(None if line is None else offsets.sources[line] for line in lines)
+        data = replace(offsets, sources=ends, names=()).to_bytes()
+        target_store.replace(f"{target_folder}/offsets/{number}", data)
+        size += len(data)
+    return size
 
 
 def _at_inbox_starts(

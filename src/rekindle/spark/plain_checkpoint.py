@@ -19,7 +19,7 @@ This module is pure: it reads no file, and knows no Spark.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rekindle.errors import RestoreError
@@ -96,6 +96,32 @@ def lines_of(
         _check_kind(path, line[index], ends[line[index]], reader)
     places = iter(range(len(kept)))
     return tuple(None if reader is None else line[next(places)] for reader in readers)
+
+
+def folders_of(
+    path: str, names: Sequence[str], ends: Sequence[str | None], present: Collection[str]
+) -> tuple[str, ...]:
+    """The folder below ``sources/`` that belongs to each line of ``offsets/<N>``.
+
+    It is called by the line's number, or by its name; but a source that a plan uses several times, as in a join with
+    itself, has as many lines and one folder.
+
+    Args:
+        path: of the checkpoint, for the message.
+        names: of the lines, in version 2 of the log; else empty.
+        ends: the lines.
+        present: the folders that there are; sources of some kinds have none.
+
+    Raises:
+        RestoreError: ``SPARK_CHECKPOINT_DIFFERS``, which line is whose cannot be told.
+    """
+    own = tuple(names) or tuple(str(line) for line in range(len(ends)))
+    if all(kind_of(end) in (None, "other") or folder in present for folder, end in zip(own, ends, strict=True)):
+        return own
+    if len(present) == 1 and len(set(ends)) == 1:
+        return tuple(present) * len(ends)
+    reason = "it uses a source several times beside others, and which is which cannot be told"
+    raise RestoreError("SPARK_CHECKPOINT_DIFFERS", path=path, reason=reason)
 
 
 def _named(names: Sequence[str]) -> bool:

@@ -7,13 +7,17 @@ its name in this session, or by what it has written since the directory was firs
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Sequence
+from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.errors import InputError, RestoreError
+from rekindle.sources.globs import is_glob
 from rekindle.sources.listing import check_present
-from rekindle.spark.plain_checkpoint import Standing, kind_of, lines_of, standing
+from rekindle.spark.plain_checkpoint import Reader, Standing, folders_of, kind_of, lines_of, standing
 from rekindle.spark.plan import readers_of
 from rekindle.spark.progress_dir import Offsets, log_entries, numbered, read_offsets
 from rekindle.storage.documents import FrozenFile
@@ -38,6 +42,9 @@ class PlainDirectory:
         self.store: Store = open_store(parent or "/")
         self.standing = self._standing()
         self.offsets: Offsets = read_offsets(self.store, self.folder, self.standing.batch)
+        present = self.store.names(f"{self.folder}/sources")
+        #: folder of each line of the offsets, below ``sources/``
+        self.sources = folders_of(self.path, self.offsets.names, self.offsets.sources, present)
 
     def _standing(self) -> Standing:
         offsets, commits = (numbered(self.store, f"{self.folder}/{log}") for log in ("offsets", "commits"))
@@ -63,9 +70,26 @@ class PlainDirectory:
         """Raise ``SPARK_CHECKPOINT_DIFFERS`` if `frame` does not read what the query has read."""
         lines_of(self.path, self.offsets.names, self.offsets.sources, readers_of(frame))
 
-    def _files(self, line: int, offsets: Offsets, end: str | None) -> list[str]:
+    def has_state_ids(self) -> bool:
+        """Whether each version of the state has an id, as in version 2 of the log of commits."""
+        return not self.store.read(f"{self.folder}/commits/{self.standing.batch}").startswith(b"v1")
+
+    def refuse_other_places(self, lines: Sequence[int | None], readers: Sequence[Reader | None]) -> None:
+        """Raise ``SPARK_CHECKPOINT_DIFFERS`` if a file source has read elsewhere than it reads now.
+
+        Spark would take each file there for a new one.
+        """
+        for line, reader in zip(lines, readers, strict=True):
+            if line is None or reader is None or reader.kind != "files" or is_glob(reader.place):
+                continue
+            for path in self._files(line, self.offsets.sources[line])[-1:]:
+                if path.startswith("file:") and not _is_below(path, reader.place):
+                    reason = f"its source {line} has read {unquote(path)}, and the query reads {reader.place}"
+                    raise RestoreError("SPARK_CHECKPOINT_DIFFERS", path=self.path, reason=reason)
+
+    def _files(self, line: int, end: str | None) -> list[str]:
         """The files that a file source has read as one offset; none where that is not known any more."""
-        log = f"{self.folder}/sources/{offsets.names[line] if offsets.names else line}"
+        log = f"{self.folder}/sources/{self.sources[line]}"
         try:
             return [entry["path"] for entry in log_entries(self.store, log, _log_offset(end))]
         except NotFound:
@@ -81,7 +105,7 @@ class PlainDirectory:
         planned = read_offsets(self.store, self.folder, self.standing.unfinished)
         for index, (before, end) in enumerate(zip(self.offsets.sources, planned.sources, strict=True)):
             for number in range(_log_offset(before) + 1, _log_offset(end) + 1):
-                paths = self._files(index, planned, f'{{"logOffset":{number}}}')
+                paths = self._files(index, f'{{"logOffset":{number}}}')
                 files = [FrozenFile(path=path, size=0) for path in paths if path.startswith("file:")]
                 try:
                     check_present(str(index), files)
@@ -92,6 +116,12 @@ class PlainDirectory:
                         batch=self.standing.unfinished,
                         path=error.parameters["path"],
                     ) from None
+
+
+def _is_below(file: str, folder: str) -> bool:
+    """Whether a file, as a log names it, lies in a folder, as the user has given it."""
+    place = os.path.abspath(re.sub("^file:/+", "/", folder))
+    return f"{re.sub('^file:/+', '/', unquote(file))}/".startswith(f"{place.rstrip('/')}/")
 
 
 def _log_offset(end: str | None) -> int:

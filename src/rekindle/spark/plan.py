@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -74,6 +74,17 @@ def _sources_of(stream: Input, whole: DataFrame) -> tuple[int, ...]:
 def readers_of(frame: DataFrame) -> list[Reader]:
     """The sources of a plan, in Spark's order; one that is used twice is there twice."""
     return [_described(leaf) for leaf in _streaming_leaves(frame)]
+
+
+def shares_a_source(frame: DataFrame) -> bool:
+    """Whether a source is used twice in such a way that Spark reads it once, as in a union with itself."""
+    leaves = list(_streaming_leaves(frame))
+    return any(leaf.equals(other) for index, leaf in enumerate(leaves) for other in leaves[:index])
+
+
+def is_mark(reader: Reader, inputs: Iterable[Input]) -> bool:
+    """Whether a source of a plan reads the watermark rows of one of its inputs."""
+    return any(reader.place.endswith(f"/marks/{item.uid}") for item in inputs)
 
 
 def _described(leaf: Any) -> Reader:

@@ -1,0 +1,185 @@
+"""Jobs that go on where plain queries stopped: what they write is what those would have written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rekindle as rk
+from rekindle.errors import RekindleError
+from rekindle.storage.job_storage import JobStorage, jobs
+from rekindle.storage.open import open_store
+from tests.jobs.kit import QUICK, until
+from tests.plain import queries
+from tests.plain.kit import ARCHIVES, Left, names, of, said
+
+STREAMS: dict[str, tuple[tuple[str, str, Callable[[Any], Any]], ...]] = {
+    "windows": (("rows", "ts", lambda rows: rows),),
+    "joined": (("rows", "ts", lambda rows: rows), ("others", "ts2", queries.second)),
+    "timers": (("rows", "ts", lambda rows: rows),),
+}
+"""Query → its inputs: name, event time, and what is made of the rows."""
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "windows": queries.hourly,
+    "joined": queries.near,
+    "timers": queries.counted,
+}
+"""Query → what it does with them, once they have their watermarks."""
+
+
+def job_of(name: str, left: Left, out: Path) -> rk.Job:
+    """The query as a job."""
+    job = rk.Job("adopted")
+    folder = str(left.folder)
+    sources = [
+        job.source(
+            uid,
+            rk.Stream(lambda spark, made=made: made(queries.stream(spark, folder))),
+            event_time=event_time,
+            watermark=queries.DELAY,
+        )
+        for uid, event_time, made in STREAMS[name]
+    ]
+    task = job.task(*sources, uid="task")(FUNCTIONS[name])
+    job.sink("out", task, rk.sinks.Parquet(out))
+    return job
+
+
+def positions(handle: rk.JobHandle) -> list[Any]:
+    """How far the sources are read."""
+    inputs = [each for task in handle.status().tasks for each in task.inputs.items()]
+    return [each.position for uid, each in inputs if not uid.startswith(("one", "two"))]
+
+
+def drained(spark: Any, job: rk.Job, storage: str, files: int) -> None:
+    """Run the job until it has read so many files, and end it."""
+    handle = job.start(spark, storage=storage, config=QUICK)
+    until(lambda: all(at == {"logOffset": files - 1} for at in positions(handle)))
+    handle.stop(drain=True)
+    result = handle.wait()
+    assert result is not None and result.state == "DRAINED", result
+
+
+def refusal(call: Callable[[], Any]) -> str:
+    with pytest.raises(RekindleError) as raised:
+        call()
+    return raised.value.code
+
+
+def left_by(version: str, name: str, folder: Path) -> Left:
+    archive = next(archive for archive in ARCHIVES if archive.stem == f"spark-{version}")
+    return Left(archive, next(each for each in names(archive) if each.startswith(name)), folder)
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [
+        pytest.param("4.0", "joined", marks=pytest.mark.slow),
+        pytest.param("4.3", "joined", marks=pytest.mark.slow),
+        pytest.param("4.0", "timers", marks=pytest.mark.slow),
+        pytest.param("4.3", "timers", marks=pytest.mark.slow),
+    ],
+)
+def test_an_adopted_query_goes_on_as_it_would_have_itself(spark: Any, tmp_path: Path, version: str, name: str) -> None:
+    left = left_by(version, name, tmp_path)
+    left.move_in()
+    before = left.files()
+    job, storage = job_of(name, left, tmp_path / "out"), str(tmp_path / "storage")
+
+    adopted = job.adopt(str(left.checkpoint), "task", spark=spark, storage=storage)
+    assert adopted.positions == {uid: {"logOffset": 1} for uid, _, _ in STREAMS[name]}
+    assert adopted.watermark_ms > 0 and adopted.unfinished_batch is None
+    expected = left.go_on(spark, "3.json")
+    drained(spark, job, storage, files=3)
+
+    assert said(of(spark.read.parquet(str(tmp_path / "out")))) == said(expected)
+    assert left.files() == before
+
+
+def test_a_query_that_stopped_in_a_batch_is_adopted_and_reads_that_batch_again(spark: Any, tmp_path: Path) -> None:
+    left = left_by("3.5", "windows", tmp_path)
+    left.move_in()
+    unfinished = left.stop_in_a_batch("2.json")
+    job, storage = job_of("windows", left, tmp_path / "out"), str(tmp_path / "storage")
+
+    adopted = job.adopt(str(left.checkpoint), "task", spark=spark, storage=storage)
+    assert (adopted.unfinished_batch, adopted.positions) == (unfinished, {"rows": {"logOffset": 1}})
+    again = job.adopt(str(left.checkpoint), "task", spark=spark, storage=storage)
+    assert not Path(adopted.savepoint).exists() and Path(again.savepoint).exists(), "until it has run"
+    expected = left.go_on(spark, "3.json")
+    drained(spark, job, storage, files=4)
+
+    assert said(of(spark.read.parquet(str(tmp_path / "out")))) == said(expected)
+    assert refusal(lambda: job.adopt(str(left.checkpoint), "task", spark=spark, storage=storage)) == "ADOPT_JOB_HAS_RUN"
+
+
+def test_what_does_not_fit_is_refused_and_nothing_is_written(spark: Any, tmp_path: Path) -> None:
+    left = left_by("4.3", "windows-rocksdb", tmp_path)
+    storage = str(tmp_path / "storage")
+
+    def adopt(job: rk.Job, task: str = "task", checkpoint: Path = left.checkpoint) -> str:
+        return refusal(lambda: job.adopt(str(checkpoint), task, spark=spark, storage=storage))
+
+    job = job_of("windows", left, tmp_path / "out")
+    assert adopt(job) == "SPARK_CHECKPOINT_DIFFERS", "its files lie elsewhere, so that all would be new"
+    left.move_in()
+    assert adopt(job, "tusk") == "ADOPT_TASK_UNKNOWN"
+    assert adopt(job_of("joined", left, tmp_path / "out")) == "SPARK_CHECKPOINT_DIFFERS"
+    assert adopt(job, checkpoint=tmp_path) == "SPARK_CHECKPOINT_MISSING"
+    ids = left_by("4.3", "windows-state2", tmp_path)
+    ids.move_in()
+    assert adopt(job_of("windows", ids, tmp_path / "out"), checkpoint=ids.checkpoint) == "PROGRESS_FORMAT_UNKNOWN"
+
+    files = rk.Job("files")
+    source = files.source("files", rk.Files(f"{left.folder}/in", format="json", schema=queries.SCHEMA), event_time="ts")
+    files.sink("out", files.task(source, uid="task")(queries.hourly), rk.sinks.Parquet(tmp_path / "out"))
+    assert adopt(files) == "ADOPT_TASK_UNFIT"
+    assert not Path(storage).exists()
+
+
+def test_an_adoption_that_was_cut_short_leaves_a_new_job(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = left_by("4.3", "windows-log2", tmp_path)
+    left.move_in()
+    job, storage = job_of("windows", left, tmp_path / "out"), str(tmp_path / "storage")
+    with monkeypatch.context() as patch:
+        patch.setattr("rekindle.spark.adoption._claim", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            job.adopt(str(left.checkpoint), "task", spark=spark, storage=storage)
+    assert jobs(open_store(storage)) == []
+    adopted = job.adopt(str(left.checkpoint), "task", spark=spark, storage=storage)
+    kept = JobStorage(open_store(storage), "adopted")
+    assert kept.state() == "STOPPED" and kept.lineage() is None
+    assert adopted.batch == 2
+
+
+@pytest.mark.slow
+def test_two_tasks_adopt_a_query_each_and_a_third_reads_what_one_writes_from_now_on(spark: Any, tmp_path: Path) -> None:
+    one, two = left_by("4.0", "windows-hdfs", tmp_path / "1"), left_by("4.3", "windows-log2", tmp_path / "2")
+    job, storage = rk.Job("adopted"), str(tmp_path / "storage")
+    for name, left in (("one", one), ("two", two)):
+        left.move_in()
+        folder = str(left.folder)
+        source = job.source(
+            f"rows-{name}",
+            rk.Stream(lambda spark, folder=folder: queries.stream(spark, folder)),
+            event_time="ts",
+            watermark=queries.DELAY,
+        )
+        task = job.task(source, uid=name)(queries.hourly)
+        job.sink(f"out-{name}", task, rk.sinks.Parquet(tmp_path / name))
+    copied = job.task(task, uid="copied")(lambda windows: windows.filter("v > 0"))
+    job.sink("out-copied", copied, rk.sinks.Parquet(tmp_path / "copied"))
+
+    for name, left in (("two", two), ("one", one)):
+        job.adopt(str(left.checkpoint), name, spark=spark, storage=storage)
+    expected = {name: left.go_on(spark, "3.json") for name, left in (("one", one), ("two", two))}
+    drained(spark, job, storage, files=3)
+
+    for name, rows in (*expected.items(), ("copied", expected["two"])):
+        assert said(of(spark.read.parquet(str(tmp_path / name)))) == said(rows), name
