@@ -214,10 +214,14 @@ CONDITIONS: dict[str, Condition] = {
             "This session has no Kafka connector of Spark.",
             "rekindle run ... --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
         ),
-        MODE_UNKNOWN=("There is no mode {mode!r}.", "Use mode='streaming'."),
-        MODE_UNSUPPORTED=(
-            "mode='batch' is not available in this version{detail}.",
-            "Use mode='streaming'; a job whose sources are all bounded ends by itself.",
+        MODE_UNKNOWN=("There is no mode {mode!r}.", "Use mode='streaming' or mode='batch'."),
+        BATCH_UNBOUNDED=(
+            "Source {source!r} has no end, so the job cannot run in batch mode.",
+            "Run it in streaming mode, or give the source an end: rk.Files, rk.Batch, rk.sources.Kafka(..., end=...).",
+        ),
+        BATCH_UNSUPPORTED=(
+            "Task {task!r} cannot run in batch mode: {reason}",
+            "Run the job in streaming mode, where it ends by itself too; nothing was run.",
         ),
         OUTPUT_MODE_UNKNOWN=(
             "Task {task!r} has output_mode {output_mode!r}, which Spark does not have.",
@@ -502,6 +506,14 @@ CONDITIONS: dict[str, Condition] = {
             "Task {task!r} joins steps that stood at different places in {path}: {operators}.",
             "Keep together what was together then; move what was added, or came from elsewhere, to a task of its own.",
         ),
+        MODE_FIXED=(
+            "{path} was begun in {found} mode and cannot go on in {mode} mode.",
+            "Run it with --mode {found}; or anew in {mode} mode, under another name or in another storage.",
+        ),
+        BATCH_FROM_CHECKPOINT=(
+            "A batch run cannot start from {path}: it begins at the beginning, and has no checkpoint but its last.",
+            "Leave --from out; or run the job in streaming mode.",
+        ),
         JOB_DIFFERENT=("{path} belongs to the job {found!r}, not {job!r}.", "Use that job's file, or rename the job."),
         SPARK_CHECKPOINT_MISSING=(
             "There is no checkpoint of a Spark query at {path}.",
@@ -553,6 +565,10 @@ CONDITIONS: dict[str, Condition] = {
             "Adopt into another --storage or under another name; or give up what it has: rekindle forget {job}",
         ),
         STOP_REFUSED=("The job {job!r} is already {state}.", "Wait for it: rekindle status {job}"),
+        BATCH_VERB_REFUSED=(
+            "The job {job!r} runs in batch mode, where there is no {verb}: all is committed once, at its end.",
+            "Wait for its end, or: rekindle cancel {job}. What its tasks have finished is kept for the next run.",
+        ),
         STOP_FAILED=(
             "The stop was given up and the job goes on: {reason}",
             "See the cause in: rekindle status {job}; then ask again.",

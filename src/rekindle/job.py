@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rekindle.runtime.driver import Driver
     from rekindle.spark.adoption import Adopted
-    from rekindle.spark.launch import Definition
+    from rekindle.spark.assembly import Definition
 
 DEFAULT_STORAGE = "./rekindle-state"
 
@@ -174,7 +174,7 @@ class Job:
         config: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> JobResult:
-        """Run the job to its end; SIGTERM and Ctrl-C stop it, a second Ctrl-C cancels it.
+        """Run the job to its end; SIGTERM and Ctrl-C stop it, a second Ctrl-C cancels it. A batch run they cancel.
 
         Takes what `start` takes. A job that was stopped, cancelled, killed or failed goes on from where it durably
         stood. Raises what `start` raises; a job that fails while it runs returns a result with its error.
@@ -205,7 +205,8 @@ class Job:
             spark: the session to use; None: one is made, and stopped at the end.
             storage: where the job keeps its state; default ``REKINDLE_STORAGE``, else ``./rekindle-state``.
             restore: a checkpoint (path or number) or savepoint (path) to start from; None: go on where it stood.
-            mode: ``"streaming"``.
+            mode: ``"streaming"``; or ``"batch"``, where every source is bounded: each task is evaluated once, over all
+                of its input, and everything is committed at the end.
             config: settings, e.g. ``{"checkpoint.interval": "10 seconds"}``.
             spark_config: settings of the session that is made.
             allow_non_restored_state: drop state of tasks the job no longer has.
@@ -220,9 +221,9 @@ class Job:
         graph = self.graph()
         if mode not in MODES:
             raise DefinitionError("MODE_UNKNOWN", mode=mode)
-        if mode == "batch":
-            unbounded = [source.uid for source in graph.sources if not source.bounded]
-            raise DefinitionError("MODE_UNSUPPORTED", detail=f" ({unbounded[0]} is unbounded)" if unbounded else "")
+        unbounded = [source.uid for source in graph.sources if not source.bounded]
+        if mode == "batch" and unbounded:
+            raise DefinitionError("BATCH_UNBOUNDED", source=unbounded[0])
         settings = Config.of(config)
         location = storage or os.environ.get("REKINDLE_STORAGE") or DEFAULT_STORAGE
         definition = self._definition()
@@ -232,10 +233,10 @@ class Job:
         permissions = Permissions(
             non_restored_state=allow_non_restored_state, drained=allow_drained, sink_ahead=allow_sink_ahead
         )
-        launch = Launch(definition, location, settings, permissions, steps)
+        launch = Launch(definition, location, settings, permissions, steps, mode=mode)
         ended = launch.prepare(restore)
         if ended is not None:
-            return JobHandle(launch.storage, ended=JobResult.of(self.name, ended, already_ended=True))
+            return JobHandle(launch.storage, mode=mode, ended=JobResult.of(self.name, ended, already_ended=True))
         session = prepare_session(spark) if spark is not None else make_session(self.name, spark_config or {})
         try:
             with quiet(session):
@@ -252,7 +253,7 @@ class Job:
                 session.stop()
             return result
 
-        return JobHandle(launch.storage, driver=driver, run=run)
+        return JobHandle(launch.storage, mode=mode, driver=driver, run=run)
 
     def adopt(
         self,
@@ -303,8 +304,8 @@ class Job:
         """
         graph = self.graph()
         try:
+            from rekindle.spark.assembly import Definition
             from rekindle.spark.inputs import SourceSpec
-            from rekindle.spark.launch import Definition
         except ModuleNotFoundError as error:
             if error.name in ("pyspark", "py4j"):
                 raise DefinitionError("PYSPARK_MISSING") from error
@@ -373,11 +374,14 @@ class JobHandle:
         self,
         storage: JobStorage,
         *,
+        mode: str = "streaming",
         ended: JobResult | None = None,
         driver: Driver | None = None,
         run: Callable[[], Result] | None = None,
     ) -> None:
         self._storage = storage
+        #: "streaming" or "batch"
+        self.mode = mode
         self._driver = driver
         self._result = ended
         self._error: BaseException | None = None

@@ -42,6 +42,8 @@ API = """
             return asdict(self)
 
     class Handle:
+        mode = "streaming"
+
         def __init__(self, result, on_stop, on_cancel):
             self.result, self.ended, self.batch = result, threading.Event(), 0
             self.on_stop, self.on_cancel = on_stop, on_cancel

@@ -45,8 +45,9 @@ from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.runtime.client import Wish, send
 from rekindle.runtime.driver import Driver
 from rekindle.sources import Files, Stream
+from rekindle.spark.assembly import Definition
 from rekindle.spark.inputs import SourceSpec
-from rekindle.spark.launch import Definition, Launch, Permissions
+from rekindle.spark.launch import Launch, Permissions
 from rekindle.storage import layout
 from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition, Result
 from rekindle.storage.job_storage import JobStorage
@@ -233,8 +234,8 @@ class World:
             (assembly, "build_task", self._build_task),
             (assembly, "output_schema", lambda *_: T.StructType()),
             (assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 250),
-            (inputs, "_made_by", lambda _, make: make()),
-            (inputs, "_read_inbox", lambda _, __, folder, *___: Frame((Leaf(folder),))),
+            (inputs, "made_by", lambda _, make: make()),
+            (inputs, "read_inbox", lambda _, __, folder, *___: Frame((Leaf(folder),))),
             (inputs, "_watermarked", _watermarked),
             (batch, "check_present", _nothing),
             (batch, "refuse_late_rows", self._refuse_late_rows),

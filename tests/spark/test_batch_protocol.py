@@ -11,7 +11,8 @@ import pytest
 from rekindle.errors import ProtocolError
 from rekindle.protocol.life import Call
 from rekindle.runtime.steps import no_steps
-from rekindle.spark.batch_protocol import BatchFailedError, BatchProtocol, Place
+from rekindle.spark.batch_protocol import BatchFailedError, BatchProtocol
+from rekindle.spark.outputs import Outputs, Place
 from rekindle.storage import layout
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
@@ -29,9 +30,8 @@ class Subtask:
         self.folder = layout.subtask("job", "task", 0, 1)
         place = Place(owner="job-1a2b", task="task", subtask=0, lineage=1, run=1, folder=self.folder)
         spark: Any = None
-        self.protocol = BatchProtocol(
-            spark, self.storage, place, [], {"out": self.sink}, no_steps, lambda *_: None, None
-        )
+        outputs = Outputs(place, {"out": self.sink}, None, no_steps)
+        self.protocol = BatchProtocol(spark, self.storage, place, [], outputs, None, no_steps, lambda *_: None)
 
     def batch(self, number: int) -> None:
         """Spark plans a batch and runs it."""

@@ -13,8 +13,8 @@ from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.runtime.steps import no_steps
-from rekindle.spark.batch_protocol import Place
 from rekindle.spark.flush import END_OF_TIME_MS
+from rekindle.spark.outputs import Outputs, Place
 from rekindle.spark.query import Query
 from rekindle.spark.siblings import Siblings
 from rekindle.spark.task import SparkTask
@@ -42,8 +42,9 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         place = Place(owner="job-1a2b", task="sums", subtask=0, lineage=1, run=2, folder=FOLDER)
         task, heard, spark = Task(uid="sums", inputs=("clean",)), list[e.Event](), None
         subtask: Any = SparkTask
+        outputs = Outputs(place, {}, None, no_steps)
         subtask(
-            spark, storage, place, task, None, [], {}, Config(), no_steps, heard.append, None, {}, Siblings(1)
+            spark, storage, place, task, None, [], outputs, None, Config(), no_steps, heard.append, {}, Siblings(1)
         ).start()
         return heard, bool(queries)
 

@@ -24,6 +24,7 @@ def manifest_json(manifest: Manifest, path: str, states: States) -> Json:
         "job": manifest.job,
         "checkpoint": manifest.checkpoint,
         "kind": manifest.kind,
+        "mode": manifest.mode,
         "savepoint": manifest.savepoint,
         "drained": manifest.drained,
         "run": manifest.run,
@@ -90,7 +91,7 @@ def manifest_lines(manifest: Manifest, path: str, states: States, columns: int) 
     lines = [f"{title} {manifest.checkpoint} of {manifest.job}" + (" (drained)" if manifest.drained else "")]
     facts = {
         "path": path,
-        "kind": manifest.kind,
+        "kind": manifest.kind + (" of a batch run" if manifest.mode == "batch" else ""),
         "run": f"{manifest.run}, lineage {manifest.lineage}",
         "taken": f"{output.short_time(manifest.triggered_ms)} in {span}",
         "size": f"{output.size(manifest.size_bytes)}, in flight {output.size(manifest.in_flight_bytes)}",
@@ -98,7 +99,8 @@ def manifest_lines(manifest: Manifest, path: str, states: States, columns: int) 
     lines += [f"  {name:<6} {value}" for name, value in facts.items()]
     for uid, index, snapshot in _snapshots(manifest):
         lines.append(f"task {uid}/{index}  {_phase(snapshot)}  batch {snapshot.batch}")
-        lines.append(f"  watermark {output.short_time(snapshot.watermark_ms)}")
+        if manifest.mode != "batch":
+            lines.append(f"  watermark {output.short_time(snapshot.watermark_ms)}")
         for name, item in snapshot.inputs.items():
             state = "ended" if _has_ended(manifest, uid, name) else "open"
             lines.append(f"  {name}  {state}  {_position_text(item)}")

@@ -72,7 +72,13 @@ def settings(ctx: click.Context, parameter: click.Parameter, values: tuple[str, 
     callback=spark_settings,
     help="A setting of Spark.",
 )
-@click.option("--mode", default="streaming", show_default=True, metavar="MODE", help="How to run it.")
+@click.option(
+    "--mode",
+    default="streaming",
+    show_default=True,
+    metavar="MODE",
+    help="How to run it: streaming; or batch, where every source is bounded.",
+)
 @click.option("--allow-non-restored-state", is_flag=True, help="Drop state of tasks the job no longer has.")
 @click.option("--allow-drained", is_flag=True, help="Go on from before the flush of a drained job.")
 @click.option("--allow-sink-ahead", is_flag=True, help="Start from behind what a sink has committed.")
@@ -81,8 +87,8 @@ def settings(ctx: click.Context, parameter: click.Parameter, values: tuple[str, 
 def run(jobfile: str, as_json: bool, **arguments: Any) -> int:
     """Run the job that JOBFILE defines; resume it, if it ran before.
 
-    SIGTERM and the first Ctrl-C stop it, a second Ctrl-C cancels it. Exit code: 0 finished, stopped or drained, 1
-    failed, 130 canceled, 2 wrong command line.
+    SIGTERM and the first Ctrl-C stop it, a second Ctrl-C cancels it; a batch run is canceled by the first. Exit code: 0
+    finished, stopped or drained, 1 failed, 130 canceled, 2 wrong command line.
     """
     from rekindle.cli import jobfile as jobfiles
     from rekindle.cli import progress

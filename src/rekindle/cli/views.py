@@ -34,6 +34,7 @@ def status_json(status: Status) -> Json:
         "job": status.job,
         "state": status.state,
         "run": status.run or None,
+        "mode": status.mode,
         "tasks": [
             {
                 "uid": task.uid,
@@ -63,12 +64,15 @@ def status_lines(status: Status, now_ms: int, columns: int, fill: str = "#", res
       history  ##########......   63 %     12,345 rows/s
       live     unbounded                     800 rows/s
     """
-    lines = [f"{status.job}  {status.state}  run {status.run}", checkpoint_age(status, now_ms)]
+    batch_mode = status.mode == "batch"
+    mode = "  in batch mode" if batch_mode else ""
+    lines = [f"{status.job}  {status.state}  run {status.run}{mode}", checkpoint_age(status, now_ms)]
     pad = max((len(uid) for task in status.tasks for uid in task.inputs), default=0)
     for task in status.tasks:
         took = f" in {output.duration(task.batch_duration_ms)}" if task.batch_duration_ms is not None else ""
         lines.append(f"{task.uid}  {task.status}  {batch(task.batch)}{took}")
-        lines.append(f"  watermark {output.short_time(task.watermark)}")
+        if not batch_mode:
+            lines.append(f"  watermark {output.short_time(task.watermark)}")
         for uid, item in task.inputs.items():
             speed = rate(item.rows_per_second) if status.state in _AT_WORK else ""
             lines.append(f"  {uid:<{pad}}  {_bar(item, fill, rest):<{_BAR + 7}}{speed:>18}")

@@ -9,7 +9,7 @@ sink is made of (paths, functions), and which of all this a version can run, is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rekindle.config import duration_ms
 from rekindle.errors import DefinitionError
@@ -121,6 +121,10 @@ class JobGraph:
     def bounded(self) -> bool:
         """Whether every source ends by itself, so that the job does."""
         return all(source.bounded for source in self.sources)
+
+    def with_single_subtasks(self) -> JobGraph:
+        """The same job, every task of it with one subtask."""
+        return replace(self, tasks=tuple(replace(task, parallelism=1) for task in self.tasks))
 
     @property
     def topology(self) -> Topology:

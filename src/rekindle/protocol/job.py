@@ -22,6 +22,10 @@ no earlier. Cancel records its result first and asks questions of nobody.
 Every request is answered exactly once, unless the run dies or is fenced first; one that comes while the result is being
 recorded is answered with it.
 
+A batch run is a job like any other whose tasks have one batch each, all of their input. It has one checkpoint, the
+final one, that commits everything; there is no place before it where it could be stopped (FLIP-45: a stop ends with a
+checkpoint), so of the requests it grants cancel alone, and periodic checkpoints are not taken.
+
 This module does not know Spark, storage, sinks, threads or the clock.
 """
 
@@ -50,9 +54,11 @@ _Commands = tuple[c.Command, ...]
 class Job:
     """The state machine of one run of a job."""
 
-    def __init__(self, graph: JobGraph, config: Config) -> None:
+    def __init__(self, graph: JobGraph, config: Config, *, batch: bool = False) -> None:
         self.name = graph.name
         self.config = config
+        #: its tasks have one batch each, and one checkpoint commits them
+        self.batch = batch
         self.state = JobState.CREATED
         self.now_ms = 0
         self.coordinator = Coordinator(config, graph.topology)
@@ -236,6 +242,8 @@ class Job:
     # -- requests ---------------------------------------------------------------------------------------------------
 
     def _checkpoint_requested(self, event: e.CheckpointRequested) -> _Commands:
+        if self.batch:
+            return self._refused_in_batch(event.request, "checkpoint" if event.directory is None else "savepoint")
         kind = CheckpointKind.MANUAL if event.directory is None else CheckpointKind.SAVEPOINT
         counts = kind is not CheckpointKind.SAVEPOINT
         unaligned = self.coordinator.unaligned if counts else event.unaligned
@@ -252,7 +260,12 @@ class Job:
     def _refusal(self, request: str | None, reason: str) -> c.AnswerRequest:
         return c.AnswerRequest(request=request or "", error=("CHECKPOINT_REFUSED", {"reason": reason}))
 
+    def _refused_in_batch(self, request: str, verb: str) -> _Commands:
+        return (c.AnswerRequest(request=request, error=("BATCH_VERB_REFUSED", {"job": self.name, "verb": verb})),)
+
     def _stop_requested(self, event: e.StopRequested) -> _Commands:
+        if self.batch:
+            return self._refused_in_batch(event.request, "drain" if event.drain else "stop")
         if self._other_stop(event):
             return (self._stop_refusal(event.request),)
         if self.stop is not None:
@@ -380,7 +393,7 @@ class Job:
         if set(statuses.values()) == {TaskStatus.CLOSED} and not self.coordinator.busy:
             return self._end(final_state({state.ended for state in self.tasks.states.values()}))
         return self.coordinator.advance(
-            self.now_ms, statuses, self._demanded(set(statuses.values())), periodic=self.stop is None
+            self.now_ms, statuses, self._demanded(set(statuses.values())), periodic=self.stop is None and not self.batch
         )
 
     def _closable(self) -> _Commands:

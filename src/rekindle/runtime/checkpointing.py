@@ -127,6 +127,7 @@ class Checkpointing:
             drained=any(snapshot.end is not None and snapshot.end.drained for snapshot in snapshots.values()),
             job_id=identity.id if identity else "",
             last_commits={**self._earlier_commits(), **dict.fromkeys(transactions, order.checkpoint)},
+            mode=self._run.mode,
         )
         manifest = replace(manifest, in_flight_bytes=self._in_flight_bytes(manifest))
         path = layout.manifest(layout.checkpoint(self._storage.job, order.checkpoint))

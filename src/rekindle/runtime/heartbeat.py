@@ -100,6 +100,7 @@ class Heartbeat:
             latest_checkpoint=self._job.coordinator.latest,
             latest_checkpoint_ms=self._latest_ms,
             history=self._stats,
+            mode=self._run.mode,
             **this_process()._asdict(),
         )
 

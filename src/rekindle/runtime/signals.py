@@ -1,6 +1,7 @@
 """SIGTERM and Ctrl-C for a running job: the first stops it properly, a second Ctrl-C cancels it (DESIGN 4).
 
-Used by `Job.run` and by the command line. It knows nothing of a job but that it can be stopped and cancelled.
+A batch run has no place to stop at: the first cancels it. Used by `Job.run` and by the command line. It knows nothing
+of a job but that it can be stopped and cancelled.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from rekindle.errors import RekindleError
 class Stoppable(Protocol):
     """What signals act on; both calls may block until they are carried out."""
 
+    #: "streaming" or "batch"
+    mode: str
+
     def stop(self) -> object:
         """End at a batch boundary, with a last checkpoint."""
         ...
@@ -33,7 +37,8 @@ def _silent(message: str) -> None:
 
 @contextmanager
 def stop_on_signals(handle: Stoppable, say: Callable[[str], None] = _silent) -> Iterator[None]:
-    """While inside, SIGTERM and the first Ctrl-C call ``handle.stop()``, any further Ctrl-C ``handle.cancel()``.
+    """While inside, SIGTERM and the first Ctrl-C call ``handle.stop()``, any further Ctrl-C ``handle.cancel()``; in
+    batch mode all of them cancel.
 
     Enter it after Spark has started: PySpark sets a SIGINT handler of its own. Each call runs in a thread, so that a
     stop that hangs does not hold up a cancel; what it raises goes to `say`, because the job goes on and whoever waits
@@ -55,7 +60,8 @@ def stop_on_signals(handle: Stoppable, say: Callable[[str], None] = _silent) -> 
         nonlocal interrupts
         interrupts += number == signal.SIGINT
         # Nothing is printed here: the signal may have interrupted a print.
-        threading.Thread(target=act, args=(number == signal.SIGINT and interrupts > 1,), daemon=True).start()
+        cancel = handle.mode == "batch" or (number == signal.SIGINT and interrupts > 1)
+        threading.Thread(target=act, args=(cancel,), daemon=True).start()
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -25,9 +25,9 @@ from rekindle.channels.admission import AdmissionSizer
 from rekindle.errors import ControlError, DefinitionError, StorageError
 from rekindle.graph.job_graph import JobGraph, Task
 from rekindle.sources import Stream
+from rekindle.spark.assembly import Definition
 from rekindle.spark.batch_protocol import offset_of
 from rekindle.spark.inputs import Input, build_input
-from rekindle.spark.launch import Definition
 from rekindle.spark.lineage_copy import copy_for_adoption
 from rekindle.spark.plain_checkpoint import lines_of
 from rekindle.spark.plain_directory import PlainDirectory

@@ -6,6 +6,7 @@ Reads the storage; the frozen lists of sources and the schemas of channels are w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
@@ -21,10 +22,10 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.runtime.steps import Steps
 from rekindle.sinks import TwoPhaseSink
-from rekindle.spark.batch_protocol import Place
 from rekindle.spark.inputs import Input, SourceSpec, build_channel, build_input, located
+from rekindle.spark.outputs import Outputs, Place
 from rekindle.spark.plan import build_task
-from rekindle.spark.segments import Output, SegmentWriter, output_schema
+from rekindle.spark.segments import SegmentWriter, output_schema
 from rekindle.spark.siblings import Siblings
 from rekindle.spark.task import SparkTask
 from rekindle.storage import layout
@@ -33,6 +34,16 @@ from rekindle.storage.job_storage import JobStorage
 
 FIRST_ADMISSION_BYTES_PER_CORE = 128 * 1024 * 1024
 """What is admitted while nothing is known of a batch's speed: about what a core reads in a few seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A job as its user defined it."""
+
+    graph: JobGraph
+    sources: Mapping[str, SourceSpec]
+    functions: Mapping[str, Callable[..., DataFrame]]
+    sinks: Mapping[str, TwoPhaseSink]
 
 
 class Assembly:
@@ -50,9 +61,7 @@ class Assembly:
         run: Run,
         lineage: Lineage,
         graph: JobGraph,
-        sources: Mapping[str, SourceSpec],
-        functions: Mapping[str, Callable[..., DataFrame]],
-        sinks: Mapping[str, TwoPhaseSink],
+        definition: Definition,
         frozen: Mapping[str, FrozenFiles | None],
         config: Config,
         steps: Steps,
@@ -66,9 +75,7 @@ class Assembly:
         self._run = run
         self._graph = graph
         self._topology = graph.topology
-        self._sources = sources
-        self._functions = functions
-        self._sinks = sinks
+        self._definition = definition
         self._frozen = frozen
         self._config = config
         self._steps = steps
@@ -139,14 +146,14 @@ class Assembly:
                 self._input(task, subtask, uid, 2 * number, positions.get(uid, InputPosition()))
                 for number, uid in enumerate(task.inputs)
             ]
-            frame = build_task(task, self._functions[task.uid], inputs)
-        output = None
+            frame = build_task(task, self._definition.functions[task.uid], inputs)
+        writer, backlog = None, None
         if self._graph.consumers_of(task):
             self._outputs[task.uid] = output_schema(storage, folder, task.uid, frame)
-            self._backlogs[subtask] = self._backlog(subtask)
+            backlog = self._backlogs[subtask] = self._backlog(subtask)
             cores = self._spark.sparkContext.defaultParallelism
             writer = SegmentWriter(storage, folder, self._config.channel_segment_bytes, cores)
-            output = Output(writer, self._backlogs[subtask])
+        sinks = {sink.uid: self._definition.sinks[sink.uid] for sink in self._graph.sinks_of(task)}
         return SparkTask(
             self._spark,
             storage,
@@ -154,11 +161,11 @@ class Assembly:
             task,
             frame,
             inputs,
-            {sink.uid: self._sinks[sink.uid] for sink in self._graph.sinks_of(task)},
+            Outputs(place, sinks, writer, self._steps),
+            backlog,
             self._config,
             self._steps,
             self._post,
-            output,
             self._backlogs,
             siblings,
         )
@@ -190,7 +197,14 @@ class Assembly:
             frozen = self._frozen[uid]
             given = (frozen, self.splits[task.uid][uid], subtask.subtask) if frozen is not None else None
             return build_input(
-                self._spark, storage, folder, self._sources[uid], given, index=index, position=position, sizer=sizer
+                self._spark,
+                storage,
+                folder,
+                self._definition.sources[uid],
+                given,
+                index=index,
+                position=position,
+                sizer=sizer,
             )
         return build_channel(
             self._spark,

@@ -13,28 +13,25 @@ stream thread prints all of it, several times.
 
 from __future__ import annotations
 
-import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.channels.backlog import Backlog
-from rekindle.errors import SinkError, StorageError
+from rekindle.errors import StorageError
 from rekindle.protocol.life import Call, OperatorLife
-from rekindle.runtime.steps import Steps, step
-from rekindle.sinks import SinkBatch, TwoPhaseSink
-from rekindle.sinks.two_phase import Committable
+from rekindle.runtime.steps import Steps
 from rekindle.sources.listing import check_present
 from rekindle.spark.inputs import Input
 from rekindle.spark.lateness import refuse_late_rows
+from rekindle.spark.outputs import Outputs, Place
 from rekindle.spark.progress_dir import Offsets, inputs_of_sources, read_offsets
-from rekindle.spark.segments import Output
 from rekindle.storage import layout
-from rekindle.storage.documents import BatchRecord, InputPosition, Segment
+from rekindle.storage.documents import BatchRecord, InputPosition
 from rekindle.storage.job_storage import JobStorage
 
 
@@ -46,26 +43,12 @@ class BatchFailedError(Exception):
     """Raised through Spark for a batch that failed; `BatchProtocol.failure` has the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a subtask's batches belong."""
-
-    #: what its sinks know the job by
-    owner: str
-    task: str
-    subtask: int
-    lineage: int
-    run: int
-    #: the subtask's folder in the storage
-    folder: str
-
-
 class BatchProtocol:
     """The ``foreachBatch`` function of one subtask.
 
     Args:
+        backlog: of its channels; None where no task reads it.
         recorded: called after a batch record exists (also on a replay), with it and the batch's duration in ms.
-        output: its channels; None where no task reads it.
     """
 
     def __init__(
@@ -74,19 +57,19 @@ class BatchProtocol:
         storage: JobStorage,
         place: Place,
         inputs: Sequence[Input],
-        sinks: Mapping[str, TwoPhaseSink],
+        outputs: Outputs,
+        backlog: Backlog | None,
         steps: Steps,
         recorded: Callable[[BatchRecord, int], None],
-        output: Output | None,
     ) -> None:
         self._spark = spark
         self._storage = storage
         self._place = place
         self._inputs = inputs
-        self._sinks = sinks
+        self._outputs = outputs
+        self._backlog = backlog
         self._steps = steps
         self._recorded = recorded
-        self._output = output
         #: last batch that has a record, -1 for none
         self.last = max(storage.records(place.folder), default=-1)
         #: batches beyond this one are held; None: none is
@@ -151,12 +134,12 @@ class BatchProtocol:
             self._check_replay(record, offsets)
             df.write.format("noop").mode("overwrite").save()
         else:
-            if self._output is not None and self.flush_from is None:
-                self._wait_for_room(self._output.backlog, batch)
+            if self._backlog is not None and self.flush_from is None:
+                self._wait_for_room(self._backlog, batch)
                 started = time.monotonic()
             record = self._write(df, batch, offsets)
-        if self._output is not None:
-            self._output.backlog.wrote(batch, sum(segment.size for segment in record.segments))
+        if self._backlog is not None:
+            self._backlog.wrote(batch, sum(segment.size for segment in record.segments))
         self.last = batch
         self._recorded(record, _ms_since(started))
         self._steps("spark.commit/before")
@@ -168,7 +151,7 @@ class BatchProtocol:
     def _write(self, df: DataFrame, batch: int, offsets: Offsets) -> BatchRecord:
         started = time.monotonic()
         self.life.call(Call.PREPARE)
-        committables, segments = self._prepare(df, batch)
+        prepared = self._outputs.prepare(df, batch)
         prepared_ms = _ms_since(started)
         self._refuse_losses(offsets, batch)
         made = BatchRecord(
@@ -177,9 +160,9 @@ class BatchProtocol:
             offsets=offsets.text,
             run=self._place.run,
             inputs=self._positions(offsets),
-            committables=committables,
-            segments=segments,
-            rows_out=_rows(committables) if committables else sum(segment.rows for segment in segments),
+            committables=prepared.committables,
+            segments=prepared.segments,
+            rows_out=prepared.rows,
             watermark_ms=offsets.batch_watermark_ms,
             flush=self.flush_from is not None and batch >= self.flush_from,
             timings_ms={"prepare": prepared_ms},
@@ -187,9 +170,7 @@ class BatchProtocol:
         record = self._storage.adopt(layout.batch(self._place.folder, batch), made)
         if record != made:
             self._check_replay(record, offsets)
-            for uid, sink in self._sinks.items():
-                with step(self._steps, "sink.abort"):
-                    sink.abort(committables[uid])
+            self._outputs.abort(prepared)
         return record
 
     def _refuse_losses(self, offsets: Offsets, batch: int) -> None:
@@ -199,43 +180,6 @@ class BatchProtocol:
                 check_present(item.uid, item.feed.outstanding)
         if offsets.batch_watermark_ms > 0 and any(item.bounded for item in self._inputs):
             refuse_late_rows(self._spark, self._place.task, self._inputs, offsets.batch_watermark_ms, batch)
-
-    def _prepare(self, df: DataFrame, batch: int) -> tuple[dict[str, list[Committable]], tuple[Segment, ...]]:
-        """Sinks and channels share one evaluation: running the plan twice would commit its state twice."""
-        shared = len(self._sinks) + (self._output is not None) > 1
-        if shared:
-            df = df.persist()
-        try:
-            prepared = {uid: self._prepare_one(uid, sink, df, batch) for uid, sink in self._sinks.items()}
-            if self._output is None:
-                return prepared, ()
-            with step(self._steps, "segment.write"):
-                written = self._output.writer.write(df, batch, secrets.token_hex(4))
-            return prepared, written
-        finally:
-            if shared:
-                df.unpersist()
-
-    def _prepare_one(self, uid: str, sink: TwoPhaseSink, df: DataFrame, batch: int) -> list[Committable]:
-        place = self._place
-        of = SinkBatch(
-            job=place.owner,
-            sink=uid,
-            task=place.task,
-            subtask=place.subtask,
-            lineage=place.lineage,
-            batch=batch,
-            run=place.run,
-            attempt=secrets.token_hex(4),
-        )
-        with step(self._steps, "sink.prepare"):
-            committables = list(sink.prepare(df, of))
-        try:
-            if msgspec.json.decode(msgspec.json.encode(committables)) != committables:
-                raise TypeError("it does not survive being written as JSON")
-        except (TypeError, msgspec.MsgspecError) as error:
-            raise SinkError("SINK_COMMITTABLE_INVALID", sink=uid, reason=error) from error
-        return committables
 
     def _positions(self, offsets: Offsets) -> dict[str, InputPosition]:
         """How far each input is read once this batch is: Spark's offsets, in terms of our admissions."""
@@ -266,12 +210,6 @@ def offset_of(ends: Sequence[str | None]) -> Any:
     """Where Spark stands in a stream; a list where it is made of several."""
     decoded = [None if end is None else msgspec.json.decode(end) for end in ends]
     return decoded[0] if len(decoded) == 1 else decoded or None
-
-
-def _rows(committables: Mapping[str, Sequence[Committable]]) -> int | None:
-    """Rows of the batch, as far as its sinks counted them: they all were given the same."""
-    counts = [sum(item["rows"] for item in items) for items in committables.values() if all("rows" in i for i in items)]
-    return max(counts, default=None)
 
 
 def _ms_since(started: float) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 
 from rekindle.errors import InputError, RekindleError, one_line
+from rekindle.ids import SubtaskId
+from rekindle.protocol.events import TaskFailed
 
 BEFORE_EPOCH = "REKINDLE_EVENT_TIME_BEFORE_EPOCH"
 """Raised inside the plan by an input's guard: ``REKINDLE_EVENT_TIME_BEFORE_EPOCH:<source>:<column>``."""
@@ -61,6 +63,16 @@ def translate(error: BaseException, sources: str) -> RekindleError | None:
                 return InputError("FILE_VANISHED", source=sources, path=path)
             return InputError(code, source=sources, path=path, reason=brief(error))
     return None
+
+
+def task_failed(task: SubtaskId, reason: BaseException | None, sources: str) -> TaskFailed:
+    """What the protocol is told of a subtask that has died; `sources` as for `translate`."""
+    if reason is None:
+        return TaskFailed(task=task, reason="its query was stopped from outside")
+    known = translate(reason, sources)
+    permanent = known is not None and known.permanent
+    error = (known.code, known.parameters) if known else None
+    return TaskFailed(task=task, reason=str(known or brief(reason)), permanent=permanent, error=error)
 
 
 def brief(error: BaseException) -> str:

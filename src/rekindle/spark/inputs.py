@@ -46,6 +46,8 @@ _MARKER = "__rekindle_marker"
 _WATERMARKED = "spark.watermarkDelayMs"
 """What Spark notes on a column that has a watermark."""
 
+_EPOCH = "1970-01-01T00:00:00Z"
+
 _ORDERED_DELAY = "1 millisecond"
 """Least delay of an ordered input: a row as late as the latest one seen is not late."""
 
@@ -138,7 +140,7 @@ def _freeze_files(spark: SparkSession, uid: str, spec: Files) -> FrozenFiles:
 def _write_batch(
     spark: SparkSession, storage: JobStorage, uid: str, spec: Batch, attempt: str, steps: Steps
 ) -> FrozenFiles:
-    frame = _made_by(uid, lambda: spec.read(spark))
+    frame = made_by(uid, lambda: spec.read(spark))
     if frame.isStreaming:
         raise DefinitionError("SOURCE_NOT_BATCH", source=uid)
     folder = layout.source_segments(storage.job, uid, attempt)
@@ -156,7 +158,7 @@ def _write_batch(
     return FrozenFiles(source=uid, files=files, schema=frame.schema.jsonValue())
 
 
-def _made_by(uid: str, function: Callable[[], Any]) -> DataFrame:
+def made_by(uid: str, function: Callable[[], Any]) -> DataFrame:
     """What the user's function makes, if it makes a DataFrame."""
     try:
         frame = function()
@@ -202,7 +204,7 @@ def build_input(
     if given is None:
         assert isinstance(spec.spec, Stream)
         read = spec.spec.read
-        data = _made_by(source.uid, lambda: read(spark))
+        data = made_by(source.uid, lambda: read(spark))
         if not data.isStreaming:
             raise DefinitionError("SOURCE_NOT_STREAMING", source=source.uid)
     else:
@@ -211,7 +213,8 @@ def build_input(
         frozen, splits, subtask = given
         feed = FileFeed(inbox, position, sizer, splits, subtask)
         inbox_folder = layout.inbox(folder, source.uid)
-        data = _made_by(source.uid, lambda: _read_inbox(spark, storage.store, inbox_folder, spec.spec, frozen))
+        reader = spark.readStream
+        data = made_by(source.uid, lambda: read_inbox(reader, storage.store, inbox_folder, spec.spec, frozen))
     marks = None
     if source.event_time is not None:
         marks = Marks(storage.store, layout.marks(folder, source.uid), index + 1)
@@ -277,13 +280,18 @@ def build_channel(
     )
 
 
-def _read_inbox(spark: SparkSession, store: Store, folder: str, spec: Source, frozen: FrozenFiles) -> DataFrame:
+def read_inbox(reader: Any, store: Store, folder: str, spec: Source, frozen: FrozenFiles) -> DataFrame:
+    """The files that an inbox names, of a bounded source, with its ``transform=``.
+
+    Args:
+        reader: ``spark.readStream``, or ``spark.read`` for all that was admitted.
+    """
     schema = T.StructType.fromJson(frozen.schema)
     stored = T.StructType([field for field in schema if field.name not in frozen.partition_columns])
     # The rows of a Batch source were written as Parquet.
     files = spec if isinstance(spec, Files) else Files("", format="parquet")
-    reader = spark.readStream.format(files.format).schema(stored).options(**files.spark_options)
-    frame = reader.option("recursiveFileLookup", "true").load(store.spark_path(folder))
+    reader = reader.format(files.format).schema(stored).options(**files.spark_options)
+    frame: DataFrame = reader.option("recursiveFileLookup", "true").load(store.spark_path(folder))
     for name in frozen.partition_columns:
         frame = frame.withColumn(name, _partition_value(name).cast(schema[name].dataType))
     if frozen.partition_columns:
@@ -305,6 +313,26 @@ def _percent_decoded(text: Any) -> Any:
     return F.url_decode(F.replace(F.regexp_replace(text, "%(?![0-9A-Fa-f]{2})", "%25"), F.lit("+"), F.lit("%2B")))
 
 
+def check_event_time(data: DataFrame, uid: str, column: str) -> T.DataType:
+    """The type of a source's event-time column.
+
+    Raises:
+        DefinitionError: ``EVENT_TIME_MISSING``, ``EVENT_TIME_TYPE``.
+    """
+    if column not in data.columns:
+        raise DefinitionError("EVENT_TIME_MISSING", source=uid, column=column, columns=", ".join(data.columns))
+    kind = data.schema[column].dataType
+    if not isinstance(kind, T.TimestampType):
+        raise DefinitionError("EVENT_TIME_TYPE", source=uid, column=column, type=kind.simpleString())
+    return kind
+
+
+def without_times_before_epoch(data: DataFrame, column: str) -> DataFrame:
+    """What is left of a source with ``late="drop"``."""
+    time = F.col(_quoted(column))
+    return data.filter(time.isNull() | (time > F.lit(_EPOCH).cast("timestamp")))
+
+
 def _watermarked(
     spark: SparkSession,
     data: DataFrame,
@@ -316,16 +344,12 @@ def _watermarked(
     observed: bool,
     marks: str,
 ) -> DataFrame:
-    if column not in data.columns:
-        raise DefinitionError("EVENT_TIME_MISSING", source=uid, column=column, columns=", ".join(data.columns))
-    kind = data.schema[column].dataType
-    if not isinstance(kind, T.TimestampType):
-        raise DefinitionError("EVENT_TIME_TYPE", source=uid, column=column, type=kind.simpleString())
+    kind = check_event_time(data, uid, column)
     if any(_WATERMARKED in (field.metadata or {}) for field in data.schema):
         raise DefinitionError("WATERMARK_IN_SOURCE", source=uid)
-    time, epoch = F.col(_quoted(column)), F.lit("1970-01-01T00:00:00Z").cast("timestamp")
+    time, epoch = F.col(_quoted(column)), F.lit(_EPOCH).cast("timestamp")
     if late == "drop":
-        data = data.filter(time.isNull() | (time > epoch))
+        data = without_times_before_epoch(data, column)
     else:
         message = F.lit(f"{BEFORE_EPOCH}:{uid}:{column}")
         data = data.withColumn(column, F.when(time <= epoch, F.raise_error(message).cast(kind)).otherwise(time))

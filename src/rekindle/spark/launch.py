@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from rekindle.config import Config
 from rekindle.errors import ControlError, RekindleError, RestoreError, StorageError
 from rekindle.graph.compatibility import check_drained, check_finished_state, check_graph, check_parallelism
-from rekindle.graph.job_graph import JobGraph
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
@@ -28,10 +27,10 @@ from rekindle.runtime.checkpointing import Checkpointing, finished_operators, sn
 from rekindle.runtime.driver import Clock, Driver, is_driven_here, system_clock
 from rekindle.runtime.leftovers import clean, prepared, refuse_sink_ahead, uncommitted
 from rekindle.runtime.steps import SteppedStore, Steps
-from rekindle.sinks import TwoPhaseSink
 from rekindle.sources.globs import is_glob
-from rekindle.spark.assembly import Assembly
-from rekindle.spark.inputs import SourceSpec, freeze
+from rekindle.spark.assembly import Assembly, Definition
+from rekindle.spark.batch_assembly import BatchAssembly
+from rekindle.spark.inputs import freeze
 from rekindle.spark.restore import open_lineage
 from rekindle.spark.state_partitions import repartition, state_partitions
 from rekindle.storage import layout
@@ -49,16 +48,6 @@ from rekindle.storage.liveness import SILENCE_MS, is_alive, this_process
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin, find_origin
 from rekindle.storage.resolve import AlreadyEnded, Decision, Facts, Fresh, Restore, Resume, resolve
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
-    """A job as its user defined it."""
-
-    graph: JobGraph
-    sources: Mapping[str, SourceSpec]
-    functions: Mapping[str, Callable[..., DataFrame]]
-    sinks: Mapping[str, TwoPhaseSink]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +70,11 @@ class Launch:
         permissions: Permissions,
         steps: Steps,
         clock: Clock = system_clock,
+        mode: str = "streaming",
     ) -> None:
         self._definition = definition
-        self._graph = definition.graph
+        self._mode = mode
+        self._graph = definition.graph if mode == "streaming" else definition.graph.with_single_subtasks()
         self._config = config
         self._permissions = permissions
         self._steps = steps
@@ -117,6 +108,7 @@ class Launch:
         self._decision = decision = resolve(
             facts, restore=self._absolute(restore), allow_drained=self._permissions.drained
         )
+        self._check_mode(decision, facts.lineage)
         if isinstance(decision, AlreadyEnded):
             return decision.result
         if isinstance(decision, Restore):
@@ -136,8 +128,19 @@ class Launch:
             self._check_state_partitions(decision.lineage)
         return None
 
+    def _check_mode(self, decision: Decision, lineage: Lineage | None) -> None:
+        """How a job runs never changes under its user."""
+        if isinstance(decision, Restore):
+            if self._mode == "batch":
+                raise RestoreError("BATCH_FROM_CHECKPOINT", path=decision.path)
+            return
+        if lineage is not None and lineage.mode != self._mode:
+            place = f"The job {self._graph.name!r} in {self.storage.store.location}"
+            raise RestoreError("MODE_FIXED", path=place, found=lineage.mode, mode=self._mode)
+
     def _came_to_nothing(self, lineage: Lineage, run: Run | None) -> bool:
-        """Whether every start in it failed before it had a query: then what was wrong may be changed at will.
+        """Whether every start in it failed before it had a query, or, in batch mode, a record: then what was wrong may
+        be changed at will.
 
         A driver that left no word may only be paused; it and this one have to meet in the same lineage.
         """
@@ -147,7 +150,9 @@ class Launch:
             run is not None
             and lineage.restored_from is None
             and all(storage.result(number) is not None for number in range(lineage.run, run.run + 1))
-            and not any(storage.store.names(layout.spark_progress_dir(folder)) for folder in folders)
+            and not any(
+                storage.store.names(layout.spark_progress_dir(folder)) or storage.records(folder) for folder in folders
+            )
         )
 
     def _refuse_second_driver(self) -> None:
@@ -179,6 +184,8 @@ class Launch:
         manifest = origin.manifest
         if manifest.job != self._graph.name:
             raise RestoreError("JOB_DIFFERENT", path=decision.path, found=manifest.job, job=self._graph.name)
+        if manifest.mode != self._mode:
+            raise RestoreError("MODE_FIXED", path=decision.path, found=manifest.mode, mode=self._mode)
         ends = {task: snapshot.end for task, snapshot in snapshots_of(manifest).items()}
         self._check_finished(ends, manifest.chains, decision.path, undo_drain=decision.undo_drain)
         check_graph(
@@ -255,6 +262,7 @@ class Launch:
                 restore_from=decision.path if isinstance(decision, Restore) else None,
                 undo_drain=isinstance(decision, Restore) and decision.undo_drain,
                 token=secrets.token_hex(8),
+                mode=self._mode,
                 **this_process()._asdict(),
             )
 
@@ -297,7 +305,7 @@ class Launch:
         for uid, sink in sinks.items():
             sink.stage_in(storage.store, layout.sink(storage.job, uid))
             sink.open(owner, uid)
-        job = Job(graph, self._config)
+        job = Job(graph, self._config, batch=self._mode == "batch")
         posted: list[Driver] = []
 
         def post(event: e.Event) -> None:
@@ -320,25 +328,21 @@ class Launch:
         posted.append(driver)
         return driver
 
-    def _assemble(self, spark: SparkSession, run: Run, lineage: Lineage, post: Callable[[e.Event], None]) -> Assembly:
+    def _assemble(
+        self, spark: SparkSession, run: Run, lineage: Lineage, post: Callable[[e.Event], None]
+    ) -> Assembly | BatchAssembly:
         definition = self._definition
         frozen = {
             uid: freeze(spark, self.storage, spec, f"{run.run:06d}-{secrets.token_hex(4)}", self._steps)
             for uid, spec in definition.sources.items()
         }
+        if self._mode == "batch":
+            lists = {uid: one for uid, one in frozen.items() if one is not None}
+            return BatchAssembly(
+                spark, self.storage, run, self._graph, definition, lists, self._config, self._steps, post
+            )
         return Assembly(
-            spark,
-            self.storage,
-            run,
-            lineage,
-            self._graph,
-            definition.sources,
-            definition.functions,
-            definition.sinks,
-            frozen,
-            self._config,
-            self._steps,
-            post,
+            spark, self.storage, run, lineage, self._graph, definition, frozen, self._config, self._steps, post
         )
 
     def _lineage(self, run: Run) -> Lineage:
@@ -353,6 +357,7 @@ class Launch:
             chains={vertex.uid: list(vertex.chain) for vertex in self._graph.topology.vertices},
             parallelism={task.uid: task.parallelism for task in self._graph.tasks if task.parallelism != 1},
             unread=origin.manifest.unread if origin else {},
+            mode=run.mode,
         )
 
     def _forget_lists(self, run: Run) -> None:
@@ -362,7 +367,9 @@ class Launch:
             if self.storage.store.exists(folder) and self.storage.fenced_by(run.run) is None:
                 self.storage.store.delete_tree(folder)
 
-    def _started(self, run: Run, finished: Mapping[SubtaskId, SubtaskSnapshot], assembly: Assembly) -> e.JobStarted:
+    def _started(
+        self, run: Run, finished: Mapping[SubtaskId, SubtaskSnapshot], assembly: Assembly | BatchAssembly
+    ) -> e.JobStarted:
         storage = self.storage
         status = storage.status()
         used = [*storage.checkpoints(), *(stats.id for stats in (status.history if status else ()))]

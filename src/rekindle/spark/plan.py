@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.channels.marks import UNORDERED_DELAY
@@ -40,10 +41,7 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
             ``EVENT_TIME_UNDECLARED``, ``DEDUPLICATION_UNSUPPORTED``, ``PARALLELISM_UNSUPPORTED``,
             ``WORKER_MODULE_MISSING``.
     """
-    try:
-        frame = function(*(item.frame for item in inputs))
-    except Exception as error:
-        raise DefinitionError("TASK_FUNCTION_FAILED", task=task.uid, reason=brief(error)) from error
+    frame = _called(task, function, [item.frame for item in inputs])
     if not isinstance(frame, DataFrame) or not frame.isStreaming:
         returned = "a batch DataFrame" if isinstance(frame, DataFrame) else type(frame).__name__
         raise DefinitionError("TASK_BATCH_FRAME", task=task.uid, returned=returned)
@@ -57,6 +55,31 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
     for item in inputs:
         item.spark_sources = _sources_of(item, frame) if item.feed is None else ()
     return frame
+
+
+def build_batch_task(task: Task, function: Callable[..., DataFrame], frames: Sequence[DataFrame]) -> DataFrame:
+    """Call the user's function with batch DataFrames; look whether Spark can run what it returned.
+
+    Raises:
+        DefinitionError: ``TASK_FUNCTION_FAILED``, ``BATCH_UNSUPPORTED``, ``WORKER_MODULE_MISSING``.
+    """
+    frame = _called(task, function, frames)
+    if not isinstance(frame, DataFrame) or frame.isStreaming:
+        returned = "a streaming DataFrame" if isinstance(frame, DataFrame) else type(frame).__name__
+        raise DefinitionError("BATCH_UNSUPPORTED", task=task.uid, reason=f"it returned {returned}.")
+    plan: Any = frame._jdf.queryExecution()
+    try:
+        plan.executedPlan()
+    except (PySparkException, Py4JError) as error:
+        raise DefinitionError("BATCH_UNSUPPORTED", task=task.uid, reason=brief(error)) from error
+    return frame
+
+
+def _called(task: Task, function: Callable[..., DataFrame], frames: Sequence[DataFrame]) -> DataFrame:
+    try:
+        return function(*frames)
+    except Exception as error:
+        raise DefinitionError("TASK_FUNCTION_FAILED", task=task.uid, reason=brief(error)) from error
 
 
 def _sources_of(stream: Input, whole: DataFrame) -> tuple[int, ...]:

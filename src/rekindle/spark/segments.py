@@ -8,13 +8,11 @@ channel reads only those.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import fsspec
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from rekindle.channels.backlog import Backlog
 from rekindle.errors import RestoreError
 from rekindle.storage import layout
 from rekindle.storage.documents import OutputSchema, Segment
@@ -74,14 +72,6 @@ class SegmentWriter:
             self._rows = sum(segment.rows for segment in segments)
             self._parts = self._parts if gathered else len(segments)
         return segments
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What a subtask that is read by others writes into."""
-
-    writer: SegmentWriter
-    backlog: Backlog
 
 
 def _rows(storage: JobStorage, path: str) -> int:

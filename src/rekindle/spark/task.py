@@ -18,24 +18,23 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.channels.backlog import Backlog
 from rekindle.channels.feed import FileFeed
 from rekindle.config import Config
-from rekindle.errors import JobError, SinkError
+from rekindle.errors import JobError
 from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.life import Call, OperatorStatus
-from rekindle.runtime.steps import Steps, step
-from rekindle.sinks import TwoPhaseSink
-from rekindle.spark.batch_protocol import BatchProtocol, Place
-from rekindle.spark.failures import brief, translate
+from rekindle.runtime.steps import Steps
+from rekindle.spark.batch_protocol import BatchProtocol
+from rekindle.spark.failures import task_failed
 from rekindle.spark.flush import END_OF_TIME_MS, Flushed, flush
 from rekindle.spark.inputs import Input
 from rekindle.spark.intake import Intake, Progress
 from rekindle.spark.lineage_copy import copy_for_savepoint
+from rekindle.spark.outputs import Outputs, Place
 from rekindle.spark.polling import INBOXES_MS, STREAM_MS
 from rekindle.spark.progress_dir import inputs_of_sources, last_planned, put_back, read_offsets, unplant
 from rekindle.spark.query import Query
 from rekindle.spark.retention import purge
-from rekindle.spark.segments import Output
 from rekindle.spark.siblings import Siblings
 from rekindle.storage import layout
 from rekindle.storage.documents import (
@@ -56,7 +55,7 @@ class SparkTask:
     Args:
         frame: the task's DataFrame, built from `inputs`; None for a subtask that has ended, which is never started.
         post: takes an event to the driver, from any thread.
-        output: its own channels; None where no task reads it.
+        backlog: of its own channels; None where no task reads it.
         read_from: producer → the backlog of its channels.
         siblings: the subtasks of its task.
     """
@@ -69,11 +68,11 @@ class SparkTask:
         task: Task,
         frame: DataFrame | None,
         inputs: Sequence[Input],
-        sinks: Mapping[str, TwoPhaseSink],
+        outputs: Outputs,
+        backlog: Backlog | None,
         config: Config,
         steps: Steps,
         post: Callable[[e.Event], None],
-        output: Output | None,
         read_from: Mapping[SubtaskId, Backlog],
         siblings: Siblings,
     ) -> None:
@@ -81,13 +80,12 @@ class SparkTask:
         self._place = place
         self._task = task
         self._inputs = inputs
-        self._sinks = sinks
+        self._outputs = outputs
         self._config = config
-        self._steps = steps
         self._post = post
         self._id = SubtaskId(place.task, place.subtask)
         self._progress_dir = layout.spark_progress_dir(place.folder)
-        self._protocol = BatchProtocol(spark, storage, place, inputs, sinks, steps, self._recorded, output)
+        self._protocol = BatchProtocol(spark, storage, place, inputs, outputs, backlog, steps, self._recorded)
         self._intake = Intake(inputs, self._protocol.last)
         self._read_from = read_from
         self._siblings = siblings
@@ -162,8 +160,8 @@ class SparkTask:
             self._protocol.life.end_input(uid)
         self._protocol.life.call(Call.FINISH)
         last = self._siblings.are_over(Call.FINISH, self._place.subtask)
-        for uid, sink in self._sinks.items() if last else ():
-            self._finish_sink(uid, sink)
+        if last:
+            self._outputs.finish()
         notes = (*(self._unread() if last else ()), *self._unflushed(flushed))
         end = End(
             batch=self._query.committed,
@@ -182,8 +180,7 @@ class SparkTask:
         if self._protocol.life.status is not OperatorStatus.CLOSED:
             self._protocol.life.call(Call.CLOSE)
             if self._siblings.are_over(Call.CLOSE, self._place.subtask):
-                for sink in self._sinks.values():
-                    sink.close()
+                self._outputs.close()
 
     def kill(self) -> None:
         """See `TaskRunner`."""
@@ -191,12 +188,7 @@ class SparkTask:
         self._query.interrupt()
 
     def _failed(self, reason: BaseException | None) -> e.TaskFailed:
-        if reason is None:
-            return e.TaskFailed(task=self._id, reason="its query was stopped from outside")
-        known = translate(reason, ", ".join(item.uid for item in self._inputs))
-        permanent = known is not None and known.permanent
-        error = (known.code, known.parameters) if known else None
-        return e.TaskFailed(task=self._id, reason=str(known or brief(reason)), permanent=permanent, error=error)
+        return task_failed(self._id, reason, ", ".join(item.uid for item in self._inputs))
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
@@ -256,13 +248,6 @@ class SparkTask:
             if record is not None and not record.flush:
                 return record
         return None
-
-    def _finish_sink(self, uid: str, sink: TwoPhaseSink) -> None:
-        try:
-            with step(self._steps, "sink.finish"):
-                sink.finish()
-        except Exception as error:
-            raise SinkError("SINK_FINISH_FAILED", sink=uid, reason=brief(error)) from error
 
     def _unread(self) -> Sequence[str]:
         return [

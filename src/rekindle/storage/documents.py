@@ -54,6 +54,8 @@ class Run:
     token: str = ""
     #: tells the process from a later one with the same pid, see `storage.liveness`
     process_started: str = ""
+    #: streaming | batch
+    mode: str = "streaming"
     format: int = FORMAT_VERSION
 
 
@@ -93,6 +95,8 @@ class Lineage:
     parallelism: dict[str, int] = field(default_factory=dict)
     #: task uid → bounded source → the part of its frozen list to read in this lineage; all of it where not named
     unread: dict[str, dict[str, Runs]] = field(default_factory=dict)
+    #: streaming | batch: every run of the lineage has the same
+    mode: str = "streaming"
     format: int = FORMAT_VERSION
 
     def subtasks(self) -> list[SubtaskId]:
@@ -189,11 +193,11 @@ class BatchRecord:
     """``batches/<N>.json``: the outputs of batch N are prepared and never change again (the pre-commit)."""
 
     batch: int
-    #: SHA-256 of Spark's offsets/<N>
+    #: SHA-256 of Spark's offsets/<N>; empty in a batch run, which has none
     offsets_hash: str
     #: run that wrote it
     run: int
-    #: Spark's offsets/<N> itself, so that it can be put back; empty where a restore wrote the record
+    #: Spark's offsets/<N> itself, so that it can be put back; empty where a restore wrote the record, or in a batch run
     offsets: str = ""
     inputs: dict[str, InputPosition] = field(default_factory=dict)
     #: sink uid → what commit() will be given, as prepare() returned it
@@ -298,6 +302,8 @@ class Manifest:
     job_id: str = ""
     #: sink uid → the newest checkpoint of that job, up to this one, that gave the sink something to commit
     last_commits: dict[str, int] = field(default_factory=dict)
+    #: of the run that took it: streaming | batch
+    mode: str = "streaming"
     format: int = FORMAT_VERSION
 
 
@@ -406,6 +412,8 @@ class Status:
     history: tuple[CheckpointStats, ...] = ()
     #: tells the process from a later one with the same pid, see `storage.liveness`
     process_started: str = ""
+    #: streaming | batch
+    mode: str = "streaming"
     error: Json | None = None
     format: int = FORMAT_VERSION
 

@@ -1,0 +1,248 @@
+"""One task of a batch run: all of its input at once, as one batch, number 0 (DESIGN 3, ``mode="batch"``).
+
+To the driver it is a task like any other whose sources end with its only batch. So what is durable, and in which
+order, is as it is in a stream: its rows are prepared, the batch record is created, `end.json` follows, and the final
+checkpoint of the job commits them. A task that has a record is not evaluated again, whatever happens. One that reads
+other tasks waits until these have their records; that is the topological order, and tasks that need not wait for each
+other run side by side.
+
+Its inputs are inboxes too, of one admission: Spark's batch reader believes the log as the stream's does. So it reads
+the very files of the frozen list, and of another task the segments that its record names.
+
+There is no watermark: nothing is late, and a window is complete when all is read. An event-time column is looked at
+only to see that it is there, and for ``late="drop"``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.channels.inbox import Inbox
+from rekindle.graph.job_graph import Task
+from rekindle.ids import SubtaskId
+from rekindle.protocol import events as e
+from rekindle.spark.failures import task_failed
+from rekindle.spark.outputs import Outputs, Place
+from rekindle.spark.plan import build_batch_task
+from rekindle.storage import layout
+from rekindle.storage.documents import (
+    BatchRecord,
+    ChannelPosition,
+    End,
+    FrozenFile,
+    InputPosition,
+    InputStatus,
+    SubtaskSnapshot,
+    TaskStatusDocument,
+)
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.port import Store
+
+BATCH = 0
+"""The number of the only batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchInput:
+    """One input of a task: a bounded source, or another task."""
+
+    uid: str
+    inbox: Inbox
+    #: makes its DataFrame, of what the inbox has admitted so far
+    read: Callable[[], DataFrame]
+    #: all of its files; of another task, once that has its record
+    files: Callable[[], Sequence[FrozenFile]]
+    is_channel: bool = False
+
+    def position(self) -> InputPosition:
+        """Where it stands when all of it is read."""
+        if self.is_channel:
+            return InputPosition(channels={0: ChannelPosition(batches=BATCH + 1)})
+        files = self.files()
+        return InputPosition(files=len(files), bytes=sum(file.size for file in files))
+
+    def admit(self) -> None:
+        """Let the batch see all of it."""
+        files = self.files()
+        if files:
+            self.inbox.admit(0, files)
+
+
+class BatchTask:
+    """A `TaskRunner` that evaluates its task once.
+
+    Args:
+        cleaned: removes what other attempts at the batch have staged, once its record exists.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        storage: JobStorage,
+        place: Place,
+        task: Task,
+        function: Callable[..., DataFrame],
+        inputs: Sequence[BatchInput],
+        outputs: Outputs,
+        cleaned: Callable[[BatchRecord], None],
+        post: Callable[[e.Event], None],
+    ) -> None:
+        self._spark = spark
+        self._storage = storage
+        self._place = place
+        self._task = task
+        self._function = function
+        self._inputs = inputs
+        self._outputs = outputs
+        self._cleaned = cleaned
+        self._post = post
+        self._id = SubtaskId(place.task, place.subtask)
+        self._group = f"rekindle-{place.owner}-{place.run}-{place.task}"
+        self._changed = threading.Condition()
+        #: those whose output may be read
+        self._allowed: set[str] = set()
+        self._killed = False
+        self._record = storage.record(place.folder, BATCH)
+        self._took_ms: int | None = None
+
+    def build(self) -> DataFrame:
+        """Its DataFrame, over what its inputs have admitted so far.
+
+        Raises:
+            DefinitionError: see `build_batch_task`.
+        """
+        return build_batch_task(self._task, self._function, [item.read() for item in self._inputs])
+
+    # -- orders -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """See `TaskRunner`; returns when the batch is recorded, has failed, or is not wanted any more."""
+        end = self._storage.end(self._place.folder)
+        if end is not None:
+            self._post(e.TaskFinished(task=self._id, batch=end.batch, drained=False))
+            return
+        self._post(e.TaskStarted(task=self._id))
+        if not self._may_read():
+            return
+        try:
+            self._record = record = self._storage.record(self._place.folder, BATCH) or self._run()
+        except Exception as error:
+            if not self._killed:
+                self._post(task_failed(self._id, error, ", ".join(item.uid for item in self._inputs)))
+            return
+        read = {SubtaskId(item.uid, 0): BATCH + 1 for item in self._inputs if item.is_channel}
+        self._post(e.BatchRecorded(task=self._id, batch=record.batch, read=read))
+        self._post(e.SourcesEnded(task=self._id))
+
+    def _may_read(self) -> bool:
+        """Wait for the tasks that it reads; False where the run ends before."""
+        wanted = {item.uid for item in self._inputs if item.is_channel}
+        with self._changed:
+            self._changed.wait_for(lambda: self._killed or wanted <= self._allowed)
+            return not self._killed
+
+    def _run(self) -> BatchRecord:
+        started = time.monotonic()
+        self._spark.sparkContext.setJobGroup(self._group, f"task {self._task.uid}")
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"rekindle-{self._task.uid}")
+        for item in self._inputs:
+            item.admit()
+        prepared = self._outputs.prepare(self.build(), BATCH)
+        self._took_ms = round((time.monotonic() - started) * 1000)
+        made = BatchRecord(
+            batch=BATCH,
+            offsets_hash="",
+            run=self._place.run,
+            inputs={item.uid: item.position() for item in self._inputs},
+            committables=prepared.committables,
+            segments=prepared.segments,
+            rows_out=prepared.rows,
+            timings_ms={"prepare": self._took_ms},
+        )
+        record = self._storage.adopt(layout.batch(self._place.folder, BATCH), made)
+        if record != made:
+            self._outputs.abort(prepared)
+        return record
+
+    def allow(self, producer: SubtaskId, upto: int) -> None:
+        """See `TaskRunner`: a producer has one batch, so its channel is whole."""
+        with self._changed:
+            self._allowed.add(producer.task)
+            self._changed.notify_all()
+
+    def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
+        """See `TaskRunner`; there is no state to flush."""
+        if self._storage.end(self._place.folder) is None:
+            record = self._storage.record(self._place.folder, BATCH)
+            assert record is not None, "its sources end with its record"
+            self._cleaned(record)
+            self._outputs.finish()
+            end = End(batch=BATCH, run=self._place.run, drained=False, batch_before_flush=BATCH)
+            self._storage.create(layout.end(self._place.folder), end)
+        return BATCH, ()
+
+    def close(self) -> None:
+        """See `TaskRunner`."""
+        self._outputs.close()
+
+    def kill(self) -> None:
+        """See `TaskRunner`."""
+        with self._changed:
+            self._killed = True
+            self._changed.notify_all()
+        threading.Thread(target=self._cancel, daemon=True).start()
+
+    def _cancel(self) -> None:
+        try:
+            self._spark.sparkContext.cancelJobGroup(self._group)
+        except (Py4JError, OSError, AttributeError):
+            return  # Spark is gone already
+
+    def suspend(self) -> int:
+        """Never ordered: a batch run is not stopped."""
+        raise NotImplementedError
+
+    def stop_sources(self) -> None:
+        """Never ordered: a batch run is not stopped."""
+        raise NotImplementedError
+
+    # -- what others ask ----------------------------------------------------------------------------------------------
+
+    def snapshot(self, batch: int) -> SubtaskSnapshot | None:
+        """See `TaskRunner`."""
+        folder = self._place.folder
+        record = self._storage.record(folder, batch)
+        return SubtaskSnapshot(batch=batch, inputs=record.inputs if record else {}, end=self._storage.end(folder))
+
+    def copy(self, snapshot: SubtaskSnapshot, store: Store, folder: str) -> int:
+        """Never asked for: a batch run makes no savepoint."""
+        raise NotImplementedError
+
+    def purge(self, oldest_batch: int, oldest_output: int) -> None:
+        """See `TaskRunner`: behind the only checkpoint, which commits everything, nobody reads its channels again."""
+        self._storage.store.delete_tree(layout.segments(self._place.folder))
+
+    def status(self) -> TaskStatusDocument:
+        """See `TaskRunner`."""
+        record = self._record
+        done = record is not None
+        inputs = record.inputs if record else dict.fromkeys((item.uid for item in self._inputs), InputPosition())
+        return TaskStatusDocument(
+            uid=self._task.uid,
+            subtask=self._place.subtask,
+            status="",
+            batch=BATCH if done else -1,
+            inputs={
+                uid: InputStatus(
+                    ended=done, position={"files": one.files, "bytes": one.bytes}, share=1.0 if done else 0.0
+                )
+                for uid, one in inputs.items()
+            },
+            batch_duration_ms=self._took_ms,
+        )

@@ -1,0 +1,134 @@
+"""Where a subtask's rows go: its sinks and its channels, all written from one evaluation of a batch.
+
+Running the plan twice would commit its state twice, and a batch run would read everything twice. So rows for several of
+them are persisted. What a sink makes of its rows has to survive being written as JSON, because batch records and
+manifests hold it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+from pyspark.sql import DataFrame
+
+from rekindle.errors import SinkError
+from rekindle.runtime.steps import Steps, step
+from rekindle.sinks import SinkBatch, TwoPhaseSink
+from rekindle.sinks.two_phase import Committable
+from rekindle.spark.failures import brief
+from rekindle.spark.segments import SegmentWriter
+from rekindle.storage.documents import Segment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a subtask's batches belong."""
+
+    #: what its sinks know the job by
+    owner: str
+    task: str
+    subtask: int
+    lineage: int
+    run: int
+    #: the subtask's folder in the storage
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What became of a batch's rows, durable and invisible."""
+
+    committables: dict[str, list[Committable]]
+    segments: tuple[Segment, ...] = ()
+
+    @property
+    def rows(self) -> int | None:
+        """Rows of the batch, as far as its sinks counted them: they all were given the same."""
+        if not self.committables:
+            return sum(segment.rows for segment in self.segments)
+        counted = [items for items in self.committables.values() if all("rows" in item for item in items)]
+        return max((sum(item["rows"] for item in items) for items in counted), default=None)
+
+
+class Outputs:
+    """The sinks and channels of one subtask.
+
+    Args:
+        sinks: sink uid → the sink.
+        writer: writes its channels; None where no task reads it.
+    """
+
+    def __init__(
+        self, place: Place, sinks: Mapping[str, TwoPhaseSink], writer: SegmentWriter | None, steps: Steps
+    ) -> None:
+        self._place = place
+        self._sinks = sinks
+        self._writer = writer
+        self._steps = steps
+
+    def prepare(self, df: DataFrame, batch: int) -> Prepared:
+        """Evaluate a batch, once, and write its rows wherever they go."""
+        shared = len(self._sinks) + (self._writer is not None) > 1
+        if shared:
+            df = df.persist()
+        try:
+            committables = {uid: self._prepare_one(uid, sink, df, batch) for uid, sink in self._sinks.items()}
+            if self._writer is None:
+                return Prepared(committables=committables)
+            with step(self._steps, "segment.write"):
+                written = self._writer.write(df, batch, secrets.token_hex(4))
+            return Prepared(committables=committables, segments=written)
+        finally:
+            if shared:
+                df.unpersist()
+
+    def _prepare_one(self, uid: str, sink: TwoPhaseSink, df: DataFrame, batch: int) -> list[Committable]:
+        place = self._place
+        of = SinkBatch(
+            job=place.owner,
+            sink=uid,
+            task=place.task,
+            subtask=place.subtask,
+            lineage=place.lineage,
+            batch=batch,
+            run=place.run,
+            attempt=secrets.token_hex(4),
+        )
+        with step(self._steps, "sink.prepare"):
+            committables = list(sink.prepare(df, of))
+        try:
+            if msgspec.json.decode(msgspec.json.encode(committables)) != committables:
+                raise TypeError("it does not survive being written as JSON")
+        except (TypeError, msgspec.MsgspecError) as error:
+            raise SinkError("SINK_COMMITTABLE_INVALID", sink=uid, reason=error) from error
+        return committables
+
+    def abort(self, prepared: Prepared) -> None:
+        """Take back what will never be committed: another driver's record came first."""
+        for uid, sink in self._sinks.items():
+            with step(self._steps, "sink.abort"):
+                sink.abort(prepared.committables[uid])
+
+    def finish(self) -> None:
+        """No row will come any more.
+
+        Raises:
+            SinkError: ``SINK_FINISH_FAILED``.
+        """
+        for uid, sink in self._sinks.items():
+            self._finish_one(uid, sink)
+
+    def _finish_one(self, uid: str, sink: TwoPhaseSink) -> None:
+        try:
+            with step(self._steps, "sink.finish"):
+                sink.finish()
+        except Exception as error:
+            raise SinkError("SINK_FINISH_FAILED", sink=uid, reason=brief(error)) from error
+
+    def close(self) -> None:
+        """Release them."""
+        for sink in self._sinks.values():
+            sink.close()
