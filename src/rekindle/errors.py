@@ -243,6 +243,10 @@ CONDITIONS: dict[str, Condition] = {
             "Source {source!r} is bounded: it loses no row to lateness, so a watermark has no meaning on it.",
             "Leave watermark= out (with Files(ordered=True) it says how far files may overlap).",
         ),
+        IDLE_AFTER_NEEDLESS=(
+            "Source {source!r} has idle_after, but {reason}.",
+            "Leave idle_after= out: it is for an unbounded source with an event_time.",
+        ),
         WATERMARK_IN_TASK=(
             "Task {task!r} calls withWatermark on column {column!r}, whose input already has a watermark.",
             "Remove the call and say it on the source: job.source(..., event_time='{column}', watermark=...).",

@@ -74,7 +74,14 @@ class Job:
         return f"Job({self.name!r})"
 
     def source(
-        self, uid: str, spec: Source, *, event_time: str | None = None, watermark: str | None = None, late: str = "fail"
+        self,
+        uid: str,
+        spec: Source,
+        *,
+        event_time: str | None = None,
+        watermark: str | None = None,
+        idle_after: str | None = None,
+        late: str = "fail",
     ) -> SourceHandle:
         """Add a source.
 
@@ -84,6 +91,8 @@ class Job:
             event_time: the column of type timestamp that windows and watermarks go by.
             watermark: how late rows of an unbounded source may come, e.g. ``"4 seconds"``. A bounded source loses
                 nothing to lateness and has none; with ``Files(ordered=True)`` it says how far files may overlap.
+            idle_after: how long an unbounded source has no data, e.g. ``"5 minutes"``, before it stops holding back the
+                watermark of its tasks, until it has data again. Without it, it holds it back for as long as it takes.
             late: what becomes of rows with a time before 1970, which Spark drops: ``"fail"`` or ``"drop"``.
 
         Raises:
@@ -97,7 +106,9 @@ class Job:
         if spec.bounded and watermark is not None and not ordered:
             raise DefinitionError("WATERMARK_NEEDLESS", source=uid)
         self._sources.append(
-            job_graph.Source(uid=uid, bounded=spec.bounded, event_time=event_time, watermark=watermark)
+            job_graph.Source(
+                uid=uid, bounded=spec.bounded, event_time=event_time, watermark=watermark, idle_after=idle_after
+            )
         )
         self._specs[uid] = (spec, late)
         return SourceHandle(self, uid)

@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.state import GroupStateTimeout
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import rekindle as rk
 from rekindle.cli.verbs import rekindle
@@ -109,7 +111,9 @@ def test_every_form_of_task_gives_the_rows_of_the_streaming_run(spark: SparkSess
         assert multiset(batched / task) == multiset(streamed / task), task
         assert multiset(batched / task)
     assert [path for path in batched.rglob("*") if ".rekindle" in path.parts and path.is_file()] == []
-    assert not list(Path(world.storage).glob("forms/tasks/*/0/*/segments/*")), "what tasks read of each other is deleted at the end"
+    assert not list(Path(world.storage).glob("forms/tasks/*/0/*/segments/*")), (
+        "what tasks read of each other is deleted at the end"
+    )
 
 
 def test_it_is_a_run_like_any_other_to_whoever_looks(spark: SparkSession, world: World) -> None:
@@ -274,8 +278,40 @@ def refusal(spark: SparkSession, world: World, function: Any) -> RekindleError:
     return raised.value
 
 
-def test_what_spark_cannot_do_in_batch_mode_is_refused_before_anything_runs(spark: SparkSession, world: World) -> None:
-    error = refusal(spark, world, lambda rows: rows.dropDuplicatesWithinWatermark(["k"]))
+class Nothing(StatefulProcessor):
+    """Keeps nothing, emits nothing."""
+
+    def init(self, handle: Any) -> None:
+        """See Spark."""
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
+        yield from ()
+
+
+def with_timers(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("k").transformWithStateInPandas(Nothing(), "k string", "Append", "EventTime")
+
+
+def with_group_state(rows: DataFrame) -> DataFrame:
+    keyed = rows.groupBy("k")
+    return keyed.applyInPandasWithState(lambda *_: (), "k string", "n long", "append", GroupStateTimeout.NoTimeout)
+
+
+@pytest.mark.parametrize(
+    ("function", "word"),
+    [
+        (lambda rows: rows.dropDuplicatesWithinWatermark(["k"]), "dropDuplicatesWithinWatermark"),
+        (with_timers, "timers never fire"),
+        (with_group_state, "applyInPandas"),
+        (lambda rows: rows.sparkSession.readStream.format("rate").load(), "a streaming DataFrame"),
+        (lambda rows: None, "NoneType"),
+    ],
+    ids=["deduplication within the watermark", "timers", "group state", "a stream", "no DataFrame"],
+)
+def test_what_spark_cannot_do_in_batch_mode_is_refused_before_anything_runs(
+    spark: SparkSession, world: World, function: Any, word: str
+) -> None:
+    error = refusal(spark, world, function)
 
     assert error.code == "BATCH_UNSUPPORTED"
-    assert "dropDuplicatesWithinWatermark" in error.message
+    assert word in error.message

@@ -42,7 +42,10 @@ def status_json(status: Status) -> Json:
                 "status": task.status,
                 "batch": task.batch,
                 "watermark": output.iso(task.watermark),
-                "inputs": {uid: {"ended": item.ended, "position": item.position} for uid, item in task.inputs.items()},
+                "inputs": {
+                    uid: {"ended": item.ended, "idle": item.idle, "position": item.position}
+                    for uid, item in task.inputs.items()
+                },
             }
             for task in status.tasks
         ],
@@ -103,9 +106,11 @@ def _bar(item: InputStatus, fill: str, rest: str) -> str:
 
 
 def share(item: InputStatus) -> str:
-    """How much of an input has been read: ``ended``, ``63 %``, ``unbounded``."""
+    """How much of an input has been read: ``ended``, ``63 %``, ``unbounded``, ``idle``."""
     if item.ended:
         return "ended"
+    if item.idle:
+        return "idle"
     # Rounded down: 100 % is said only when all of it has been read.
     return "unbounded" if item.share is None else f"{int(item.share * 100)} %"
 

@@ -31,6 +31,13 @@ class Source:
     event_time: str | None = None
     #: lateness of an unbounded source (or overlap of an ordered bounded one) as Spark writes it, e.g. "4 seconds"
     watermark: str | None = None
+    #: how long it has no data before it holds the watermark back no more, e.g. "5 minutes"; None: for ever
+    idle_after: str | None = None
+
+    @property
+    def idle_after_ms(self) -> int | None:
+        """`idle_after` in milliseconds; ConfigError ``VALUE_INVALID`` where it is none."""
+        return None if self.idle_after is None else duration_ms(f"idle_after of source {self.uid}", self.idle_after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +230,9 @@ def edge_kind(producers: int, consumers: int) -> EdgeKind:
 
 
 def _check_source(source: Source) -> None:
+    if source.idle_after_ms is not None and (source.bounded or source.event_time is None):
+        reason = "it is bounded, and its end holds nothing back" if source.bounded else "it has no event_time"
+        raise DefinitionError("IDLE_AFTER_NEEDLESS", source=source.uid, reason=reason)
     if source.watermark is not None and source.event_time is None:
         raise DefinitionError("EVENT_TIME_REQUIRED", source=source.uid)
     if not source.bounded and source.event_time is not None and source.watermark is None:

@@ -23,8 +23,12 @@ channel                            the least output watermark of its producers
 3. A drain ends every source where it stands. A channel it does not end: its producers flush first, and what they still
    send must not be late.
 4. When all inputs of a query have ended there is nothing to hold back: the flush does what is left, so no W is set.
-5. W never goes backwards, whatever is heard, and in whichever order.
-6. Spark forgets every W on a restart. What is in force is therefore given back in full each time, and after a restart
+5. An *idle* input, one that has had no data for as long as its user has said (`Silence`), holds nothing back: it is
+   given what the least of those tells that go on and are not idle. Not more: its next rows are measured by it, and W is
+   never taken back. Where no other input goes on, or one of them tells no time, its W stays. It is idle until it has
+   data again.
+6. W never goes backwards, whatever is heard, and in whichever order.
+7. Spark forgets every W on a restart. What is in force is therefore given back in full each time, and after a restart
    or a restore the caller, who has told the new query nothing yet, sets all of it again.
 
 What a producer says counts once the rows that it says it of are read: a watermark, or an end, belongs to a batch record
@@ -43,6 +47,30 @@ END_OF_TIME: Final = 2**63 - 1
 """After every event time there can be; Flink's MAX_WATERMARK."""
 
 
+class Silence:
+    """How long an input has had no data. Time is told, never asked for: it counts from the first tick after data.
+
+    Args:
+        idle_after_ms: what its user has said.
+    """
+
+    def __init__(self, idle_after_ms: int) -> None:
+        self._idle_after_ms = idle_after_ms
+        self._since_ms: int | None = None
+        #: whether it holds nothing back any more
+        self.idle = False
+
+    def broken(self) -> None:
+        """It has had data; or its query was started anew."""
+        self._since_ms, self.idle = None, False
+
+    def ticked(self, now_ms: int) -> None:
+        """It is so late."""
+        if self._since_ms is None:
+            self._since_ms = now_ms
+        self.idle = now_ms - self._since_ms >= self._idle_after_ms
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Producer:
     """What a channel has been told by one of its producers, as far as it is read."""
@@ -59,10 +87,16 @@ class ChannelInput:
 
     #: every one of them, whether it still runs or not; at least one
     producers: tuple[Producer, ...]
+    #: only a source is ever idle
+    idle = False
 
     def ends(self, draining: bool) -> bool:
         """Whether nothing comes any more; a drain reaches it through its producers."""
         return all(producer.ended for producer in self.producers)
+
+    def tells_ms(self) -> int | None:
+        """How far its time is known to be, whoever keeps it."""
+        return self.watermark_ms()
 
     def watermark_ms(self) -> int | None:
         """W while it goes on."""
@@ -80,10 +114,18 @@ class SourceInput:
     #: least event time of what was not read yet, ms since the epoch; None where that is not known, as of a source that
     #: is in no order or has no end
     unread_from_ms: int | None = None
+    #: the W that Spark keeps of its rows; None where it has had none yet
+    own_ms: int | None = None
+    #: see `Silence`
+    idle: bool = False
 
     def ends(self, draining: bool) -> bool:
         """Whether nothing comes any more."""
         return self.ended or draining
+
+    def tells_ms(self) -> int | None:
+        """How far its time is known to be, whoever keeps it."""
+        return self.own_ms if self.unread_from_ms is None else self.watermark_ms()
 
     def watermark_ms(self) -> int | None:
         """W while it goes on."""
@@ -107,6 +149,10 @@ def watermarks(
     if all(ends.values()):
         return {}
     found = {uid: END_OF_TIME if ends[uid] else one.watermark_ms() for uid, one in inputs.items()}
+    told = [one.tells_ms() for uid, one in inputs.items() if not (one.idle or ends[uid])]
+    known = [told_ms for told_ms in told if told_ms is not None]
+    if known and len(known) == len(told):
+        found |= {uid: min(known) for uid, one in inputs.items() if one.idle and not ends[uid]}
     before = in_force or {}
-    known = {uid: [w for w in (found[uid], before.get(uid)) if w is not None] for uid in inputs}
-    return {uid: max(candidates) for uid, candidates in known.items() if candidates}
+    both = {uid: [w for w in (found[uid], before.get(uid)) if w is not None] for uid in inputs}
+    return {uid: max(candidates) for uid, candidates in both.items() if candidates}

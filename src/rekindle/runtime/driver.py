@@ -144,7 +144,10 @@ class Driver:
             if now >= control_at:
                 control_at = now + CONTROL_S
                 self._read_control()
-            self._feed(e.Ticked(now_ms=self._clock()))
+            now_ms = self._clock()
+            self._feed(e.Ticked(now_ms=now_ms))
+            for runner in self._runners.values():
+                _tried(partial(runner.tick, now_ms))
             self._take_snapshots()
             self._drain_queue()
 

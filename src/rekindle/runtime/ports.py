@@ -50,6 +50,10 @@ class TaskRunner(Protocol):
         """Give it nothing more of its sources; channels are read on. Comes from another thread."""
         ...
 
+    def tick(self, now_ms: int) -> None:
+        """Hear the time, which decides what is idle. Comes from another thread, twenty times a second."""
+        ...
+
     def allow(self, producer: SubtaskId, upto: int) -> None:
         """Let it read that many of the producer's batches. Reports `BatchRecorded`, with the batch that was the last,
         where empty ones alone are read by that. Comes from another thread."""

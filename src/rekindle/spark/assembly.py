@@ -205,6 +205,7 @@ class Assembly:
                 index=index,
                 position=position,
                 sizer=sizer,
+                beside_idle=any(source.idle_after for source in self._graph.sources_of(task)),
             )
         return build_channel(
             self._spark,

@@ -14,7 +14,7 @@ stream thread prints all of it, several times.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,9 +27,9 @@ from rekindle.protocol.life import Call, OperatorLife
 from rekindle.runtime.steps import Steps
 from rekindle.sources.listing import check_present
 from rekindle.spark.inputs import Input
-from rekindle.spark.lateness import refuse_late_rows
 from rekindle.spark.outputs import Outputs, Place
 from rekindle.spark.progress_dir import Offsets, inputs_of_sources, read_offsets
+from rekindle.spark.times import Seen, refuse_late_rows, seen
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord, InputPosition
 from rekindle.storage.job_storage import JobStorage
@@ -48,7 +48,8 @@ class BatchProtocol:
 
     Args:
         backlog: of its channels; None where no task reads it.
-        recorded: called after a batch record exists (also on a replay), with it and the batch's duration in ms.
+        recorded: called after a batch record exists (also on a replay), with it, the batch's duration in ms, and what
+            it had of the inputs that tell (nothing on a replay).
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class BatchProtocol:
         outputs: Outputs,
         backlog: Backlog | None,
         steps: Steps,
-        recorded: Callable[[BatchRecord, int], None],
+        recorded: Callable[[BatchRecord, int, Mapping[str, Seen]], None],
     ) -> None:
         self._spark = spark
         self._storage = storage
@@ -129,7 +130,7 @@ class BatchProtocol:
             # Which input a source is of is told by its number.
             reason = "its sources have names: spark.sql.streaming.offsetLog.formatVersion is 2"
             raise StorageError("PROGRESS_FORMAT_UNKNOWN", path=f"{folder}/spark/offsets/{batch}", reason=reason)
-        record = self._storage.record(folder, batch)
+        record, met = self._storage.record(folder, batch), dict[str, Seen]()
         if record is not None:
             self._check_replay(record, offsets)
             df.write.format("noop").mode("overwrite").save()
@@ -138,10 +139,11 @@ class BatchProtocol:
                 self._wait_for_room(self._backlog, batch)
                 started = time.monotonic()
             record = self._write(df, batch, offsets)
+            met |= seen(self._spark, self._inputs)
         if self._backlog is not None:
             self._backlog.wrote(batch, sum(segment.size for segment in record.segments))
         self.last = batch
-        self._recorded(record, _ms_since(started))
+        self._recorded(record, _ms_since(started), met)
         self._steps("spark.commit/before")
 
     def _check_replay(self, record: BatchRecord, offsets: Offsets) -> None:

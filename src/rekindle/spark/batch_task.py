@@ -170,6 +170,9 @@ class BatchTask:
             self._outputs.abort(prepared)
         return record
 
+    def tick(self, now_ms: int) -> None:
+        """See `TaskRunner`: what has no watermark is never idle."""
+
     def allow(self, producer: SubtaskId, upto: int) -> None:
         """See `TaskRunner`: a producer has one batch, so its channel is whole."""
         with self._changed:

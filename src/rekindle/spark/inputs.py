@@ -32,6 +32,7 @@ from rekindle.channels.producer import Producer
 from rekindle.channels.splits import Splits
 from rekindle.errors import DefinitionError, InputError, RekindleError
 from rekindle.graph import job_graph
+from rekindle.protocol.clock import END_OF_TIME, Silence
 from rekindle.runtime.steps import Steps, step
 from rekindle.sources import Batch, Files, Source, Stream
 from rekindle.spark.failures import BEFORE_EPOCH, brief, translate
@@ -70,12 +71,22 @@ class Input:
     feed: Feed | None = None
     #: its watermark rows; None where it has no event time
     marks: Marks | None = None
-    #: event time of the mark that ends it, microseconds
-    end_mark_us: int = END_OF_TIME_US
+    #: the delay of its watermark, where Spark follows its rows, ms; None where marks alone set it
+    delay_ms: int | None = None
+    #: tells when it is idle; None where it never is
+    silence: Silence | None = None
+    #: whether each batch tells of its rows' times, see `times.seen`
+    observed: bool = False
     #: numbers of the sources, in Spark's order, that read a `Stream`; set once the task's plan is known
     spark_sources: tuple[int, ...] = ()
     #: inbox index of the data (marks: the next), which Spark's source log tells us
     index: int = 0
+
+    def mark_us(self, watermark_ms: int) -> int:
+        """Event time of the mark that moves it to a watermark, microseconds."""
+        if self.delay_ms is None:
+            return mark_for(END_OF_TIME_US if watermark_ms == END_OF_TIME else watermark_ms * 1000)
+        return END_OF_TIME_US if watermark_ms == END_OF_TIME else (watermark_ms + self.delay_ms) * 1000
 
     @property
     def is_channel(self) -> bool:
@@ -193,10 +204,12 @@ def build_input(
     index: int,
     position: InputPosition,
     sizer: AdmissionSizer,
+    beside_idle: bool,
 ) -> Input:
     """Open an input where `position` says it stands, and make its DataFrame. Admits nothing yet.
 
     Args:
+        beside_idle: an input of the task may be idle, so the others have to tell the time.
         given: the list of a bounded source, how it is shared out, and to which subtask; None for a `Stream`.
     """
     source = spec.source
@@ -215,15 +228,17 @@ def build_input(
         inbox_folder = layout.inbox(folder, source.uid)
         reader = spark.readStream
         data = made_by(source.uid, lambda: read_inbox(reader, storage.store, inbox_folder, spec.spec, frozen))
-    marks = None
+    marks, delay_ms, observed = None, None, False
     if source.event_time is not None:
         marks = Marks(storage.store, layout.marks(folder, source.uid), index + 1)
         marks.inbox.open()
         uri = storage.store.spark_path(layout.marks(folder, source.uid))
-        ordered = source.bounded and _delay(spec) != UNORDERED_DELAY
+        delay = _delay(spec)
+        observed = delay != UNORDERED_DELAY and (source.bounded or beside_idle)
         data = _watermarked(
-            spark, data, source.uid, source.event_time, delay=_delay(spec), late=spec.late, observed=ordered, marks=uri
+            spark, data, source.uid, source.event_time, delay=delay, late=spec.late, observed=observed, marks=uri
         )
+        delay_ms = None if delay == UNORDERED_DELAY else data.schema[source.event_time].metadata[_WATERMARKED]
     return Input(
         uid=source.uid,
         bounded=source.bounded,
@@ -232,7 +247,9 @@ def build_input(
         position=position,
         feed=feed,
         marks=marks,
-        end_mark_us=mark_for(END_OF_TIME_US) if _delay(spec) == UNORDERED_DELAY else END_OF_TIME_US,
+        delay_ms=delay_ms,
+        silence=None if source.idle_after_ms is None else Silence(source.idle_after_ms),
+        observed=observed,
         index=index,
     )
 
@@ -275,7 +292,6 @@ def build_channel(
         position=position,
         feed=ChannelFeed(inbox, position, sizer, producers),
         marks=marks,
-        end_mark_us=mark_for(END_OF_TIME_US),
         index=index,
     )
 
@@ -354,7 +370,8 @@ def _watermarked(
         message = F.lit(f"{BEFORE_EPOCH}:{uid}:{column}")
         data = data.withColumn(column, F.when(time <= epoch, F.raise_error(message).cast(kind)).otherwise(time))
     if observed:
-        data = data.observe(observation(uid), F.min(F.unix_micros(time)))
+        us = F.unix_micros(time)
+        data = data.observe(observation(uid), F.count(F.lit(1)), F.min(us), F.max(us))
     marker = _MARKER
     while marker.lower() in (name.lower() for name in data.columns):
         marker += "_"
@@ -370,7 +387,7 @@ def _watermarked(
 
 
 def observation(uid: str) -> str:
-    """Name under which a batch tells the least event time (µs) of an ordered input; see `lateness`."""
+    """Name under which a batch tells how many rows an input had, and their first and last event time; see `times`."""
     return f"rekindle:{uid}"
 
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rekindle.channels.channel_feed import ChannelFeed
-from rekindle.channels.marks import mark_for
 from rekindle.ids import SubtaskId
-from rekindle.protocol.clock import END_OF_TIME, ChannelInput, Producer, SourceInput, watermarks
+from rekindle.protocol.clock import ChannelInput, Producer, Silence, SourceInput, watermarks
 from rekindle.spark.inputs import Input
+from rekindle.spark.times import Seen
 from rekindle.storage.documents import BatchRecord
 
 
@@ -43,6 +43,8 @@ class Intake:
         self._sources_stopped = False
         #: watermark that each input was given since the query was started, ms
         self._in_force: dict[str, int] = {}
+        #: watermark that Spark keeps of an input's rows, as they have told since the query was started, ms
+        self._own_ms: dict[str, int] = {}
 
     def open(self) -> bool:
         """The query is about to start: admit, and set every watermark again, which Spark has forgotten.
@@ -52,6 +54,9 @@ class Intake:
         with self._lock:
             self._open = True
             self._in_force.clear()
+            self._own_ms.clear()
+            for silence in self._silences:
+                silence.broken()
             self._admit()
             return self.sources_ended
 
@@ -72,10 +77,23 @@ class Intake:
                 self._admit()
             return self._progress() if moved else None
 
-    def recorded(self, record: BatchRecord, duration_ms: int) -> tuple[Progress, bool]:
+    def ticked(self, now_ms: int) -> bool:
+        """It is so late; whether that lets the watermark move."""
+        if not self._silences or not self._open:
+            return False
+        with self._lock:
+            before = dict(self._in_force)
+            for silence in self._silences:
+                silence.ticked(now_ms)
+            if any(silence.idle for silence in self._silences):
+                self._admit()
+            return before != self._in_force
+
+    def recorded(self, record: BatchRecord, duration_ms: int, met: Mapping[str, Seen]) -> tuple[Progress, bool]:
         """A batch record exists, the inputs may go on; how far all is read, and whether the sources have ended."""
         with self._lock:
             self._last = record.batch
+            self._note(met)
             for item in self.inputs:
                 item.position = record.inputs[item.uid]
                 if item.feed is not None:
@@ -83,6 +101,22 @@ class Intake:
             if self._open:
                 self._admit()
             return self._progress(), self._open and self.sources_ended
+
+    def _note(self, met: Mapping[str, Seen]) -> None:
+        """What a batch had of the inputs whose watermark Spark keeps."""
+        for item in self.inputs:
+            one = met.get(item.uid)
+            if one is None or not one.rows:
+                continue
+            if item.silence is not None:
+                item.silence.broken()
+            if one.last_us is not None and item.delay_ms is not None:
+                told_ms = one.last_us // 1000 - item.delay_ms
+                self._own_ms[item.uid] = max(told_ms, self._own_ms.get(item.uid, told_ms))
+
+    @property
+    def _silences(self) -> Sequence[Silence]:
+        return [item.silence for item in self.inputs if item.silence is not None]
 
     @property
     def sources(self) -> Sequence[Input]:
@@ -125,28 +159,24 @@ class Intake:
         for item in self.inputs:
             if item.feed is not None and (item.is_channel or not self._sources_stopped):
                 item.feed.admit()
-        wanted = watermarks({item.uid: _as_the_clock_sees(item) for item in self.inputs}, in_force=self._in_force)
+        wanted = watermarks({item.uid: self._as_the_clock_sees(item) for item in self.inputs}, in_force=self._in_force)
         for item in self.inputs:
             if item.marks is None or wanted.get(item.uid) in (None, self._in_force.get(item.uid)):
                 continue
             if item.marks.inbox.last_admitted() <= item.position.mark:
                 at_ms = wanted[item.uid]
-                item.marks.admit(item.position.mark + 1, item.end_mark_us if at_ms == END_OF_TIME else _mark_us(at_ms))
+                item.marks.admit(item.position.mark + 1, item.mark_us(at_ms))
                 self._in_force[item.uid] = at_ms
 
-
-def _mark_us(watermark_ms: int) -> int:
-    return mark_for(watermark_ms * 1000)
-
-
-def _as_the_clock_sees(item: Input) -> SourceInput | ChannelInput:
-    feed = item.feed
-    if not isinstance(feed, ChannelFeed):
-        return SourceInput(ended=item.ended)
-    read = {index: feed.read(index) for index in item.producers}
-    return ChannelInput(
-        producers=tuple(
-            Producer(watermark_ms=one.watermark_ms(read[index] - 1), ended=one.ended_by(read[index]))
-            for index, one in item.producers.items()
+    def _as_the_clock_sees(self, item: Input) -> SourceInput | ChannelInput:
+        feed = item.feed
+        if not isinstance(feed, ChannelFeed):
+            idle = item.silence is not None and item.silence.idle
+            return SourceInput(ended=item.ended, own_ms=self._own_ms.get(item.uid), idle=idle)
+        read = {index: feed.read(index) for index in item.producers}
+        return ChannelInput(
+            producers=tuple(
+                Producer(watermark_ms=one.watermark_ms(read[index] - 1), ended=one.ended_by(read[index]))
+                for index, one in item.producers.items()
+            )
         )
-    )

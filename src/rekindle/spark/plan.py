@@ -33,6 +33,10 @@ _STATEFUL = re.compile("Aggregate|Distinct|Deduplicate|.*Limit|Offset|Sort|Windo
 """Nodes that look at more than one row; and joins of two streams."""
 
 
+_TIMERS = re.compile(r"TransformWithState\w* .*, (?:EventTime|ProcessingTime),")
+"""A transformWithState that may set timers: in batch mode Spark runs it, and they never fire."""
+
+
 def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[Input]) -> DataFrame:
     """Call the user's function; check what it returned.
 
@@ -50,8 +54,7 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
     _refuse_second_watermark(task, plan, ours)
     _refuse_unending_state(task, plan, inputs)
     _refuse_parallel_state(task, plan)
-    if any("TransformWithStateInPy" in line or "TransformWithStateInPandas" in line for line in plan):
-        _look_for_worker_module(frame.sparkSession, _WORKER_MODULE)
+    _look_for_worker_module_of(frame, plan)
     for item in inputs:
         item.spark_sources = _sources_of(item, frame) if item.feed is None else ()
     return frame
@@ -67,6 +70,11 @@ def build_batch_task(task: Task, function: Callable[..., DataFrame], frames: Seq
     if not isinstance(frame, DataFrame) or frame.isStreaming:
         returned = "a streaming DataFrame" if isinstance(frame, DataFrame) else type(frame).__name__
         raise DefinitionError("BATCH_UNSUPPORTED", task=task.uid, reason=f"it returned {returned}.")
+    tree = _tree(frame)
+    if any(_TIMERS.search(line) for line in tree):
+        reason = "it is a transformWithState with a time mode, whose timers never fire there."
+        raise DefinitionError("BATCH_UNSUPPORTED", task=task.uid, reason=reason)
+    _look_for_worker_module_of(frame, tree)
     plan: Any = frame._jdf.queryExecution()
     try:
         plan.executedPlan()
@@ -140,6 +148,11 @@ def _reader(spark: SparkSession, leaf: Any) -> int:
     jvm: Any = spark._jvm
     first_kind = leaf.getClass().getSimpleName() == "StreamingRelation"
     return int(jvm.System.identityHashCode(leaf.dataSource() if first_kind else leaf.table()))
+
+
+def _look_for_worker_module_of(frame: DataFrame, tree: Sequence[str]) -> None:
+    if any("TransformWithStateInPy" in line or "TransformWithStateInPandas" in line for line in tree):
+        _look_for_worker_module(frame.sparkSession, _WORKER_MODULE)
 
 
 def _look_for_worker_module(spark: SparkSession, module: str) -> None:

@@ -36,6 +36,7 @@ from rekindle.spark.progress_dir import inputs_of_sources, last_planned, put_bac
 from rekindle.spark.query import Query
 from rekindle.spark.retention import purge
 from rekindle.spark.siblings import Siblings
+from rekindle.spark.times import Seen
 from rekindle.storage import layout
 from rekindle.storage.documents import (
     BatchRecord,
@@ -134,6 +135,11 @@ class SparkTask:
         self._query.wake()
         if progress is not None:
             self._tell(progress)
+
+    def tick(self, now_ms: int) -> None:
+        """See `TaskRunner`."""
+        if self._intake.ticked(now_ms):
+            self._query.wake()
 
     def suspend(self) -> int:
         """See `TaskRunner`."""
@@ -267,11 +273,11 @@ class SparkTask:
 
     # -- inputs -------------------------------------------------------------------------------------------------------
 
-    def _recorded(self, record: BatchRecord, duration_ms: int) -> None:
+    def _recorded(self, record: BatchRecord, duration_ms: int, met: Mapping[str, Seen]) -> None:
         """A batch record exists: the inputs may go on. Called by the batch itself, before Spark commits it."""
         self._query.note_commit(record.batch - 1)
         self._last_duration_ms = duration_ms
-        progress, ended = self._intake.recorded(record, duration_ms)
+        progress, ended = self._intake.recorded(record, duration_ms, met)
         self._query.wake()
         self._tell(progress)
         if ended:
@@ -341,6 +347,7 @@ class SparkTask:
             ended=item.ended,
             position=position.offset if feed is None else {"files": position.files, "bytes": position.bytes},
             share=feed.splits.share_read if isinstance(feed, FileFeed) else None,
+            idle=item.silence is not None and item.silence.idle,
             rows_per_second=None if item.ended else self._rate(item, report),
         )
 

@@ -374,6 +374,8 @@ class InputStatus:
     position: Any = None
     #: share of a bounded input that has been read, 0 to 1
     share: float | None = None
+    #: it has had no data for so long that it holds nothing back
+    idle: bool = False
     rows_per_second: float | None = None
 
 

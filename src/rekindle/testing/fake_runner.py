@@ -185,6 +185,9 @@ class FakeRunner:
         store.replace(f"{layout.spark_progress_dir(folder)}/{name}", data)
         return len(data)
 
+    def tick(self, now_ms: int) -> None:
+        """Nothing of it is ever idle."""
+
     def stop_sources(self) -> None:
         """See `TaskRunner`. It reads no channel, so there is nothing to go on with: `suspend` follows."""
 

@@ -1,0 +1,79 @@
+"""The event times that a batch has met: rows that Spark dropped as late, and how far each input has come.
+
+Spark counts what its stateful operators drop, not where it came from. Rows of a stream are as late as its user
+allowed; a bounded input's must not be. In a task of bounded inputs alone any such row fails the batch. Beside a stream,
+an input whose files are in order tells the least event time it has read: where that lies behind the watermark, they are
+not in the order that was promised, and the rows dropped may be its own.
+
+Where an input may be idle, the others tell the greatest: Spark keeps the watermark of each to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from rekindle.errors import InputError
+from rekindle.spark.inputs import Input, observation
+
+_DROPPED = "numRowsDroppedByWatermark"
+
+
+class Seen(NamedTuple):
+    """What a batch had of one input."""
+
+    rows: int
+    #: event times, microseconds since the epoch; None where no row had one
+    first_us: int | None
+    last_us: int | None
+
+
+def seen(spark: SparkSession, inputs: Sequence[Input]) -> Mapping[str, Seen]:
+    """What the batch that was just evaluated, on this thread, had of the inputs that tell: by uid."""
+    wanted = [item.uid for item in inputs if item.observed]
+    execution = _execution(spark) if wanted else None
+    if execution is None:
+        return {}
+    metrics = execution.observedMetrics()
+    found = {uid: metrics.get(observation(uid)) for uid in wanted}
+    return {uid: _seen(row.get()) for uid, row in found.items() if row.isDefined()}
+
+
+def _seen(row: Any) -> Seen:
+    first_us, last_us = (None if row.isNullAt(field) else int(row.getLong(field)) for field in (1, 2))
+    return Seen(int(row.getLong(0)), first_us, last_us)
+
+
+def refuse_late_rows(spark: SparkSession, task: str, inputs: Sequence[Input], watermark_ms: int, batch: int) -> None:
+    """Look at the batch that was just evaluated, on the thread that did so, before it is recorded.
+
+    Raises:
+        InputError: ``ROWS_DROPPED_AS_LATE``.
+    """
+    execution = _execution(spark)
+    if execution is None:
+        return
+    dropped = _dropped(execution.executedPlan())
+    if dropped and (all(item.bounded for item in inputs) or _is_behind(spark, inputs, watermark_ms)):
+        raise InputError("ROWS_DROPPED_AS_LATE", task=task, rows=dropped, batch=batch)
+
+
+def _execution(spark: SparkSession) -> Any:
+    query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+    query: Any = spark._jsparkSession.streams().get(query_id)
+    return query.streamingQuery().lastExecution()
+
+
+def _dropped(plan: Any) -> int:
+    counted = plan.metrics().get(_DROPPED)
+    own = counted.get().value() if counted.isDefined() else 0
+    children = plan.children()
+    return int(own) + sum(_dropped(children.apply(index)) for index in range(children.size()))
+
+
+def _is_behind(spark: SparkSession, inputs: Sequence[Input], watermark_ms: int) -> bool:
+    bounded = [item for item in inputs if item.bounded]
+    firsts = [one.first_us for one in seen(spark, bounded).values() if one.first_us is not None]
+    return any(first_us <= watermark_ms * 1000 for first_us in firsts)
