@@ -33,8 +33,8 @@ crash: setup ## kill a real driver at every durable step, resume, compare (minut
 soak: setup ## long runs (minutes)
 	@$(ENV) python -m pytest -m "slow and not crash" --timeout=3600 $(ARGS)
 
-bench: setup ## Rekindle against plain Structured Streaming; rewrites its part of docs/benchmarks.md
-	@$(ENV) python bench/overhead.py $(ARGS)
+bench: setup ## Rekindle against plain Structured Streaming, batch against streaming runs, state of a history; rewrites docs/benchmarks.md
+	@$(ENV) for part in overhead batch history; do python bench/$$part.py $(ARGS); done
 
 simulate: setup ## SEEDS=5000 whole lives of jobs without Spark; a failing seed prints its story
 	@$(ENV) python -m rekindle.testing.simulator --seeds $(or $(SEEDS),5000)

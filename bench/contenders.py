@@ -40,7 +40,7 @@ def plain(spark: SparkSession, data: Path, work: Path) -> None:
     writer.option("checkpointLocation", str(work / "progress")).start(str(work / "out")).awaitTermination()
 
 
-def rekindle(spark: SparkSession | None, data: Path, work: Path) -> None:
+def rekindle(spark: SparkSession | None, data: Path, work: Path, mode: str = "streaming") -> None:
     """The same as a job with one bounded source; without `spark` it makes its own session."""
     import rekindle as rk  # here, so that the plain driver's memory is without it
 
@@ -48,7 +48,7 @@ def rekindle(spark: SparkSession | None, data: Path, work: Path) -> None:
     bids = job.source("bids", rk.Files(str(data), format="parquet", schema=SCHEMA), event_time="ts")
     counts = job.task(bids, uid="windows")(windows)
     job.sink("counts", counts, rk.sinks.Parquet(str(work / "out")))
-    result = job.run(spark, storage=str(work / "state"), spark_config=None if spark else SETTINGS)
+    result = job.run(spark, storage=str(work / "state"), mode=mode, spark_config=None if spark else SETTINGS)
     if result.state != "FINISHED":
         sys.exit(f"bench: the job ended {result.state}: {result.error}")
 

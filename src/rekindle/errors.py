@@ -302,6 +302,13 @@ CONDITIONS: dict[str, Condition] = {
             "The function of source {source!r} returned a streaming DataFrame.",
             "Use rk.Stream for streaming DataFrames, or spark.read in rk.Batch.",
         ),
+        STATISTICS_UNUSABLE=(
+            "Source {source!r} cannot be read in the order of its event time: {reason}",
+            (
+                "Leave ordered= out, and it is read in any order. Parquet files have statistics of timestamps if Spark "
+                "writes them with spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS."
+            ),
+        ),
         FORMAT_UNKNOWN=("Files has no format {format!r}.", "Use one of: {supported}."),
         FILES_SCHEME_UNSUPPORTED=(
             "rk.Files reads local or mounted paths in this version, not {path}.",

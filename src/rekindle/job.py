@@ -102,7 +102,7 @@ class Job:
             raise DefinitionError("SPEC_UNKNOWN", source=uid, found=type(spec).__name__)
         if late not in ("fail", "drop"):
             raise DefinitionError("LATE_UNKNOWN", source=uid, late=late)
-        ordered = isinstance(spec, Files) and spec.ordered
+        ordered = isinstance(spec, Files) and spec.ordered is True
         if spec.bounded and watermark is not None and not ordered:
             raise DefinitionError("WATERMARK_NEEDLESS", source=uid)
         self._sources.append(

@@ -124,3 +124,12 @@ def test_a_subtask_that_finds_nothing_left_has_ended_without_reading() -> None:
         hungry.recorded(hungry.after(hungry.position.admission + 1), 0)
     late.admit()
     assert late.ended and not late.outstanding
+
+
+@pytest.mark.parametrize(("by_time", "expected"), [(True, [10, 20, 30, 40, None]), (False, [None] * 5)])
+def test_the_least_time_that_may_still_come_is_that_of_the_first_file_with_a_time_ahead(
+    by_time: bool, expected: list[int | None]
+) -> None:
+    timed = [FrozenFile(path=f"file:///{number}", size=10, first_ms=number * 10 or None) for number in range(5)]
+    shared = Splits(JobStorage(MemoryStore(), "job"), FOLDER, 1, timed, 1, None, by_time)
+    assert [shared.unread_from_ms(0, read) for read in range(1, 6)] == expected

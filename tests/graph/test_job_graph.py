@@ -231,3 +231,8 @@ def test_tasks_and_their_readers_are_found_by_name() -> None:
     for uid in ("s", "nobody"):
         with pytest.raises(KeyError):
             graph.task(uid)
+
+
+def test_the_same_job_with_one_subtask_for_each_task() -> None:
+    parallel = changed(tasks=(dataclasses.replace(HOURLY, parallelism=3),))
+    assert parallel.with_single_subtasks() == GRAPH

@@ -101,3 +101,13 @@ def test_an_entry_that_hands_out_nothing_or_what_is_not_there_is_refused(until: 
     enumerator.append(Assignment(0, 1))
     with pytest.raises(ValueError, match="cannot follow"):
         enumerator.append(Assignment(0, until))
+
+
+def test_what_a_subtask_may_still_read_is_what_is_left_of_its_own_and_what_nobody_has() -> None:
+    enumerator = Enumerator([1] * 8, 2, ((0, 3), (5, 8)))
+    for subtask in (0, 1):
+        ask(enumerator, subtask)
+    assert (enumerator.owned(0), enumerator.owned(1)) == ([0], [1])
+    assert list(enumerator.ahead(0, 0)) == [0, 2, 5, 6, 7]
+    assert list(enumerator.ahead(1, 1)) == [2, 5, 6, 7]
+    assert list(enumerator.ahead(2, 0)) == [2, 5, 6, 7]

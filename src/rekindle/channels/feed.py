@@ -111,6 +111,11 @@ class FileFeed(Feed):
         """Whether all that it was given is read, by the last batch record, and nothing is left to be given."""
         return self.position.files >= len(self._files) and self.splits.exhausted
 
+    @property
+    def unread_from_ms(self) -> int | None:
+        """Least event time of what no batch record covers yet, ms; None where nothing is known of it."""
+        return self.splits.unread_from_ms(self._subtask, self.position.files)
+
     def recorded(self, position: InputPosition, batch_duration_ms: int) -> None:
         """See `Feed`."""
         super().recorded(position, batch_duration_ms)

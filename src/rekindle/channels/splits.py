@@ -26,6 +26,7 @@ class Splits:
         run: that of the driver.
         files: the frozen list, whole, with absolute addresses.
         unread: the part of it that this lineage reads; None: all of it.
+        by_time: the list is in the order of least event times.
     """
 
     def __init__(
@@ -36,11 +37,13 @@ class Splits:
         files: Sequence[FrozenFile],
         parallelism: int,
         unread: Runs | None,
+        by_time: bool = False,
     ) -> None:
         self._storage = storage
         self._folder = folder
         self._run = run
         self._files = files
+        self._by_time = by_time
         self._lock = threading.Lock()
         self._enumerator = Enumerator([file.size for file in files], parallelism, unread)
         #: bytes of the whole source, and of what was unread when the lineage began
@@ -79,6 +82,14 @@ class Splits:
         """Whether every file is handed out."""
         with self._lock:
             return self._enumerator.exhausted
+
+    def unread_from_ms(self, subtask: int, read: int) -> int | None:
+        """Least event time that a subtask which has read so many of its own may still meet; None: nothing is known."""
+        if not self._by_time:
+            return None
+        with self._lock:
+            firsts = (self._files[split].first_ms for split in self._enumerator.ahead(subtask, read))
+            return next((first_ms for first_ms in firsts if first_ms is not None), None)
 
     def unread(self, read: Mapping[int, int]) -> Runs:
         """What is left where each subtask has read so many of its own."""

@@ -21,9 +21,9 @@ This module does not know files, nor how the log is kept.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 
 Runs = tuple[tuple[int, int], ...]
 """Splits [first, until), in order."""
@@ -89,6 +89,11 @@ class Enumerator:
     def owned(self, subtask: int) -> Sequence[int]:
         """What a subtask was given, in the order it is read."""
         return self._owned.get(subtask, ())
+
+    def ahead(self, subtask: int, read: int) -> Iterator[int]:
+        """What a subtask that has read so many of its own may still read, in the order of the frozen list."""
+        yield from self._owned.get(subtask, ())[read:]
+        yield from islice(self._splits, self._given, None)
 
     def unread(self, read: Mapping[int, int]) -> Runs:
         """What is still to be read where each subtask has read so many of its own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rekindle.errors import ConfigError, DefinitionError
 from rekindle.sources.globs import compiled
@@ -57,10 +57,14 @@ class Files:
         options: of Spark's reader for this format. ``pathGlobFilter``, ``modifiedAfter``, ``modifiedBefore`` (in UTC
             where they name no zone), ``recursiveFileLookup`` and ``basePath`` apply when the files are listed.
         transform: DataFrame → DataFrame, runs below the watermark: parse the event time and filter early here.
-        ordered: the files, in the order of their paths, are in the order of event time.
+        ordered: None: Parquet files are read in the order of their least event times, and the watermark follows what is
+            not read yet, where every file has statistics of that column and `transform` does not compute it; others are
+            read in any order. ``"statistics"``: the same, and what cannot be is refused. True: the files, in the order
+            of their paths, are in the order of event time. False: they are in no order.
 
     Raises:
-        DefinitionError: ``FORMAT_UNKNOWN``, ``FILES_OPTION_REFUSED``, ``FILES_SCHEME_UNSUPPORTED``.
+        DefinitionError: ``FORMAT_UNKNOWN``, ``FILES_OPTION_REFUSED``, ``FILES_SCHEME_UNSUPPORTED``,
+            ``ARGUMENT_INVALID``; when the job starts, ``STATISTICS_UNUSABLE``.
         ConfigError: ``VALUE_INVALID`` for an option or a pattern that cannot be understood.
     """
 
@@ -72,11 +76,20 @@ class Files:
     schema: str | StructType | None = None
     options: Mapping[str, Any] | None = None
     transform: Callable[[DataFrame], DataFrame] | None = None
-    ordered: bool = False
+    ordered: bool | Literal["statistics"] | None = None
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
             raise DefinitionError("FORMAT_UNKNOWN", format=self.format, supported=", ".join(FORMATS))
+        if self.ordered not in (None, True, False, "statistics"):
+            raise DefinitionError(
+                "ARGUMENT_INVALID",
+                what="rk.Files",
+                argument="ordered",
+                value=self.ordered,
+                reason="It says nothing of an order.",
+                hint="Use True, False, 'statistics', or leave it out.",
+            )
         for option in self.options or {}:
             if reason := _REFUSED.get(option.lower()):
                 raise DefinitionError("FILES_OPTION_REFUSED", option=option, reason=reason)

@@ -126,7 +126,7 @@ class Assembly:
         folder = layout.splits(self._storage.job, task.uid, self._run.lineage, source)
         unread = lineage.unread.get(task.uid, {}).get(source)
         files = located(self._storage, frozen)
-        return Splits(self._storage, folder, self._run.run, files, task.parallelism, unread)
+        return Splits(self._storage, folder, self._run.run, files, task.parallelism, unread, frozen.by_time)
 
     def _subtask(self, task: Task, subtask: SubtaskId, siblings: Siblings) -> SparkTask:
         storage, folder = self._storage, self._folder(subtask)

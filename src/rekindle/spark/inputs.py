@@ -14,8 +14,9 @@ silently as late (its watermarks begin at 1970, that very instant included).
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,12 +35,14 @@ from rekindle.errors import DefinitionError, InputError, RekindleError
 from rekindle.graph import job_graph
 from rekindle.protocol.clock import END_OF_TIME, Silence
 from rekindle.runtime.steps import Steps, step
-from rekindle.sources import Batch, Files, Source, Stream
+from rekindle.sources import Batch, Files, Source, Stream, statistics
 from rekindle.spark.failures import BEFORE_EPOCH, brief, translate
 from rekindle.storage import layout
 from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
+
+_LOG = logging.getLogger("rekindle")
 
 _MARKER = "__rekindle_marker"
 """Column that tells a watermark row from data, below the user's function; longer where the data has one like it."""
@@ -123,7 +126,7 @@ def freeze(
     frozen = storage.frozen_files(uid)
     if frozen is None:
         made = (
-            _freeze_files(spark, uid, spec.spec)
+            _freeze_files(spark, uid, spec.spec, spec.source.event_time)
             if isinstance(spec.spec, Files)
             else _write_batch(spark, storage, uid, spec.spec, attempt, steps)
         )
@@ -131,21 +134,68 @@ def freeze(
     return frozen
 
 
-def _freeze_files(spark: SparkSession, uid: str, spec: Files) -> FrozenFiles:
+def _freeze_files(spark: SparkSession, uid: str, spec: Files, event_time: str | None) -> FrozenFiles:
     files, partition_columns, base = spec.list_files(uid)
     reader = spark.read.format(spec.format).options(**spec.all_options)
     try:
         if spec.schema is not None:
             reader = reader.schema(spec.schema)
-        schema = reader.load(list(spec.paths)).schema
+        data = reader.load(list(spec.paths))
     except Exception as error:
         path = ", ".join(spec.paths)
         raise translate(error, uid) or InputError(
             "FILE_UNREADABLE", source=uid, path=path, reason=brief(error)
         ) from error
+    by_time = False
+    if spec.ordered in (None, "statistics"):
+        try:
+            files = statistics.by_time(files, _column_of_files(uid, spec, data, partition_columns, event_time))
+            by_time = True
+        except statistics.NoStatisticsError as error:
+            if spec.ordered == "statistics":
+                raise DefinitionError("STATISTICS_UNUSABLE", source=uid, reason=error) from error
+            _LOG.info("Source %s is read in any order: %s", uid, error)
     return FrozenFiles(
-        source=uid, files=files, schema=schema.jsonValue(), partition_columns=partition_columns, base=base
+        source=uid,
+        files=files,
+        schema=data.schema.jsonValue(),
+        partition_columns=partition_columns,
+        base=base,
+        by_time=by_time,
     )
+
+
+def _column_of_files(
+    uid: str, spec: Files, data: DataFrame, partition_columns: Sequence[str], event_time: str | None
+) -> str:
+    """The column of the files that is the source's event time, as it stands there.
+
+    Raises:
+        NoStatisticsError: there is none.
+    """
+    if event_time is None:
+        raise statistics.NoStatisticsError("it has no event_time.")
+    if spec.format != "parquet":
+        raise statistics.NoStatisticsError(f"{spec.format} files have no statistics.")
+    transform = spec.transform
+    try:
+        above = data if transform is None else made_by(uid, lambda: transform(data))
+    except DefinitionError as error:
+        raise statistics.NoStatisticsError(f"its transform cannot be looked at: {error.message}") from error
+    names = {number: name for name, number in _attributes(data)}
+    found = [names.get(number) for name, number in _attributes(above) if name == event_time]
+    if found == [None]:
+        raise statistics.NoStatisticsError(f"its transform computes {event_time!r}, of which the files tell nothing.")
+    if len(found) != 1 or found[0] is None or found[0] in partition_columns:
+        raise statistics.NoStatisticsError(f"{event_time!r} is no column of its files.")
+    return found[0]
+
+
+def _attributes(frame: DataFrame) -> list[tuple[str, int]]:
+    """Columns, and what Spark knows them by: what is passed through keeps that, what is computed has its own."""
+    query: Any = frame._jdf.queryExecution()
+    output = query.analyzed().output()
+    return [(output.apply(index).name(), output.apply(index).exprId().id()) for index in range(output.size())]
 
 
 def _write_batch(
@@ -398,6 +448,6 @@ def _quoted(column: str) -> str:
 def _delay(spec: SourceSpec) -> str:
     if not spec.source.bounded:
         return spec.source.watermark or "0 seconds"
-    if isinstance(spec.spec, Files) and spec.spec.ordered:
+    if isinstance(spec.spec, Files) and spec.spec.ordered is True:
         return spec.source.watermark or _ORDERED_DELAY
     return UNORDERED_DELAY

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rekindle.channels.channel_feed import ChannelFeed
+from rekindle.channels.feed import FileFeed
 from rekindle.ids import SubtaskId
 from rekindle.protocol.clock import ChannelInput, Producer, Silence, SourceInput, watermarks
 from rekindle.spark.inputs import Input
@@ -172,7 +173,9 @@ class Intake:
         feed = item.feed
         if not isinstance(feed, ChannelFeed):
             idle = item.silence is not None and item.silence.idle
-            return SourceInput(ended=item.ended, own_ms=self._own_ms.get(item.uid), idle=idle)
+            unread_from_ms = feed.unread_from_ms if isinstance(feed, FileFeed) else None
+            own_ms = self._own_ms.get(item.uid)
+            return SourceInput(ended=item.ended, unread_from_ms=unread_from_ms, own_ms=own_ms, idle=idle)
         read = {index: feed.read(index) for index in item.producers}
         return ChannelInput(
             producers=tuple(

@@ -111,6 +111,8 @@ class FrozenFile:
     #: absolute URI, percent-encoded, as Spark's logs hold it
     path: str
     size: int
+    #: least event time in it, ms, where the list is in the order of that; None: no row has one
+    first_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +127,8 @@ class FrozenFiles:
     partition_columns: tuple[str, ...] = ()
     #: folder below which key=value parts are looked for, absolute URI
     base: str = ""
+    #: the files are in the order of their least event times
+    by_time: bool = False
     format: int = FORMAT_VERSION
 
 

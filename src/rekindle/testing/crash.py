@@ -130,6 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("jobfile", help="as for rekindle run")
     parser.add_argument("--storage", required=True)
     parser.add_argument("--from", dest="restore", help="checkpoint or savepoint to start from")
+    parser.add_argument("--mode", default="streaming", help="as for rekindle run")
     at = parser.add_mutually_exclusive_group()
     at.add_argument("--kill-at", type=_moment, metavar="STEP/before[:N]", help="SIGKILL")
     at.add_argument("--pause-at", type=_moment, metavar="STEP/before[:N]", help="SIGSTOP")
@@ -145,6 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         handle = _load(options.jobfile).start(
             storage=options.storage,
             restore=options.restore,
+            mode=options.mode,
             config=dict(options.config),
             spark_config=dict(options.conf),
             steps=moments,
