@@ -79,8 +79,8 @@ def main() -> None:
 | --- | ---: | ---: | ---: | ---: |
 {chr(10).join(lines)}
 
-- A batch run takes **{by_time:.2f}** of the time of a streaming run, and **{by_cpu:.2f}** of its CPU time. {bids:,} bids
-  in {FILES} files, 10-second windows per auction; medians of {given.runs} runs in turn, after one to warm up.
+- A batch run takes **{by_time:.2f}** of the time of a streaming run, and **{by_cpu:.2f}** of its CPU time.
+- {bids:,} bids in {FILES} files, 10-second windows per auction; medians of {given.runs} runs in turn, after one more
 {where(spark, load_before)}"""
     spark.stop()
     publish("batch", text, page=not given.no_page)

@@ -14,8 +14,6 @@ from tests.crash.kit import persist
 from tests.crash.pipeline_kit import PipelineWorld
 from tests.crash.victim import Victim
 
-JOB_FILE = Path(__file__).with_name("pipeline_job_file.py")
-
 TELLING = ("record.create/after", "manifest.create/after")
 """For every test run: a task is done and the others are not; all is decided and nothing is to be seen."""
 
@@ -37,7 +35,7 @@ def test_a_batch_run_that_is_killed_is_brought_to_its_end_by_the_next(
     spark: SparkSession, tmp_path: Path, moment: str
 ) -> None:
     world = PipelineWorld(tmp_path).fill()
-    victim = Victim(world, "--mode", "batch", "--kill-at", moment, live=False, job_file=JOB_FILE)
+    victim = Victim(world, "--mode", "batch", "--kill-at", moment, live=False)
     code = victim.wait()
     assert code == -signal.SIGKILL, f"exit code {code}:\n{victim.log.read_text()[-3000:]}"
     storage = JobStorage(open_store(world.storage), "pipeline")

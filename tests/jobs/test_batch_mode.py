@@ -24,6 +24,8 @@ from rekindle.testing.crash import Moment, Moments
 from tests.crash.kit import persist
 from tests.crash.pipeline_kit import PipelineWorld
 from tests.jobs.kit import DDL, World, committed, rows, until, write
+from tests.jobs.test_table_sinks import TableWorld
+from tests.servers.postgres import PostgresServer
 
 
 class FormsWorld(World):
@@ -261,6 +263,45 @@ def test_a_stop_is_refused_and_a_cancel_ends_it_with_nothing_to_see(spark: Spark
     assert (result.state, committed(world.out)) == ("CANCELED", [])
     until(lambda: not tracker.getActiveStageIds())
     assert storage_of(world, "long").records("long/tasks/slow/0/000001") == []
+
+
+def test_tables_and_functions_have_every_row_once_though_the_commit_fails_half_way(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    tables = TableWorld(tmp_path)
+    tables.add_history(rows(10, 90), rows(0, 90))
+    job = rk.Job("tables")
+    history = job.source("history", rk.Files(str(tables.history)), event_time="ts")
+
+    @job.task(history)
+    def hourly(history: DataFrame) -> DataFrame:
+        counted = history.groupBy(F.window("ts", "1 hour"), "k").agg(F.sum("v").alias("v"))
+        return counted.select(F.col("window.start").alias("hour"), "k", "v")
+
+    job.sink("delta", hourly, rk.sinks.Delta(tables.delta, partition_by=["k"]))
+    job.sink("iceberg", hourly, rk.sinks.Iceberg("local", "db.hourly", properties=tables.catalog, partition_by=["k"]))
+    job.sink("function", hourly, rk.sinks.Foreach(tables.hear))
+    faults = Moments([Moment.parse("sink.commit/after")])
+    config = {"restart.delay": "10 ms"}
+
+    persist(lambda: job.start(spark, storage=tables.storage, mode="batch", config=config, steps=faults), "FINISHED")
+
+    assert not faults.waiting
+    expected = tables.expected()
+    assert tables.in_delta() == tables.in_iceberg() == sum(tables.told.values(), Counter()) == expected
+    assert tables.calls == 1
+
+
+def test_postgres_has_every_row_once(spark: SparkSession, world: World, postgres: PostgresServer) -> None:
+    world.add_history(rows(0, 90))
+    job = rk.Job("postgres")
+    history = job.source("history", rk.Files(str(world.history)), event_time="ts")
+    counted = job.task(history, uid="counted")(lambda rows: rows.groupBy("k").agg(F.sum("v").alias("v")))
+    job.sink("out", counted, rk.sinks.Postgres(postgres.dsn(), "totals_of_a_batch"))
+
+    assert job.run(spark, storage=world.storage, mode="batch").error is None
+
+    assert sorted(postgres.query("SELECT k, v FROM totals_of_a_batch")) == [("a", 30), ("b", 30), ("c", 30)]
 
 
 def refusal(spark: SparkSession, world: World, function: Any) -> RekindleError:

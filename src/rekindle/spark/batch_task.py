@@ -48,6 +48,9 @@ BATCH = 0
 """The number of the only batch."""
 
 
+_CANCEL_AGAIN_S = 0.2
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchInput:
     """One input of a task: a bounded source, or another task."""
@@ -108,6 +111,9 @@ class BatchTask:
         #: those whose output may be read
         self._allowed: set[str] = set()
         self._killed = False
+        #: set while it evaluates nothing
+        self._idle = threading.Event()
+        self._idle.set()
         self._record = storage.record(place.folder, BATCH)
         self._took_ms: int | None = None
 
@@ -130,12 +136,15 @@ class BatchTask:
         self._post(e.TaskStarted(task=self._id))
         if not self._may_read():
             return
+        self._idle.clear()
         try:
             self._record = record = self._storage.record(self._place.folder, BATCH) or self._run()
         except Exception as error:
             if not self._killed:
                 self._post(task_failed(self._id, error, ", ".join(item.uid for item in self._inputs)))
             return
+        finally:
+            self._idle.set()
         read = {SubtaskId(item.uid, 0): BATCH + 1 for item in self._inputs if item.is_channel}
         self._post(e.BatchRecorded(task=self._id, batch=record.batch, read=read))
         self._post(e.SourcesEnded(task=self._id))
@@ -202,8 +211,11 @@ class BatchTask:
         threading.Thread(target=self._cancel, daemon=True).start()
 
     def _cancel(self) -> None:
+        """A batch is made of several jobs of Spark's, and the next may just be about to start."""
         try:
-            self._spark.sparkContext.cancelJobGroup(self._group)
+            while not self._idle.is_set():
+                self._spark.sparkContext.cancelJobGroup(self._group)
+                self._idle.wait(_CANCEL_AGAIN_S)
         except (Py4JError, OSError, AttributeError):
             return  # Spark is gone already
 
