@@ -26,6 +26,7 @@ def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: Jo
         "job": "bids",
         "state": "RUNNING",
         "run": 1,
+        "mode": "streaming",
         "tasks": [
             {
                 "uid": "hourly",
@@ -34,8 +35,8 @@ def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: Jo
                 "batch": 41,
                 "watermark": "2025-01-01T00:00:00.000Z",
                 "inputs": {
-                    "history": {"ended": False, "position": {"files": 3}},
-                    "live": {"ended": False, "position": {"0": 7}},
+                    "history": {"ended": False, "idle": False, "position": {"files": 3}},
+                    "live": {"ended": False, "idle": False, "position": {"0": 7}},
                 },
             }
         ],

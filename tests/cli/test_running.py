@@ -42,10 +42,8 @@ API = """
             return asdict(self)
 
     class Handle:
-        mode = "streaming"
-
-        def __init__(self, result, on_stop, on_cancel):
-            self.result, self.ended, self.batch = result, threading.Event(), 0
+        def __init__(self, mode, result, on_stop, on_cancel):
+            self.mode, self.result, self.ended, self.batch = mode, result, threading.Event(), 0
             self.on_stop, self.on_cancel = on_stop, on_cancel
             if result:
                 self.ended.set()
@@ -84,7 +82,7 @@ API = """
             if self.error:
                 raise self.error
             print("arguments", arguments)
-            return Handle(*self.handle)
+            return Handle(arguments["mode"], *self.handle)
 
     module = types.ModuleType("rekindle.job")
     module.Job = Job
@@ -217,8 +215,8 @@ def test_a_job_that_had_ended_before_says_so_and_ends_well(tmp_path: Path) -> No
 class Running:
     """A process of ``rekindle run`` that is at work when this returns."""
 
-    def __init__(self, tmp_path: Path, job: str) -> None:
-        command = program(tmp_path, job)
+    def __init__(self, tmp_path: Path, job: str, *arguments: str) -> None:
+        command = program(tmp_path, job, *arguments)
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.read_until("hourly running")
 
@@ -243,6 +241,17 @@ def test_sigterm_and_the_first_ctrl_c_stop_the_job(number: signal.Signals, tmp_p
 
     assert code == 0
     assert "bids  STOPPED" in output
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_batch_run_which_cannot_be_stopped_is_cancelled_by_the_first(number: signal.Signals, tmp_path: Path) -> None:
+    running = Running(tmp_path, "Job()", "--mode", "batch")
+    running.process.send_signal(number)
+
+    code, output = running.end()
+
+    assert code == 130
+    assert "bids  CANCELED" in output
 
 
 def test_a_second_ctrl_c_cancels_while_the_stop_hangs_and_the_process_is_gone(tmp_path: Path) -> None:
