@@ -17,7 +17,7 @@ from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.jobs.kit import QUICK, World, has_read, rows, until
 
-HOURS = 12
+HOURS = 8
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +78,7 @@ def test_in_any_order_nothing_comes_before_the_end_and_the_rows_are_the_same(spa
     assert not frozen_by_time(world.storage)
 
 
+@pytest.mark.slow
 def test_beside_a_stream_it_goes_on_in_its_order_after_a_stop(spark: SparkSession, world: World) -> None:
     fill(world)
     world.add_live(rows(HOURS - 1, 60))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rekindle.sources import statistics
 from rekindle.sources.statistics import NoStatisticsError, by_time
 from rekindle.storage.documents import FrozenFile
 from rekindle.storage.local import file_uri
@@ -89,3 +91,9 @@ def test_a_file_without_the_column_does_not_tell(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_does_not_tell(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"no Parquet at all")
     assert "cannot be read" in why(FrozenFile(path=file_uri(str(tmp_path / "a")), size=17))
+
+
+def test_a_row_group_with_nulls_and_no_least_time_does_not_tell() -> None:
+    told = SimpleNamespace(has_min_max=False, has_null_count=True, null_count=1)
+    with pytest.raises(NoStatisticsError, match="no statistics of column 'ts'"):
+        statistics._least(SimpleNamespace(num_values=2, statistics=told), "a", "ts")
