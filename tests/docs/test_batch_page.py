@@ -28,7 +28,9 @@ def test_the_job_of_the_page_gives_the_same_as_a_batch_and_as_a_stream(
     monkeypatch.chdir(tmp_path)
     found = dict(re.findall(r"`(\w+\.py)`:\n\n```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
     assert list(found) == ["daily_bids.py"]
-    Path("daily_bids.py").write_text(found["daily_bids.py"])
+    # The JVM of the tests began elsewhere, and takes relative paths from there.
+    code = found["daily_bids.py"].replace('"bids/', f'"{tmp_path}/bids/').replace('"out/', f'"{tmp_path}/out/')
+    Path("daily_bids.py").write_text(code)
     start = dt.datetime(2025, 1, 1, tzinfo=dt.timezone.utc)
     bids = {
         "ts": [start + dt.timedelta(minutes=3 * number) for number in range(200)],
