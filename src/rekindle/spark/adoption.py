@@ -188,6 +188,7 @@ def _inputs(spark: SparkSession, scratch: JobStorage, definition: Definition, ta
             index=2 * number,
             position=InputPosition(),
             sizer=AdmissionSizer(1, 1),
+            beside_idle=any(source.idle_after for source in definition.graph.sources_of(task)),
         )
         for number, uid in enumerate(task.inputs)
     ]
