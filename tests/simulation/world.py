@@ -237,6 +237,7 @@ class World:
             (inputs, "made_by", lambda _, make: make()),
             (inputs, "read_inbox", lambda _, __, folder, *___: Frame((Leaf(folder),))),
             (inputs, "_watermarked", _watermarked),
+            (inputs, "_delay_ms", lambda frame, _: frame.delays_ms[0]),
             (batch, "check_present", _nothing),
             (batch, "refuse_late_rows", self._refuse_late_rows),
             (rekindle.spark.segments, "_rows", lambda _, path: len(self.engine.read(path))),

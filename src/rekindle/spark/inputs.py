@@ -288,7 +288,7 @@ def build_input(
         data = _watermarked(
             spark, data, source.uid, source.event_time, delay=delay, late=spec.late, observed=observed, marks=uri
         )
-        delay_ms = None if delay == UNORDERED_DELAY else data.schema[source.event_time].metadata[_WATERMARKED]
+        delay_ms = None if delay == UNORDERED_DELAY else _delay_ms(data, source.event_time)
     return Input(
         uid=source.uid,
         bounded=source.bounded,
@@ -434,6 +434,11 @@ def _watermarked(
         .filter(~F.col(marker) | (F.spark_partition_id() < 0))
         .drop(marker)
     )
+
+
+def _delay_ms(data: DataFrame, column: str) -> int:
+    """The delay of a column's watermark as Spark has understood it, ms."""
+    return int(data.schema[column].metadata[_WATERMARKED])
 
 
 def observation(uid: str) -> str:
