@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import RekindleError
@@ -15,6 +18,7 @@ from rekindle.storage.open import open_store
 from tests.jobs.kit import QUICK, until
 from tests.plain import queries
 from tests.plain.kit import ARCHIVES, Left, names, of, said
+from tests.servers.kafka import KafkaServer, why_no_connector
 
 STREAMS: dict[str, tuple[tuple[str, str, Callable[[Any], Any]], ...]] = {
     "windows": (("rows", "ts", lambda rows: rows),),
@@ -55,10 +59,10 @@ def positions(handle: rk.JobHandle) -> list[Any]:
     return [each.position for uid, each in inputs if not uid.startswith(("one", "two"))]
 
 
-def drained(spark: Any, job: rk.Job, storage: str, files: int) -> None:
-    """Run the job until it has read so many files, and end it."""
+def drained(spark: Any, job: rk.Job, storage: str, end: Any) -> None:
+    """Run the job until all its sources are read up to there, and end it."""
     handle = job.start(spark, storage=storage, config=QUICK)
-    until(lambda: all(at == {"logOffset": files - 1} for at in positions(handle)))
+    until(lambda: all(at == end for at in positions(handle)))
     handle.stop(drain=True)
     result = handle.wait()
     assert result is not None and result.state == "DRAINED", result
@@ -94,7 +98,7 @@ def test_an_adopted_query_goes_on_as_it_would_have_itself(spark: Any, tmp_path: 
     assert adopted.positions == {uid: {"logOffset": 1} for uid, _, _ in STREAMS[name]}
     assert adopted.watermark_ms > 0 and adopted.unfinished_batch is None
     expected = left.go_on(spark, "3.json")
-    drained(spark, job, storage, files=3)
+    drained(spark, job, storage, {"logOffset": 2})
 
     assert said(of(spark.read.parquet(str(tmp_path / "out")))) == said(expected)
     assert left.files() == before
@@ -111,7 +115,7 @@ def test_a_query_that_stopped_in_a_batch_is_adopted_and_reads_that_batch_again(s
     again = job.adopt(str(left.checkpoint), "task", spark=spark, storage=storage)
     assert not Path(adopted.savepoint).exists() and Path(again.savepoint).exists(), "until it has run"
     expected = left.go_on(spark, "3.json")
-    drained(spark, job, storage, files=4)
+    drained(spark, job, storage, {"logOffset": 3})
 
     assert said(of(spark.read.parquet(str(tmp_path / "out")))) == said(expected)
     assert refusal(lambda: job.adopt(str(left.checkpoint), "task", spark=spark, storage=storage)) == "ADOPT_JOB_HAS_RUN"
@@ -179,7 +183,66 @@ def test_two_tasks_adopt_a_query_each_and_a_third_reads_what_one_writes_from_now
     for name, left in (("two", two), ("one", one)):
         job.adopt(str(left.checkpoint), name, spark=spark, storage=storage)
     expected = {name: left.go_on(spark, "3.json") for name, left in (("one", one), ("two", two))}
-    drained(spark, job, storage, files=3)
+    drained(spark, job, storage, {"logOffset": 2})
 
     for name, rows in (*expected.items(), ("copied", expected["two"])):
         assert said(of(spark.read.parquet(str(tmp_path / name)))) == said(rows), name
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(why_no_connector() is not None, reason=str(why_no_connector()))
+def test_a_query_on_a_topic_is_flushed_without_its_broker_and_adopted_with_it(
+    spark: Any, kafka: KafkaServer, tmp_path: Path
+) -> None:
+    topic, checkpoint = "adopted", tmp_path / "checkpoint"
+    kafka.make_topic(topic, partitions=1)
+
+    def send(*files: str) -> None:
+        rows = [row for name in files for row in queries.ROWS[name]]
+        values = [json.dumps({"ts": f"2025-01-01T{time}:00Z", "k": k, "v": v}) for time, k, v in rows]
+        kafka.send(topic, [(None, value, 1_735_689_600_000) for value in values])
+
+    def parsed(messages: Any) -> Any:
+        row = F.from_json(F.col("value").cast("string"), queries.SCHEMA)
+        return messages.select(row.alias("row")).select("row.*")
+
+    def query(spark: Any, bootstrap: str = kafka.bootstrap, topic: str = topic) -> Any:
+        options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+        return queries.windows(parsed(spark.readStream.format("kafka").options(**options).load()))
+
+    def run(checkpoint: Path) -> list[Any]:
+        emitted: list[Any] = []
+
+        def keep(frame: Any, batch: int) -> None:
+            emitted.extend(of(frame))
+
+        writer = query(spark).writeStream.foreachBatch(keep).option("checkpointLocation", str(checkpoint))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return emitted
+
+    send("0.json", "1.json")
+    run(checkpoint)
+    shutil.copytree(checkpoint, tmp_path / "copy")
+    nowhere = rk.flush(lambda spark: query(spark, "127.0.0.1:1"), str(checkpoint), spark=spark)
+    assert said(of(nowhere.rows)) == said(of(rk.flush(query, str(checkpoint), spark=spark).rows))
+    assert nowhere.row_count > 0
+
+    def job_on(topic: str) -> rk.Job:
+        job = rk.Job("adopted")
+        source = rk.sources.Kafka(kafka.bootstrap, topic, transform=parsed)
+        bids = job.source("bids", source, event_time="ts", watermark=queries.DELAY)
+        job.sink("out", job.task(bids, uid="task")(queries.hourly), rk.sinks.Parquet(tmp_path / "out"))
+        return job
+
+    job, storage = job_on(topic), str(tmp_path / "storage")
+    other = job_on("another")
+    refused = refusal(lambda: other.adopt(str(checkpoint), "task", spark=spark, storage=storage))
+    assert refused == "SPARK_CHECKPOINT_DIFFERS"
+    adopted = job.adopt(str(checkpoint), "task", spark=spark, storage=storage)
+    assert adopted.positions == {"bids": {topic: {"0": 6}}}
+
+    send("3.json")
+    expected = run(tmp_path / "copy")
+    expected += of(rk.flush(query, str(tmp_path / "copy"), spark=spark).rows)
+    drained(spark, job, storage, {topic: {"0": 10}})
+    assert said(of(spark.read.parquet(str(tmp_path / "out")))) == said(expected)

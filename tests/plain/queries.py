@@ -113,7 +113,7 @@ def timers(rows: Any) -> Any:
     return counted(watermarked(rows))
 
 
-def counted(rows: Any) -> Any:
+def counted(rows: Any, mode: str = "append") -> Any:
     """The same, with the watermark below."""
     import pandas as pd
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
@@ -142,4 +142,4 @@ def counted(rows: Any) -> Any:
         def close(self) -> None:
             pass
 
-    return rows.groupBy("k").transformWithStateInPandas(Count(), "k string, n long", "append", "eventTime")
+    return rows.groupBy("k").transformWithStateInPandas(Count(), "k string, n long", mode, "eventTime")

@@ -16,7 +16,7 @@ import rekindle as rk
 from rekindle.errors import RekindleError
 from tests.jobs.kit import until
 from tests.plain import queries
-from tests.plain.kit import ARCHIVES, Left, names, of, said
+from tests.plain.kit import ARCHIVES, COUNTED, Left, names, of, said
 
 QUICK = ("spark-3.5-windows-hdfs", "spark-4.0-timers-rocksdb", "spark-4.3-windows-log2")
 """What is flushed in CI; the others are there for `make soak`."""
@@ -52,6 +52,7 @@ class Query:
         self.spark, self.folder, self.checkpoint = spark, str(folder), str(folder / "checkpoint")
         self.emitted: list[Any] = []
         self.fails_at: int | None = None
+        self.mode = "append"
 
     def build(self, spark: Any) -> Any:
         return queries.windows(queries.stream(spark, self.folder))
@@ -72,7 +73,7 @@ class Query:
             self.emitted.extend(of(frame))
 
         writer = self.build(self.spark).writeStream.foreachBatch(keep).option("checkpointLocation", self.checkpoint)
-        return writer.trigger(**trigger).start()
+        return writer.outputMode(self.mode).trigger(**trigger).start()
 
     def expected(self) -> Any:
         return said(of(queries.windows(self.spark.read.schema(queries.SCHEMA).json(f"{self.folder}/in"))))
@@ -177,6 +178,20 @@ def test_modes_in_which_nothing_is_held_back_are_refused(spark: Any, stopped: Qu
     assert flush(stopped.build, "complete") == "FLUSH_MODE_REFUSED"
     assert flush(stopped.build, "update") == "FLUSH_MODE_REFUSED"
     assert flush(unbounded, "append") == "FLUSH_REFUSED"
+
+
+@pytest.mark.slow
+def test_timers_of_a_user_come_out_in_update_mode_too(spark: Any, tmp_path: Path) -> None:
+    class Counted(Query):
+        def build(self, spark: Any) -> Any:
+            return queries.counted(queries.watermarked(queries.stream(spark, self.folder)), self.mode)
+
+    query = Counted(spark, tmp_path)
+    query.mode = "update"
+    query.run("0.json", "1.json")
+    result = rk.flush(query.build, query.checkpoint, spark=spark, output_mode="update")
+    assert said(query.emitted) + said(of(result.rows)) == said(COUNTED)
+    assert result.row_count == 2
 
 
 def test_a_place_without_a_checkpoint_is_refused(spark: Any, stopped: Query, tmp_path: Path) -> None:
