@@ -191,7 +191,7 @@ def test_timers_of_a_user_come_out_in_update_mode_too(spark: Any, tmp_path: Path
     query.run("0.json", "1.json")
     result = rk.flush(query.build, query.checkpoint, spark=spark, output_mode="update")
     assert said(query.emitted) + said(of(result.rows)) == said(COUNTED)
-    assert result.row_count == 2
+    assert result.row_count == 1, "that of the other key had fired already"
 
 
 def test_a_place_without_a_checkpoint_is_refused(spark: Any, stopped: Query, tmp_path: Path) -> None:
