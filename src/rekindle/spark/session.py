@@ -120,8 +120,9 @@ def _make(builder: Any) -> SparkSession:
     """In the main thread PySpark would set a handler for Ctrl-C that ends Spark's jobs, noisily: so it is another."""
     with ThreadPoolExecutor(1) as pool:
         spark: SparkSession = pool.submit(builder.getOrCreate).result()
-    # It became the active session of that thread only.
-    getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession").setActiveSession(spark._jsparkSession)
+    # It became the active session of that thread only. Where its class lies has changed with Spark 4.
+    session: Any = spark._jsparkSession
+    getattr(spark._jvm, session.getClass().getName()).setActiveSession(session)
     return spark
 
 
