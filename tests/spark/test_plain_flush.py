@@ -18,7 +18,7 @@ from tests.jobs.kit import until
 from tests.plain import queries
 from tests.plain.kit import ARCHIVES, COUNTED, Left, names, of, said
 
-QUICK = ("spark-3.5-windows-hdfs", "spark-4.0-timers-rocksdb", "spark-4.3-windows-log2")
+QUICK = ("spark-3.5-windows-hdfs", "spark-4.0-windows-rocksdb", "spark-4.3-windows-log2")
 """What is flushed in CI; the others are there for `make soak`."""
 
 EVERY = [
@@ -223,6 +223,7 @@ def test_a_query_that_writes_while_it_is_flushed_was_no_stopped_one(spark: Any, 
     assert refusal(lambda: rk.flush(build, str(moving), spark=spark)).code == "SPARK_CHECKPOINT_IN_USE"
 
 
+@pytest.mark.slow
 def test_sources_that_have_names_are_told_apart_by_these(spark: Any, tmp_path: Path) -> None:
     conf = {
         "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
