@@ -155,19 +155,31 @@ fetch_jars() {
     fi
 }
 
+have_maven() {
+    if ! command -v mvn >/dev/null && may_install; then apt_install maven || true; fi
+    command -v mvn >/dev/null ||
+        say "no Maven: the tests of Kafka and S3 will be skipped (Debian: apt-get install maven)"
+    command -v mvn >/dev/null
+}
+
 want_kafka() {
     local spark
-    if ! command -v mvn >/dev/null && may_install; then apt_install maven || true; fi
-    if ! command -v mvn >/dev/null; then
-        say "no Maven to fetch a Kafka broker with: its tests will be skipped (Debian: apt-get install maven)"
-        return
-    fi
     say "fetching a Kafka broker and Spark's Kafka connector with Maven"
     spark=$("$VENV/bin/python" -c 'import pyspark; print(pyspark.__version__)')
     fetch_jars kafka-broker -f tools/maven/kafka-broker.xml ||
         say "no Kafka broker could be fetched: its tests will be skipped"
     fetch_jars spark-kafka -f tools/maven/spark-kafka.xml "-Dspark.version=$spark" ||
         say "no Kafka connector for Spark $spark could be fetched: the tests of the Kafka source will be skipped"
+}
+
+want_s3() {
+    local hadoop
+    say "fetching an S3 server and Hadoop's S3A with Maven"
+    hadoop=$(find "$VENV"/lib/python*/site-packages/pyspark/jars -name 'hadoop-client-api-*.jar' |
+        sed 's/.*hadoop-client-api-\(.*\)\.jar/\1/')
+    fetch_jars s3-server -f tools/maven/s3-server.xml || say "no S3 server could be fetched: its tests will be skipped"
+    fetch_jars spark-s3 -f tools/maven/spark-s3.xml "-Dhadoop.version=$hadoop" ||
+        say "no S3A for Hadoop $hadoop could be fetched: the tests of Spark on S3 will be skipped"
 }
 
 # --- all of it --------------------------------------------------------------------------------------------------------
@@ -193,8 +205,11 @@ want_postgres
 
 usable_venv || make_venv
 say "installing the project and its tools into .venv"
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[spark,delta,iceberg,postgres,kafka,dev]'
-want_kafka
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[spark,delta,iceberg,postgres,kafka,s3,dev]'
+if have_maven; then
+    want_kafka
+    want_s3
+fi
 
 {
     printf '# Written by tools/setup.sh.\n'

@@ -419,7 +419,15 @@ CONDITIONS: dict[str, Condition] = {
         ),
         STORAGE_SCHEME_UNSUPPORTED=(
             "Storage of the kind {scheme!r} is not supported in this version.",
-            "Use a local or mounted path.",
+            "Use a local or mounted path, or s3://BUCKET/PREFIX.",
+        ),
+        STORAGE_LIBRARY_MISSING=(
+            "The storage {uri} needs the library {library}, which is not installed.",
+            "pip install 'rekindle[{extra}]'",
+        ),
+        STORAGE_NO_CREATE=(
+            "The storage {uri} does not know conditional writes (If-None-Match: *), which keep two drivers apart.",
+            "Use S3 itself, or a server that has them; see docs/object-storage.md.",
         ),
         OBJECT_CORRUPT=(
             "{path} is damaged: {reason}",

@@ -200,7 +200,7 @@ def test_a_stop_is_done_when_the_job_has_ended_by_itself_meanwhile(
 def test_a_driver_on_another_machine_is_given_up_when_its_heartbeat_stands_still(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(client, "SILENCE_MS", 50)
+    monkeypatch.setattr(client, "silence_ms", lambda _: 50)
     job = JobStorage(MemoryStore(), "bids")
     start(job, host="elsewhere")
     beat(job, host="elsewhere")

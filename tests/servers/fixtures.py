@@ -8,8 +8,10 @@ import pytest
 
 from tests.servers import kafka as kafka_server
 from tests.servers import postgres as postgres_server
+from tests.servers import s3 as s3_server
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
+from tests.servers.s3 import S3Server
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +40,25 @@ def kafka() -> Iterator[KafkaServer]:
         yield server
     finally:
         server.remove()
+
+
+@pytest.fixture(scope="session")
+def s3_server_of_tests() -> Iterator[S3Server]:
+    """A server of the tests' own that speaks the language of S3."""
+    missing = s3_server.why_not()
+    if missing:
+        pytest.skip(missing)
+    server = S3Server()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def s3(s3_server_of_tests: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """The server, and an environment that leads every client to it."""
+    for name, value in s3_server_of_tests.environment.items():
+        monkeypatch.setenv(name, value)
+    return s3_server_of_tests

@@ -40,7 +40,7 @@ def test_a_uri_leads_back_to_its_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("uri", "scheme"),
     [
-        ("s3://bucket/state", "s3"),
+        ("gs://bucket/state", "gs"),
         ("abfss://user:secret@host/x", "abfss"),
         ("memory:///x", "memory"),
         ("file://host/x", "file"),

@@ -17,16 +17,16 @@ from rekindle.errors import ControlError, RekindleError, error_from
 from rekindle.storage import layout
 from rekindle.storage.documents import Answer, Request, Result, Run, Status
 from rekindle.storage.job_storage import LOST, RUNNING, JobStorage
-from rekindle.storage.liveness import SILENCE_MS
+from rekindle.storage.liveness import silence_ms
 
 Ending = Answer | Result
 """What a verb prints: the driver's answer, or the result of a run that gave none."""
 
 POLL_S = (0.02, 0.25)
-"""Pause between two looks for the answer: at first, and at most."""
+"""Pause between two looks for the answer: at first, and at most; on some stores longer (`Store.pace`)."""
 
 _LOOK_S = 1.0
-"""Pause between two looks at the driver itself."""
+"""The same between two looks at the driver itself."""
 
 _SATISFIED_BY = {
     "stop": ("STOPPED", "FINISHED", "DRAINED"),
@@ -109,7 +109,7 @@ def wait(
     """
     watch = _Watch(storage)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    pause = POLL_S[0]
+    pause, longest = (pause * storage.store.pace for pause in POLL_S)
     while True:
         # Looked at before the answer: a driver that is gone by now has answered, or never will.
         state = LOST if is_lost() else watch.state()
@@ -123,7 +123,7 @@ def wait(
         if deadline is not None and time.monotonic() >= deadline:
             raise ControlError("REQUEST_TIMED_OUT", seconds=f"{timeout_s:g}", job=storage.job)
         time.sleep(pause)
-        pause = min(pause * 1.5, POLL_S[1])
+        pause = min(pause * 1.5, longest)
 
 
 def _without_answer(storage: JobStorage, wish: Wish, request: Request) -> Result:
@@ -152,10 +152,10 @@ class _Watch:
 
     def state(self) -> str:
         now_s = time.monotonic()
-        if now_s - self._looked_s < _LOOK_S:
+        if now_s - self._looked_s < _LOOK_S * self._storage.store.pace:
             return self._state
         self._looked_s = now_s
-        if now_s - self._earlier_s < SILENCE_MS / 1_000:
+        if now_s - self._earlier_s < silence_ms(self._storage.store) / 1_000:
             self._state = self._storage.state()
         else:
             self._state = self._storage.state(self._earlier)

@@ -35,6 +35,7 @@ from rekindle.storage.job_storage import JobStorage
 LOOP_S = 0.05
 CONTROL_S = 0.2
 HEARTBEAT_S = 1.0
+"""Pauses between looks at requests and between heartbeats, on a store of pace 1 (`Store.pace`)."""
 LEAVE_S = 5.0
 """How long a run that is over waits for orders that are still being carried out, so that the next does not meet
 them."""
@@ -133,22 +134,25 @@ class Driver:
         return self.result
 
     def _loop(self) -> None:
-        control_at = heartbeat_at = 0.0
+        control_at = heartbeat_at = snapshots_at = 0.0
+        pace = self._storage.store.pace
         while not self._exited:
             now = time.monotonic()
             if now >= heartbeat_at:
-                heartbeat_at = now + HEARTBEAT_S
+                heartbeat_at = now + HEARTBEAT_S * pace
                 if self._is_fenced():
                     return
                 self._heartbeat.beat()
             if now >= control_at:
-                control_at = now + CONTROL_S
+                control_at = now + CONTROL_S * pace
                 self._read_control()
             now_ms = self._clock()
             self._feed(e.Ticked(now_ms=now_ms))
-            for runner in self._runners.values():
-                _tried(partial(runner.tick, now_ms))
-            self._take_snapshots()
+            if now >= snapshots_at:
+                snapshots_at = now + LOOP_S * (pace - 1)
+                for runner in self._runners.values():
+                    _tried(partial(runner.tick, now_ms))
+                self._take_snapshots()
             self._drain_queue()
 
     def _give_up(self, error: BaseException) -> None:

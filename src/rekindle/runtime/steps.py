@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import BinaryIO
 
 from rekindle.storage import layout
 from rekindle.storage.port import Entry, Store
@@ -63,6 +64,15 @@ class SteppedStore:
         """As the store's."""
         return self._store.location
 
+    @property
+    def pace(self) -> int:
+        """As the store's."""
+        return self._store.pace
+
+    def check(self) -> None:
+        """As the store's."""
+        self._store.check()
+
     def uri(self, path: str) -> str:
         """As the store's."""
         return self._store.uri(path)
@@ -74,6 +84,10 @@ class SteppedStore:
     def read(self, path: str) -> bytes:
         """As the store's."""
         return self._store.read(path)
+
+    def open(self, path: str) -> BinaryIO:
+        """As the store's."""
+        return self._store.open(path)
 
     def exists(self, path: str) -> bool:
         """As the store's."""

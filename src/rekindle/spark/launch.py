@@ -44,7 +44,7 @@ from rekindle.storage.documents import (
     SubtaskSnapshot,
 )
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.liveness import SILENCE_MS, is_alive, this_process
+from rekindle.storage.liveness import is_alive, silence_ms, this_process
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin, find_origin
 from rekindle.storage.resolve import AlreadyEnded, Decision, Facts, Fresh, Restore, Resume, resolve
@@ -164,7 +164,7 @@ class Launch:
         alive = is_driven_here(storage, driver.run) if ours else is_alive(driver)
         if alive is None:
             # Its driver was on another machine: whether it lives shows only in a heartbeat that moves.
-            threading.Event().wait(SILENCE_MS / 1000)
+            threading.Event().wait(silence_ms(storage.store) / 1000)
             alive = is_alive(storage.driver() or driver, driver)
         if alive:
             raise ControlError("JOB_ALREADY_RUNNING", job=storage.job, run=driver.run, pid=driver.pid, host=driver.host)

@@ -183,7 +183,7 @@ class Query:
         """Wait until something holds, or the query is over."""
         query = self._query
         while query is not None and not until() and query.isActive:
-            time.sleep(_POLL_S)
+            time.sleep(_POLL_S * self._store.pace)
 
     def is_committed(self, batch: int) -> bool:
         """Whether Spark has committed `batch`."""

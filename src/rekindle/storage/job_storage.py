@@ -141,7 +141,7 @@ class JobStorage:
         """The job's state in one word: the result of the run in force, else ``RUNNING`` or ``LOST``; or ``CREATED``.
 
         While a driver on another machine can't be told dead from one read, the answer is ``RUNNING``; `earlier` is what
-        `driver` returned `liveness.SILENCE_MS` before.
+        `driver` returned `liveness.silence_ms` before.
         """
         driver = self.driver()
         if driver is None:

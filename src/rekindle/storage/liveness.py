@@ -5,7 +5,7 @@ Clocks are never compared: two machines' clocks differ, and a suspended laptop's
 - *On the driver's own machine* the process table says it at once. A pid alone is no proof, since the system uses it
   again, and means nothing in another container; so documents also carry `process_started`, which names the pid
   namespace and the process's start. Machines that share a storage need different host names.
-- *From elsewhere* only a heartbeat that moves does: read twice, at least `SILENCE_MS` apart, and compare.
+- *From elsewhere* only a heartbeat that moves does: read twice, at least `silence_ms` apart, and compare.
 """
 
 from __future__ import annotations
@@ -15,9 +15,19 @@ import socket
 from typing import NamedTuple
 
 from rekindle.storage.documents import Run, Status
+from rekindle.storage.port import Store
 
 SILENCE_MS = 10_000
-"""A driver whose heartbeat has not moved between two reads this far apart is gone."""
+"""A driver whose heartbeat has not moved between two reads this far apart is gone, where it beats once a second."""
+
+_HEARTBEATS_MS = 3_000
+"""What is waited in addition for each second that lies between two heartbeats beyond the first."""
+
+
+def silence_ms(store: Store) -> int:
+    """The same for a store where pauses are longer (`Store.pace`): several heartbeats, wherever it is."""
+    return SILENCE_MS + (store.pace - 1) * _HEARTBEATS_MS
+
 
 _ENDED = ("Z", "X")
 """States of a process (proc(5)) that has ended and only waits for its parent to take notice."""
@@ -43,7 +53,7 @@ def is_alive(driver: Run | Status, earlier: Run | Status | None = None) -> bool 
 
     Args:
         driver: its latest sign of life (`JobStorage.driver`).
-        earlier: the same, read at least `SILENCE_MS` before; needed only where the answer was None without it.
+        earlier: the same, read at least `silence_ms` before; needed only where the answer was None without it.
 
     Returns:
         True or False; None where this machine cannot tell from one read: ask again with `earlier`.

@@ -19,10 +19,11 @@ import io
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from rekindle.errors import StorageError
+from rekindle.storage.addresses import encoded
 from rekindle.storage.port import Entry, NotFound, check_path
 
 _TEMPORARY = ".tmp-"
@@ -37,17 +38,10 @@ _WRITE_ERRORS = {
 }
 """What an error of the system means where something was to be written; all others are ``STORAGE_UNAVAILABLE``."""
 
-_ESCAPED = re.compile(r'[\x00- "#%<>?\[\\\]^`{|}\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]')
-"""What Java escapes in the path of a URI: some of ASCII, and beyond it only blanks and control characters."""
-
 
 def file_uri(path: str) -> str:
-    """The URI of an absolute local path, letter for letter as Spark writes it in its file logs.
-
-    ``/a b/100%`` becomes ``file:///a%20b/100%25``; letters outside ASCII stay as they are. This is for
-    logs only: Spark's readers, writers and checkpoint locations take a path as it is and would look for a real ``%20``.
-    """
-    return "file://" + _ESCAPED.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), path)
+    """The URI of an absolute local path, as Spark writes it in its file logs; see `encoded`."""
+    return f"file://{encoded(path)}"
 
 
 class LocalStore:
@@ -62,6 +56,13 @@ class LocalStore:
         """The directory's absolute path."""
         return self._root
 
+    @property
+    def pace(self) -> int:
+        return 1
+
+    def check(self) -> None:
+        """A file system does, or the first write says so."""
+
     def path(self, path: str) -> str:
         """The absolute local path of an object or folder; behind ``file://`` it is what Spark's readers take."""
         return os.path.join(self._root, path) if check_path(path, folder=True) else self._root
@@ -73,8 +74,15 @@ class LocalStore:
         return f"file://{self.path(path)}"
 
     def read(self, path: str) -> bytes:
-        with self._errors(path), self._opened(path) as file:
+        with self._errors(path), self.open(path) as file:
             return file.read()
+
+    def open(self, path: str) -> BinaryIO:
+        with self._errors(path):
+            try:
+                return open(self.path(check_path(path)), "rb")
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                raise NotFound(path) from None
 
     def exists(self, path: str) -> bool:
         with self._errors(path):
@@ -130,7 +138,7 @@ class LocalStore:
 
     def copy(self, source: str, target: str) -> int:
         check_path(target)
-        with self._errors(source), self._opened(source) as file:
+        with self._errors(source), self.open(source) as file:
             self._put(target, file)
             return file.tell()
 
@@ -139,15 +147,6 @@ class LocalStore:
         with self._errors(path, _WRITE_ERRORS), _staged(target, source) as temporary:
             _remove(_side_file(target))
             os.replace(temporary, target)
-
-    @contextmanager
-    def _opened(self, path: str) -> Iterator[BinaryIO]:
-        with ExitStack() as stack:
-            try:
-                file = stack.enter_context(open(self.path(check_path(path)), "rb"))
-            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                raise NotFound(path) from None
-            yield file
 
     def _children(self, folder: str) -> list[tuple[str, int | None]]:
         """Names below `folder` with their bytes (None: a folder), in the order of the paths below them."""

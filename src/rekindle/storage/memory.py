@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from rekindle.storage.port import Entry, NotFound, check_path
 
@@ -19,6 +21,13 @@ class MemoryStore:
     def location(self) -> str:
         return "memory:"
 
+    @property
+    def pace(self) -> int:
+        return 1
+
+    def check(self) -> None:
+        """It does."""
+
     def uri(self, path: str) -> str:
         return f"memory:///{check_path(path, folder=True)}"
 
@@ -28,6 +37,9 @@ class MemoryStore:
     def read(self, path: str) -> bytes:
         with self._lock:
             return self._read(path)
+
+    def open(self, path: str) -> BinaryIO:
+        return io.BytesIO(self.read(path))
 
     def exists(self, path: str) -> bool:
         return path == "" or check_path(path) in self._objects or bool(self._below(path))

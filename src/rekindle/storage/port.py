@@ -15,7 +15,7 @@ What is deleted may be listed for a moment by others. Errors of the medium are `
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from rekindle.errors import StorageError
 
@@ -50,8 +50,24 @@ class Store(Protocol):
         """The root as a person would name it, without secrets."""
         ...
 
+    @property
+    def pace(self) -> int:
+        """How seldom it is looked at while somebody waits: 1 where a look costs nothing.
+
+        Where each look is a request that takes its time and is paid for, pauses are so many times as long.
+        """
+        ...
+
+    def check(self) -> None:
+        """See that the place keeps what is promised above; a driver asks before it starts.
+
+        Raises:
+            StorageError: ``STORAGE_NO_CREATE``; it cannot be reached or written.
+        """
+        ...
+
     def uri(self, path: str) -> str:
-        """The absolute address of `path` as Spark's file logs hold it (``file:///...``, percent-encoded)."""
+        """The absolute address of `path` as Spark's file logs hold it: ``file:///...`` or ``s3a://...``, encoded."""
         ...
 
     def spark_path(self, path: str) -> str:
@@ -60,6 +76,10 @@ class Store(Protocol):
 
     def read(self, path: str) -> bytes:
         """The object's bytes; `NotFound` where there is none."""
+        ...
+
+    def open(self, path: str) -> BinaryIO:
+        """The object, to be read here and there; `NotFound` where there is none."""
         ...
 
     def exists(self, path: str) -> bool:
@@ -79,7 +99,7 @@ class Store(Protocol):
         ...
 
     def walk(self, folder: str) -> Iterator[Entry]:
-        """Every object below `folder` at any depth, sorted by path; objects that vanish meanwhile are left out."""
+        """Every object below `folder` at any depth, sorted by path; what vanishes meanwhile may be left out."""
         ...
 
     def delete(self, path: str) -> None:

@@ -1,0 +1,225 @@
+"""A storage in a bucket: S3, or a server that speaks its language, through fsspec's `s3fs`.
+
+An object appears whole under its name or not at all, and what was written is seen at once: S3 promises both. What makes
+a storage of it is the *conditional put* (``If-None-Match: *``), which has one winner. A server that does not know the
+condition may write over what is there without a word, so `S3Store.check` tries it.
+
+A put whose answer was lost on the way is sent again by the client, and is then refused for what it has itself written.
+So every create gives its object a mark of its own, and one that is refused looks whose mark is there.
+
+There are no folders, only names with slashes. Spark, which reaches the same objects through Hadoop's S3A as
+``s3a://...``, leaves empty objects whose names end in a slash where it made a folder: they are not listed, and go with
+their folder. Nothing is renamed here; whoever must move an object copies it, which the server does.
+
+Endpoint, region and credentials are those of the environment (``AWS_...``, a profile, the machine's role), as for every
+client of AWS. They are in no document, and this module passes on what servers say, who do not tell them either.
+
+This module knows bytes and paths, not what is in them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache, cached_property
+from typing import Any, BinaryIO, cast
+
+from rekindle.errors import StorageError
+from rekindle.storage.addresses import encoded
+from rekindle.storage.port import Entry, NotFound, check_path
+
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_MARK = "rekindle-mark"
+_REFUSED = {"PreconditionFailed", "412"}
+_CONFLICTS = {"ConditionalRequestConflict", "409"}
+"""Another put or delete of the same name was under way: the condition is to be asked again."""
+
+
+class S3Store:
+    """A `Store` below ``bucket/prefix``. The bucket must exist.
+
+    Args:
+        address: what stands behind ``s3://``, not encoded.
+
+    Raises:
+        StorageError: ``STORAGE_UNAVAILABLE``, it is no address; ``PATH_OUTSIDE``.
+    """
+
+    def __init__(self, address: str) -> None:
+        bucket, *parts = address.split("/")
+        if not _BUCKET.fullmatch(bucket):
+            reason = "it does not begin with the name of a bucket (credentials belong into the environment)"
+            raise StorageError("STORAGE_UNAVAILABLE", uri="s3://...", reason=reason)
+        self._bucket = bucket
+        self._prefix = check_path("/".join(filter(None, parts)), folder=True)
+
+    @property
+    def location(self) -> str:
+        return f"s3://{self._file('')}"
+
+    @property
+    def pace(self) -> int:
+        return 10
+
+    def check(self) -> None:
+        probe = f".rekindle-probe-{secrets.token_hex(8)}"
+        if not (self.create(probe, b"") and not self.create(probe, b"")):
+            raise StorageError("STORAGE_NO_CREATE", uri=self.location)
+        self.delete(probe)
+
+    def uri(self, path: str) -> str:
+        return encoded(self.spark_path(path))
+
+    def spark_path(self, path: str) -> str:
+        return f"s3a://{self._file(path)}"
+
+    def read(self, path: str) -> bytes:
+        with self._errors(check_path(path)):
+            return bytes(self._files.cat_file(self._file(path)))
+
+    def open(self, path: str) -> BinaryIO:
+        with self._errors(check_path(path)):
+            self._size(path)  # a folder could be opened as well, and an error would come at the first read
+            return cast("BinaryIO", self._files.open(self._file(path), "rb"))
+
+    def exists(self, path: str) -> bool:
+        try:
+            with self._errors(path):
+                self._files.info(self._file(path))
+        except NotFound:
+            return False
+        return True
+
+    def create(self, path: str, data: bytes) -> bool:
+        mark = secrets.token_hex(8)
+        with self._errors(check_path(path), "STORAGE_READ_ONLY"):
+            try:
+                self._files.pipe_file(self._file(path), bytes(data), mode="create", Metadata={_MARK: mark})
+            except OSError as error:
+                if _code(error) in _CONFLICTS:
+                    return self.create(path, data)
+                if not isinstance(error, FileExistsError) and _code(error) not in _REFUSED:
+                    raise
+                return self._mark(path) == mark
+            return True
+
+    def replace(self, path: str, data: bytes) -> None:
+        with self._errors(check_path(path), "STORAGE_READ_ONLY"):
+            self._files.pipe_file(self._file(path), bytes(data))
+
+    def names(self, folder: str) -> list[str]:
+        below = self._key(folder, "/")
+        pages = self._pages(folder, below, Delimiter="/")
+        keys = [key for page in pages for key in (*_keys(page), *(some["Prefix"] for some in page["CommonPrefixes"]))]
+        return sorted({name for key in keys if (name := key[len(below) :].rstrip("/"))})
+
+    def walk(self, folder: str) -> Iterator[Entry]:
+        root, pages = len(self._key("", "/")), self._pages(folder, self._key(folder, "/"))
+        # Not every kind of bucket lists in this order.
+        for key, size_bytes in sorted(found for page in pages for found in _keys(page).items()):
+            if not key.endswith("/"):
+                yield Entry(key[root:], size_bytes)
+
+    def delete(self, path: str) -> None:
+        with self._errors(check_path(path), "STORAGE_READ_ONLY"):
+            self._files.rm_file(self._file(path))
+
+    def delete_tree(self, folder: str) -> None:
+        self._delete_all(folder, [self._key(check_path(folder))])
+        for page in self._pages(folder, self._key(folder, "/")):
+            self._delete_all(folder, list(_keys(page)))
+
+    def copy(self, source: str, target: str) -> int:
+        check_path(target)
+        with self._errors(check_path(source)):
+            size_bytes = self._size(source)
+            self._files.cp_file(self._file(source), self._file(target))
+            return size_bytes
+
+    @cached_property
+    def _files(self) -> Any:
+        environment = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+        try:
+            return _client(os.getpid(), *environment.items())
+        except ModuleNotFoundError as error:
+            raise StorageError("STORAGE_LIBRARY_MISSING", uri=self.location, library=error.name, extra="s3") from error
+
+    def _key(self, path: str, end: str = "") -> str:
+        """The name of an object in the bucket; with a slash as `end`, what all below a folder begin with."""
+        key = "/".join(part for part in (self._prefix, check_path(path, folder=True)) if part)
+        return f"{key}{end}" if key else ""
+
+    def _file(self, path: str) -> str:
+        """The same as the client has it."""
+        return f"{self._bucket}/{self._key(path)}".rstrip("/")
+
+    def _pages(self, folder: str, prefix: str, **more: str) -> Iterator[dict[str, Any]]:
+        """What the server lists, a thousand names at a time."""
+        token: dict[str, str] | None = {}
+        while token is not None:
+            with self._errors(folder):
+                page = self._files.call_s3("list_objects_v2", Bucket=self._bucket, Prefix=prefix, **more, **token)
+            yield {"Contents": [], "CommonPrefixes": [], **page}
+            token = {"ContinuationToken": page["NextContinuationToken"]} if page.get("IsTruncated") else None
+
+    def _delete_all(self, folder: str, keys: list[str]) -> None:
+        if keys:
+            objects = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
+            with self._errors(folder, "STORAGE_READ_ONLY"):
+                done = self._files.call_s3("delete_objects", Bucket=self._bucket, Delete=objects)
+                if refused := done.get("Errors"):
+                    raise PermissionError(refused[0].get("Message") or refused[0].get("Code"))
+
+    def _size(self, path: str) -> int:
+        info = self._files.info(self._file(path))
+        if info["type"] != "file":
+            raise NotFound(path)
+        return int(info["size"])
+
+    def _mark(self, path: str) -> str | None:
+        """Whose create the object is from; None where there is none any more."""
+        try:
+            head = self._files.call_s3("head_object", Bucket=self._bucket, Key=self._key(path))
+        except FileNotFoundError:
+            return None
+        return cast("str | None", head.get("Metadata", {}).get(_MARK))
+
+    @contextmanager
+    def _errors(self, path: str, forbidden: str = "STORAGE_UNAVAILABLE") -> Iterator[None]:
+        """Whatever the client raises becomes one of ours; what is not there is `NotFound`, but for the bucket."""
+        try:
+            yield
+        except (StorageError, NotFound):
+            raise
+        except Exception as error:
+            if isinstance(error, FileNotFoundError) and _code(error) != "NoSuchBucket":
+                raise NotFound(path) from None
+            code = forbidden if isinstance(error, PermissionError) else "STORAGE_UNAVAILABLE"
+            said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise StorageError(code, uri=self.location, reason=f"{said} ({path or 'its root'})") from error
+
+
+@cache
+def _client(*_: object) -> Any:
+    """One for a process and its environment: to make one takes most of a second."""
+    from botocore.exceptions import FlexibleChecksumError
+    from s3fs import S3FileSystem
+    from s3fs.core import add_retryable_error
+
+    # What was damaged on its way, or replaced while a server read it, is to be read again.
+    add_retryable_error(FlexibleChecksumError)
+    return S3FileSystem(skip_instance_cache=True, use_listings_cache=False)
+
+
+def _keys(page: dict[str, Any]) -> dict[str, int]:
+    """The objects of a page, those that stand for folders included: name → bytes."""
+    return {found["Key"]: found["Size"] for found in page["Contents"]}
+
+
+def _code(error: Exception) -> str:
+    """S3's own code of an error that s3fs has translated."""
+    response = getattr(error.__cause__ or error, "response", None) or {}
+    return str(response.get("Error", {}).get("Code", ""))
