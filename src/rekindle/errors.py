@@ -210,6 +210,10 @@ CONDITIONS: dict[str, Condition] = {
         ),
         SINK_MODE_UNKNOWN=("A {kind} sink has no mode {mode!r}.", "It has: {supported}."),
         ARGUMENT_INVALID=("{what} has {argument}={value!r}. {reason}", "{hint}"),
+        S3A_MISSING=(
+            "This session has no S3A, through which Spark reaches {place}.",
+            "rekindle run ... --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:{version}",
+        ),
         CONNECTOR_MISSING=(
             "This session has no Kafka connector of Spark.",
             "rekindle run ... --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
@@ -424,6 +428,10 @@ CONDITIONS: dict[str, Condition] = {
         STORAGE_LIBRARY_MISSING=(
             "The storage {uri} needs the library {library}, which is not installed.",
             "pip install 'rekindle[{extra}]'",
+        ),
+        STORAGE_OTHER_FOR_SPARK=(
+            "Spark does not reach the storage {uri} that Rekindle reaches: {reason}",
+            "Give Spark the same endpoint and credentials (spark.hadoop.fs.s3a...); see docs/object-storage.md.",
         ),
         STORAGE_NO_CREATE=(
             "The storage {uri} does not know conditional writes (If-None-Match: *), which keep two drivers apart.",

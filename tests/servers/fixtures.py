@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,9 @@ from tests.servers import s3 as s3_server
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.s3 import S3Server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
@@ -62,3 +66,19 @@ def s3(s3_server_of_tests: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Serve
     for name, value in s3_server_of_tests.environment.items():
         monkeypatch.setenv(name, value)
     return s3_server_of_tests
+
+
+@pytest.fixture
+def spark_on_s3(spark: SparkSession, s3: S3Server) -> SparkSession:
+    """The session, which reaches the server too."""
+    from rekindle.spark.reach import s3a_settings
+
+    missing = s3_server.why_no_connector()
+    if missing:
+        pytest.skip(missing)
+    settings = {key.removeprefix("spark.hadoop."): value for key, value in s3a_settings(s3.environment).items()}
+    # Its JVM runs already, in an environment without credentials.
+    settings |= {"fs.s3a.access.key": s3_server.KEY, "fs.s3a.secret.key": s3_server.SECRET}
+    for key, value in settings.items():
+        spark.sparkContext._jsc.hadoopConfiguration().set(key, value)
+    return spark

@@ -14,11 +14,17 @@ from pyspark.sql import SparkSession
 from rekindle.errors import SinkError
 from rekindle.sinks import Parquet
 from rekindle.sinks.parquet import STAGING
+from rekindle.storage.local import LocalStore
 from rekindle.testing.sink_contract import Row, SinkContract, batch_of, permit
+from tests.servers.s3 import S3Server
 
 
 class TestParquet(SinkContract):
-    effects = ("pyspark.sql.DataFrameWriter.parquet", "pathlib.Path.rename", "shutil.rmtree")
+    effects = (
+        "pyspark.sql.DataFrameWriter.parquet",
+        "rekindle.storage.local.LocalStore.move",
+        "rekindle.storage.local.LocalStore.delete_tree",
+    )
 
     def make(self, target: Path) -> Parquet:
         return Parquet(target)
@@ -45,6 +51,35 @@ class TestPartitionedParquet(TestParquet):
         return row["n"], None if text == "__HIVE_DEFAULT_PARTITION__" else text
 
 
+class TestParquetInABucket(SinkContract):
+    on_a_server = True
+    effects = (
+        "pyspark.sql.DataFrameWriter.parquet",
+        "rekindle.storage.s3.S3Store.copy",
+        "rekindle.storage.s3.S3Store.delete",
+        "rekindle.storage.s3.S3Store.delete_tree",
+    )
+
+    @pytest.fixture
+    def target(self, s3: S3Server, spark_on_s3: SparkSession) -> str:
+        self.files = s3.client
+        return f"s3://{s3.make_bucket()}/target ä%20"
+
+    def make(self, target: str) -> Parquet:
+        return Parquet(target)
+
+    def visible(self, spark: SparkSession, target: str) -> Iterable[Row]:
+        for path in self.files.find(target):
+            if path.endswith(".parquet") and STAGING not in path.split("/"):
+                with self.files.open(path) as file:
+                    yield from [(row["n"], row["text"]) for row in pq.read_table(file).to_pylist()]
+
+    def staged(self, target: str) -> int:
+        below = f"{target.removeprefix('s3://')}/{STAGING}/"
+        found = {path[len(below) :].split("/")[2] for path in self.files.find(target) if path.startswith(below)}
+        return len(found - {""})
+
+
 def opened(sink: Parquet) -> Parquet:
     sink.open("job-1234", "out")
     return sink
@@ -65,16 +100,16 @@ def test_files_appear_whole_under_their_names_and_a_commit_cut_short_between_two
 ) -> None:
     sink = opened(Parquet(tmp_path / "out"))
     made = sink.prepare(spark.range(4).repartition(2), batch_of(0))
-    rename, moved = Path.rename, []
+    move, moved = LocalStore.move, []
 
-    def once(self: Path, target: Path) -> Path:
+    def once(self: LocalStore, source: str, target: str) -> None:
         if moved:
             raise OSError("the disk is gone")
         moved.append(target)
-        return rename(self, target)
+        move(self, source, target)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "rename", once)
+        patched.setattr(LocalStore, "move", once)
         with pytest.raises(OSError, match="the disk is gone"):
             sink.commit(made, permit())
     assert len(list((tmp_path / "out").glob("*.parquet"))) == 1
@@ -83,7 +118,7 @@ def test_files_appear_whole_under_their_names_and_a_commit_cut_short_between_two
 
 
 @pytest.mark.parametrize(
-    ("path", "reason"), [("s3://bucket/x", "s3:// is not supported"), ("{root}/file/below", "Not a directory")]
+    ("path", "reason"), [("gs://bucket/x", "'gs' is not supported"), ("{root}/file/below", "Not a directory")]
 )
 def test_a_target_that_cannot_be_written_is_refused_before_anything_runs(
     tmp_path: Path, path: str, reason: str

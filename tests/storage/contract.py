@@ -26,9 +26,22 @@ ACTS: dict[str, Callable[[Store, str], object]] = {
     "delete_tree": lambda store, path: store.delete_tree(path),
     "copy from": lambda store, path: store.copy(path, "target"),
     "copy to": lambda store, path: store.copy("source", path),
+    "move from": lambda store, path: store.move(path, "target"),
+    "move to": lambda store, path: store.move("source", path),
 }
 
-OBJECT_ACTS = ["read", "open", "create", "replace", "delete", "delete_tree", "copy from", "copy to"]
+OBJECT_ACTS = [
+    "read",
+    "open",
+    "create",
+    "replace",
+    "delete",
+    "delete_tree",
+    "copy from",
+    "copy to",
+    "move from",
+    "move to",
+]
 
 
 class StoreContract:
@@ -208,6 +221,18 @@ class StoreContract:
         store.replace("a/source", b"")
         assert store.copy("a/source", "b/c/target") == 0
         assert store.read("b/c/target") == b""
+
+    def test_move_gives_an_object_another_name_over_whatever_has_it(self, store: Store) -> None:
+        store.create("a/source", b"new")
+        store.create("b/target", b"old")
+        store.move("a/source", "b/target")
+        store.move("b/target", "c/d/target")
+        assert [entry.path for entry in store.walk("")] == ["c/d/target"]
+        assert store.read("c/d/target") == b"new"
+        for path in ("a/source", "c/d"):
+            with pytest.raises(NotFound):
+                store.move(path, "elsewhere")
+        assert not store.exists("elsewhere")
 
     def test_the_caller_may_change_its_buffer_afterwards(self, store: Store) -> None:
         buffer = bytearray(b"one")

@@ -129,6 +129,12 @@ class SteppedStore:
         with step(self._steps, layout.step_of(target)):
             return self._store.copy(source, target)
 
+    def move(self, source: str, target: str) -> None:
+        """A step."""
+        with step(self._steps, layout.step_of(target)):
+            self.look()
+            self._store.move(source, target)
+
 
 def _allow() -> None:
     """Before a run is claimed there is no fence to look at."""

@@ -1,23 +1,25 @@
-"""A directory of Parquet files.
+"""A directory of Parquet files, in a file system or in a bucket.
 
 Spark writes each batch into a hidden staging directory inside the target (``.rekindle/…``, which Spark, pyarrow and
-most readers skip), and commit renames the files into place, one by one. So no reader ever sees half a *file*, but one
-that lists the directory during a commit may see some files of a checkpoint and not yet the others. File names carry
-job, sink, lineage and batch, so that two jobs may share a target and a repeated commit finds its files done.
+most readers skip), and commit moves the files into place: renamed in a file system, copied by the server in a bucket.
+So no reader ever sees half a *file*, but one that lists the directory during a commit may see some files of a
+checkpoint and not yet the others. File names carry job, sink, lineage and batch, so that two jobs may share a target,
+and a repeated commit finds its files done.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from rekindle.errors import SinkError
+from rekindle.errors import SinkError, StorageError
 from rekindle.protocol.commit import CommitPermit
-from rekindle.sinks.staging import make_writable, write_parquet
+from rekindle.sinks.staging import for_each, write_parquet
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+from rekindle.storage.open import open_store
+from rekindle.storage.port import NotFound, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,7 +31,7 @@ class Parquet(TwoPhaseSink):
     """Parquet files in the directory `path`.
 
     Args:
-        path: a local directory or one mounted on the driver and all executors; made if missing.
+        path: a directory, local or mounted on the driver and all executors, made if missing; or ``s3://bucket/prefix``.
         partition_by: columns laid out as ``column=value`` folders.
         options: options of Spark's Parquet writer, e.g. ``{"compression": "zstd"}``.
     """
@@ -46,68 +48,85 @@ class Parquet(TwoPhaseSink):
         self.path = os.fspath(path)
         self.partition_by = tuple(partition_by)
         self.options = dict(options or {})
-        self._job = self._sink = ""
-        self._target = self._staging = Path()
+        self._job = self._sink = self._staging = ""
+        self._target: Store | None = None
 
     def __repr__(self) -> str:
         return f"Parquet({self.path!r})"
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        return (self.path,)
+
     def open(self, job: str, sink: str) -> None:
         """Make the directory, and see that it can be written."""
-        self._job, self._sink = job, sink
-        self._target = make_writable(self.path, sink)
-        self._staging = self._target / STAGING / job / sink
-        self._staging.mkdir(parents=True, exist_ok=True)
+        self._job, self._sink, self._staging = job, sink, f"{STAGING}/{job}/{sink}"
+        try:
+            self._target = open_store(self.path)
+            probe = f"{self._staging}/.probe"
+            self._target.replace(probe, b"")
+            self._target.delete(probe)
+        except StorageError as error:
+            reason = error.parameters.get("reason", error)
+            raise SinkError("SINK_TARGET_INVALID", sink=sink, target=self.path, reason=reason) from error
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Write the batch into a staging directory of its own; files without rows are left behind there."""
-        folder = self._staging / batch.name
+        folder = f"{self._staging}/{batch.name}"
         prefix = f"part-{batch.job}-{batch.sink}-{batch.lineage:06d}-{batch.batch:09d}-{batch.subtask:04d}"
         files = [
             {
                 "from": file["path"],
-                "to": str(Path(file["path"]).with_name(f"{prefix}-{index:05d}-{batch.attempt}.parquet")),
+                "to": str(PurePosixPath(file["path"]).with_name(f"{prefix}-{index:05d}-{batch.attempt}.parquet")),
                 "rows": file["rows"],
                 "bytes": file["bytes"],
             }
-            for index, file in enumerate(write_parquet(df, folder, self.partition_by, self.options))
+            for index, file in enumerate(write_parquet(df, self._store, folder, self.partition_by, self.options))
         ]
         if not files:
-            shutil.rmtree(folder, ignore_errors=True)
+            self._store.delete_tree(folder)
             return []
         rows, size = sum(file["rows"] for file in files), sum(file["bytes"] for file in files)
         return [{"attempt": batch.name, "rows": rows, "bytes": size, "files": files}]
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
-        """Rename the staged files into place; those already there are done."""
+        """Move the staged files into place; those already there are done."""
         if not isinstance(permit, CommitPermit):
             raise SinkError("PERMIT_REQUIRED", sink=self._sink)
         for committable in committables:
-            folder = self._staging / committable["attempt"]
-            for file in committable["files"]:
-                self._move(folder / file["from"], self._target / file["to"])
-            shutil.rmtree(folder, ignore_errors=True)
+            folder = f"{self._staging}/{committable['attempt']}"
 
-    def _move(self, staged: Path, target: Path) -> None:
-        if target.exists():
+            def move(file: Mapping[str, Any], folder: str = folder) -> None:
+                self._move(f"{folder}/{file['from']}", file["to"])
+
+            for_each(self._store, move, committable["files"])
+            self._store.delete_tree(folder)
+
+    def _move(self, staged: str, target: str) -> None:
+        if self._store.exists(target):
             return
-        target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            staged.rename(target)
-        except FileNotFoundError:
+            self._store.move(staged, target)
+        except NotFound:
             # Another driver that may commit the same (a paused one, say) can have been faster by a moment.
-            if not target.exists():
-                raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=staged) from None
+            if not self._store.exists(target):
+                path = f"{self._store.location}/{staged}"
+                raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=path) from None
 
     def abort(self, committables: Sequence[Committable]) -> None:
         """Remove the staged files."""
         for committable in committables:
-            shutil.rmtree(self._staging / committable["attempt"], ignore_errors=True)
+            self._store.delete_tree(f"{self._staging}/{committable['attempt']}")
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Remove staging directories that no record names."""
         kept = {committable["attempt"] for committable in named}
-        for folder in sorted(self._staging.iterdir()):
-            batch = SinkBatch.named(folder.name, job=self._job, sink=self._sink)
-            if folder.name not in kept and batch is not None and may_remove(batch):
-                shutil.rmtree(folder, ignore_errors=True)
+        for name in self._store.names(self._staging):
+            batch = SinkBatch.named(name, job=self._job, sink=self._sink)
+            if name not in kept and batch is not None and may_remove(batch):
+                self._store.delete_tree(f"{self._staging}/{name}")
+
+    @property
+    def _store(self) -> Store:
+        assert self._target is not None, "it is opened first"
+        return self._target

@@ -18,18 +18,26 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from rekindle.errors import SinkError
 from rekindle.sinks.two_phase import Committable, SinkBatch
+from rekindle.storage.local import LocalStore
+from rekindle.storage.port import Entry, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 DATA, NOTES = "rekindle", "_rekindle"
+
+_REQUESTS_AT_ONCE = 16
+
+_Item = TypeVar("_Item")
+_Done = TypeVar("_Done")
 
 # An attempt's folder is private to it, so files can be moved there directly, and nobody looks for a success marker.
 _WRITER_OPTIONS = {
@@ -67,7 +75,7 @@ def make_writable(path: str, sink: str) -> Path:
 
 
 def write_parquet(
-    df: DataFrame, folder: Path, partition_by: Sequence[str], options: Mapping[str, str]
+    df: DataFrame, store: Store, folder: str, partition_by: Sequence[str], options: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Write `df` into the new `folder` → its files that have rows: ``path`` (relative), ``rows``, ``bytes``."""
     import pyarrow.parquet as pq  # only drivers need it; the command line starts without
@@ -75,13 +83,23 @@ def write_parquet(
     writer = df.write.mode("error").options(**_WRITER_OPTIONS, **options)
     if partition_by:
         writer = writer.partitionBy(*partition_by)
-    writer.parquet(f"file://{folder}")  # Spark takes it as it is, not percent-encoded
-    files = []
-    for file in sorted(folder.rglob("*.parquet")):
-        rows = pq.read_metadata(file).num_rows
-        if rows:
-            files.append({"path": str(file.relative_to(folder)), "rows": rows, "bytes": file.stat().st_size})
-    return files
+    writer.parquet(store.spark_path(folder))
+
+    def described(entry: Entry) -> dict[str, Any]:
+        with store.open(entry.path) as file:
+            rows = pq.read_metadata(file).num_rows
+        return {"path": entry.path.removeprefix(f"{folder}/"), "rows": rows, "bytes": entry.size_bytes}
+
+    found = [entry for entry in store.walk(folder) if entry.path.endswith(".parquet")]
+    return [file for file in for_each(store, described, found) if file["rows"]]
+
+
+def for_each(store: Store, act: Callable[[_Item], _Done], items: Iterable[_Item]) -> list[_Done]:
+    """What `act` returns for each, in their order: several at a time where each is a request to a store."""
+    if store.pace == 1:
+        return [act(item) for item in items]
+    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+        return list(pool.map(act, items))
 
 
 class Attempts:
@@ -99,7 +117,7 @@ class Attempts:
         note = self._notes / batch.name
         note.parent.mkdir(parents=True, exist_ok=True)
         note.touch()
-        files = write_parquet(df, self._data / batch.name, partition_by, options)
+        files = write_parquet(df, LocalStore(str(self._data)), batch.name, partition_by, options)
         if not files:
             self.remove(batch.name)
             return []

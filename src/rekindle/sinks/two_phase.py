@@ -94,6 +94,11 @@ class TwoPhaseSink(ABC):
     #: whether a reader of the target sees all of what one `commit` is given, or nothing of it
     atomic_commit: bool = False
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Places that Spark itself writes to, as their user names them: that it can reach them is seen to first."""
+        return ()
+
     def stage_in(self, store: Store, folder: str) -> None:
         """Hear of a folder in the job's storage, this sink's own, for what cannot be staged in the target.
 

@@ -18,6 +18,7 @@ from rekindle.errors import ConfigError, InputError
 from rekindle.sources.globs import compiled, expanded, is_glob
 from rekindle.storage.documents import FrozenFile
 from rekindle.storage.local import file_uri
+from rekindle.storage.open import open_store
 
 if TYPE_CHECKING:
     from fsspec.implementations.local import LocalFileSystem
@@ -103,9 +104,11 @@ def list_files(uid: str, paths: Iterable[str], selection: Selection) -> Listing:
 def check_present(uid: str, files: Iterable[FrozenFile]) -> None:
     """Raise ``FILE_VANISHED`` for the first of `files` that is gone."""
     for file in files:
-        path = unquote(file.path.removeprefix("file://"))
-        if not os.path.exists(path):
-            raise InputError("FILE_VANISHED", source=uid, path=path)
+        folder, _, name = file.path.rpartition("/")
+        # An address in a bucket is taken letter by letter, one of a file is not.
+        store = open_store(folder if folder.startswith("file:") else unquote(folder))
+        if not store.exists(unquote(name)):
+            raise InputError("FILE_VANISHED", source=uid, path=unquote(file.path.removeprefix("file://")))
 
 
 def parse_time_ms(text: str) -> int:

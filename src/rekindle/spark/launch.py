@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +31,7 @@ from rekindle.sources.globs import is_glob
 from rekindle.spark.assembly import Assembly, Definition
 from rekindle.spark.batch_assembly import BatchAssembly
 from rekindle.spark.inputs import freeze
+from rekindle.spark.reach import check_s3a, check_sees
 from rekindle.spark.restore import open_lineage
 from rekindle.spark.state_partitions import repartition, state_partitions
 from rekindle.storage import layout
@@ -126,6 +127,7 @@ class Launch:
             check_parallelism(self._graph, decision.lineage.parallelism, place)
             self._check_sinks(decision.lineage.lineage, place)
             self._check_state_partitions(decision.lineage)
+        storage.store.check()
         return None
 
     def _check_mode(self, decision: Decision, lineage: Lineage | None) -> None:
@@ -252,6 +254,8 @@ class Launch:
     def begin(self, spark: SparkSession) -> Driver:
         """Claim the run, open what is to be opened, build the plan; returns the driver. Records what goes wrong."""
         storage, decision = self.storage, self._decision
+        for place in (self._store.location, *self._reached()):
+            check_s3a(spark, place)
         continues = decision.lineage.lineage if isinstance(decision, Resume) else None
 
         def make(number: int) -> Run:
@@ -268,6 +272,7 @@ class Launch:
 
         identity = Identity(job=storage.job, created_ms=self._clock(), id=secrets.token_hex(4))
         identity = storage.adopt(layout.identity(storage.job), identity)
+        check_sees(spark, self._store.location, self._store.spark_path(layout.identity(storage.job)))
         run = storage.claim_run(make)
         self._store.look = lambda: self._refuse_if_fenced(run)
         try:
@@ -282,6 +287,11 @@ class Launch:
             with suppress(StorageError):  # which may be what went wrong
                 storage.adopt(layout.result(storage.job, run.run), failed)
             raise
+
+    def _reached(self) -> Iterator[str]:
+        """Places that Spark reads or writes beside the storage."""
+        for sink in self._definition.sinks.values():
+            yield from sink.addresses
 
     def _open(self, spark: SparkSession, run: Run, owner: str) -> Driver:
         storage, graph, sinks = self.storage, self._graph, self._definition.sinks

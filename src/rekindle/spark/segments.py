@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 
-import fsspec
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
@@ -77,7 +76,7 @@ class SegmentWriter:
 def _rows(storage: JobStorage, path: str) -> int:
     import pyarrow.parquet as pq
 
-    with fsspec.open(storage.store.uri(path), "rb") as file:
+    with storage.store.open(path) as file:
         return int(pq.read_metadata(file).num_rows)
 
 

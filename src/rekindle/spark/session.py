@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 from rekindle.errors import DefinitionError
 from rekindle.spark.failures import brief
 from rekindle.spark.jvm import configures_log4j, start_jvm
+from rekindle.spark.reach import s3a_settings
 
 OLDEST = (4, 0)
 """Oldest PySpark this version runs on."""
@@ -103,7 +104,7 @@ def make_session(app_name: str, settings: Mapping[str, str], chosen: Mapping[str
     if settings.get("spark.master", "local").startswith("local"):
         # Spark's default of 200 is meant for clusters, and is fixed for a stateful query when it first runs.
         builder = builder.config("spark.sql.shuffle.partitions", str(os.cpu_count() or 1))
-    settings = {**chosen, **NEEDED, **settings}
+    settings = {**chosen, **s3a_settings(os.environ), **NEEDED, **settings}
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:

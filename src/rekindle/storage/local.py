@@ -142,6 +142,19 @@ class LocalStore:
             self._put(target, file)
             return file.tell()
 
+    def move(self, source: str, target: str) -> None:
+        old, new = self.path(check_path(source)), self.path(check_path(target))
+        with self._errors(target, _WRITE_ERRORS):
+            if not os.path.isfile(old):
+                raise NotFound(source)
+            os.makedirs(os.path.dirname(new), exist_ok=True)
+            _remove(_side_file(new))
+            try:
+                os.replace(old, new)
+            except FileNotFoundError:
+                raise NotFound(source) from None
+            _remove(_side_file(old))
+
     def _put(self, path: str, source: BinaryIO) -> None:
         target = self.path(check_path(path))
         with self._errors(path, _WRITE_ERRORS), _staged(target, source) as temporary:

@@ -79,6 +79,11 @@ class MemoryStore:
             self._objects[check_path(target)] = data
             return len(data)
 
+    def move(self, source: str, target: str) -> None:
+        with self._lock:
+            self._objects[check_path(target)] = self._read(source)
+            del self._objects[source]
+
     def _read(self, path: str) -> bytes:
         try:
             return self._objects[check_path(path)]

@@ -113,3 +113,10 @@ class Store(Protocol):
     def copy(self, source: str, target: str) -> int:
         """Copy an object within this storage; returns its bytes. `NotFound` where there is no source."""
         ...
+
+    def move(self, source: str, target: str) -> None:
+        """Give an object another name, over whatever has it. `NotFound` where there is no source.
+
+        The target appears whole. Where nothing can be renamed, it is copied, and there are both for a moment.
+        """
+        ...

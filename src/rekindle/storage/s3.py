@@ -139,6 +139,10 @@ class S3Store:
             self._files.cp_file(self._file(source), self._file(target))
             return size_bytes
 
+    def move(self, source: str, target: str) -> None:
+        self.copy(source, target)
+        self.delete(source)
+
     @cached_property
     def _files(self) -> Any:
         environment = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}

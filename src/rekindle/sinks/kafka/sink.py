@@ -180,7 +180,7 @@ class Kafka(TwoPhaseSink):
     def _rows(self, path: str) -> int:
         import pyarrow.parquet as pq
 
-        with self._opened(path) as file:
+        with self._staging.open(path) as file:
             return int(pq.read_metadata(file).num_rows)
 
     # -- commit -------------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class Kafka(TwoPhaseSink):
         import pyarrow.parquet as pq
 
         for path in paths:
-            with self._opened(path) as file:
+            with self._staging.open(path) as file:
                 for batch in pq.ParquetFile(file).iter_batches(batch_size=10_000):
                     columns = [column.to_pylist() for column in batch.columns]
                     for key, value, *headers in zip(*columns, strict=True):
@@ -245,11 +245,6 @@ class Kafka(TwoPhaseSink):
 
     def _attempt(self, name: str) -> str:
         return f"{self._folder}/{name}"
-
-    def _opened(self, path: str) -> Any:
-        import fsspec
-
-        return fsspec.open(self._staging.uri(path), "rb")
 
     def _remove(self, name: str) -> None:
         self._staging.delete_tree(self._attempt(name))

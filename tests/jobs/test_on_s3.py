@@ -1,0 +1,85 @@
+"""A job that has everything in a bucket: storage, savepoints, and the files of its sink."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import rekindle as rk
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.open import open_store
+from tests.jobs.kit import QUICK, UTC, World, has_read, rows, until
+from tests.servers.s3 import SECRET, S3Server
+
+
+class BucketWorld(World):
+    """Inputs are files, as everywhere; the rest lies in a bucket."""
+
+    def __init__(self, root: Path, s3: S3Server) -> None:
+        super().__init__(root)
+        self.files = s3.client
+        self.bucket = s3.make_bucket()
+        self.storage = f"s3://{self.bucket}/state of jobs"
+        self.out = f"s3://{self.bucket}/out/hourly"
+
+    def output(self) -> Counter[tuple[dt.datetime, str, int]]:
+        found: Counter[tuple[dt.datetime, str, int]] = Counter()
+        for path in self.files.find(self.out):
+            if path.endswith(".parquet") and "/." not in path:
+                with self.files.open(path) as file:
+                    for row in pq.read_table(file).to_pylist():
+                        found[(row["window"]["start"].replace(tzinfo=UTC), row["k"], row["v"])] += 1
+        return found
+
+
+@pytest.fixture
+def world(tmp_path: Path, s3: S3Server, spark_on_s3: SparkSession) -> BucketWorld:
+    return BucketWorld(tmp_path, s3)
+
+
+def test_a_job_in_a_bucket_is_stopped_with_a_savepoint_resumed_restored_from_it_and_drained(
+    spark: SparkSession, world: BucketWorld, tmp_path: Path
+) -> None:
+    def start(**options: Any) -> rk.JobHandle:
+        return world.hourly().start(spark, config=QUICK, **{"storage": world.storage, **options})
+
+    world.add_history(rows(0, 90), rows(5, 90))
+    world.add_live(rows(100, 60))
+    handle = start()
+    until(lambda: has_read(handle, 1))
+    world.add_live(rows(103, 60))
+    until(lambda: world.has_hour(100))
+    handle.stop(savepoint=f"s3://{world.bucket}/saves")
+    stopped = handle.wait()
+    assert (stopped.state, stopped.error) == ("STOPPED", None)
+    assert stopped.savepoint.startswith(f"s3://{world.bucket}/saves/hourly-")
+
+    handle = start()
+    world.add_live(rows(106, 60))
+    until(lambda: world.has_hour(103))
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
+    assert world.output() == world.expected()
+
+    # The savepoint begins the same job anew, from a bucket into a directory, with a sink of its own.
+    world.out = f"s3://{world.bucket}/out/again"
+    handle = start(storage=str(tmp_path / "local"), restore=stopped.savepoint)
+    until(lambda: has_read(handle, 3))
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
+    saved = {row for row in world.expected() if row[0] < dt.datetime(2025, 1, 5, 7, tzinfo=UTC)}
+    assert set(world.output()) == set(world.expected()) - saved
+    text = b"".join(
+        JobStorage(open_store(world.storage), "hourly").store.read(entry.path) for entry in documents(world)
+    )
+    assert SECRET.encode() not in text
+
+
+def documents(world: BucketWorld) -> list[Any]:
+    return [entry for entry in open_store(world.storage).walk("hourly") if entry.path.endswith(".json")]
