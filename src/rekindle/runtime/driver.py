@@ -140,11 +140,11 @@ class Driver:
             now = time.monotonic()
             if now >= heartbeat_at:
                 heartbeat_at = now + HEARTBEAT_S * pace
-                if self._is_fenced():
-                    return
                 self._heartbeat.beat()
             if now >= control_at:
                 control_at = now + CONTROL_S * pace
+                if self._is_fenced():
+                    return
                 self._read_control()
             now_ms = self._clock()
             self._feed(e.Ticked(now_ms=now_ms))
@@ -237,7 +237,13 @@ class Driver:
 
     def _start_task(self, command: c.StartTask) -> None:
         runner = self._runners[command.task]
-        self._order(command.task, runner.start)
+
+        def start() -> None:
+            # What failed may have failed because of a newer run, whose query this one's would disturb.
+            if self._storage.fenced_by(self._run.run) is None:
+                runner.start()
+
+        self._order(command.task, start)
 
     def _suspend_task(self, command: c.SuspendTask) -> None:
         runner, task = self._runners[command.task], command.task

@@ -1,0 +1,90 @@
+"""A job in a bucket lives through faults and kills as any other, and a driver that was replaced does no harm there."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from rekindle.errors import ControlError
+from rekindle.job import JobHandle
+from rekindle.spark import launch
+from rekindle.testing.crash import ALL_MOMENTS, Moments
+from tests.crash.bucket_kit import BUCKET, BucketWorld
+from tests.crash.kit import CONFIG, OF_PIPELINES, persist, read_and_drain
+from tests.crash.test_rivals import FENCED, Paused
+from tests.crash.victim import FEW_CHECKPOINTS, Victim
+from tests.servers.s3 import S3Server
+
+pytestmark = pytest.mark.crash
+
+TELLING = (
+    "inbox.admit/after",
+    "sink.prepare/after",
+    "record.create/before",
+    "record.create/after",
+    "spark.commit/before",
+    "manifest.create/before",
+    "manifest.create/after",
+    "sink.commit/after",
+    "committed.create/before",
+    "result.create/before",
+)
+
+RARE = {*OF_PIPELINES, "sink.abort", "segments.copy", "request.create", "answer.create"}
+"""Steps that this job does not reach by itself, or whose faults are the client's."""
+
+
+@pytest.fixture
+def world(tmp_path: Path, s3: S3Server, spark_on_s3: SparkSession, monkeypatch: pytest.MonkeyPatch) -> BucketWorld:
+    monkeypatch.setenv(BUCKET, s3.make_bucket())
+    made = BucketWorld(tmp_path)
+    made.fill()
+    return made
+
+
+@pytest.mark.parametrize("text", TELLING)
+def test_a_driver_killed_at_a_telling_step_is_resumed_without_loss(
+    spark: SparkSession, world: BucketWorld, text: str
+) -> None:
+    victim = Victim(world, "--kill-at", text, live=False)
+    assert victim.wait() == -signal.SIGKILL, victim.log.read_text()[-3000:]
+    persist(lambda: world.job(live=False).start(spark, storage=world.storage, config=FEW_CHECKPOINTS), "FINISHED")
+    world.check(live=False)
+
+
+def test_a_history_and_a_live_stream_arrive_exactly_through_a_fault_at_every_step(
+    spark: SparkSession, world: BucketWorld
+) -> None:
+    faults = Moments([moment for moment in ALL_MOMENTS if moment.step not in RARE])
+    persist(
+        lambda: world.job().start(spark, storage=world.storage, config=CONFIG, steps=faults),
+        "DRAINED",
+        lambda handle: read_and_drain(world, handle),
+    )
+    world.check()
+    assert not faults.waiting
+
+
+@pytest.mark.parametrize("moment", ["manifest.create/before", "sink.commit/before", "storage.delete/before"])
+def test_an_old_driver_paused_in_a_checkpoint_changes_nothing_and_says_that_it_was_fenced(
+    spark: SparkSession, world: BucketWorld, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "is_alive", lambda *_: False)
+    monkeypatch.setattr(launch, "is_driven_here", lambda *_: False)
+
+    def start(**options: Any) -> JobHandle:
+        return world.job().start(spark, storage=world.storage, config=CONFIG, **options)
+
+    paused = Paused(moment)
+    old = start(steps=paused.steps)
+    with paused:
+        persist(start, "STOPPED", lambda handle: (world.read_all(handle), handle.stop()))
+
+    with pytest.raises(ControlError, match=FENCED):
+        old.wait(120)
+    persist(start, "DRAINED", lambda handle: read_and_drain(world, handle))
+    world.check()
