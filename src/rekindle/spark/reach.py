@@ -17,7 +17,7 @@ from rekindle.spark.failures import brief
 from rekindle.storage.open import open_store
 
 _S3A = "spark.hadoop.fs.s3a."
-_PRESENT = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+_S3A_CLASS = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 
 def s3a_settings(environment: Mapping[str, str]) -> dict[str, str]:
@@ -46,7 +46,7 @@ def check_s3a(spark: SparkSession, place: str) -> None:
         return
     jvm: Any = spark._jvm
     try:
-        jvm.org.apache.spark.util.Utils.classForName(_PRESENT, True, False)
+        jvm.org.apache.spark.util.Utils.classForName(_S3A_CLASS, True, False)
     except Py4JJavaError as error:
         version = jvm.org.apache.hadoop.util.VersionInfo.getVersion()
         raise DefinitionError("S3A_MISSING", place=open_store(place).location, version=version) from error

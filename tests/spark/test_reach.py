@@ -1,0 +1,71 @@
+"""Spark reaches the buckets that Rekindle reaches, or the job is refused before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import rekindle as rk
+from rekindle.errors import DefinitionError, SinkError, StorageError
+from rekindle.spark import reach
+from rekindle.spark.reach import check_s3a, check_sees, s3a_settings
+from rekindle.storage.open import open_store
+from tests.jobs.kit import World, rows
+from tests.servers.s3 import S3Server
+
+
+def test_endpoint_and_region_of_s3a_are_those_of_the_environment_and_no_credentials_are() -> None:
+    environment = {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9000",
+        "AWS_DEFAULT_REGION": "eu-central-1",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+    }
+    assert s3a_settings(environment) == {
+        "spark.hadoop.fs.s3a.endpoint": "http://127.0.0.1:9000",
+        "spark.hadoop.fs.s3a.endpoint.region": "eu-central-1",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+    }
+    assert s3a_settings({"AWS_ENDPOINT_URL_S3": "https://s3.example", "AWS_ENDPOINT_URL": "https://x"}) == {
+        "spark.hadoop.fs.s3a.endpoint": "https://s3.example",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "true",
+    }
+    assert s3a_settings({}) == {}
+
+
+@pytest.mark.parametrize("place", ["storage", "sink"])
+def test_a_job_on_a_session_without_s3a_is_refused_before_anything_is_written(
+    spark: SparkSession, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setattr(reach, "_S3A_CLASS", "org.apache.hadoop.fs.s3a.NoSuchFileSystem")
+    bucket, world = s3.make_bucket(), World(tmp_path)
+    world.add_history(rows(0, 5))
+    storage = f"s3://{bucket}/state" if place == "storage" else world.storage
+    world.out = world.out if place == "storage" else f"s3://{bucket}/out"
+    with pytest.raises(DefinitionError) as caught:
+        world.hourly(live=False).start(spark, storage=storage)
+    version = spark._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
+    assert caught.value.code == "S3A_MISSING"
+    assert caught.value.next_step.endswith(f"spark.jars.packages=org.apache.hadoop:hadoop-aws:{version}")
+    assert open_store(storage).names("") == []
+
+
+def test_a_storage_that_spark_finds_elsewhere_or_not_at_all_is_refused(spark_on_s3: SparkSession, s3: S3Server) -> None:
+    store = open_store(f"s3://{s3.make_bucket()}/a b")
+    store.create("there", b"")
+    check_s3a(spark_on_s3, store.location)
+    check_sees(spark_on_s3, store.location, store.spark_path("there"))
+    for path in (store.spark_path("not there"), f"s3a://{s3.make_bucket()}-unknown/there"):
+        with pytest.raises(StorageError) as caught:
+            check_sees(spark_on_s3, store.location, path)
+        assert caught.value.code == "STORAGE_OTHER_FOR_SPARK"
+
+
+def test_a_delta_table_in_a_bucket_is_refused() -> None:
+    with pytest.raises(SinkError, match="s3:// is not supported") as caught:
+        rk.sinks.Delta("s3://bucket/table").open("job-1234", "out")
+    assert caught.value.code == "SINK_TARGET_INVALID"
