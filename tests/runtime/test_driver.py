@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from rekindle.errors import ControlError, InputError, RekindleError, StorageError
+from rekindle.runtime import driver
 from rekindle.storage import layout
 from rekindle.storage.documents import Run
 from rekindle.storage.liveness import this_process
+from rekindle.storage.local import LocalStore
 from tests.runtime.kit import JOB, NEVER, OFTEN, Faulty, Refusal, World, ended, until
 
 
@@ -379,19 +381,59 @@ def test_a_fenced_driver_answers_nobody_and_leaves_no_heartbeat(world: World, mo
     world.rows.available, world.rows.ended = 4, False
     handle = world.start(**NEVER)
     until(lambda: world.read() == 4)
-    driver = handle._driver
-    assert driver is not None
+    ours = handle._driver
+    assert ours is not None
     noticed: list[str] = []
-    monkeypatch.setattr(driver.heartbeat, "beat", lambda: noticed.append("beat"))
-    monkeypatch.setattr(driver, "_read_control", lambda: noticed.append("control"))
-    look = driver._is_fenced
-    monkeypatch.setattr(driver, "_is_fenced", lambda: look() and not noticed.clear())
+    monkeypatch.setattr(ours.heartbeat, "beat", lambda: noticed.append("beat"))
+    monkeypatch.setattr(ours, "_read_control", lambda: noticed.append("control"))
+    look = ours._is_fenced
+    monkeypatch.setattr(ours, "_is_fenced", lambda: look() and not noticed.clear())
     fence(world)
 
     with pytest.raises(ControlError, match="DRIVER_FENCED"):
         ended(handle)
 
     assert noticed == []
+
+
+def test_a_driver_that_was_replaced_starts_no_query_even_before_it_has_noticed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 4)
+    ours = handle._driver
+    assert ours is not None
+    look, asked, started = ours._storage.fenced_by, [], Faulty(0)
+
+    def fenced_by(run: int) -> int | None:
+        asked.append(threading.current_thread().name)
+        return look(run)
+
+    with monkeypatch.context() as unnoticed:
+        unnoticed.setattr(ours, "_is_fenced", lambda: False)
+        fence(world)
+        world.before |= {"start": started, "batch": Faulty(1)}
+        unnoticed.setattr(ours._storage, "fenced_by", fenced_by)
+        world.rows.available = 8
+        until(lambda: any(name.startswith("task-") for name in asked))
+
+    with pytest.raises(ControlError, match="DRIVER_FENCED"):
+        ended(handle)
+    assert started.calls == 0
+
+
+def test_on_a_store_where_a_look_is_dear_the_heart_beats_less_often(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats: list[str] = []
+    monkeypatch.setattr(driver.Heartbeat, "beat", lambda _: beats.append("beat"))
+    monkeypatch.setattr(driver, "LOOP_S", 0)
+    monkeypatch.setattr(LocalStore, "pace", 10**9)
+    world.rows.available = 20
+
+    assert world.run(**NEVER).state == "FINISHED"
+    assert len(beats) == 2, "one in the beginning and one in the end"
 
 
 def _asked(handle: Any) -> None:

@@ -11,6 +11,8 @@ import pytest
 from rekindle.storage import liveness
 from rekindle.storage.documents import Run, Status
 from rekindle.storage.liveness import Process, is_alive, this_process
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.s3 import S3Store
 
 ON_LINUX = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
 
@@ -122,3 +124,8 @@ def test_a_driver_that_never_sent_a_heartbeat_is_dead_after_the_silence_and_aliv
 
 def test_a_newer_run_is_a_sign_of_life_whatever_its_beat() -> None:
     assert is_alive(status_of(elsewhere(), run=2, beat=5), status_of(elsewhere(), run=1, beat=5)) is True
+
+
+def test_where_hearts_beat_every_ten_seconds_silence_lasts_several_of_them() -> None:
+    assert liveness.silence_ms(MemoryStore()) == liveness.SILENCE_MS
+    assert liveness.silence_ms(S3Store("bucket")) > 3 * 10_000
