@@ -237,11 +237,11 @@ class JobStorage:
 
     def forget_job(self) -> None:
         """Delete everything of the job, its identity last: one forgotten half-way is listed, to be forgotten again."""
-        identity = layout.identity(self.job)
-        for entry in self.store.walk(layout.job(self.job)):
-            if entry.path != identity:
-                self.store.delete(entry.path)
-        self.store.delete_tree(layout.job(self.job))
+        folder = layout.job(self.job)
+        for path in (f"{folder}/{name}" for name in self.store.names(folder)):
+            if path != layout.identity(self.job):
+                self.store.delete_tree(path)
+        self.store.delete_tree(folder)
 
     # -- what lies in folders -----------------------------------------------------------------------------------------
 
