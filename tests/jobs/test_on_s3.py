@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle as rk
+from rekindle.spark.launch import find_origin
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.jobs.kit import QUICK, UTC, World, has_read, rows, until
@@ -67,10 +68,12 @@ def test_a_job_in_a_bucket_is_stopped_with_a_savepoint_resumed_restored_from_it_
     assert handle.wait().state == "DRAINED"
     assert world.output() == world.expected()
 
-    # The savepoint begins the same job anew, from a bucket into a directory, with a sink of its own.
+    # The savepoint begins the same job anew, from a bucket into a directory, with a sink of its own; and back again.
     world.out = f"s3://{world.bucket}/out/again"
     handle = start(storage=str(tmp_path / "local"), restore=stopped.savepoint)
     until(lambda: has_read(handle, 3))
+    made = handle.savepoint(f"s3://{world.bucket}/saves")
+    assert find_origin(made.savepoint).manifest.savepoint
     handle.stop(drain=True)
     assert handle.wait().state == "DRAINED"
     saved = {row for row in world.expected() if row[0] < dt.datetime(2025, 1, 5, 7, tzinfo=UTC)}
