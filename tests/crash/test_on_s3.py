@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,11 @@ from pyspark.sql import SparkSession
 from rekindle.errors import ControlError
 from rekindle.job import JobHandle
 from rekindle.spark import launch
-from rekindle.testing.crash import ALL_MOMENTS, Moments
+from rekindle.testing.crash import ALL_MOMENTS, Moment, Moments
 from tests.crash.bucket_kit import BUCKET, BucketWorld
-from tests.crash.kit import CONFIG, OF_PIPELINES, persist, read_and_drain
+from tests.crash.kit import CONFIG, OF_PIPELINES, persist
+from tests.crash.lives import kill_at, read_and_drain
 from tests.crash.test_rivals import FENCED, Paused
-from tests.crash.victim import FEW_CHECKPOINTS, Victim
 from tests.servers.s3 import S3Server
 
 pytestmark = pytest.mark.crash
@@ -50,10 +49,7 @@ def world(tmp_path: Path, s3: S3Server, spark_on_s3: SparkSession, monkeypatch: 
 def test_a_driver_killed_at_a_telling_step_is_resumed_without_loss(
     spark: SparkSession, world: BucketWorld, text: str
 ) -> None:
-    victim = Victim(world, "--kill-at", text, live=False)
-    assert victim.wait() == -signal.SIGKILL, victim.log.read_text()[-3000:]
-    persist(lambda: world.job(live=False).start(spark, storage=world.storage, config=FEW_CHECKPOINTS), "FINISHED")
-    world.check(live=False)
+    kill_at(spark, world, Moment.parse(text), live=False)
 
 
 def test_a_history_and_a_live_stream_arrive_exactly_through_a_fault_at_every_step(

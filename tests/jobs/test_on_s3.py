@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle as rk
-from rekindle.spark.launch import find_origin
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
+from rekindle.storage.origin import find_origin
 from tests.jobs.kit import QUICK, UTC, World, has_read, rows, until
 from tests.servers.s3 import SECRET, S3Server
 
