@@ -75,6 +75,7 @@ def test_the_environment_is_as_before_once_the_jvm_runs(monkeypatch):
 def test_what_a_ctrl_c_means_stays_as_it_was_since_no_session_is_made_in_the_main_thread():
     made_in = []
     builder = Mock()
+    builder.session._jsparkSession.getClass().getName.return_value = "org.apache.spark.sql.classic.SparkSession"
     builder.getOrCreate.side_effect = lambda: made_in.append(threading.current_thread()) or builder.session
 
     assert session._make(builder) is builder.session
