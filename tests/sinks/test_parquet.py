@@ -51,8 +51,8 @@ class TestPartitionedParquet(TestParquet):
         return row["n"], None if text == "__HIVE_DEFAULT_PARTITION__" else text
 
 
+@pytest.mark.slow
 class TestParquetInABucket(SinkContract):
-    on_a_server = True
     effects = (
         "pyspark.sql.DataFrameWriter.parquet",
         "rekindle.storage.s3.S3Store.copy",
