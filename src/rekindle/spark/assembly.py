@@ -22,7 +22,8 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.runtime.steps import Steps
 from rekindle.sinks import TwoPhaseSink
-from rekindle.spark.inputs import Input, SourceSpec, build_channel, build_input, located
+from rekindle.spark.freezing import located
+from rekindle.spark.inputs import Input, SourceSpec, build_channel, build_input
 from rekindle.spark.outputs import Outputs, Place
 from rekindle.spark.plan import build_task
 from rekindle.spark.segments import SegmentWriter, output_schema

@@ -23,10 +23,10 @@ from rekindle.runtime.leftovers import clean
 from rekindle.runtime.steps import Steps
 from rekindle.spark.assembly import Definition
 from rekindle.spark.batch_task import BATCH, BatchInput, BatchTask
+from rekindle.spark.freezing import located
 from rekindle.spark.inputs import (
     SourceSpec,
     check_event_time,
-    located,
     made_by,
     read_inbox,
     without_times_before_epoch,

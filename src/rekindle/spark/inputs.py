@@ -14,9 +14,8 @@ silently as late (its watermarks begin at 1970, that very instant included).
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,18 +30,15 @@ from rekindle.channels.inbox import Inbox
 from rekindle.channels.marks import END_OF_TIME_US, MARK_COLUMN, UNORDERED_DELAY, Marks, mark_for
 from rekindle.channels.producer import Producer
 from rekindle.channels.splits import Splits
-from rekindle.errors import DefinitionError, InputError, RekindleError
+from rekindle.errors import DefinitionError, RekindleError
 from rekindle.graph import job_graph
 from rekindle.protocol.clock import END_OF_TIME, Silence
-from rekindle.runtime.steps import Steps, step
-from rekindle.sources import Batch, Files, Source, Stream, statistics
-from rekindle.spark.failures import BEFORE_EPOCH, brief, translate
+from rekindle.sources import Files, Source, Stream
+from rekindle.spark.failures import BEFORE_EPOCH, brief
 from rekindle.storage import layout
-from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition
+from rekindle.storage.documents import FrozenFiles, InputPosition
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
-
-_LOG = logging.getLogger("rekindle")
 
 _MARKER = "__rekindle_marker"
 """Column that tells a watermark row from data, below the user's function; longer where the data has one like it."""
@@ -112,113 +108,6 @@ class SourceSpec:
     late: str = "fail"
 
 
-def freeze(
-    spark: SparkSession, storage: JobStorage, spec: SourceSpec, attempt: str, steps: Steps
-) -> FrozenFiles | None:
-    """The list of files of a bounded source, fixed when the job first starts; None for a `Stream`.
-
-    `attempt` is a fresh name: a `Batch` is written once, and an attempt that a crash cut short stays an orphan.
-    """
-    uid = spec.source.uid
-    path = layout.frozen_files(storage.job, uid)
-    if isinstance(spec.spec, Stream):
-        return None
-    frozen = storage.frozen_files(uid)
-    if frozen is None:
-        made = (
-            _freeze_files(spark, uid, spec.spec, spec.source.event_time)
-            if isinstance(spec.spec, Files)
-            else _write_batch(spark, storage, uid, spec.spec, attempt, steps)
-        )
-        frozen = storage.adopt(path, made)
-    return frozen
-
-
-def _freeze_files(spark: SparkSession, uid: str, spec: Files, event_time: str | None) -> FrozenFiles:
-    files, partition_columns, base = spec.list_files(uid)
-    reader = spark.read.format(spec.format).options(**spec.all_options)
-    try:
-        if spec.schema is not None:
-            reader = reader.schema(spec.schema)
-        data = reader.load(list(spec.paths))
-    except Exception as error:
-        path = ", ".join(spec.paths)
-        raise translate(error, uid) or InputError(
-            "FILE_UNREADABLE", source=uid, path=path, reason=brief(error)
-        ) from error
-    by_time = False
-    if spec.ordered in (None, "statistics"):
-        try:
-            files = statistics.by_time(files, _column_of_files(uid, spec, data, partition_columns, event_time))
-            by_time = True
-        except statistics.NoStatisticsError as error:
-            if spec.ordered == "statistics":
-                raise DefinitionError("STATISTICS_UNUSABLE", source=uid, reason=error) from error
-            _LOG.info("Source %s is read in any order: %s", uid, error)
-    return FrozenFiles(
-        source=uid,
-        files=files,
-        schema=data.schema.jsonValue(),
-        partition_columns=partition_columns,
-        base=base,
-        by_time=by_time,
-    )
-
-
-def _column_of_files(
-    uid: str, spec: Files, data: DataFrame, partition_columns: Sequence[str], event_time: str | None
-) -> str:
-    """The column of the files that is the source's event time, as it stands there.
-
-    Raises:
-        NoStatisticsError: there is none.
-    """
-    if event_time is None:
-        raise statistics.NoStatisticsError("it has no event_time.")
-    if spec.format != "parquet":
-        raise statistics.NoStatisticsError(f"{spec.format} files have no statistics.")
-    transform = spec.transform
-    try:
-        above = data if transform is None else made_by(uid, lambda: transform(data))
-    except DefinitionError as error:
-        raise statistics.NoStatisticsError(f"its transform cannot be looked at: {error.message}") from error
-    names = {number: name for name, number in _attributes(data)}
-    found = [names.get(number) for name, number in _attributes(above) if name == event_time]
-    if found == [None]:
-        raise statistics.NoStatisticsError(f"its transform computes {event_time!r}, of which the files tell nothing.")
-    if len(found) != 1 or found[0] is None or found[0] in partition_columns:
-        raise statistics.NoStatisticsError(f"{event_time!r} is no column of its files.")
-    return found[0]
-
-
-def _attributes(frame: DataFrame) -> list[tuple[str, int]]:
-    """Columns, and what Spark knows them by: what is passed through keeps that, what is computed has its own."""
-    query: Any = frame._jdf.queryExecution()
-    output = query.analyzed().output()
-    return [(output.apply(index).name(), output.apply(index).exprId().id()) for index in range(output.size())]
-
-
-def _write_batch(
-    spark: SparkSession, storage: JobStorage, uid: str, spec: Batch, attempt: str, steps: Steps
-) -> FrozenFiles:
-    frame = made_by(uid, lambda: spec.read(spark))
-    if frame.isStreaming:
-        raise DefinitionError("SOURCE_NOT_BATCH", source=uid)
-    folder = layout.source_segments(storage.job, uid, attempt)
-    with step(steps, "segments.write"):
-        try:
-            frame.write.mode("error").parquet(storage.store.spark_path(folder))
-        except Exception as error:
-            raise DefinitionError("SOURCE_FUNCTION_FAILED", source=uid, reason=brief(error)) from error
-    below = f"{layout.source(storage.job, uid)}/"
-    files = tuple(
-        FrozenFile(path=entry.path.removeprefix(below), size=entry.size_bytes)
-        for entry in storage.store.walk(folder)
-        if entry.path.endswith(".parquet")
-    )
-    return FrozenFiles(source=uid, files=files, schema=frame.schema.jsonValue())
-
-
 def made_by(uid: str, function: Callable[[], Any]) -> DataFrame:
     """What the user's function makes, if it makes a DataFrame."""
     try:
@@ -231,17 +120,6 @@ def made_by(uid: str, function: Callable[[], Any]) -> DataFrame:
         reason = f"it returned {type(frame).__name__}, not a DataFrame"
         raise DefinitionError("SOURCE_FUNCTION_FAILED", source=uid, reason=reason)
     return frame
-
-
-def located(storage: JobStorage, frozen: FrozenFiles) -> tuple[FrozenFile, ...]:
-    """The files with absolute addresses: a Batch source's segments are named relative to its own folder."""
-    folder = layout.source(storage.job, frozen.source)
-    return tuple(
-        file
-        if "://" in file.path or file.path.startswith("file:/")
-        else FrozenFile(path=storage.store.uri(f"{folder}/{file.path}"), size=file.size)
-        for file in frozen.files
-    )
 
 
 def build_input(

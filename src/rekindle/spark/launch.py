@@ -30,7 +30,7 @@ from rekindle.runtime.steps import SteppedStore, Steps
 from rekindle.sources.globs import is_glob
 from rekindle.spark.assembly import Assembly, Definition
 from rekindle.spark.batch_assembly import BatchAssembly
-from rekindle.spark.inputs import freeze
+from rekindle.spark.freezing import freeze
 from rekindle.spark.reach import check_s3a, check_sees
 from rekindle.spark.restore import open_lineage
 from rekindle.spark.state_partitions import repartition, state_partitions
