@@ -17,17 +17,12 @@ ONLY_LIVE = ("answer.create", "drain.create", "mark.admit", "mark.write", "reque
 """Steps that a job reaches which is asked for a savepoint and then drained; the others, one that ends by itself."""
 
 TELLING = (
-    "inbox.admit/after",
-    "sink.prepare/after",
     "record.create/after",
     "spark.commit/before",
     "progress.write/after",
     "end.create/before",
-    "manifest.create/before",
     "manifest.create/after",
     "sink.commit/before:2",
-    "sink.commit/after",
-    "result.create/before",
 )
 """For every test run: around the pre-commit, the commit point, the commit, and the end."""
 
