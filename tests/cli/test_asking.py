@@ -134,7 +134,7 @@ def test_detached_returns_at_once_with_the_requests_id(command: Command, job: Jo
     printed = command("stop", "bids", "--detached").stdout.strip()
     document = command.json("stop", "bids", "--detached")
 
-    assert [request.id for request in job.requests()] == [printed, document["request"]]
+    assert {request.id for request in job.requests()} == {printed, document["request"]}
 
 
 def test_a_cancel_is_answered_while_a_stop_hangs(command: Command, job: JobStorage, drive: Drive) -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from rekindle.spark.progress_dir import encode_file_log, read_offsets
 from rekindle.spark.progress_files import at_home, files_needed, is_operator_metadata, log_batches
+from rekindle.spark.state_schema import all_nullable, is_state_schema
 from rekindle.storage.copying import copy_between
 from rekindle.storage.port import Store
 
@@ -92,6 +93,8 @@ def copy_for_adoption(
 ) -> int:
     """Copy a plain query's directory for a savepoint, its sources numbered as in another plan; returns the bytes.
 
+    State goes with columns that may all be null, as beside marker rows they may.
+
     Args:
         lines: for each source of that plan its line in ``offsets/<N>``; None: the plain query did not have it.
         folders: of each line, below ``sources/``; several may have one.
@@ -109,6 +112,8 @@ def copy_for_adoption(
             targets = [f"sources/{source}/{name}" for source in ours]
         for target in targets:
             size += copy_between(source_store, f"{source_folder}/{path}", target_store, f"{target_folder}/{target}")
+        if is_state_schema(path):
+            target_store.replace(f"{target_folder}/{path}", all_nullable(source_store.read(f"{source_folder}/{path}")))
     for number in log_batches(batch):
         offsets = read_offsets(source_store, source_folder, number)
         ends = tuple(None if line is None else offsets.sources[line] for line in lines)

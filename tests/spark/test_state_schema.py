@@ -1,0 +1,51 @@
+"""The schema of a state that goes to a plan in which its columns may be null; needs no Spark."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from rekindle.spark.state_schema import all_nullable, is_state_schema
+
+ARCHIVE = Path(__file__).parents[1] / "plain" / "checkpoints" / "spark-4.0.zip"
+OF_A_JOIN = "joined-rocksdb/checkpoint/state/0/0/right-keyWithIndexToValue/_metadata/schema"
+
+
+def read(name: str) -> bytes:
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        return archive.read(name)
+
+
+def test_columns_that_could_not_be_null_may_be_and_the_rest_stays() -> None:
+    """As Spark 4.0 wrote it: the filter that it had inferred for the join made a column not null."""
+    before = read(OF_A_JOIN)
+    assert before.count(b'"nullable":false') == 1
+
+    after = all_nullable(before)
+
+    assert b"false" not in after
+    text = before[before.rindex(b'{"type":"struct"') :]
+    assert after.endswith(text.replace(b'"nullable":false', b'"nullable":true'))
+    assert len(after) == len(before) - 1
+    assert all_nullable(after) == after
+
+
+def test_schemas_of_other_versions_stay_as_they_are() -> None:
+    other = b"\x00\x02v3" + read(OF_A_JOIN)[4:]
+    assert all_nullable(other) == other
+
+
+@pytest.mark.parametrize(
+    ("path", "is_one"),
+    [
+        ("state/0/0/_metadata/schema", True),
+        ("state/1/12/left-keyToNumValues/_metadata/schema", True),
+        ("state/0/_metadata/metadata", False),
+        ("state/0/_stateSchema/default/0_7d", False),
+        ("sources/0/schema", False),
+    ],
+)
+def test_a_schema_is_known_by_its_path(path: str, is_one: bool) -> None:
+    assert is_state_schema(path) is is_one
