@@ -35,7 +35,7 @@ def test_a_job_that_ends_by_itself_lives_through_a_fault_at_every_step(
         }
 
 
-@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("nth", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_job_that_is_stopped_moved_and_drained_lives_through_a_fault_at_every_step(
     spark: SparkSession, world: CrashWorld, when: str, nth: int

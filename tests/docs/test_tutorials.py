@@ -65,6 +65,7 @@ def state_partitions(shell: Shell) -> Any:
     return [state["partitions"] for state in told["tasks"][0]["state"]]
 
 
+@pytest.mark.slow
 def test_the_tutorial_on_forks(shell: Shell) -> None:
     said = follow(
         shell,
@@ -82,6 +83,7 @@ def test_the_tutorial_on_forks(shell: Shell) -> None:
     assert hours(shell, "out/hourly") == {hour: all_of_it[hour] for hour in range(9)}
 
 
+@pytest.mark.slow
 def test_the_tutorial_on_partitions(shell: Shell) -> None:
     seen = []
     said = follow(

@@ -86,7 +86,10 @@ def _files_read(handle: rk.JobHandle) -> Mapping[int, int]:
     return {index: one.position["files"] for index, one in found.items() if one is not None}
 
 
-@pytest.mark.parametrize(("clean", "shape"), [(2, 3), (1, 1), (4, 2)])
+@pytest.mark.parametrize(
+    ("clean", "shape"),
+    [(2, 3), pytest.param(1, 1, marks=pytest.mark.slow), pytest.param(4, 2, marks=pytest.mark.slow)],
+)
 def test_a_restore_deals_out_anew_what_was_unread_and_in_flight(
     spark: SparkSession, world: ParallelWorld, clean: int, shape: int
 ) -> None:
@@ -229,6 +232,7 @@ def test_a_join_with_a_static_table_is_no_state(spark: SparkSession, world: Para
     assert sum(sink.prepared.values()) == len(world.data)
 
 
+@pytest.mark.slow
 def test_what_an_earlier_lineage_shared_out_goes_with_it(spark: SparkSession, world: ParallelWorld) -> None:
     gate = Gate(world.root / "shut")
     stopped = in_flight(world, world.parallel(3, 2, gate), gate)

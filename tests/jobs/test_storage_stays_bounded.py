@@ -22,7 +22,9 @@ def kinds_of_files(folder: Path) -> Counter[str]:
     return found
 
 
-@pytest.mark.parametrize("batches", [90, pytest.param(1_000, marks=[pytest.mark.slow, pytest.mark.timeout(1_800)])])
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("batches", [90, 1_000])
 def test_storage_stays_bounded(
     spark: SparkSession, world: World, batches: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -308,6 +308,7 @@ def open_lineage(spark: Any, task: Task, folder: Path, batch: int, upto: int) ->
     return expected_counts(batch + 1) | dict(fork.out)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_rollback_over_more_than_a_hundred_batches_goes_on_exactly(
     spark: Any, long_run: tuple[Inbox, Task], tmp_path: Path
@@ -320,6 +321,7 @@ def test_a_rollback_over_more_than_a_hundred_batches_goes_on_exactly(
         assert open_lineage(spark, task, tmp_path, batch, 104) == expected_counts(104)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_purged_directory_stays_bounded_and_restarts_and_forks_at_its_oldest_batch(
     spark: Any, long_run: tuple[Inbox, Task], tmp_path: Path
