@@ -19,12 +19,10 @@ ONLY_LIVE = ("answer.create", "drain.create", "mark.admit", "mark.write", "reque
 TELLING = (
     "record.create/after",
     "spark.commit/before",
-    "progress.write/after",
-    "end.create/before",
     "manifest.create/after",
     "sink.commit/before:2",
 )
-"""For every test run: around the pre-commit, the commit point, the commit, and the end."""
+"""For every test run: around the pre-commit, the commit point and the commit."""
 
 AGAIN = ("inbox.admit", "record.create", "sink.prepare", "sink.commit", "spark.commit")
 """Steps that are worth a kill the second time too."""

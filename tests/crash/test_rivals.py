@@ -47,7 +47,12 @@ class Paused:
 
 
 @pytest.mark.parametrize(
-    "moment", ["manifest.create/before", "sink.commit/before", "committed.create/before", "storage.delete/before"]
+    "moment",
+    [
+        "manifest.create/before",
+        "storage.delete/before",
+        *(pytest.param(f"{step}/before", marks=pytest.mark.crash) for step in ("sink.commit", "committed.create")),
+    ],
 )
 @pytest.mark.usefixtures("thought_dead")
 def test_an_old_driver_paused_in_a_checkpoint_changes_nothing_and_says_that_it_was_fenced(

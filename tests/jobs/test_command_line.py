@@ -88,7 +88,7 @@ def test_a_job_is_run_asked_terminated_resumed_and_drained(command_line: Command
     status = command_line.ask("status", "hourly")
     assert set(status) == {"job", "state", "run", "mode", "tasks", "checkpoints"}
     assert set(status["tasks"][0]) == {"uid", "subtask", "status", "batch", "watermark", "inputs"}
-    assert set(status["tasks"][0]["inputs"]["live"]) == {"ended", "position"}
+    assert set(status["tasks"][0]["inputs"]["live"]) == {"ended", "idle", "position"}
     assert (status["state"], status["run"]) == ("RUNNING", 1)
     second = command_line.ask("run", str(command_line.job_file))
     assert second["error"]["code"] == "JOB_ALREADY_RUNNING"
