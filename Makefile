@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 ENV := source .venv/env.sh;
 
-.PHONY: help setup demo test check crash soak simulate bench bench-pipeline bench-sinks bench-plan matrix clean
+.PHONY: help setup demo test check crash soak simulate bench bench-pipeline bench-sinks bench-plan clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s%s\n", $$1, $$2 }' Makefile
@@ -47,9 +47,6 @@ bench-sinks: setup ## rows a second into each sink, against the usual way; rewri
 
 bench-plan: setup ## plan a checkpoint of 1,000,000 subtasks: time and memory
 	@$(ENV) python bench/plan.py $(ARGS)
-
-matrix: setup ## smoke tests on each supported version of PySpark; VERSIONS="4.0 4.3" chooses some
-	@$(ENV) tools/matrix.sh
 
 clean: ## remove what the other targets made, .venv included
 	rm -rf .venv build dist demo-data rekindle-state spark-warehouse metastore_db artifacts derby.log
