@@ -292,14 +292,14 @@ def main() -> None:
             measure(kafka_ways(kafka), int(1_000_000 * given.scale), [kafka.pid])
         finally:
             kafka.remove()
-    left_out = "".join(f"- Left out: {why}\n" for why in missing)
+    left_out = "".join(f"- Left out: {why.replace(str(kafka_server.JARS), '.venv')}\n" for why in missing)
     text = f"""\
 | into | way | rows | rows/s | median s | s | median CPU s | speed, of the first |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |
 {chr(10).join(rows)}
 
-- medians of {given.runs} runs in turn, after one to warm up; a checkpoint every 10 s; servers on the same machine,
-  their CPU not counted
+- medians of {given.runs} runs in turn, after one to warm up; a checkpoint every 10 s, and one at the end; servers on
+  the same machine, their CPU not counted
 {left_out}{where(spark, load_before)}"""
     spark.stop()
     publish("sinks", text, page=not given.no_page)
