@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rekindle.runtime.driver import Driver
     from rekindle.spark.adoption import Adopted
-    from rekindle.spark.assembly import Definition
+    from rekindle.spark.starting import Definition
 
 DEFAULT_STORAGE = "./rekindle-state"
 
@@ -315,8 +315,8 @@ class Job:
         """
         graph = self.graph()
         try:
-            from rekindle.spark.assembly import Definition
             from rekindle.spark.inputs import SourceSpec
+            from rekindle.spark.starting import Definition
         except ModuleNotFoundError as error:
             if error.name in ("pyspark", "py4j"):
                 raise DefinitionError("PYSPARK_MISSING") from error

@@ -18,7 +18,8 @@ from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.ids import SubtaskId
 from rekindle.runtime.driver import Driver
 from rekindle.runtime.steps import Steps, no_steps
-from rekindle.spark.launch import Definition, Launch, Permissions
+from rekindle.spark.launch import Launch, Permissions
+from rekindle.spark.starting import Definition
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord, Manifest
 from rekindle.storage.job_storage import JobStorage
@@ -108,7 +109,7 @@ class _Launch(Launch):
         self._world = world
         self._listening = steps
 
-    def _assemble(self, spark: Any, run: Any, lineage: Any, post: Any) -> Any:
+    def _assemble(self, spark: Any, run: Any, owner: Any, lineage: Any, post: Any) -> Any:
         world = self._world
         world.runner = FakeRunner(
             self.storage, run, SubtaskId(TASK, 0), SOURCE, world.rows, world.sinks, post, world.before,

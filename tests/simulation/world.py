@@ -45,9 +45,9 @@ from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.runtime.client import Wish, send
 from rekindle.runtime.driver import Driver
 from rekindle.sources import Files, Stream
-from rekindle.spark.assembly import Definition
 from rekindle.spark.inputs import SourceSpec
 from rekindle.spark.launch import Launch, Permissions
+from rekindle.spark.starting import Definition
 from rekindle.storage import layout
 from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition, Result
 from rekindle.storage.job_storage import JobStorage

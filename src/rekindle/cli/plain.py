@@ -9,7 +9,8 @@ import click
 
 from rekindle.cli import output
 from rekindle.cli.app import example, with_json, with_storage
-from rekindle.cli.running import settings, spark_settings, stdout_for_result, wrong_command_line
+from rekindle.cli.options import with_settings, with_spark_settings
+from rekindle.cli.running import stdout_for_result, wrong_command_line
 
 if TYPE_CHECKING:
     from rekindle.spark.plain_flush import FlushResult
@@ -25,15 +26,8 @@ _SHOWN = 20
 @click.option("--out", metavar="DIR", help="A new folder for the rows, as Parquet; without it they are printed.")
 @click.option("--output-mode", default="append", show_default=True, metavar="MODE", help="The query's: append, update.")
 @click.option("--work", metavar="DIR", help="Where the checkpoint is copied to, if not to a temporary folder.")
-@click.option("--set", "config", multiple=True, metavar="KEY=VALUE", callback=settings, help="drain.max_rounds=N.")
-@click.option(
-    "--conf",
-    "spark_config",
-    multiple=True,
-    metavar="spark.KEY=VALUE",
-    callback=spark_settings,
-    help="A setting of Spark.",
-)
+@with_settings("drain.max_rounds=N.")
+@with_spark_settings
 @with_json
 def flush(
     query: str,
@@ -103,14 +97,7 @@ def _say(result: FlushResult) -> None:
 @click.argument("jobfile")
 @click.option("--checkpoint", required=True, metavar="DIR", help="The checkpointLocation of the stopped query.")
 @click.option("--task", required=True, metavar="UID", help="The task that goes on from it.")
-@click.option(
-    "--conf",
-    "spark_config",
-    multiple=True,
-    metavar="spark.KEY=VALUE",
-    callback=spark_settings,
-    help="A setting of Spark.",
-)
+@with_spark_settings
 @with_storage
 @with_json
 def adopt(jobfile: str, checkpoint: str, task: str, storage: str, spark_config: dict[str, str], as_json: bool) -> int:

@@ -14,46 +14,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from rekindle.cli import output
-from rekindle.cli.app import FAILED, INTERRUPTED, CommandLineError, command_line, example, with_json, with_storage
-from rekindle.errors import ConfigError, RekindleError
+from rekindle.cli.app import FAILED, INTERRUPTED, CommandLineError, example, with_json, with_storage
+from rekindle.cli.options import with_settings, with_spark_settings
+from rekindle.errors import RekindleError
 
 if TYPE_CHECKING:
     from rekindle.job import JobResult
 
 _CODES = {"FINISHED": 0, "STOPPED": 0, "DRAINED": 0, "CANCELED": INTERRUPTED, "FAILED": FAILED}
 _WRONG_COMMAND_LINE = ("FUNCTION_UNKNOWN", "JOBFILE_MISSING", "MODE_UNKNOWN")
-
-
-def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """``("key=value", ...)`` as a dict, for ``--set`` and ``--conf``."""
-    pairs: dict[str, str] = {}
-    for text in values:
-        key, separator, value = text.partition("=")
-        if not separator or not key.strip():
-            raise click.BadParameter(f"{text!r} is not of the form key=value", ctx, parameter)
-        if pairs.setdefault(key.strip(), value) != value:
-            with command_line():
-                raise ConfigError("TASK_SET_TWICE", option=f"{parameter.opts[0]} {key.strip()}")
-    return pairs
-
-
-def spark_settings(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    pairs = _pairs(ctx, parameter, values)
-    for key in pairs:
-        if not key.startswith("spark."):
-            raise click.BadParameter(
-                f"{key!r} does not begin with 'spark.'; settings of the job: --set", ctx, parameter
-            )
-    return pairs
-
-
-def settings(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    from rekindle.config import Config
-
-    pairs = _pairs(ctx, parameter, values)
-    with command_line():
-        Config.of(pairs)
-    return pairs
 
 
 @click.command(
@@ -63,15 +32,8 @@ def settings(ctx: click.Context, parameter: click.Parameter, values: tuple[str, 
 )
 @click.argument("jobfile")
 @click.option("--from", "restore", metavar="PATH", help="Start from this checkpoint or savepoint.")
-@click.option("--set", "config", multiple=True, metavar="KEY=VALUE", callback=settings, help="A setting of the job.")
-@click.option(
-    "--conf",
-    "spark_config",
-    multiple=True,
-    metavar="spark.KEY=VALUE",
-    callback=spark_settings,
-    help="A setting of Spark.",
-)
+@with_settings("A setting of the job.")
+@with_spark_settings
 @click.option(
     "--mode",
     default="streaming",

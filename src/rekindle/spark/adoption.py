@@ -25,13 +25,13 @@ from rekindle.channels.admission import AdmissionSizer
 from rekindle.errors import ControlError, DefinitionError, StorageError
 from rekindle.graph.job_graph import JobGraph, Task
 from rekindle.sources import Stream
-from rekindle.spark.assembly import Definition
 from rekindle.spark.batch_protocol import offset_of
 from rekindle.spark.inputs import Input, build_input
 from rekindle.spark.lineage_copy import copy_for_adoption
 from rekindle.spark.plain_checkpoint import lines_of
 from rekindle.spark.plain_directory import PlainDirectory
 from rekindle.spark.plan import build_task, is_mark, readers_of, shares_a_source
+from rekindle.spark.starting import Definition
 from rekindle.storage import layout
 from rekindle.storage.copying import copy_between
 from rekindle.storage.documents import Identity, InputPosition, Manifest, Result, Run, SubtaskSnapshot, encode

@@ -195,7 +195,8 @@ class BatchTask:
             assert record is not None, "its sources end with its record"
             self._cleaned(record)
             self._outputs.finish()
-            end = End(batch=BATCH, run=self._place.run, drained=False, batch_before_flush=BATCH)
+            now_ms = round(time.time() * 1000)
+            end = End(batch=BATCH, run=self._place.run, drained=False, batch_before_flush=BATCH, ended_ms=now_ms)
             self._storage.create(layout.end(self._place.folder), end)
         return BATCH, ()
 

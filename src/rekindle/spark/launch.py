@@ -28,11 +28,12 @@ from rekindle.runtime.driver import Clock, Driver, is_driven_here, system_clock
 from rekindle.runtime.leftovers import clean, prepared, refuse_sink_ahead, uncommitted
 from rekindle.runtime.steps import SteppedStore, Steps
 from rekindle.sources.globs import is_glob
-from rekindle.spark.assembly import Assembly, Definition
+from rekindle.spark.assembly import Assembly
 from rekindle.spark.batch_assembly import BatchAssembly
 from rekindle.spark.freezing import freeze
 from rekindle.spark.reach import check_s3a, check_sees
 from rekindle.spark.restore import open_lineage
+from rekindle.spark.starting import Definition, Starting
 from rekindle.spark.state_partitions import repartition, state_partitions
 from rekindle.storage import layout
 from rekindle.storage.documents import (
@@ -321,7 +322,7 @@ class Launch:
         def post(event: e.Event) -> None:
             posted[0].post(event)
 
-        assembly = self._assemble(spark, run, lineage, post)
+        assembly = self._assemble(spark, run, owner, lineage, post)
         runners = assembly.runners()
         latest = self._latest_manifest(run.lineage)
         finished = {
@@ -339,21 +340,24 @@ class Launch:
         return driver
 
     def _assemble(
-        self, spark: SparkSession, run: Run, lineage: Lineage, post: Callable[[e.Event], None]
+        self, spark: SparkSession, run: Run, owner: str, lineage: Lineage, post: Callable[[e.Event], None]
     ) -> Assembly | BatchAssembly:
-        definition = self._definition
-        frozen = {
-            uid: freeze(spark, self.storage, spec, f"{run.run:06d}-{secrets.token_hex(4)}", self._steps)
-            for uid, spec in definition.sources.items()
-        }
-        if self._mode == "batch":
-            lists = {uid: one for uid, one in frozen.items() if one is not None}
-            return BatchAssembly(
-                spark, self.storage, run, self._graph, definition, lists, self._config, self._steps, post
-            )
-        return Assembly(
-            spark, self.storage, run, lineage, self._graph, definition, frozen, self._config, self._steps, post
+        starting = Starting(
+            spark=spark,
+            storage=self.storage,
+            run=run,
+            owner=owner,
+            graph=self._graph,
+            definition=self._definition,
+            frozen={
+                uid: freeze(spark, self.storage, spec, f"{run.run:06d}-{secrets.token_hex(4)}", self._steps)
+                for uid, spec in self._definition.sources.items()
+            },
+            config=self._config,
+            steps=self._steps,
+            post=post,
         )
+        return BatchAssembly(starting) if self._mode == "batch" else Assembly(starting, lineage)
 
     def _lineage(self, run: Run) -> Lineage:
         origin = self._origin

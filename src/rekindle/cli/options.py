@@ -1,0 +1,62 @@
+"""The options that take settings, ``--set`` and ``--conf``: several times, each a ``key=value``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from rekindle.cli.app import command_line
+from rekindle.errors import ConfigError
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def with_settings(help_text: str) -> Callable[[Verb], Verb]:
+    """Add ``--set``, checked, as the argument `config`."""
+    return click.option("--set", "config", multiple=True, metavar="KEY=VALUE", callback=_settings, help=help_text)
+
+
+def with_spark_settings(verb: Verb) -> Verb:
+    """Add ``--conf``, checked, as the argument `spark_config`."""
+    return click.option(
+        "--conf",
+        "spark_config",
+        multiple=True,
+        metavar="spark.KEY=VALUE",
+        callback=_spark_settings,
+        help="A setting of Spark.",
+    )(verb)
+
+
+def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """``("key=value", ...)`` as a dict, for ``--set`` and ``--conf``."""
+    pairs: dict[str, str] = {}
+    for text in values:
+        key, separator, value = text.partition("=")
+        if not separator or not key.strip():
+            raise click.BadParameter(f"{text!r} is not of the form key=value", ctx, parameter)
+        if pairs.setdefault(key.strip(), value) != value:
+            with command_line():
+                raise ConfigError("TASK_SET_TWICE", option=f"{parameter.opts[0]} {key.strip()}")
+    return pairs
+
+
+def _spark_settings(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs = _pairs(ctx, parameter, values)
+    for key in pairs:
+        if not key.startswith("spark."):
+            raise click.BadParameter(
+                f"{key!r} does not begin with 'spark.'; settings of the job: --set", ctx, parameter
+            )
+    return pairs
+
+
+def _settings(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    from rekindle.config import Config
+
+    pairs = _pairs(ctx, parameter, values)
+    with command_line():
+        Config.of(pairs)
+    return pairs
