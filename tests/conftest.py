@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.crash.pipeline_kit import Gate
 from tests.servers import kafka
 
 if TYPE_CHECKING:
@@ -92,3 +93,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     for query in session.streams.active:
         query.stop()
     session.stop()
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    """Shut, and open again behind the test, whatever came of it: a job held up holds a core of the session."""
+    found = Gate(tmp_path / "shut")
+    yield found
+    found.open()

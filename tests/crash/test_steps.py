@@ -87,13 +87,12 @@ def test_a_life_with_everything_in_it_reaches_every_step_and_writes_nothing_besi
 
 
 def test_a_pipeline_that_is_copied_with_its_backlog_reaches_the_steps_of_channels_too(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: Gate
 ) -> None:
     monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
     world, heard = PipelineWorld(tmp_path).fill(), Moments()
     written = announced(monkeypatch)
     savepoints, elsewhere = world.root / "savepoints", world.root / "elsewhere"
-    gate = Gate(world.root / "shut")
 
     handle = held_up(spark, world, gate, CONFIG, heard)
     savepoint = handle.savepoint(str(savepoints), unaligned=True)

@@ -81,6 +81,11 @@ def _of(handle: rk.JobHandle, uid: str) -> list[Any]:
     return [one for one in handle.status().tasks if one.uid == uid]
 
 
+def _flushed(handle: rk.JobHandle, uid: str) -> int:
+    """How many subtasks of a task have come to their end, whether a checkpoint has closed them since or not."""
+    return sum(one.status in ("waiting_for_final_checkpoint", "closed") for one in _of(handle, uid))
+
+
 def _files_read(handle: rk.JobHandle) -> Mapping[int, int]:
     found = {one.subtask: one.inputs.get("history") for one in _of(handle, "clean")}
     return {index: one.position["files"] for index, one in found.items() if one is not None}
@@ -91,9 +96,8 @@ def _files_read(handle: rk.JobHandle) -> Mapping[int, int]:
     [(2, 3), pytest.param(1, 1, marks=pytest.mark.slow), pytest.param(4, 2, marks=pytest.mark.slow)],
 )
 def test_a_restore_deals_out_anew_what_was_unread_and_in_flight(
-    spark: SparkSession, world: ParallelWorld, clean: int, shape: int
+    spark: SparkSession, world: ParallelWorld, clean: int, shape: int, gate: Gate
 ) -> None:
-    gate = Gate(world.root / "shut")
     stopped = in_flight(world, world.parallel(3, 2, gate), gate)
     assert stopped.in_flight_bytes > 0
     assert 0 < sum(until - first for first, until in stopped.unread["clean"]["history"]) < FILES
@@ -113,14 +117,13 @@ def test_a_restore_deals_out_anew_what_was_unread_and_in_flight(
 
 
 def test_a_slow_subtask_loses_nothing_downstream_while_the_others_end(
-    spark: SparkSession, world: ParallelWorld
+    spark: SparkSession, world: ParallelWorld, gate: Gate
 ) -> None:
-    gate = Gate(world.root / "shut")
     handle = world.parallel(3, 3, gate).start(
         spark, storage=world.storage, config={**SETTINGS, "checkpoint.interval": "500 ms"}
     )
     until(lambda: sum(_files_read(handle).values()) == FILES)
-    until(lambda: sum(one.status == "waiting_for_final_checkpoint" for one in _of(handle, "shape")) == 2)
+    until(lambda: _flushed(handle, "shape") == 2)
     gate.open()
 
     assert handle.wait().state == "FINISHED"
@@ -128,13 +131,12 @@ def test_a_slow_subtask_loses_nothing_downstream_while_the_others_end(
 
 
 def test_subtasks_that_had_finished_read_what_a_restore_deals_out_to_those_that_feed_them(
-    spark: SparkSession, world: ParallelWorld
+    spark: SparkSession, world: ParallelWorld, gate: Gate
 ) -> None:
-    gate = Gate(world.root / "shut")
     # Whoever has the first file may not write on before it is read: what it was given with it stays unread.
     settings = {**SETTINGS, "channel.max_in_flight_bytes": "1 b"}
     handle = world.parallel(3, 3, gate).start(spark, storage=world.storage, config=settings)
-    until(lambda: sum(one.status == "waiting_for_final_checkpoint" for one in _of(handle, "shape")) == 2)
+    until(lambda: _flushed(handle, "shape") == 2)
     stopping = threading.Thread(target=handle.stop)
     stopping.start()
     until(lambda: all(one.status == "waiting_for_final_checkpoint" for one in _of(handle, "clean")))
@@ -233,8 +235,7 @@ def test_a_join_with_a_static_table_is_no_state(spark: SparkSession, world: Para
 
 
 @pytest.mark.slow
-def test_what_an_earlier_lineage_shared_out_goes_with_it(spark: SparkSession, world: ParallelWorld) -> None:
-    gate = Gate(world.root / "shut")
+def test_what_an_earlier_lineage_shared_out_goes_with_it(spark: SparkSession, world: ParallelWorld, gate: Gate) -> None:
     stopped = in_flight(world, world.parallel(3, 2, gate), gate)
     store = world.documents().store
     assert store.names(layout.splits("parallel", "clean", 1, "history"))

@@ -136,8 +136,10 @@ def in_background(act: Callable[[], object]) -> tuple[threading.Thread, list[obj
 
 
 @pytest.mark.usefixtures("one_file_a_batch")
-def test_a_stop_names_the_backlog_and_leaves_it_to_the_next_run(spark: SparkSession, world: PipelineWorld) -> None:
-    gate = Gate(world.fill().root / "shut")
+def test_a_stop_names_the_backlog_and_leaves_it_to_the_next_run(
+    spark: SparkSession, world: PipelineWorld, gate: Gate
+) -> None:
+    world.fill()
     handle = held_up(spark, world, gate, NO_INTERVAL)
     stopping, _ = in_background(handle.stop)
     until(lambda: task(handle, "enrich").status == "waiting_for_final_checkpoint")
@@ -160,9 +162,9 @@ def test_a_stop_names_the_backlog_and_leaves_it_to_the_next_run(spark: SparkSess
 
 @pytest.mark.usefixtures("one_file_a_batch")
 def test_an_aligned_stop_waits_until_everything_in_the_channels_was_read(
-    spark: SparkSession, world: PipelineWorld
+    spark: SparkSession, world: PipelineWorld, gate: Gate
 ) -> None:
-    gate = Gate(world.fill().root / "shut")
+    world.fill()
     handle = held_up(spark, world, gate, {**NO_INTERVAL, "checkpoint.mode": "aligned"})
     stopping, _ = in_background(handle.stop)
     until(lambda: task(handle, "enrich").status == "waiting_for_final_checkpoint")
@@ -178,9 +180,9 @@ def test_an_aligned_stop_waits_until_everything_in_the_channels_was_read(
 
 @pytest.mark.usefixtures("one_file_a_batch")
 def test_savepoints_under_a_backlog_are_restored_elsewhere_while_the_job_goes_on(
-    spark: SparkSession, world: PipelineWorld
+    spark: SparkSession, world: PipelineWorld, gate: Gate
 ) -> None:
-    gate = Gate(world.fill().root / "shut")
+    world.fill()
     savepoints = str(world.root / "savepoints")
     handle = held_up(spark, world, gate, NO_INTERVAL)
 
@@ -261,15 +263,14 @@ def test_a_task_that_fails_restarts_alone(spark: SparkSession, world: PipelineWo
 
 @pytest.mark.usefixtures("one_file_a_batch")
 def test_a_finished_task_is_not_started_again_and_what_it_wrote_is_read_on(
-    spark: SparkSession, world: PipelineWorld
+    spark: SparkSession, world: PipelineWorld, gate: Gate
 ) -> None:
     world.add_history(rows(10, 90), rows(0, 90), rows(20, 30))
     world.add_extra(rows(12, 90))
-    gate = Gate(world.root / "shut")
     handle = world.job(live=False, seen=gate).start(
         spark, storage=world.storage, config={"checkpoint.interval": "500 ms", **SMALL_BATCHES}
     )
-    until(lambda: task(handle, "enrich").status == "waiting_for_final_checkpoint")
+    until(lambda: task(handle, "enrich").status in ("waiting_for_final_checkpoint", "closed"))
     handle.checkpoint()
     stopping, _ = in_background(handle.stop)
     until(lambda: task(handle, "archive").status == "suspending")
