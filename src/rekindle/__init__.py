@@ -6,7 +6,8 @@ Importing this package does not import PySpark.
 from rekindle import errors, sinks, sources
 from rekindle.errors import RekindleError
 from rekindle.flushing import flush
-from rekindle.job import Job, JobHandle, JobResult
+from rekindle.handle import JobHandle, JobResult
+from rekindle.job import Job
 from rekindle.sources import Batch, Files, Stream
 
 __version__ = "0.1.0"

@@ -1,30 +1,27 @@
-"""What a user writes: a job, its sources, tasks and sinks; and what he holds while it runs (DESIGN 3)."""
+"""What a user writes: a job, its sources, tasks and sinks (DESIGN 3)."""
 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rekindle.config import Config
-from rekindle.errors import DefinitionError, RekindleError
+from rekindle.errors import DefinitionError
 from rekindle.graph import job_graph
-from rekindle.runtime import client
+from rekindle.handle import JobHandle, JobResult
 from rekindle.runtime.signals import stop_on_signals
 from rekindle.runtime.steps import Steps, no_steps
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sources import Batch, Files, Source, Stream
-from rekindle.storage import layout
-from rekindle.storage.documents import Result, Status
+from rekindle.storage.documents import Result
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rekindle.runtime.driver import Driver
     from rekindle.spark.adoption import Adopted
     from rekindle.spark.starting import Definition
 
@@ -330,144 +327,3 @@ class Job:
             functions=self._functions,
             sinks=self._targets,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobResult:
-    """How a run of a job ended."""
-
-    job: str
-    #: FINISHED | STOPPED | DRAINED | CANCELED | FAILED
-    state: str
-    run: int
-    #: number of the last completed checkpoint
-    checkpoint: int | None = None
-    #: path of the savepoint that the stop made
-    savepoint: str | None = None
-    notes: tuple[str, ...] = ()
-    #: code, message, parameters and next_step, for FAILED
-    error: dict[str, Any] | None = None
-    #: the job had ended before: nothing was run
-    already_ended: bool = False
-
-    @classmethod
-    def of(cls, job: str, result: Result, *, already_ended: bool = False) -> JobResult:
-        """From what the storage keeps."""
-        return cls(
-            job=job,
-            state=result.state,
-            run=result.run,
-            checkpoint=result.checkpoint,
-            savepoint=result.savepoint,
-            notes=result.notes,
-            error=result.error,
-            already_ended=already_ended,
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``rekindle run --json`` prints it."""
-        return {
-            "job": self.job,
-            "state": self.state,
-            "run": self.run,
-            "checkpoint": self.checkpoint,
-            "savepoint": self.savepoint,
-            "notes": list(self.notes),
-            "error": self.error,
-            "already_ended": self.already_ended,
-        }
-
-
-class JobHandle:
-    """A job that runs in this process. Its verbs go through the storage, as the command line's do."""
-
-    def __init__(
-        self,
-        storage: JobStorage,
-        *,
-        mode: str = "streaming",
-        ended: JobResult | None = None,
-        driver: Driver | None = None,
-        run: Callable[[], Result] | None = None,
-    ) -> None:
-        self._storage = storage
-        #: "streaming" or "batch"
-        self.mode = mode
-        self._driver = driver
-        self._result = ended
-        self._error: BaseException | None = None
-        self._thread: threading.Thread | None = None
-        if run is not None:
-            self._thread = threading.Thread(target=self._run, args=(run,), name=f"driver-{storage.job}", daemon=True)
-            self._thread.start()
-
-    def _run(self, run: Callable[[], Result]) -> None:
-        try:
-            self._result = JobResult.of(self._storage.job, run())
-        except BaseException as error:
-            self._error = error
-
-    def status(self) -> Status:
-        """The status as of now."""
-        if self._driver is not None:
-            return self._driver.heartbeat.status()
-        status = self._storage.status()
-        assert status is not None, "a job that has ended has written its status"
-        return status
-
-    def wait(self, timeout_s: float | None = None) -> JobResult | None:
-        """Wait for the end; None if it has not come within `timeout_s`.
-
-        Raises:
-            ControlError: ``DRIVER_FENCED``.
-            StorageError: the storage failed, so that nothing could be recorded.
-        """
-        if self._thread is not None:
-            self._thread.join(timeout_s)
-            if self._thread.is_alive():
-                return None
-        if self._error is not None:
-            raise self._error
-        return self._result
-
-    def checkpoint(self) -> int:
-        """Take a checkpoint now; returns its number once it is complete and committed."""
-        answer = self._ask(client.Wish(verb="checkpoint"))
-        return answer.checkpoint or 0
-
-    def savepoint(self, directory: str | None = None, *, unaligned: bool = False) -> str:
-        """Make a savepoint in a new folder below `directory`; returns its path. Default: inside the storage.
-
-        Args:
-            unaligned: do not wait until what lies between tasks has been read: copy it.
-        """
-        answer = self._ask(client.Wish(verb="savepoint", savepoint=self._directory(directory), unaligned=unaligned))
-        return answer.savepoint or ""
-
-    def stop(self, drain: bool = False, savepoint: str | None = None) -> client.Ending:
-        """End at a batch boundary with a last checkpoint; with `drain`, flush everything and end for good.
-
-        Args:
-            savepoint: a directory: make a savepoint of the same cut below it.
-        """
-        directory = self._directory(savepoint) if savepoint is not None else None
-        return self._ask(client.Wish(verb="stop", drain=drain, savepoint=directory))
-
-    def cancel(self) -> client.Ending:
-        """End now, without a checkpoint; works while a stop hangs."""
-        return self._ask(client.Wish(verb="cancel"))
-
-    def _directory(self, directory: str | None) -> str:
-        if directory is None:
-            return f"{self._storage.store.location.rstrip('/')}/{layout.SAVEPOINTS}"
-        return open_store(directory).location
-
-    def _ask(self, wish: client.Wish) -> client.Ending:
-        sent = client.send(self._storage, wish)
-        if isinstance(sent, Result):
-            return sent
-        thread = self._thread
-        return client.wait(self._storage, wish, sent, is_lost=lambda: thread is not None and not thread.is_alive())
-
-
-__all__ = ["Job", "JobHandle", "JobResult", "RekindleError", "SourceHandle", "TaskHandle"]

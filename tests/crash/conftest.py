@@ -4,9 +4,17 @@ from pathlib import Path
 
 import pytest
 
+from rekindle.spark import launch
 from tests.crash.kit import CrashWorld
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> CrashWorld:
     return CrashWorld(tmp_path).fill()
+
+
+@pytest.fixture
+def thought_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other driver seems to be gone, as one on a machine that is suspended does."""
+    monkeypatch.setattr(launch, "is_alive", lambda *_: False)
+    monkeypatch.setattr(launch, "is_driven_here", lambda *_: False)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import rekindle as rk
 from rekindle.errors import RekindleError
-from rekindle.job import JobHandle, JobResult
+from rekindle.handle import JobHandle, JobResult
 from rekindle.sinks import TwoPhaseSink
 from rekindle.storage.documents import BatchRecord
 from rekindle.storage.job_storage import JobStorage

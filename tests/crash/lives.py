@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import shutil
 import signal
+import threading
 from collections.abc import Collection, Mapping
+from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.job import JobHandle
+from rekindle.errors import ControlError
+from rekindle.handle import JobHandle
 from rekindle.testing.crash import ALL_MOMENTS, Moment, Moments
-from tests.crash.kit import BrokenWorld, persist
+from tests.crash.kit import CONFIG, BrokenWorld, persist
 from tests.crash.victim import FEW_CHECKPOINTS, Victim
+
+FENCED = "DRIVER_FENCED"
 
 
 def faults_of(when: str, nth: int, never: Collection[str]) -> Moments:
@@ -97,3 +103,39 @@ def resume(spark: SparkSession, world: BrokenWorld, *, live: bool) -> str:
     run = world.documents().latest_run()
     assert run is not None
     return f"exact, run {run.run}"
+
+
+class Paused:
+    """A driver of this process one thread of which is paused at a moment."""
+
+    def __init__(self, moment: str) -> None:
+        self._reached = threading.Event()
+        self._wake = threading.Event()
+        self.steps = Moments([Moment.parse(moment)], self._pause)
+
+    def _pause(self, name: str) -> None:
+        self._reached.set()
+        assert self._wake.wait(120), "nobody has woken it"
+
+    def __enter__(self) -> None:
+        assert self._reached.wait(120), "the moment has not come"
+
+    def __exit__(self, *_: object) -> None:
+        self._wake.set()
+
+
+def overtake(spark: SparkSession, world: BrokenWorld, moment: str) -> None:
+    """A driver is paused at `moment` and thought dead; another goes on and stops; then the first one wakes up."""
+
+    def start(**options: Any) -> JobHandle:
+        return world.job().start(spark, storage=world.storage, config=CONFIG, **options)
+
+    paused = Paused(moment)
+    old = start(steps=paused.steps)
+    with paused:
+        persist(start, "STOPPED", lambda handle: (world.read_all(handle), handle.stop()))
+
+    with pytest.raises(ControlError, match=FENCED):
+        old.wait(120)
+    persist(start, "DRAINED", lambda handle: read_and_drain(world, handle))
+    world.check()

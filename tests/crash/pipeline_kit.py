@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import rekindle as rk
-from rekindle.job import JobHandle
+from rekindle.handle import JobHandle
 from rekindle.runtime.steps import no_steps
 from rekindle.storage.documents import TaskStatusDocument
 from tests.crash.kit import BrokenWorld, Rows

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.errors import ControlError
-from rekindle.job import JobHandle
-from rekindle.spark import launch
 from rekindle.testing.crash import ALL_MOMENTS, Moment, Moments
 from tests.crash.bucket_kit import BUCKET, BucketWorld
 from tests.crash.kit import CONFIG, OF_PIPELINES, persist
-from tests.crash.lives import kill_at, read_and_drain
-from tests.crash.test_rivals import FENCED, Paused
+from tests.crash.lives import kill_at, overtake, read_and_drain
 from tests.servers.s3 import S3Server
 
 pytestmark = pytest.mark.crash
@@ -66,21 +61,8 @@ def test_a_history_and_a_live_stream_arrive_exactly_through_a_fault_at_every_ste
 
 
 @pytest.mark.parametrize("moment", ["manifest.create/before", "sink.commit/before", "storage.delete/before"])
+@pytest.mark.usefixtures("thought_dead")
 def test_an_old_driver_paused_in_a_checkpoint_changes_nothing_and_says_that_it_was_fenced(
-    spark: SparkSession, world: BucketWorld, moment: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, world: BucketWorld, moment: str
 ) -> None:
-    monkeypatch.setattr(launch, "is_alive", lambda *_: False)
-    monkeypatch.setattr(launch, "is_driven_here", lambda *_: False)
-
-    def start(**options: Any) -> JobHandle:
-        return world.job().start(spark, storage=world.storage, config=CONFIG, **options)
-
-    paused = Paused(moment)
-    old = start(steps=paused.steps)
-    with paused:
-        persist(start, "STOPPED", lambda handle: (world.read_all(handle), handle.stop()))
-
-    with pytest.raises(ControlError, match=FENCED):
-        old.wait(120)
-    persist(start, "DRAINED", lambda handle: read_and_drain(world, handle))
-    world.check()
+    overtake(spark, world, moment)

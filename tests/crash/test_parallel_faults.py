@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.job import JobHandle
+from rekindle.handle import JobHandle
 from rekindle.spark import assembly
 from rekindle.testing.crash import WHEN, Moment
 from tests.crash.kit import CONFIG, persist

@@ -10,40 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.errors import ControlError, RekindleError
-from rekindle.job import JobHandle
-from rekindle.spark import launch
+from rekindle.handle import JobHandle
 from rekindle.testing.crash import InjectedError, Moment, Moments
 from tests.crash.kit import CONFIG, CrashWorld, persist
-from tests.crash.lives import read_and_drain
+from tests.crash.lives import FENCED, Paused, overtake, read_and_drain
 from tests.crash.victim import FEW_CHECKPOINTS, Victim
-
-FENCED = "DRIVER_FENCED"
-
-
-@pytest.fixture
-def thought_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every other driver seems to be gone, as one on a machine that is suspended does."""
-    monkeypatch.setattr(launch, "is_alive", lambda *_: False)
-    monkeypatch.setattr(launch, "is_driven_here", lambda *_: False)
-
-
-class Paused:
-    """A driver of this process one thread of which is paused at a moment."""
-
-    def __init__(self, moment: str) -> None:
-        self._reached = threading.Event()
-        self._wake = threading.Event()
-        self.steps = Moments([Moment.parse(moment)], self._pause)
-
-    def _pause(self, name: str) -> None:
-        self._reached.set()
-        assert self._wake.wait(120), "nobody has woken it"
-
-    def __enter__(self) -> None:
-        assert self._reached.wait(120), "the moment has not come"
-
-    def __exit__(self, *_: object) -> None:
-        self._wake.set()
 
 
 @pytest.mark.parametrize(
@@ -58,18 +29,7 @@ class Paused:
 def test_an_old_driver_paused_in_a_checkpoint_changes_nothing_and_says_that_it_was_fenced(
     spark: SparkSession, world: CrashWorld, moment: str
 ) -> None:
-    def start(**options) -> JobHandle:
-        return world.job().start(spark, storage=world.storage, config=CONFIG, **options)
-
-    paused = Paused(moment)
-    old = start(steps=paused.steps)
-    with paused:
-        persist(start, "STOPPED", lambda handle: (world.read_all(handle), handle.stop()))
-
-    with pytest.raises(ControlError, match=FENCED):
-        old.wait(60)
-    persist(start, "DRAINED", lambda handle: read_and_drain(world, handle))
-    world.check()
+    overtake(spark, world, moment)
 
 
 @pytest.mark.usefixtures("thought_dead")

@@ -18,7 +18,7 @@ from pyiceberg.catalog import load_catalog
 from pyspark.sql import DataFrame, SparkSession
 
 import rekindle as rk
-from rekindle.job import JobHandle
+from rekindle.handle import JobHandle
 from rekindle.sinks import SinkBatch
 from rekindle.testing.crash import Moments
 from tests.crash.connectors import MOMENTS

@@ -17,7 +17,7 @@ from rekindle.runtime.signals import Stoppable, stop_on_signals
 from rekindle.storage.documents import Status, TaskStatusDocument
 
 if TYPE_CHECKING:
-    from rekindle.job import JobResult
+    from rekindle.handle import JobResult
 
 POLL_S = 0.5
 LINE_EVERY_MS = 5_000

@@ -19,7 +19,7 @@ from rekindle.cli.options import with_settings, with_spark_settings
 from rekindle.errors import RekindleError
 
 if TYPE_CHECKING:
-    from rekindle.job import JobResult
+    from rekindle.handle import JobResult
 
 _CODES = {"FINISHED": 0, "STOPPED": 0, "DRAINED": 0, "CANCELED": INTERRUPTED, "FAILED": FAILED}
 _WRONG_COMMAND_LINE = ("FUNCTION_UNKNOWN", "JOBFILE_MISSING", "MODE_UNKNOWN")
