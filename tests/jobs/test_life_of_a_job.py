@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from pyspark.sql import SparkSession
 
+from rekindle.errors import StorageError
+from rekindle.storage import layout
+from rekindle.testing.crash import Moment, Moments
 from tests.jobs.kit import QUICK, World, rows, until
 
 
@@ -49,4 +55,47 @@ def test_a_live_stream_goes_on_after_its_history_has_ended_and_after_a_restart(
     handle.stop(drain=True)
 
     assert handle.wait().state == "DRAINED"
+    assert world.output() == world.expected()
+
+
+def test_half_of_sparks_first_plan_does_not_keep_a_query_from_starting_for_ever(
+    spark: SparkSession, world: World
+) -> None:
+    world.add_history(rows(0, 90))
+    killed = Moments([Moment("lineage.create", "after")])
+    with pytest.raises(StorageError, match="injected"):
+        world.hourly(live=False).start(spark, storage=world.storage, steps=killed)
+    progress = Path(world.storage, layout.spark_progress_dir(layout.subtask("hourly", "count", 0, 1)))
+    (progress / "offsets").mkdir(parents=True)
+    (progress / "offsets" / ".0.931511c5-6dfa-42c1-9c89-b012a65e72fa.tmp").write_text("v1\n{")
+
+    result = world.hourly(live=False).run(spark, storage=world.storage, config=QUICK | {"restart.attempts": "1"})
+
+    assert (result.state, result.error) == ("FINISHED", None)
+    assert world.output() == world.expected()
+
+
+def test_a_stop_while_the_first_batch_keeps_failing_leaves_a_job_that_goes_on(
+    spark: SparkSession, world: World
+) -> None:
+    world.add_history(rows(0, 90))
+    failures = []
+
+    def failing(step: str) -> None:
+        if step == "sink.prepare/after":
+            failures.append(step)
+            raise OSError("gone")
+
+    config = QUICK | {"restart.attempts": "100"}
+    handle = world.hourly(live=False).start(spark, storage=world.storage, config=config, steps=failing)
+    until(lambda: len(failures) > 1)
+    handle.stop()
+    assert handle.wait().state == "STOPPED"
+    progress = Path(world.storage, layout.spark_progress_dir(layout.subtask("hourly", "count", 0, 1)))
+    assert list((progress / "state").iterdir()), "the batch had got that far"
+    assert not list((progress / "offsets").glob("[0-9]*")), "and is forgotten"
+
+    result = world.hourly(live=False).run(spark, storage=world.storage, config=QUICK | {"restart.attempts": "1"})
+
+    assert (result.state, result.error) == ("FINISHED", None)
     assert world.output() == world.expected()

@@ -28,7 +28,7 @@ from rekindle.spark.failures import brief
 from rekindle.spark.jvm import configures_log4j, start_jvm
 from rekindle.spark.reach import s3a_settings
 
-OLDEST = (4, 0)
+OLDEST = (3, 5)
 """Oldest PySpark this version runs on."""
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -40,6 +40,9 @@ NEEDED: dict[str, str] = {
     "spark.sql.streaming.statefulOperator.allowMultiple": "true",
     # After a watermark has moved, Spark is to emit what is due without waiting for more data.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+    # A driver killed in Spark's first write to a progress directory leaves half of it there, and Spark 4.3 would refuse
+    # that for ever. The directory is ours: what lies there without a planned batch means nothing.
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
 }
 """Set on every session: checkpoints and flushes rest on them."""
 
