@@ -89,7 +89,9 @@ def job_of(world: World, uids: Sequence[str]) -> rk.Job:
 
 
 def as_text(row: dict[str, Any]) -> str:
-    return str(sorted(row.items()))
+    """The same for a time of Python's, of pandas, with a zone and without: all are UTC."""
+    plain = {name: value.isoformat()[:19] if hasattr(value, "isoformat") else value for name, value in row.items()}
+    return str(sorted(plain.items()))
 
 
 def outputs(world: World, uids: Sequence[str]) -> dict[str, Counter[str]]:
