@@ -38,8 +38,6 @@ _PARTITION_TYPES = {"string", "byte", "short", "integer", "long", "date", "boole
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
-_WRITER_OPTIONS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}  # Spark's default has no statistics
-
 _REFUSED_PROPERTIES = ("delta.columnMapping.mode", "delta.constraints.", "delta.enableRowTracking")
 _REFUSED_OF_COLUMNS = ("delta.generationExpression", "delta.identity.", "delta.invariants")
 
@@ -72,7 +70,7 @@ class Delta(TwoPhaseSink):
         self.path = os.fspath(path)
         self.partition_by = tuple(partition_by)
         self.merge_schema = merge_schema
-        self.options = {**_WRITER_OPTIONS, **(options or {})}
+        self.options = dict(options or {})
         self._job = self._sink = ""
         self._folder = Path()
         #: held while the table is made or its schema looked at

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 TRIES = 10
 """How often a commit is tried while others change the table."""
 
-_WRITER_OPTIONS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}  # Spark's default has no bounds
-
 _UTC_DAY = "date_from_unix_date(int((unix_micros({0}) - pmod(unix_micros({0}), 86400000000)) div 86400000000))"
 _UTC_HOUR = "(unix_micros({0}) - pmod(unix_micros({0}), 3600000000)) div 3600000000"
 
@@ -83,7 +81,7 @@ class Iceberg(TwoPhaseSink):
         self.table = table
         self.partition_by = tuple(partition_by)
         self.merge_schema = merge_schema
-        self.options = {**_WRITER_OPTIONS, **(options or {})}
+        self.options = dict(options or {})
         self._catalog = catalog
         self._properties = dict(properties or {})
         self._job = self._sink = ""

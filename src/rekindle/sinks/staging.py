@@ -45,6 +45,8 @@ _WRITER_OPTIONS = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 
+_TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
+
 
 def local_path(path: str) -> Path:
     """The absolute path that a path or a ``file:`` URI means.
@@ -114,6 +116,10 @@ class Attempts:
         self, df: DataFrame, batch: SinkBatch, partition_by: Sequence[str], options: Mapping[str, str]
     ) -> list[Committable]:
         """Write an attempt → what is to be committed of it; nothing where it has no rows."""
+        # Timestamps as Spark writes them by default have no statistics, and pyiceberg cannot read them. Spark 4.0 takes
+        # this of the session alone, which is the query's own in a batch of a stream.
+        options = {_TIMESTAMP_TYPE: "TIMESTAMP_MICROS", **options}
+        df.sparkSession.conf.set(_TIMESTAMP_TYPE, options[_TIMESTAMP_TYPE])
         note = self._notes / batch.name
         note.parent.mkdir(parents=True, exist_ok=True)
         note.touch()
