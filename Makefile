@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 ENV := source .venv/env.sh;
 
-.PHONY: help setup demo test check crash soak simulate bench bench-pipeline bench-sinks bench-plan clean
+.PHONY: help setup demo test check crash soak matrix simulate bench bench-pipeline bench-sinks bench-plan clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s%s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,9 @@ crash: setup ## kill a real driver at every durable step, resume, compare (minut
 
 soak: setup ## long runs (minutes)
 	@$(ENV) python -m pytest -m "slow and not crash" --timeout=3600 $(ARGS)
+
+matrix: setup ## smoke tests on PySpark 3.5 to 4.3 and Python 3.10 to 3.13; PAIRS="4.0.4/3.11" chooses
+	@$(ENV) tools/matrix.sh
 
 bench: setup ## Rekindle against plain Structured Streaming, batch against streaming runs, state of a history; rewrites docs/benchmarks.md
 	@$(ENV) for part in overhead batch history; do python bench/$$part.py $(ARGS); done

@@ -53,12 +53,21 @@ def why_no_spark() -> str | None:
     return None
 
 
+def older_than(version: str) -> bool:
+    """Whether the PySpark that is installed comes before `version`, e.g. ``"4.0"``."""
+    import pyspark
+
+    return [int(part) for part in pyspark.__version__.split(".")[:2]] < [int(part) for part in version.split(".")]
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m chooses by marker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     missing = why_no_spark()
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+        if (since := item.get_closest_marker("since")) and older_than(since.args[0]):
+            item.add_marker(pytest.mark.skip(reason=f"PySpark {since.args[0]} has it first"))
         if item.get_closest_marker("spark"):
             # What only a run on Spark reaches does not count as covered: the core has to be tested without Java.
             item.add_marker(pytest.mark.no_cover)

@@ -565,6 +565,10 @@ CONDITIONS: dict[str, Condition] = {
             "{path} is of another query: {reason}",
             "Give the query that ran with it: the same sources in the same order, the same stateful steps.",
         ),
+        SPARK_CHECKPOINT_NEWER=(
+            "{path} was written by a newer Spark than {version}: {reason}",
+            "Use a PySpark that is at least as new as the one that wrote it. Nothing was changed.",
+        ),
     ),
     **_conditions(
         "control",

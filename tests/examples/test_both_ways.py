@@ -92,6 +92,7 @@ def session_windows(found: DataFrame) -> DataFrame:
     )
 
 
+@pytest.mark.since("4.0")  # transformWithState
 @pytest.mark.usefixtures("all_bounded")
 def test_the_pipeline_of_orders_does_too_but_for_its_timers(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import orders
 from tests.crash.pipeline_kit import task
@@ -49,6 +50,7 @@ def same(found: pd.DataFrame, wanted: pd.DataFrame, keys: list[str]) -> None:
     pd.testing.assert_frame_equal(tidy(found), tidy(wanted), check_dtype=False)
 
 
+@pytest.mark.since("4.0")  # transformWithState
 def test_what_the_pipeline_writes_is_what_pandas_computes(spark, tmp_path):
     orders.write_history(tmp_path / "history", HISTORY, 4)
     orders.write_live(tmp_path / "live", HISTORY, LIVE // 2, 2)

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupStateTimeout
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import rekindle as rk
 from rekindle.cli.verbs import rekindle
@@ -319,17 +318,18 @@ def refusal(spark: SparkSession, world: World, function: Any) -> RekindleError:
     return raised.value
 
 
-class Nothing(StatefulProcessor):
-    """Keeps nothing, emits nothing."""
-
-    def init(self, handle: Any) -> None:
-        """See Spark."""
-
-    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
-        yield from ()
-
-
 def with_timers(rows: DataFrame) -> DataFrame:
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class Nothing(StatefulProcessor):
+        """Keeps nothing, emits nothing."""
+
+        def init(self, handle: Any) -> None:
+            """See Spark."""
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
+            yield from ()
+
     return rows.groupBy("k").transformWithStateInPandas(Nothing(), "k string", "Append", "EventTime")
 
 
@@ -342,7 +342,7 @@ def with_group_state(rows: DataFrame) -> DataFrame:
     ("function", "word"),
     [
         (lambda rows: rows.dropDuplicatesWithinWatermark(["k"]), "dropDuplicatesWithinWatermark"),
-        (with_timers, "timers never fire"),
+        pytest.param(with_timers, "timers never fire", marks=pytest.mark.since("4.0")),
         (with_group_state, "applyInPandas"),
         (lambda rows: rows.sparkSession.readStream.format("rate").load(), "a streaming DataFrame"),
         (lambda rows: None, "NoneType"),

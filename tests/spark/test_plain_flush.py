@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import RekindleError
+from tests.conftest import older_than
 from tests.jobs.kit import until
 from tests.plain import queries
 from tests.plain.kit import ARCHIVES, COUNTED, Left, names, of, said
@@ -21,8 +22,17 @@ from tests.plain.kit import ARCHIVES, COUNTED, Left, names, of, said
 QUICK = ("spark-3.5-windows-hdfs", "spark-4.0-windows-rocksdb", "spark-4.3-windows-log2")
 """What is flushed in CI; the others are there for `make soak`."""
 
+NEW_LOG = "spark-4.3-windows-log2"
+"""With version 2 of the log of offsets, which Spark 4.2 has first."""
+
+
+def marks(case: str) -> list[pytest.MarkDecorator]:
+    """Which runs a case belongs to."""
+    return [*([] if case in QUICK else [pytest.mark.slow]), *([pytest.mark.since("4.2")] if case == NEW_LOG else [])]
+
+
 EVERY = [
-    pytest.param(archive, name, id=case, marks=() if case in QUICK else pytest.mark.slow)
+    pytest.param(archive, name, id=case, marks=marks(case))
     for archive in ARCHIVES
     for name in names(archive)
     for case in (f"{archive.stem}-{name}",)
@@ -39,6 +49,16 @@ def test_what_was_left_in_the_state_comes_out_and_the_checkpoint_is_as_it_was(
     assert result.complete and result.left == 0 and result.unfinished_batch is None
     assert result.row_count > 0
     assert said(left.emitted) + said(of(result.rows)) == left.expected(spark)
+    assert left.files() == before
+
+
+@pytest.mark.skipif(not older_than("4.2"), reason="this Spark can read it")
+def test_a_log_that_is_newer_than_this_spark_is_refused(spark: Any, tmp_path: Path) -> None:
+    left = Left(next(one for one in ARCHIVES if one.stem == "spark-4.3"), "windows-log2", tmp_path)
+    before = left.files()
+    with pytest.raises(RekindleError) as refused:
+        rk.flush(left.build, str(left.checkpoint), spark=spark)
+    assert refused.value.code == "SPARK_CHECKPOINT_NEWER"
     assert left.files() == before
 
 

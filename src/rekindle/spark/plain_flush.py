@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.errors import ControlError, DefinitionError, JobError, RekindleError, RestoreError
@@ -47,6 +48,9 @@ _OTHER_QUERY = re.compile(
     r"sources in the checkpoint offsets"
 )
 """What Spark says of state that is not of the query it is given."""
+
+_NEWER = re.compile(r"UnsupportedLogVersion|maximum supported log version")
+"""What Spark says of a log that only a later one can read."""
 
 _USERS_OWN = re.compile(r"~?(?:TransformWithState|FlatMapGroupsWithState|FlatMapGroupsInPandasWithState)\w*")
 
@@ -264,6 +268,8 @@ def _explained(error: Exception, path: str, mode: str) -> RekindleError:
         return DefinitionError("FLUSH_REFUSED", mode=mode, reason=error.parameters["reason"])
     if isinstance(error, RekindleError) and error.kind != "job":
         return error
+    if _NEWER.search(str(error)):
+        return RestoreError("SPARK_CHECKPOINT_NEWER", path=path, version=pyspark.__version__, reason=brief(error))
     if _OTHER_QUERY.search(str(error)):
         return RestoreError("SPARK_CHECKPOINT_DIFFERS", path=path, reason=brief(error))
     return JobError("FLUSH_FAILED", path=path, reason=brief(error))

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Smoke tests on other versions of PySpark and Python than the rest of the tests run on, each pair in a virtual
+# environment of its own in .venv/matrix. A Python that is not on this machine is named, and its pairs are left out.
+#
+# PAIRS="3.5.7/3.10 4.3.0/3.13" chooses some (PySpark/Python), ARGS is passed on to pytest.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Each version of PySpark, and each Python beside the newest PySpark.
+readonly PAIRS=${PAIRS:-3.5.7/3.10 3.5.7/3.11 4.0.4/3.11 4.1.1/3.12 4.2.0/3.13 4.3.0/3.10 4.3.0/3.12 4.3.0/3.13}
+
+# What a user would notice first: whole lives of a job, its inputs, pipelines, batch runs, older queries.
+readonly SMOKE=(
+    tests/jobs/test_life_of_a_job.py
+    tests/jobs/test_inputs_together.py
+    tests/jobs/test_stopping.py
+    tests/jobs/test_batch_mode.py
+    tests/jobs/test_adopting.py
+    tests/spark/test_plain_flush.py
+    tests/spark/test_progress_dir_on_spark.py
+    tests/examples
+    tests/sources/test_kafka.py
+)
+
+find_python() {
+    local candidate
+    for candidate in "$(command -v "python$1" || true)" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/python; do
+        if "$candidate" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$1')" 2>/dev/null; then
+            printf '%s\n' "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+# The Scala that PySpark from PyPI is built with.
+scala_of() { case $1 in 3.*) echo 2.12 ;; *) echo 2.13 ;; esac }
+
+passed=() failed=() absent=()
+for pair in $PAIRS; do
+    spark=${pair%/*} python=${pair#*/} home=$PWD/.venv/matrix/${pair/\//-}
+    if [ ! -f "$home/made" ]; then
+        if ! interpreter=$(find_python "$python"); then
+            absent+=("$pair")
+            continue
+        fi
+        printf 'matrix: making an environment with PySpark %s on Python %s\n' "$spark" "$python"
+        "$interpreter" -m venv --clear "$home"
+        # PySpark 3.5 and 4.0 know no newer pandas and pyarrow.
+        "$home/bin/python" -m pip install --quiet --disable-pip-version-check --editable \
+            '.[spark,delta,iceberg,postgres,kafka,s3,dev]' \
+            "pyspark==$spark" 'pandas<3' 'pyarrow<20'
+        # The Kafka connector is Spark's own, of the same version; without one its tests are skipped.
+        mvn --quiet --batch-mode dependency:copy-dependencies -DincludeScope=runtime -f tools/maven/spark-kafka.xml \
+            "-Dspark.version=$spark" "-Dscala.version=$(scala_of "$spark")" "-DoutputDirectory=$home/spark-kafka" \
+            >"$home/spark-kafka.log" 2>&1 || rm -rf "$home/spark-kafka"
+        ln -sfn "$PWD/.venv/kafka-broker" "$home/kafka-broker"
+        touch "$home/made"
+    fi
+    export REKINDLE_TEST_JARS=$home
+    export PYSPARK_PYTHON=$home/bin/python PYSPARK_DRIVER_PYTHON=$home/bin/python PATH=$home/bin:$PATH
+    "$PYSPARK_PYTHON" -c 'import platform, pyspark; print("matrix: PySpark", pyspark.__version__, "on Python", platform.python_version())'
+    # shellcheck disable=SC2086 # several arguments
+    if "$PYSPARK_PYTHON" -m pytest -q -m "not slow and not crash" ${ARGS:-} "${SMOKE[@]}"; then
+        passed+=("$pair")
+    else
+        failed+=("$pair")
+    fi
+done
+
+printf 'matrix: passed on %s\n' "${passed[*]:-none}"
+if [ ${#absent[@]} -gt 0 ]; then printf 'matrix: no such Python here for %s\n' "${absent[*]}"; fi
+if [ ${#failed[@]} -gt 0 ]; then
+    printf 'matrix: failed on %s\n' "${failed[*]}" >&2
+    exit 1
+fi
