@@ -6,8 +6,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Each version of PySpark, and each Python beside the newest PySpark.
-readonly PAIRS=${PAIRS:-3.5.7/3.10 3.5.7/3.11 4.0.4/3.11 4.1.1/3.12 4.2.0/3.13 4.3.0/3.10 4.3.0/3.12 4.3.0/3.13}
+# Each version of PySpark, and each Python beside the newest PySpark that it has.
+readonly PAIRS=${PAIRS:-3.5.7/3.10 3.5.7/3.11 4.0.0/3.11 4.1.1/3.12 4.2.0/3.10 4.2.0/3.13 4.3.0/3.12 4.3.0/3.13}
 
 # What a user would notice first: whole lives of a job, its inputs, pipelines, batch runs, older queries.
 readonly SMOKE=(
