@@ -289,6 +289,7 @@ def test_tables_and_functions_have_every_row_once_though_the_commit_fails_half_w
     expected = tables.expected()
     assert tables.in_delta() == tables.in_iceberg() == sum(tables.told.values(), Counter()) == expected
     assert tables.calls == 1
+    assert spark.conf.get("spark.sql.parquet.outputTimestampType") == "INT96", "the session is as it was"
 
 
 def test_postgres_has_every_row_once(spark: SparkSession, world: World, postgres: PostgresServer) -> None:

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -30,7 +32,7 @@ from rekindle.storage.local import LocalStore
 from rekindle.storage.port import Entry, Store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 DATA, NOTES = "rekindle", "_rekindle"
 
@@ -45,7 +47,13 @@ _WRITER_OPTIONS = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 
+# Timestamps as Spark writes them by default have no statistics, and pyiceberg cannot read them. Spark 4.0 takes this of
+# the session alone, later ones of a writer's options.
 _TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
+
+_SESSIONS = threading.Lock()
+_BEFORE: dict[int, tuple[int, str]] = {}
+"""Session → how many write with a setting of ours, and what it had been. In a batch run tasks share one session."""
 
 
 def local_path(path: str) -> Path:
@@ -104,6 +112,24 @@ def for_each(store: Store, act: Callable[[_Item], _Done], items: Iterable[_Item]
         return list(pool.map(act, items))
 
 
+@contextmanager
+def _set_on(session: SparkSession, name: str, value: str) -> Iterator[None]:
+    """A session has a setting for as long as anybody is inside; the last one out puts back what the first one found."""
+    with _SESSIONS:
+        inside, before = _BEFORE.get(id(session), (0, str(session.conf.get(name))))
+        _BEFORE[id(session)] = (inside + 1, before)
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        with _SESSIONS:
+            inside, before = _BEFORE.pop(id(session))
+            if inside > 1:
+                _BEFORE[id(session)] = (inside - 1, before)
+            else:
+                session.conf.set(name, before)
+
+
 class Attempts:
     """Attempts at the batches of one job's sink, below the `folder` that holds a table's files."""
 
@@ -116,14 +142,12 @@ class Attempts:
         self, df: DataFrame, batch: SinkBatch, partition_by: Sequence[str], options: Mapping[str, str]
     ) -> list[Committable]:
         """Write an attempt → what is to be committed of it; nothing where it has no rows."""
-        # Timestamps as Spark writes them by default have no statistics, and pyiceberg cannot read them. Spark 4.0 takes
-        # this of the session alone, which is the query's own in a batch of a stream.
-        options = {_TIMESTAMP_TYPE: "TIMESTAMP_MICROS", **options}
-        df.sparkSession.conf.set(_TIMESTAMP_TYPE, options[_TIMESTAMP_TYPE])
         note = self._notes / batch.name
         note.parent.mkdir(parents=True, exist_ok=True)
         note.touch()
-        files = write_parquet(df, LocalStore(str(self._data)), batch.name, partition_by, options)
+        options = {_TIMESTAMP_TYPE: "TIMESTAMP_MICROS", **options}
+        with _set_on(df.sparkSession, _TIMESTAMP_TYPE, options[_TIMESTAMP_TYPE]):
+            files = write_parquet(df, LocalStore(str(self._data)), batch.name, partition_by, options)
         if not files:
             self.remove(batch.name)
             return []
