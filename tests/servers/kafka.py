@@ -180,6 +180,7 @@ class KafkaServer:
         """What a consumer reads now that sees committed messages only, partition by partition."""
         from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+        self._settle(topic)
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -204,6 +205,25 @@ class KafkaServer:
                     break
         consumer.close()
         return sorted(found, key=lambda message: (message.partition(), message.offset()))
+
+    def _settle(self, topic: str, seconds: float = 2) -> None:
+        """The broker marks what was committed a moment after it has said so; a transaction may also be left open."""
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        admin = self.admin()
+        partitions = admin.list_topics(topic, timeout=SECONDS_AT_MOST).topics[topic].partitions
+        asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in partitions}
+
+        def ends(level: IsolationLevel) -> dict[TopicPartition, int]:
+            found = admin.list_offsets(asked, isolation_level=level)
+            return {partition: future.result(SECONDS_AT_MOST).offset for partition, future in found.items()}
+
+        deadline = time.monotonic() + seconds
+        while ends(IsolationLevel.READ_COMMITTED) != ends(IsolationLevel.READ_UNCOMMITTED):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.05)
 
 
 def _polled(consumer: Any) -> Iterator[Any]:
