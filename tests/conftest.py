@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.crash.pipeline_kit import Gate
 from tests.servers import kafka
+from tests.versions import older_than
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,13 +52,6 @@ def why_no_spark() -> str | None:
     if not (os.access(Path(home, "bin", "java"), os.X_OK) if home else shutil.which("java")):
         return "no Java in JAVA_HOME or PATH: `make setup` finds or installs one, `make test` uses it"
     return None
-
-
-def older_than(version: str) -> bool:
-    """Whether the PySpark that is installed comes before `version`, e.g. ``"4.0"``."""
-    import pyspark
-
-    return [int(part) for part in pyspark.__version__.split(".")[:2]] < [int(part) for part in version.split(".")]
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses by marker

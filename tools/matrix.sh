@@ -36,36 +36,43 @@ find_python() {
 # The Scala that PySpark from PyPI is built with.
 scala_of() { case $1 in 3.*) echo 2.12 ;; *) echo 2.13 ;; esac }
 
+# An environment in $1 with PySpark $2 on the interpreter $3.
+make_environment() {
+    "$3" -m venv --clear "$1" || return 1
+    # PySpark 3.5 and 4.0 know no newer pyarrow.
+    "$1/bin/python" -m pip install --quiet --disable-pip-version-check --editable \
+        '.[spark,delta,iceberg,postgres,kafka,s3,dev]' "pyspark==$2" 'pyarrow<20' || return 1
+    # The Kafka connector is Spark's own, of the same version; without one its tests are skipped.
+    mvn --quiet --batch-mode dependency:copy-dependencies -DincludeScope=runtime -f tools/maven/spark-kafka.xml \
+        "-Dspark.version=$2" "-Dscala.version=$(scala_of "$2")" "-DoutputDirectory=$1/spark-kafka" \
+        >"$1/spark-kafka.log" 2>&1 || rm -rf "$1/spark-kafka"
+    ln -sfn "$PWD/.venv/kafka-broker" "$1/kafka-broker"
+    touch "$1/made"
+}
+
+smoke() {
+    local python=$1/bin/python
+    "$python" -c 'import platform, pyspark as p; print("matrix: PySpark", p.__version__, "on", platform.python_version())'
+    # shellcheck disable=SC2086 # several arguments
+    env PATH="$1/bin:$PATH" PYSPARK_PYTHON="$python" PYSPARK_DRIVER_PYTHON="$python" REKINDLE_TEST_JARS="$1" \
+        "$python" -m pytest -q -m "not slow and not crash" ${ARGS:-} "${SMOKE[@]}"
+}
+
 passed=() failed=() absent=()
 for pair in $PAIRS; do
-    spark=${pair%/*} python=${pair#*/} home=$PWD/.venv/matrix/${pair/\//-}
+    home=$PWD/.venv/matrix/${pair/\//-}
     if [ ! -f "$home/made" ]; then
-        if ! interpreter=$(find_python "$python"); then
+        if ! interpreter=$(find_python "${pair#*/}"); then
             absent+=("$pair")
             continue
         fi
-        printf 'matrix: making an environment with PySpark %s on Python %s\n' "$spark" "$python"
-        "$interpreter" -m venv --clear "$home"
-        # PySpark 3.5 and 4.0 know no newer pandas and pyarrow.
-        "$home/bin/python" -m pip install --quiet --disable-pip-version-check --editable \
-            '.[spark,delta,iceberg,postgres,kafka,s3,dev]' \
-            "pyspark==$spark" 'pandas<3' 'pyarrow<20'
-        # The Kafka connector is Spark's own, of the same version; without one its tests are skipped.
-        mvn --quiet --batch-mode dependency:copy-dependencies -DincludeScope=runtime -f tools/maven/spark-kafka.xml \
-            "-Dspark.version=$spark" "-Dscala.version=$(scala_of "$spark")" "-DoutputDirectory=$home/spark-kafka" \
-            >"$home/spark-kafka.log" 2>&1 || rm -rf "$home/spark-kafka"
-        ln -sfn "$PWD/.venv/kafka-broker" "$home/kafka-broker"
-        touch "$home/made"
+        printf 'matrix: making an environment with PySpark %s on Python %s\n' "${pair%/*}" "${pair#*/}"
+        if ! make_environment "$home" "${pair%/*}" "$interpreter"; then
+            failed+=("$pair")
+            continue
+        fi
     fi
-    export REKINDLE_TEST_JARS=$home
-    export PYSPARK_PYTHON=$home/bin/python PYSPARK_DRIVER_PYTHON=$home/bin/python PATH=$home/bin:$PATH
-    "$PYSPARK_PYTHON" -c 'import platform, pyspark; print("matrix: PySpark", pyspark.__version__, "on Python", platform.python_version())'
-    # shellcheck disable=SC2086 # several arguments
-    if "$PYSPARK_PYTHON" -m pytest -q -m "not slow and not crash" ${ARGS:-} "${SMOKE[@]}"; then
-        passed+=("$pair")
-    else
-        failed+=("$pair")
-    fi
+    if smoke "$home"; then passed+=("$pair"); else failed+=("$pair"); fi
 done
 
 printf 'matrix: passed on %s\n' "${passed[*]:-none}"

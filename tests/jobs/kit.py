@@ -28,6 +28,9 @@ _WRITTEN = itertools.count(round(time.time()) - 86_400)
 
 QUICK = {"checkpoint.interval": "1 second", "restart.delay": "100 ms"}
 
+FLUSHED = ("waiting_for_final_checkpoint", "closed")
+"""A task that has come to its end: a checkpoint may have closed it since, on a machine that is quick enough."""
+
 
 def at(hours: float) -> dt.datetime:
     """An event time, hours after the start."""

@@ -21,7 +21,7 @@ from rekindle.storage import layout
 from rekindle.storage.documents import Manifest
 from tests.crash.parallel_kit import FILES, ParallelWorld
 from tests.crash.pipeline_kit import SMALL_BATCHES, Gate
-from tests.jobs.kit import rows, until
+from tests.jobs.kit import FLUSHED, rows, until
 
 SETTINGS = {"checkpoint.interval": "0", **SMALL_BATCHES}
 
@@ -82,8 +82,8 @@ def _of(handle: rk.JobHandle, uid: str) -> list[Any]:
 
 
 def _flushed(handle: rk.JobHandle, uid: str) -> int:
-    """How many subtasks of a task have come to their end, whether a checkpoint has closed them since or not."""
-    return sum(one.status in ("waiting_for_final_checkpoint", "closed") for one in _of(handle, uid))
+    """How many subtasks of a task have come to their end."""
+    return sum(one.status in FLUSHED for one in _of(handle, uid))
 
 
 def _files_read(handle: rk.JobHandle) -> Mapping[int, int]:

@@ -18,7 +18,7 @@ from rekindle.storage.documents import Manifest
 from rekindle.storage.job_storage import JobStorage, read_manifest
 from rekindle.storage.open import open_store
 from tests.crash.pipeline_kit import SMALL_BATCHES, Gate, PipelineWorld, held_up, task
-from tests.jobs.kit import QUICK, committed, has_read, rows, until
+from tests.jobs.kit import FLUSHED, QUICK, committed, has_read, rows, until
 from tests.jobs.test_storage_stays_bounded import kinds_of_files
 
 NO_INTERVAL = {"checkpoint.interval": "0"}
@@ -270,7 +270,7 @@ def test_a_finished_task_is_not_started_again_and_what_it_wrote_is_read_on(
     handle = world.job(live=False, seen=gate).start(
         spark, storage=world.storage, config={"checkpoint.interval": "500 ms", **SMALL_BATCHES}
     )
-    until(lambda: task(handle, "enrich").status in ("waiting_for_final_checkpoint", "closed"))
+    until(lambda: task(handle, "enrich").status in FLUSHED)
     handle.checkpoint()
     stopping, _ = in_background(handle.stop)
     until(lambda: task(handle, "archive").status == "suspending")

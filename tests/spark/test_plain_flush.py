@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import RekindleError
-from tests.conftest import older_than
 from tests.jobs.kit import until
 from tests.plain import queries
 from tests.plain.kit import ARCHIVES, COUNTED, Left, names, of, said
+from tests.versions import older_than
 
 QUICK = ("spark-3.5-windows-hdfs", "spark-4.0-windows-rocksdb", "spark-4.3-windows-log2")
 """What is flushed in CI; the others are there for `make soak`."""

@@ -27,6 +27,7 @@ from rekindle.channels.inbox import Inbox
 from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
+from rekindle.runtime.driver import system_clock
 from rekindle.spark.failures import task_failed
 from rekindle.spark.outputs import Outputs, Place
 from rekindle.spark.plan import build_batch_task
@@ -195,8 +196,9 @@ class BatchTask:
             assert record is not None, "its sources end with its record"
             self._cleaned(record)
             self._outputs.finish()
-            now_ms = round(time.time() * 1000)
-            end = End(batch=BATCH, run=self._place.run, drained=False, batch_before_flush=BATCH, ended_ms=now_ms)
+            end = End(
+                batch=BATCH, run=self._place.run, drained=False, batch_before_flush=BATCH, ended_ms=system_clock()
+            )
             self._storage.create(layout.end(self._place.folder), end)
         return BATCH, ()
 

@@ -8,7 +8,6 @@ itself, the next batch is held back. How a query is stopped stands in `query`, w
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -23,6 +22,7 @@ from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.life import Call, OperatorStatus
+from rekindle.runtime.driver import system_clock
 from rekindle.runtime.steps import Steps
 from rekindle.spark.batch_protocol import BatchProtocol
 from rekindle.spark.failures import task_failed
@@ -155,7 +155,7 @@ class SparkTask:
             # The order is repeated: what it asks for was done, and only the word of it was lost.
             return done.batch, done.notes
         if drain:
-            begun = Drain(run=self._place.run, begun_ms=round(time.time() * 1000))
+            begun = Drain(run=self._place.run, begun_ms=system_clock())
             self._storage.create(layout.drain(folder), begun)
         self._hold()
         self._replay()
@@ -175,7 +175,7 @@ class SparkTask:
             drained=drain,
             watermark_before_flush_ms=before.watermark_ms if before else None,
             batch_before_flush=before.batch if before else -1,
-            ended_ms=round(time.time() * 1000),
+            ended_ms=system_clock(),
             notes=notes,
         )
         self._storage.create(layout.end(folder), end)
