@@ -4,6 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 ENV := source .venv/env.sh;
+CORE := tests/graph tests/protocol tests/scenarios
 
 .PHONY: help setup demo test check crash soak matrix simulate bench bench-pipeline bench-sinks bench-plan clean
 
@@ -24,8 +25,8 @@ check: setup ## what CI runs: format, lint, types, layers, tests, full coverage 
 	@$(ENV) ruff check .
 	@$(ENV) mypy
 	@$(ENV) lint-imports
-	@$(ENV) python -m pytest tests/graph tests/protocol tests/scenarios --cov --cov-report=term-missing
-	@$(ENV) python -m pytest -n 2 --dist loadfile -m "not crash and not slow" $(ARGS)
+	@$(ENV) python -m pytest $(CORE) --cov --cov-report=term-missing
+	@$(ENV) python -m pytest -n 2 --dist loadfile -m "not crash and not slow" $(CORE:%=--ignore=%) $(ARGS)
 
 crash: setup ## kill a real driver at every durable step, resume, compare (minutes)
 	@$(ENV) python -m pytest -m crash --timeout=3600 $(ARGS)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+from tests.servers.ports import free_ports
 
 JARS = Path(os.environ.get("REKINDLE_TEST_JARS", Path(__file__).parents[2] / ".venv"))
 SECONDS_AT_MOST = 120
@@ -45,23 +46,12 @@ def why_no_connector() -> str | None:
     return None if jars("spark-kafka") else f"no Kafka connector of Spark in {JARS}: `make setup` tries to fetch it"
 
 
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
-
-
 class KafkaServer:
     """One broker; `start`, `stop` and `freeze` it as often as a test likes."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="rekindle-kafka-"))
-        port, controller = _free_ports(2)
+        port, controller = free_ports(2)
         self.bootstrap = f"127.0.0.1:{port}"
         self._process: subprocess.Popen[bytes] | None = None
         self._properties = self._folder / "server.properties"

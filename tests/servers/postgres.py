@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.servers.ports import free_ports
 
 USER = "tester"
 PASSWORD = "hunter2 'quoted'"
@@ -58,9 +59,7 @@ class PostgresServer:
         # Not below pytest's folder, which is closed to other users.
         self._folder = Path(tempfile.mkdtemp(prefix="rekindle-pg-"))
         self._log = self._folder / "log"
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        (self.port,) = free_ports(1)
         self._settings = {
             "port": str(self.port),
             "listen_addresses": "127.0.0.1",

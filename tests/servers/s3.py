@@ -17,7 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tests.servers.kafka import JARS, SECONDS_AT_MOST, _free_ports, _java, jars
+from tests.servers.kafka import JARS, SECONDS_AT_MOST, _java, jars
+from tests.servers.ports import free_ports
 
 KEY, SECRET = "rekindle-tests", "not-a-real-secret"
 
@@ -43,7 +44,7 @@ class S3Server:
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="rekindle-s3-"))
-        self.endpoint = f"http://127.0.0.1:{_free_ports(1)[0]}"
+        self.endpoint = f"http://127.0.0.1:{free_ports(1)[0]}"
         self._numbers = itertools.count(1)
         self._process: subprocess.Popen[bytes] | None = None
 
