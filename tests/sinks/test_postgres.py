@@ -48,6 +48,7 @@ class PostgresContract(SinkContract):
         "rekindle.sinks.postgres.sink.note_commit",
     )
     secrets = (PASSWORD,)
+    rival_waits_s = 1.0  # a statement takes milliseconds; one that takes longer waits for the lock of the other
     table = 'odd "table'
     definition: str | None = None
 

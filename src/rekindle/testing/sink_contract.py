@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
 Row = tuple[int, str | None]
 
-RIVAL_WAITS_S = 5.0
-"""How long a rival may stand in another's way before that one goes on: it may have to wait for it."""
-
 
 def permit(checkpoint: int = 1) -> CommitPermit:
     """As the protocol hands it out once the manifest exists."""
@@ -65,6 +62,9 @@ class SinkContract(ABC):
     effects: ClassVar[Sequence[str]] = ()
     #: passwords and the like that `make` gives to the sink: they must not be found in what is stored or shown
     secrets: ClassVar[Sequence[str]] = ()
+    #: for how many seconds a rival may act in the middle of a commit before that goes on; a rival that waits for a lock
+    #: which the commit holds waits as long at each of its moments
+    rival_waits_s: ClassVar[float] = 5.0
 
     @abstractmethod
     def make(self, target: Any) -> TwoPhaseSink:
@@ -342,7 +342,7 @@ class SinkContract(ABC):
             def hear(moment: str) -> None:
                 if next(moments) == number:
                     running.append(pool.submit(rival))
-                    wait(running, RIVAL_WAITS_S)
+                    wait(running, self.rival_waits_s)
 
             with at_moments(hear, self.effects):
                 act()
