@@ -6,6 +6,9 @@ SHELL := /bin/bash
 ENV := source .venv/env.sh;
 CORE := tests/graph tests/protocol tests/scenarios
 
+# Tests start many JVMs, which start quicker with Spark's classes kept in a file.
+TESTS := python -m tests.class_archive; python -m pytest
+
 .PHONY: help setup demo test check crash soak matrix simulate bench bench-pipeline bench-sinks bench-plan clean
 
 help: ## this list
@@ -18,7 +21,7 @@ demo: setup ## the flagship job: history and live stream, savepoint, resume, dra
 	@$(ENV) python examples/demo.py
 
 test: setup ## all tests but those that take minutes; ARGS="-k word" is passed on
-	@$(ENV) python -m pytest -n 2 --dist loadfile -m "not crash and not slow" $(ARGS)
+	@$(ENV) $(TESTS) -n 2 --dist loadfile -m "not crash and not slow" $(ARGS)
 
 check: setup ## what CI runs: format, lint, types, layers, tests, full coverage of the pure core
 	@$(ENV) ruff format --check .
@@ -26,13 +29,13 @@ check: setup ## what CI runs: format, lint, types, layers, tests, full coverage 
 	@$(ENV) mypy
 	@$(ENV) lint-imports
 	@$(ENV) python -m pytest $(CORE) --cov --cov-report=term-missing
-	@$(ENV) python -m pytest -n 2 --dist loadfile -m "not crash and not slow" $(CORE:%=--ignore=%) $(ARGS)
+	@$(ENV) $(TESTS) -n 2 --dist loadfile -m "not crash and not slow" $(CORE:%=--ignore=%) $(ARGS)
 
 crash: setup ## kill a real driver at every durable step, resume, compare (minutes)
-	@$(ENV) python -m pytest -m crash --timeout=3600 $(ARGS)
+	@$(ENV) $(TESTS) -m crash --timeout=3600 $(ARGS)
 
 soak: setup ## long runs (minutes)
-	@$(ENV) python -m pytest -m "slow and not crash" --timeout=3600 $(ARGS)
+	@$(ENV) $(TESTS) -m "slow and not crash" --timeout=3600 $(ARGS)
 
 matrix: setup ## smoke tests on PySpark 3.5 to 4.3 and Python 3.10 to 3.13; PAIRS="4.0.0/3.11" chooses
 	@$(ENV) tools/matrix.sh

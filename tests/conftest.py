@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.class_archive import submit_arguments
 from tests.crash.pipeline_kit import Gate
 from tests.servers import kafka
 from tests.versions import older_than
@@ -39,11 +40,7 @@ settings.load_profile("rekindle")
 # Workers must run the interpreter that has our dependencies; drivers started by tests inherit it.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
-# Tests start many JVMs and give each little to do: compiled quickly it costs them 40 % less CPU than compiled well.
-os.environ.setdefault(
-    "PYSPARK_SUBMIT_ARGS",
-    "--conf 'spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' pyspark-shell",
-)
+os.environ.setdefault("PYSPARK_SUBMIT_ARGS", submit_arguments())
 
 
 def why_no_spark() -> str | None:
