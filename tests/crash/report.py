@@ -35,18 +35,25 @@ class Report:
         self._planned = len(moments) + at_random
         self._at_steps: dict[Moment, str] = {}
         self._at_random: dict[str, str] = {}
-        self._started = time.monotonic()
+        self._seconds = 0.0
 
     def at(self, moment: Moment, kill: Callable[[], str]) -> None:
         """Kill at a step, and keep what came of it."""
         self._at_steps[moment] = "**FAILED**"
-        self._at_steps[moment] = kill()
+        self._at_steps[moment] = self._timed(kill)
 
     def after(self, seconds: float, what: str, kill: Callable[[], str]) -> None:
         """Kill at a time."""
         when = f"{seconds:.1f} s, {what}"
         self._at_random[when] = "**FAILED**"
-        self._at_random[when] = kill()
+        self._at_random[when] = self._timed(kill)
+
+    def _timed(self, kill: Callable[[], str]) -> str:
+        started = time.monotonic()
+        try:
+            return kill()
+        finally:
+            self._seconds += time.monotonic() - started
 
     @contextmanager
     def written(self) -> Iterator[Report]:
@@ -63,11 +70,10 @@ class Report:
 
     def _lines(self) -> Iterator[str]:
         made = len(self._at_steps) + len(self._at_random)
-        minutes = (time.monotonic() - self._started) / 60
         yield (
             f"{dt.datetime.now(dt.timezone.utc):%Y-%m-%d}, Rekindle {rekindle.__version__}, PySpark "
             f"{pyspark.__version__}, Python {platform.python_version()}, {platform.system()}, {os.cpu_count()} cores: "
-            f"{made} of {self._planned} kills in {minutes:.0f} minutes."
+            f"{made} of {self._planned} kills in {self._seconds / 60:.0f} minutes."
         )
         yield from ("", *self._table_of_steps())
         if self._at_random:
