@@ -315,7 +315,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         FORMAT_UNKNOWN=("Files has no format {format!r}.", "Use one of: {supported}."),
         FILES_SCHEME_UNSUPPORTED=(
-            "rk.Files reads local or mounted paths in this version, not {path}.",
+            "rk.Files reads local or mounted paths and s3://BUCKET/..., not {path}.",
             "Mount it, or read it with rk.Batch(lambda spark: spark.read...).",
         ),
         FILES_OPTION_REFUSED=("The option {option!r} makes no sense on rk.Files: {reason}", "Leave it out."),

@@ -81,6 +81,10 @@ class World:
         self.data += data
         write(folder, f"{self._files:04d}.parquet", data)
 
+    def files(self) -> rk.Files:
+        """The history."""
+        return rk.Files(str(self.history))
+
     def stream(self) -> rk.Stream:
         """The live stream, one file a batch."""
         folder = str(self.live)
@@ -93,7 +97,7 @@ class World:
         job = rk.Job(name)
         sources = []
         if history:
-            sources.append(job.source("history", rk.Files(str(self.history)), event_time="ts"))
+            sources.append(job.source("history", self.files(), event_time="ts"))
         if live:
             sources.append(job.source("live", self.stream(), event_time="ts", watermark="4 seconds"))
 

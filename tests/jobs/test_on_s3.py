@@ -1,4 +1,4 @@
-"""A job that has everything in a bucket: storage, savepoints, and the files of its sink."""
+"""A job that has everything in a bucket: its history, storage, savepoints, and the files of its sink."""
 
 from __future__ import annotations
 
@@ -20,20 +20,27 @@ from tests.servers.s3 import SECRET, S3Server
 
 
 class BucketWorld(World):
-    """Inputs are files, as everywhere; the rest lies in a bucket."""
+    """The live stream is a folder, as everywhere; the rest lies in a bucket."""
 
     def __init__(self, root: Path, s3: S3Server) -> None:
         super().__init__(root)
-        self.files = s3.client
+        self.client = s3.client
         self.bucket = s3.make_bucket()
         self.storage = f"s3://{self.bucket}/state of jobs"
         self.out = f"s3://{self.bucket}/out/hourly"
 
+    def add_history(self, *files: list[Any]) -> None:
+        super().add_history(*files)
+        self.client.put(f"{self.history}/", f"{self.bucket}/history of 100%/", recursive=True)
+
+    def files(self) -> rk.Files:
+        return rk.Files(f"s3://{self.bucket}/history of 100%/*.parquet")
+
     def output(self) -> Counter[tuple[dt.datetime, str, int]]:
         found: Counter[tuple[dt.datetime, str, int]] = Counter()
-        for path in self.files.find(self.out):
+        for path in self.client.find(self.out):
             if path.endswith(".parquet") and "/." not in path:
-                with self.files.open(path) as file:
+                with self.client.open(path) as file:
                     for row in pq.read_table(file).to_pylist():
                         found[(row["window"]["start"].replace(tzinfo=UTC), row["k"], row["v"])] += 1
         return found

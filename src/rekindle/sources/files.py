@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 FORMATS = ("parquet", "json", "csv", "orc", "text")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?=/|$)")
 
 _SIZED = "batches are sized by the setting input.target_batch_duration."
 _FROZEN = "the list of files is frozen when the job first starts."
@@ -51,7 +52,8 @@ class Files:
     for all files. A file named by several paths counts once. A file of no bytes is read as no rows in every format.
 
     Args:
-        path: a file, folder or pattern (``*``, ``?``, ``[a-c]``, ``{a,b}``), or several; local or mounted.
+        path: a file, folder or pattern (``*``, ``?``, ``[a-c]``, ``{a,b}``), or several; local or mounted, or below
+            ``s3://bucket/``.
         format: one of `FORMATS`.
         schema: DDL string or StructType; None: as Spark infers it, once.
         options: of Spark's reader for this format. ``pathGlobFilter``, ``modifiedAfter``, ``modifiedBefore`` (in UTC
@@ -99,9 +101,9 @@ class Files:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths as plain local ones, relative where they were given so."""
+        """The paths as plain local ones, relative where they were given so, or ``s3a://bucket/...``."""
         given = (self.path,) if isinstance(self.path, str) else self.path
-        return tuple(_local(path) for path in given)
+        return tuple(_plain(path) for path in given)
 
     @property
     def all_options(self) -> dict[str, str]:
@@ -132,18 +134,22 @@ class Files:
             after_ms=_time_ms("modifiedAfter", values.get("modifiedafter")),
             before_ms=_time_ms("modifiedBefore", values.get("modifiedbefore")),
             recursive=_flag("recursiveFileLookup", values.get("recursivefilelookup", "false")),
-            base=_local(values["basepath"]) if "basepath" in values else None,
+            base=_plain(values["basepath"]) if "basepath" in values else None,
         )
 
 
-def _local(path: str) -> str:
-    """Strip ``file:``; Spark takes what follows letter by letter, without decoding, and so does this."""
+def _plain(path: str) -> str:
+    """Strip ``file:``, and name a bucket as Spark does. Spark takes what follows letter by letter, without decoding,
+    and so does this."""
     scheme = _SCHEME.match(path)
     if scheme is None:
         return path
-    if scheme[1] != "file":
-        raise DefinitionError("FILES_SCHEME_UNSUPPORTED", path=path)
-    return "/" + path[scheme.end() :].lstrip("/")
+    below = path[scheme.end() :].lstrip("/")
+    if scheme[1] == "file":
+        return f"/{below}"
+    if scheme[1] in ("s3", "s3a") and _BUCKET.match(below):
+        return f"s3a://{below}"
+    raise DefinitionError("FILES_SCHEME_UNSUPPORTED", path=path)
 
 
 def _text(value: object) -> str:

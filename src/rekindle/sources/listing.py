@@ -1,7 +1,8 @@
 """Which files a path stands for: the ones that Spark's batch reader would read there, found without Spark.
 
-`Files` says what is meant, this module looks at the file system. What is found is frozen when the job first starts.
-Spark leaves out silently whatever has vanished meanwhile, so `check_present` is to be asked before files are admitted.
+`Files` says what is meant, this module looks at the disk or the bucket (`sources.trees`). What is found is frozen
+when the job first starts. Spark leaves out silently whatever has vanished meanwhile, so `check_present` is to be asked
+before files are admitted.
 """
 
 from __future__ import annotations
@@ -9,19 +10,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
-from rekindle.errors import ConfigError, InputError
+from rekindle.errors import ConfigError, InputError, RekindleError
 from rekindle.sources.globs import compiled, expanded, is_glob
+from rekindle.sources.trees import Node, Tree, absolute, is_bucket, top, tree_of, uri_of
 from rekindle.storage.documents import FrozenFile
-from rekindle.storage.local import file_uri
 from rekindle.storage.open import open_store
 
-if TYPE_CHECKING:
-    from fsspec.implementations.local import LocalFileSystem
+_ASKED_AT_ONCE = 16
+"""Files that are looked for side by side: a bucket takes a while to answer."""
 
 _TIME = re.compile(
     r"(\d{4})-(\d\d?)(?:-(\d\d?))?(?:[T ](\d\d?):(\d\d?)(?::(\d\d?)(?:\.(\d{1,6}))?)?)?\s*(Z|UTC|[+-]\d\d:\d\d)?"
@@ -80,16 +83,15 @@ class _Layout(NamedTuple):
 
 def list_files(uid: str, paths: Iterable[str], selection: Selection) -> Listing:
     """The files at `paths` that `selection` takes; see `Files.list_files`."""
-    from fsspec.implementations.local import LocalFileSystem
-
-    fs = LocalFileSystem(skip_instance_cache=True)
     found: dict[str, _Found] = {}
     for path in paths:
-        roots = _roots(fs, os.path.abspath(path))
-        if not roots:
-            raise InputError("PATH_MISSING", source=uid, path=path)
-        for root in roots:
-            found.update((file.path, file) for file in _below(fs, root) if selection.takes(file))
+        tree = tree_of(path)
+        with _told(uid, path):
+            roots = _roots(tree, absolute(path))
+            if not roots:
+                raise InputError("PATH_MISSING", source=uid, path=path)
+            for root in roots:
+                found.update((file.path, file) for file in _below(tree, root) if selection.takes(file))
     layout = _Layout((), "")
     if not selection.recursive:
         layout = _common_layout(uid, found.values(), selection.base)
@@ -97,18 +99,37 @@ def list_files(uid: str, paths: Iterable[str], selection: Selection) -> Listing:
             found = {path: file for path, file in found.items() if os.path.dirname(path) == file.root}
     if not found:
         raise InputError("PATH_EMPTY", source=uid, path=", ".join(paths))
-    files = tuple(FrozenFile(path=file_uri(path), size=found[path].size) for path in sorted(found))
-    return Listing(files, layout.columns, file_uri(layout.base) if layout.columns else "")
+    files = tuple(FrozenFile(path=uri_of(path), size=found[path].size) for path in sorted(found))
+    return Listing(files, layout.columns, uri_of(layout.base) if layout.columns else "")
 
 
 def check_present(uid: str, files: Iterable[FrozenFile]) -> None:
     """Raise ``FILE_VANISHED`` for the first of `files` that is gone."""
-    for file in files:
-        folder, _, name = file.path.rpartition("/")
-        # An address in a bucket is taken letter by letter, one of a file is not.
-        store = open_store(folder if folder.startswith("file:") else unquote(folder))
-        if not store.exists(unquote(name)):
-            raise InputError("FILE_VANISHED", source=uid, path=unquote(file.path.removeprefix("file://")))
+    files = list(files)
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+        for file, exists in zip(files, pool.map(_exists, files), strict=True):
+            if not exists:
+                raise InputError("FILE_VANISHED", source=uid, path=unquote(file.path.removeprefix("file://")))
+
+
+def _exists(file: FrozenFile) -> bool:
+    folder, _, name = file.path.rpartition("/")
+    # An address in a bucket is taken letter by letter, one of a file is not.
+    store = open_store(folder if folder.startswith("file:") else unquote(folder))
+    return store.exists(unquote(name))
+
+
+@contextmanager
+def _told(uid: str, path: str) -> Iterator[None]:
+    """What a server says of a bucket is an error of the source."""
+    try:
+        yield
+    except RekindleError:
+        raise
+    except Exception as error:
+        if not is_bucket(path):
+            raise
+        raise InputError("FILE_UNREADABLE", source=uid, path=path, reason=str(error) or type(error).__name__) from error
 
 
 def parse_time_ms(text: str) -> int:
@@ -129,68 +150,57 @@ def _zone(text: str | None) -> timezone:
     return timezone(-offset if text[0] == "-" else offset)
 
 
-def _roots(fs: LocalFileSystem, path: str) -> list[str]:
+def _roots(tree: Tree, path: str) -> list[Node]:
     """The files and folders that `path` stands for, patterns resolved."""
     if not is_glob(path):
-        return [path] if fs.exists(path) else []
-    found: dict[str, None] = {}
+        return [node] if (node := tree.find(path)) else []
+    found: dict[str, Node] = {}
     for plain in expanded(path):
-        places = ["/"]
-        for part in plain.split("/"):
+        places = [node] if (node := tree.find(top(plain))) else []
+        for part in plain[len(top(plain)) :].split("/"):
             if part:
-                places = [child for place in places for child in _children(fs, place, part)]
-        found.update(dict.fromkeys(places))
-    return list(found)
+                places = [child for place in places for child in _children(tree, place, part)]
+        found.update((place.path, place) for place in places)
+    return list(found.values())
 
 
-def _children(fs: LocalFileSystem, folder: str, part: str) -> list[str]:
+def _children(tree: Tree, place: Node, part: str) -> list[Node]:
     if not is_glob(part):
-        child = os.path.join(folder, part)
-        return [child] if fs.exists(child) else []
-    if not fs.isdir(folder):
+        return [child] if (child := tree.find(os.path.join(place.path, part))) else []
+    if not place.is_folder:
         return []
     pattern = compiled(part)
-    children = [child["name"] for child in fs.ls(folder, detail=True)]
-    return sorted(child for child in children if pattern.fullmatch(os.path.basename(child)))
+    return sorted(child for child in tree.children(place.path) if pattern.fullmatch(os.path.basename(child.path)))
 
 
-def _below(fs: LocalFileSystem, root: str) -> Iterator[_Found]:
+def _below(tree: Tree, root: Node) -> Iterator[_Found]:
     """Every file at or below `root` that Spark does not hide, whatever its depth."""
-    info = fs.info(root)
-    if info["type"] == "directory":
-        yield from _in_folder(fs, root, root)
-    elif not _is_hidden(os.path.basename(root)):
-        yield _found(info, os.path.dirname(root))
+    if root.is_folder:
+        yield from _in_folder(tree, root.path, root.path)
+    elif not _is_hidden(os.path.basename(root.path)):
+        yield _Found(root.path, root.size, root.modified_ms, os.path.dirname(root.path))
 
 
-def _in_folder(fs: LocalFileSystem, folder: str, root: str) -> Iterator[_Found]:
-    for child in fs.ls(folder, detail=True):
-        path, name = child["name"], os.path.basename(child["name"])
-        if child["islink"] and not fs.exists(path):
-            continue
-        # Asked by its path, a link answers for what it leads to.
-        info = fs.info(path) if child["islink"] else child
-        if info["type"] == "directory":
+def _in_folder(tree: Tree, folder: str, root: str) -> Iterator[_Found]:
+    for child in tree.children(folder):
+        name = os.path.basename(child.path)
+        if child.is_folder:
             # Spark looks into these two, which it does not read as files.
             if not _is_hidden(name) or name.startswith(("_metadata", "_common_metadata")):
-                yield from _in_folder(fs, path, root)
+                yield from _in_folder(tree, child.path, root)
         elif not _is_hidden(name):
-            yield _found(info, root)
+            yield _Found(child.path, child.size, child.modified_ms, root)
 
 
 def _is_hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
-def _found(info: dict[str, Any], root: str) -> _Found:
-    return _Found(info["name"], info["size"], round(info["mtime"] * 1_000_000) // 1_000, root)
-
-
 def _common_layout(uid: str, files: Iterable[_Found], base: str | None) -> _Layout:
     """The ``key=value`` folders of all `files`, which must be the same ones."""
     common: _Layout | None = None
     for file in files:
-        layout = _layout(uid, file, os.path.abspath(base) if base else file.root)
+        layout = _layout(uid, file, absolute(base) if base else file.root)
         if common is not None and layout != common and (layout.columns or common.columns):
             reason = f"its folders give {_words(layout)}, those of other files {_words(common)}."
             raise InputError("SCHEMA_MISMATCH", source=uid, path=file.path, reason=reason)
@@ -200,7 +210,7 @@ def _common_layout(uid: str, files: Iterable[_Found], base: str | None) -> _Layo
 
 def _layout(uid: str, file: _Found, base: str) -> _Layout:
     folder = os.path.dirname(file.path)
-    if os.path.commonpath((base, folder)) != base:
+    if not f"{folder}/".startswith(f"{base.rstrip('/')}/"):
         reason = f"{file.path} is not below it"
         raise ConfigError("VALUE_INVALID", key="basePath", value=base, reason=reason, example=repr(file.root))
     columns: list[str] = []

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
+from rekindle.sources.trees import tree_of
 from rekindle.storage.documents import FrozenFile
 
 _PER_MS = {"milliseconds": 1, "microseconds": 1_000, "nanoseconds": 1_000_000}
@@ -49,7 +50,8 @@ def _first_ms(file: FrozenFile, column: str) -> int | None:
         return None  # Spark reads no rows from it
     path = unquote(file.path.removeprefix("file://"))
     try:
-        footer = pq.read_metadata(path)
+        with tree_of(path).open(path) as opened:
+            footer = pq.read_metadata(opened)
     except (OSError, pa.ArrowException) as error:
         raise NoStatisticsError(f"{path} cannot be read ({type(error).__name__}).") from error
     index, per_ms = _column(footer, path, column)

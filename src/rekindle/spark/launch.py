@@ -291,6 +291,8 @@ class Launch:
 
     def _reached(self) -> Iterator[str]:
         """Places that Spark reads or writes beside the storage."""
+        for source in self._definition.sources.values():
+            yield from getattr(source.spec, "paths", ())
         for sink in self._definition.sinks.values():
             yield from sink.addresses
 

@@ -145,11 +145,7 @@ class S3Store:
 
     @cached_property
     def _files(self) -> Any:
-        environment = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
-        try:
-            return _client(os.getpid(), *environment.items())
-        except ModuleNotFoundError as error:
-            raise StorageError("STORAGE_LIBRARY_MISSING", uri=self.location, library=error.name, extra="s3") from error
+        return client(self.location)
 
     def _key(self, path: str, end: str = "") -> str:
         """The name of an object in the bucket; with a slash as `end`, what all below a folder begin with."""
@@ -204,6 +200,19 @@ class S3Store:
             code = forbidden if isinstance(error, PermissionError) else "STORAGE_UNAVAILABLE"
             said = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise StorageError(code, uri=self.location, reason=f"{said} ({path or 'its root'})") from error
+
+
+def client(uri: str) -> Any:
+    """What talks to the server that the environment names, for everybody in this process.
+
+    Raises:
+        StorageError: ``STORAGE_LIBRARY_MISSING``, for `uri`.
+    """
+    environment = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    try:
+        return _client(os.getpid(), *environment.items())
+    except ModuleNotFoundError as error:
+        raise StorageError("STORAGE_LIBRARY_MISSING", uri=uri, library=error.name, extra="s3") from error
 
 
 @cache

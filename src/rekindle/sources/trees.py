@@ -1,0 +1,133 @@
+"""The folders and files that a source may have its files in: of a disk, or of a bucket.
+
+Paths are whole and absolute: ``/folder/file``, ``s3a://bucket/folder/file``. A bucket has no folders; what others'
+names go on from, behind a slash, is taken for one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+from rekindle.storage.addresses import encoded
+from rekindle.storage.local import file_uri
+from rekindle.storage.s3 import client
+
+
+class Node(NamedTuple):
+    """A file or folder."""
+
+    path: str
+    is_folder: bool
+    #: 0 for a folder
+    size: int
+    #: since the epoch; 0 for a folder of a bucket
+    modified_ms: int
+
+
+class Tree(Protocol):
+    """What the listing of files asks; all of it is as it is now."""
+
+    def find(self, path: str) -> Node | None:
+        """What is at a path, links followed; None where there is nothing."""
+        ...
+
+    def children(self, folder: str) -> Iterator[Node]:
+        """What lies right below a folder, links followed, those that lead nowhere left out."""
+        ...
+
+    def open(self, path: str) -> Any:
+        """A file to read from, at any place."""
+        ...
+
+
+class Disk:
+    """Files that are local or mounted."""
+
+    def __init__(self) -> None:
+        from fsspec.implementations.local import LocalFileSystem
+
+        self._files = LocalFileSystem(skip_instance_cache=True)
+
+    def find(self, path: str) -> Node | None:
+        """See `Tree`."""
+        return _node_on_disk(self._files.info(path)) if self._files.exists(path) else None
+
+    def children(self, folder: str) -> Iterator[Node]:
+        """See `Tree`."""
+        for child in self._files.ls(folder, detail=True):
+            # Asked by its path, a link answers for what it leads to.
+            found = self.find(child["name"]) if child["islink"] else _node_on_disk(child)
+            if found is not None:
+                yield found
+
+    def open(self, path: str) -> Any:
+        """See `Tree`."""
+        return open(path, "rb")
+
+
+class Bucket:
+    """Objects of S3, or of a server that speaks its language."""
+
+    def __init__(self, path: str) -> None:
+        self._files = client(path)
+
+    def find(self, path: str) -> Node | None:
+        """See `Tree`."""
+        try:
+            return _node_in_bucket(self._files.info(path))
+        except FileNotFoundError:
+            return None
+
+    def children(self, folder: str) -> Iterator[Node]:
+        """See `Tree`."""
+        for child in map(_node_in_bucket, self._files.ls(folder, detail=True)):
+            # An empty object named as a folder stands for it, and is no file.
+            if child.path != folder and not child.path.endswith("/"):
+                yield child
+
+    def open(self, path: str) -> Any:
+        """See `Tree`."""
+        return self._files.open(path, "rb", cache_type="none")
+
+
+def tree_of(path: str) -> Tree:
+    """Where a path leads.
+
+    Raises:
+        StorageError: ``STORAGE_LIBRARY_MISSING``.
+    """
+    return Bucket(path) if is_bucket(path) else Disk()
+
+
+def is_bucket(path: str) -> bool:
+    """Whether a path leads into one."""
+    return path.startswith("s3a://")
+
+
+def absolute(path: str) -> str:
+    """The whole path of one as `Files` has it, without slashes at its end."""
+    return path.rstrip("/") if is_bucket(path) else os.path.abspath(path)
+
+
+def top(path: str) -> str:
+    """The folder of a whole path that has none above it."""
+    return "/".join(path.split("/")[:3]) if is_bucket(path) else "/"
+
+
+def uri_of(path: str) -> str:
+    """A whole path as Spark's file logs hold it."""
+    return encoded(path) if is_bucket(path) else file_uri(path)
+
+
+def _node_on_disk(info: dict[str, Any]) -> Node:
+    modified_ms = round(info["mtime"] * 1_000_000) // 1_000
+    return Node(info["name"], info["type"] == "directory", info["size"], modified_ms)
+
+
+def _node_in_bucket(info: dict[str, Any]) -> Node:
+    path, modified = f"s3a://{info['name']}", info.get("LastModified")
+    if info["type"] == "directory":
+        return Node(path.rstrip("/"), True, 0, 0)
+    return Node(path, False, info["size"], int(modified.timestamp() * 1_000) if modified else 0)
