@@ -25,10 +25,10 @@ class TestDelta(SinkContract):
     effects = (
         "deltalake.DeltaTable.create",
         "deltalake.DeltaTable.create_write_transaction",
-        "pathlib.Path.touch",
-        "pathlib.Path.unlink",
         "pyspark.sql.DataFrameWriter.parquet",
-        "shutil.rmtree",
+        "rekindle.storage.local.LocalStore.delete",
+        "rekindle.storage.local.LocalStore.delete_tree",
+        "rekindle.storage.local.LocalStore.replace",
     )
 
     @pytest.fixture

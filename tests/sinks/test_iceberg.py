@@ -26,12 +26,12 @@ PASSWORD = "hunter2"
 
 class TestIceberg(SinkContract):
     effects = (
-        "pathlib.Path.touch",
-        "pathlib.Path.unlink",
         "pyiceberg.catalog.sql.SqlCatalog.commit_table",
         "pyiceberg.catalog.sql.SqlCatalog.create_namespace_if_not_exists",
         "pyspark.sql.DataFrameWriter.parquet",
-        "shutil.rmtree",
+        "rekindle.storage.local.LocalStore.delete",
+        "rekindle.storage.local.LocalStore.delete_tree",
+        "rekindle.storage.local.LocalStore.replace",
     )
     secrets = (PASSWORD,)
 

@@ -1,4 +1,4 @@
-"""A Delta table: Spark writes its Parquet files, delta-rs its log.
+"""A Delta table in a file system or in a bucket: Spark writes its Parquet files, delta-rs its log.
 
 A batch is written into the table's directory, where no reader looks for what the log does not name (`staging`). A
 commit is one entry of the log, so a reader sees all of a checkpoint or nothing of it. The entry carries Delta's
@@ -14,16 +14,17 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.footers import delta_statistics
-from rekindle.sinks.staging import Attempts, make_writable
+from rekindle.sinks.staging import NOTES, Attempts, for_each, open_writable
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+from rekindle.storage.port import Entry, Store
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Schema
@@ -46,7 +47,7 @@ class Delta(TwoPhaseSink):
     """A Delta table in the directory `path`; made if it is missing.
 
     Args:
-        path: a local directory or one mounted on the driver and all executors.
+        path: a directory, local or mounted on the driver and all executors, or ``s3://bucket/prefix``.
         partition_by: columns of strings, whole numbers, dates or booleans; if the table exists, as the table has it.
         mode: ``"append"``: each batch adds its rows.
         merge_schema: add columns that the table does not have; else they are refused.
@@ -72,7 +73,7 @@ class Delta(TwoPhaseSink):
         self.merge_schema = merge_schema
         self.options = dict(options or {})
         self._job = self._sink = ""
-        self._folder = Path()
+        self._place: Store | None = None
         #: held while the table is made or its schema looked at
         self._lock = threading.Lock()
         #: schema of the last batches, as Spark tells it, and the table's partition columns
@@ -82,8 +83,27 @@ class Delta(TwoPhaseSink):
         return f"Delta({self.path!r})"
 
     @property
+    def addresses(self) -> tuple[str, ...]:
+        return (self.path,)
+
+    @property
+    def _store(self) -> Store:
+        assert self._place is not None, "open() comes first"
+        return self._place
+
+    @property
     def _attempts(self) -> Attempts:
-        return Attempts(self._folder, self._job, self._sink)
+        return Attempts(self._store, self._job, self._sink)
+
+    @property
+    def _reached(self) -> dict[str, Any]:
+        """Where the table is, for delta-rs: it finds endpoint, region and credentials in the environment itself."""
+        place, endpoint = (
+            self._store.location,
+            os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"),
+        )
+        options = {"endpoint": endpoint, "allow_http": "true"} if endpoint and place.startswith("s3:") else None
+        return {"table_uri": place, "storage_options": options}
 
     @property
     def _application(self) -> str:
@@ -96,10 +116,10 @@ class Delta(TwoPhaseSink):
             from deltalake import DeltaTable
         except ImportError as error:
             raise DefinitionError("SINK_LIBRARY_MISSING", sink=sink, library="deltalake", extra="delta") from error
-        self._folder = make_writable(self.path, sink)
-        if "%" in str(self._folder):
+        self._place = open_writable(self.path, sink, f"{NOTES}/{job}/{sink}")
+        if "%" in self._place.location:
             raise SinkError("SINK_TARGET_INVALID", sink=sink, target=self.path, reason="delta-rs misreads '%' in paths")
-        if DeltaTable.is_deltatable(str(self._folder)):
+        if DeltaTable.is_deltatable(**self._reached):
             self._refuse_features(self._table())
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
@@ -131,7 +151,7 @@ class Delta(TwoPhaseSink):
     def _table(self) -> DeltaTable:
         from deltalake import DeltaTable
 
-        return DeltaTable(self._folder)
+        return DeltaTable(**self._reached)
 
     def _has(self, checkpoint: int) -> bool:
         version = self._table().transaction_version(self._application)
@@ -141,7 +161,7 @@ class Delta(TwoPhaseSink):
         from deltalake import CommitProperties, Transaction
         from deltalake.exceptions import CommitFailedError
 
-        adds: list[AddAction | RemoveAction] = [self._action(file) for file in self._attempts.files(committables)]
+        adds: list[AddAction | RemoveAction] = for_each(self._store, self._action, self._attempts.files(committables))
         properties = CommitProperties(
             app_transactions=[Transaction(self._application, checkpoint)],
             custom_metadata={"rekindle": f"checkpoint {checkpoint} of {self._job}, sink {self._sink}"},
@@ -164,18 +184,20 @@ class Delta(TwoPhaseSink):
                 if tried == TRIES:
                     raise
 
-    def _action(self, file: Path) -> AddAction:
+    def _action(self, file: Entry) -> AddAction:
         from deltalake.transaction import AddAction
 
-        folders = file.relative_to(self._folder).parts[:-1]
-        values = dict(folder.split("=", 1) for folder in folders[4:])  # behind rekindle/job/sink/attempt
+        folders = file.path.split("/")[4:-1]  # behind rekindle/job/sink/attempt
+        values = dict(folder.split("=", 1) for folder in folders)
+        with self._store.open(file.path) as opened:
+            statistics = delta_statistics(opened)
         return AddAction(
-            path=str(file.relative_to(self._folder)),
-            size=file.stat().st_size,
+            path=file.path,
+            size=file.size_bytes,
             partition_values={unquote(name): _value(text) for name, text in values.items()},
-            modification_time=int(file.stat().st_mtime * 1000),
+            modification_time=time.time_ns() // 1_000_000,
             data_change=True,
-            stats=delta_statistics(file),
+            stats=statistics,
         )
 
     # -- the table's schema -------------------------------------------------------------------------------------------
@@ -227,12 +249,12 @@ class Delta(TwoPhaseSink):
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
-        if not DeltaTable.is_deltatable(str(self._folder)):
+        if not DeltaTable.is_deltatable(**self._reached):
             try:
-                DeltaTable.create(self._folder, schema, partition_by=list(self.partition_by))
+                DeltaTable.create(**self._reached, schema=schema, partition_by=list(self.partition_by))
             except DeltaError:
                 # Another job may have been quicker by a moment; its table is looked at like any other.
-                if not DeltaTable.is_deltatable(str(self._folder)):
+                if not DeltaTable.is_deltatable(**self._reached):
                     raise
         return self._table()
 

@@ -5,8 +5,7 @@ A bound that is not certain is left out: not a number among floats, very long st
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -19,7 +18,7 @@ MAX_STRING = 256
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
-def delta_statistics(file: Path) -> str:
+def delta_statistics(file: BinaryIO) -> str:
     """JSON with ``numRecords``, ``minValues``, ``maxValues``, ``nullCount``."""
     import pyarrow.parquet as pq  # only drivers need it; the command line starts without
 

@@ -13,16 +13,15 @@ of their own, split by what the partition is computed from.
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rekindle.errors import DefinitionError, SinkError, one_line
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.staging import Attempts
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+from rekindle.storage.open import open_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +51,7 @@ _SPLITS = {
 
 
 class Iceberg(TwoPhaseSink):
-    """An Iceberg table whose files are local, or mounted on the driver and all executors.
+    """An Iceberg table whose files are local or mounted on the driver and all executors, or in a bucket of S3.
 
     Args:
         catalog: a catalog of pyiceberg, or the name of one.
@@ -92,6 +91,10 @@ class Iceberg(TwoPhaseSink):
 
     def __repr__(self) -> str:
         return f"Iceberg({self.table!r})"
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        return tuple(self._properties[name] for name in ("warehouse",) if name in self._properties)
 
     @property
     def _done(self) -> str:
@@ -171,7 +174,7 @@ class Iceberg(TwoPhaseSink):
             return None
 
     def _add(self, table: Table, committables: Sequence[Committable], checkpoint: int) -> None:
-        files = [f"{_scheme(table)}{file}" for file in self._attempts(table).files(committables)]
+        files = [f"{_data(table)}/{file.path}" for file in self._attempts(table).files(committables)]
         # Were pyiceberg to try again by itself, it would add behind a rival what that one has added.
         tries_once = {**table.metadata.properties, "commit.retry.num-retries": "0"}
         table.metadata = table.metadata.model_copy(update={"properties": tries_once})
@@ -181,7 +184,7 @@ class Iceberg(TwoPhaseSink):
             transaction.set_properties({self._done: str(checkpoint)})
 
     def _attempts(self, table: Table) -> Attempts:
-        return Attempts(Path(_data(table).removeprefix("file://")), self._job, self._sink)
+        return Attempts(open_store(_data(table).removeprefix("file://")), self._job, self._sink)
 
     # -- the table's schema -------------------------------------------------------------------------------------------
 
@@ -242,8 +245,8 @@ class Iceberg(TwoPhaseSink):
             yield f"__partition_{field.field_id}", sql.format(f"`{source.name}`")
 
     def _check_place(self, table: Table) -> None:
-        folder = _data(table).removeprefix("file://")
-        if not os.path.isabs(folder):
+        folder = _data(table)
+        if not folder.removeprefix("file://").startswith(("/", "s3://", "s3a://")):
             raise self._invalid(f"its files lie in {folder}, which is not supported in this version")
 
     def _invalid(self, reason: str) -> SinkError:
@@ -260,10 +263,6 @@ class Iceberg(TwoPhaseSink):
 
 def _data(table: Table) -> str:
     return table.properties.get("write.data.path", f"{table.location()}/data").rstrip("/")
-
-
-def _scheme(table: Table) -> str:
-    return "file://" if _data(table).startswith("file://") else ""
 
 
 def _arrow_schema(struct: Mapping[str, Any]) -> pa.Schema:

@@ -14,11 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rekindle.errors import SinkError, StorageError
+from rekindle.errors import SinkError
 from rekindle.protocol.commit import CommitPermit
-from rekindle.sinks.staging import for_each, write_parquet
+from rekindle.sinks.staging import for_each, open_writable, write_parquet
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
-from rekindle.storage.open import open_store
 from rekindle.storage.port import NotFound, Store
 
 if TYPE_CHECKING:
@@ -61,14 +60,7 @@ class Parquet(TwoPhaseSink):
     def open(self, job: str, sink: str) -> None:
         """Make the directory, and see that it can be written."""
         self._job, self._sink, self._staging = job, sink, f"{STAGING}/{job}/{sink}"
-        try:
-            self._target = open_store(self.path)
-            probe = f"{self._staging}/.probe"
-            self._target.replace(probe, b"")
-            self._target.delete(probe)
-        except StorageError as error:
-            reason = error.parameters.get("reason", error)
-            raise SinkError("SINK_TARGET_INVALID", sink=sink, target=self.path, reason=reason) from error
+        self._target = open_writable(self.path, sink, self._staging)
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Write the batch into a staging directory of its own; files without rows are left behind there."""

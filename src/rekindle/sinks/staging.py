@@ -16,19 +16,15 @@ This module does not know which table it is, nor when something is committed.
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import unquote, urlsplit
 
-from rekindle.errors import SinkError
+from rekindle.errors import SinkError, StorageError
 from rekindle.sinks.two_phase import Committable, SinkBatch
-from rekindle.storage.local import LocalStore
+from rekindle.storage.open import open_store
 from rekindle.storage.port import Entry, Store
 
 if TYPE_CHECKING:
@@ -56,32 +52,20 @@ _BEFORE: dict[int, tuple[int, str]] = {}
 """Session → how many write with a setting of ours, and what it had been. In a batch run tasks share one session."""
 
 
-def local_path(path: str) -> Path:
-    """The absolute path that a path or a ``file:`` URI means.
-
-    Raises:
-        OSError: it is a URI of another kind.
-    """
-    parts = urlsplit(path)
-    if parts.scheme not in {"", "file"}:
-        raise OSError(f"{parts.scheme}:// is not supported in this version")
-    return Path(unquote(parts.path) if parts.scheme else path).absolute()
-
-
-def make_writable(path: str, sink: str) -> Path:
-    """The local folder `path`, made if it is missing.
+def open_writable(path: str, sink: str, staging: str) -> Store:
+    """The directory or prefix at `path`, once something could be written into its folder `staging`.
 
     Raises:
         SinkError: ``SINK_TARGET_INVALID``.
     """
     try:
-        folder = local_path(path)
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise OSError("it is not writable")
-    except OSError as error:
-        raise SinkError("SINK_TARGET_INVALID", sink=sink, target=path, reason=error) from error
-    return folder
+        store = open_store(path)
+        store.replace(f"{staging}/.probe", b"")
+        store.delete(f"{staging}/.probe")
+    except StorageError as error:
+        reason = error.parameters.get("reason", error)
+        raise SinkError("SINK_TARGET_INVALID", sink=sink, target=path, reason=reason) from error
+    return store
 
 
 def write_parquet(
@@ -131,51 +115,52 @@ def _set_on(session: SparkSession, name: str, value: str) -> Iterator[None]:
 
 
 class Attempts:
-    """Attempts at the batches of one job's sink, below the `folder` that holds a table's files."""
+    """Attempts at the batches of one job's sink, below the root of `store`, where a table has its files."""
 
-    def __init__(self, folder: Path, job: str, sink: str) -> None:
-        self._job, self._sink = job, sink
-        self._data = folder / DATA / job / sink
-        self._notes = folder / NOTES / job / sink
+    def __init__(self, store: Store, job: str, sink: str) -> None:
+        self._store, self._job, self._sink = store, job, sink
+        self._data = f"{DATA}/{job}/{sink}"
+        self._notes = f"{NOTES}/{job}/{sink}"
 
     def write(
         self, df: DataFrame, batch: SinkBatch, partition_by: Sequence[str], options: Mapping[str, str]
     ) -> list[Committable]:
         """Write an attempt → what is to be committed of it; nothing where it has no rows."""
-        note = self._notes / batch.name
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.touch()
+        self._store.replace(f"{self._notes}/{batch.name}", b"")
         options = {_TIMESTAMP_TYPE: "TIMESTAMP_MICROS", **options}
         with _set_on(df.sparkSession, _TIMESTAMP_TYPE, options[_TIMESTAMP_TYPE]):
-            files = write_parquet(df, LocalStore(str(self._data)), batch.name, partition_by, options)
+            files = write_parquet(df, self._store, f"{self._data}/{batch.name}", partition_by, options)
         if not files:
             self.remove(batch.name)
             return []
         rows, size = sum(file["rows"] for file in files), sum(file["bytes"] for file in files)
         return [{"attempt": batch.name, "rows": rows, "bytes": size, "files": [file["path"] for file in files]}]
 
-    def files(self, committables: Sequence[Committable]) -> Iterator[Path]:
+    def files(self, committables: Sequence[Committable]) -> Iterator[Entry]:
         """The files that are to be committed.
 
         Raises:
             SinkError: ``SINK_STAGING_LOST``.
         """
         for committable in committables:
+            folder = f"{self._data}/{committable['attempt']}"
+            found = {entry.path: entry for entry in self._store.walk(folder)}
             for name in committable["files"]:
-                file = self._data / committable["attempt"] / name
-                if not file.exists():
-                    raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=file)
+                file = found.get(f"{folder}/{name}")
+                if file is None:
+                    path = f"{self._store.location}/{folder}/{name}"
+                    raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=path)
                 yield file
 
     def committed(self, committables: Sequence[Committable]) -> None:
         """These are part of the table: they are not ours any more."""
         for committable in committables:
-            (self._notes / committable["attempt"]).unlink(missing_ok=True)
+            self._store.delete(f"{self._notes}/{committable['attempt']}")
 
     def remove(self, attempt: str) -> None:
         """Remove an attempt that is not committed and never will be."""
-        shutil.rmtree(self._data / attempt, ignore_errors=True)
-        (self._notes / attempt).unlink(missing_ok=True)
+        self._store.delete_tree(f"{self._data}/{attempt}")
+        self._store.delete(f"{self._notes}/{attempt}")
 
     def clean(
         self,
@@ -189,11 +174,11 @@ class Attempts:
             holds: whether the table holds files of an attempt after all: a crash came before its note was removed.
         """
         kept = {committable["attempt"] for committable in named}
-        for note in sorted(self._notes.iterdir()) if self._notes.exists() else ():
-            batch = SinkBatch.named(note.name, job=self._job, sink=self._sink)
-            if note.name in kept or batch is None or not may_remove(batch):
+        for attempt in self._store.names(self._notes):
+            batch = SinkBatch.named(attempt, job=self._job, sink=self._sink)
+            if attempt in kept or batch is None or not may_remove(batch):
                 continue
-            if holds(note.name):
-                note.unlink(missing_ok=True)
+            if holds(attempt):
+                self._store.delete(f"{self._notes}/{attempt}")
             else:
-                self.remove(note.name)
+                self.remove(attempt)
