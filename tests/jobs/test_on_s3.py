@@ -9,14 +9,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import find_origin
 from tests.jobs.kit import QUICK, UTC, World, has_read, rows, until
-from tests.servers.s3 import SECRET, S3Server
+from tests.servers.s3 import KEY, SECRET, S3Server
 
 
 class BucketWorld(World):
@@ -88,6 +90,32 @@ def test_a_job_in_a_bucket_is_stopped_with_a_savepoint_resumed_restored_from_it_
         JobStorage(open_store(world.storage), "hourly").store.read(entry.path) for entry in documents(world)
     )
     assert SECRET.encode() not in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["streaming", "batch"])
+def test_a_pipeline_with_its_channels_and_tables_in_a_bucket_ends_with_one_checkpoint(
+    spark: SparkSession, world: BucketWorld, mode: str, s3: S3Server
+) -> None:
+    world.add_history(rows(0, 90), rows(5, 90), rows(9, 60))
+    job = rk.Job("pipeline")
+    history = job.source("history", world.files(), event_time="ts")
+    positive = job.task(history, uid="positive", event_time="ts", parallelism=1 if mode == "batch" else 2)(
+        lambda found: found.filter("v > 0")
+    )
+    hourly = job.task(positive, uid="hourly")(
+        lambda found: found.groupBy(F.window("ts", "1 hour"), "k").agg(F.sum("v").alias("v"))
+    )
+    archive = job.task(positive, uid="archive", parallelism=1 if mode == "batch" else 2)(lambda found: found)
+    job.sink("out", hourly, rk.sinks.Parquet(world.out))
+    job.sink("table", archive, rk.sinks.Delta(f"s3://{world.bucket}/archive of all"))
+    result = job.run(spark, storage=world.storage, mode=mode, config=QUICK)
+    assert (result.state, result.error) == ("FINISHED", None)
+    assert world.output() == world.expected()
+    options = {"endpoint": s3.endpoint, "access_key_id": KEY, "secret_access_key": SECRET, "allow_http": "true"}
+    table = DeltaTable(f"s3://{world.bucket}/archive of all", storage_options=options).to_pyarrow_table()
+    found = Counter(zip(*(table[name].to_pylist() for name in ("ts", "k", "v")), strict=True))
+    assert found == Counter(row for row in world.data if row[0] is not None and row[2] > 0)
 
 
 def documents(world: BucketWorld) -> list[Any]:
