@@ -191,6 +191,24 @@ def test_a_driver_that_died_between_a_publish_and_its_acknowledgement_publishes_
     assert len(kafka.messages(topic)) == 100
 
 
+def test_a_rival_that_is_quicker_and_removes_the_files_has_done_what_was_to_be_done(
+    spark: SparkSession, kafka: KafkaServer, topic: str, make: Callable[..., Kafka]
+) -> None:
+    sink, rival = make(), make()
+    made = sink.prepare(spark.range(100), batch_of(0))
+    moments: list[str] = []
+
+    def be_quicker(moment: str) -> None:
+        moments.append(moment)
+        if len(moments) == 1:  # before the first message, when the files were seen to be there
+            rival.commit(made, permit())
+
+    with at_moments(be_quicker, ["rekindle.sinks.kafka.lanes.Lane.publish"]):
+        sink.commit(made, permit())
+    assert moments[0] == "rekindle.sinks.kafka.lanes.Lane.publish/before"
+    assert len(kafka.messages(topic)) == 100
+
+
 def test_the_record_of_a_commit_is_read_behind_a_transaction_of_another_job_that_is_still_open(
     spark: SparkSession, kafka: KafkaServer, topic: str, make: Callable[..., Kafka]
 ) -> None:

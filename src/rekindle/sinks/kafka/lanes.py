@@ -18,6 +18,7 @@ from confluent_kafka import KafkaException, Producer
 
 from rekindle.sinks import retrying
 from rekindle.sinks.kafka import commits
+from rekindle.storage.port import NotFound
 
 ATTEMPTS = 8
 PATIENCE_S = 60.0
@@ -94,4 +95,4 @@ def trying() -> Iterator[stamina.Attempt]:
 def _may_pass(error: Exception) -> bool:
     if isinstance(error, KafkaException):
         return error.args[0].name() not in _LASTING
-    return isinstance(error, TimeoutError | FileNotFoundError)
+    return isinstance(error, TimeoutError | NotFound)
