@@ -10,10 +10,11 @@ import os
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 from shutil import which
 
-ARCHIVE = Path(sys.prefix, "classes.jsa")
+ARCHIVE = Path(sys.prefix, f"classes-{version('pyspark')}.jsa")
 SECONDS_AT_MOST = 180
 
 QUICKLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -47,7 +48,7 @@ def live_a_life() -> None:
         assert gateway is not None
         java = gateway.proc  # ends when nobody can write to it any more, and writes the archive then
         java.stdin.close()
-        java.wait(SECONDS_AT_MOST)
+        java.wait()
 
 
 def main() -> None:
@@ -60,11 +61,12 @@ def main() -> None:
     print("keeping Spark's classes for the JVMs that tests start", file=sys.stderr)
     environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": submit_arguments(new)}
     command = [sys.executable, "-c", "from tests.class_archive import live_a_life; live_a_life()"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode or not new.is_file():
-        print(f"it could not be done; tests run without:\n{done.stderr[-2000:]}", file=sys.stderr)
-        return
-    new.rename(ARCHIVE)
+    try:
+        subprocess.run(command, env=environment, capture_output=True, check=True, timeout=SECONDS_AT_MOST)
+        new.rename(ARCHIVE)
+    except (OSError, subprocess.SubprocessError) as error:
+        said = getattr(error, "stderr", None) or b""
+        print(f"it could not be done ({error}); tests run without\n{said.decode()[-2000:]}", file=sys.stderr)
 
 
 if __name__ == "__main__":
