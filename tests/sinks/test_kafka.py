@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.sinks import Kafka
 from rekindle.sinks.kafka.commits import read, topic_of
+from rekindle.sinks.kafka.lanes import open_lanes
 from rekindle.storage.open import open_store
 from rekindle.testing.effects import at_moments, crash_at
 from rekindle.testing.sink_contract import Row, SinkContract, batch_of, permit
@@ -206,6 +207,18 @@ def test_a_rival_that_is_quicker_and_removes_the_files_has_done_what_was_to_be_d
     with at_moments(be_quicker, ["rekindle.sinks.kafka.lanes.Lane.publish"]):
         sink.commit(made, permit())
     assert moments[0] == "rekindle.sinks.kafka.lanes.Lane.publish/before"
+    assert len(kafka.messages(topic)) == 100
+
+
+def test_several_lanes_that_a_dead_driver_has_left_open_do_not_wait_for_each_other(
+    spark: SparkSession, kafka: KafkaServer, topic: str, make: Callable[..., Kafka]
+) -> None:
+    made = make(key="id", producers=3).prepare(spark.range(100), batch_of(0))
+    for lane in open_lanes({"bootstrap.servers": kafka.bootstrap}, topic, "job/out", "012").values():
+        lane._producer.begin_transaction()
+        lane._produce(topic_of(topic), b"{}", b"nobody's/0", [])
+        lane._producer.flush()
+    make(key="id", producers=3).commit(made, permit())
     assert len(kafka.messages(topic)) == 100
 
 

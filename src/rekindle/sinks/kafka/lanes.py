@@ -3,7 +3,7 @@
 In one transaction a lane publishes its messages of a checkpoint and its record in the topic of commits. Whoever opens a
 lane fences all who had it before (``init_transactions`` ends what they had begun), and only then reads what it has
 committed. So of two drivers that commit the same at the same time, one is fenced in the middle, begins again, and finds
-it done.
+it done. Nobody can read past a transaction that is open: of several lanes, all are opened before that is read.
 
 This module must not know where messages are staged.
 """
@@ -57,7 +57,7 @@ class Lane:
         self._producer = Producer({**_DEFAULTS, **client, "transactional.id": f"rekindle-{self._key}"})
         self._producer.init_transactions(commits.ANSWER_S)
         #: the last checkpoint that it has committed; 0 for none
-        self.committed = commits.read(client, topic, owner).get(name, 0)
+        self.committed = 0
 
     def publish(self, checkpoint: int, messages: Iterable[Message]) -> None:
         """Publish the messages, and that they are. After an exception the lane has to be opened anew."""
@@ -85,6 +85,15 @@ class Lane:
     def close(self) -> None:
         """Forget what is not committed: the brokers end it when the lane is opened again, or by themselves in time."""
         self._producer.purge()
+
+
+def open_lanes(client: commits.Client, topic: str, owner: str, names: Iterable[str]) -> dict[str, Lane]:
+    """Lanes of a sink by their names, opened by this driver, with what they have committed."""
+    lanes = {name: Lane(client, topic, owner, name) for name in names}
+    committed = commits.read(client, topic, owner) if lanes else {}
+    for name, lane in lanes.items():
+        lane.committed = committed.get(name, 0)
+    return lanes
 
 
 def trying() -> Iterator[stamina.Attempt]:

@@ -26,7 +26,7 @@ from confluent_kafka import KafkaException
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.kafka import commits
-from rekindle.sinks.kafka.lanes import Lane, Message, trying
+from rekindle.sinks.kafka.lanes import Lane, Message, open_lanes, trying
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 from rekindle.storage.port import Store
 
@@ -190,7 +190,9 @@ class Kafka(TwoPhaseSink):
         gone = {lane: path for lane, paths in files.items() for path in paths if not self._staging.exists(path)}
         for lane in gone:
             self._forget_lane(lane)  # another driver may have published: look again
-        todo = [lane for lane in sorted(files) if self._lane(lane).committed < checkpoint]
+        closed = sorted(files.keys() - self._lanes.keys())
+        self._lanes |= open_lanes(self._client(), self.topic, self._owner, closed)
+        todo = [lane for lane in sorted(files) if self._lanes[lane].committed < checkpoint]
         for lane in todo:
             if lane in gone:
                 raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=gone[lane])
@@ -211,11 +213,6 @@ class Kafka(TwoPhaseSink):
                     for key, value, *headers in zip(*columns, strict=True):
                         named = zip(self.headers, headers, strict=True)
                         yield Message(key, value, [(name, each) for name, each in named if each is not None])
-
-    def _lane(self, name: str) -> Lane:
-        if name not in self._lanes:
-            self._lanes[name] = Lane(self._client(), self.topic, self._owner, name)
-        return self._lanes[name]
 
     def _forget_lane(self, name: str) -> None:
         lane = self._lanes.pop(name, None)
