@@ -130,7 +130,7 @@ def run(job: rk.Job, spark: SparkSession, work: Path) -> None:
 
 
 WAYS = {"three plain queries": plain, "a task": task, "a function": function}
-STEPS: dict[str, tuple[Step, int]] = {"dear": (dear, 500_000), "cheap": (cheap, 4_000_000)}
+STEPS: dict[str, tuple[Step, int]] = {"dear": (dear, 500_000), "cheap": (cheap, 10_000_000)}
 """Kind of step → the step, and how many orders."""
 
 
