@@ -79,7 +79,8 @@ def run(job: rk.Job, spark: SparkSession, state: Path) -> None:
 def data_ended(job: Path, task: str) -> float:
     """When the first task recorded the last batch of the source, seconds."""
     records = job.glob(f"tasks/{task}/0/*/batches/*.json")
-    return min(path.stat().st_mtime for path in records if json.loads(path.read_text())["inputs"]["rows"]["ended"])
+    read = {path: json.loads(path.read_text())["inputs"]["rows"].get("files", 0) for path in records}
+    return min(path.stat().st_mtime for path in read if read[path] == max(read.values()))
 
 
 def finished(job: Path) -> float:
