@@ -19,6 +19,8 @@ readonly SMOKE=(
     tests/spark/test_plain_flush.py
     tests/spark/test_progress_dir_on_spark.py
     tests/examples
+    tests/sinks/test_delta.py
+    tests/sinks/test_iceberg.py
     tests/sources/test_kafka.py
 )
 

@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError, SinkError
-from rekindle.sinks import Delta
+from rekindle.sinks import Delta, footers
 from rekindle.sinks.staging import NOTES
 from rekindle.testing.sink_contract import Row, SinkContract, batch_of, permit
 
@@ -73,6 +73,20 @@ def put(sink: Delta, frame: Any, number: int = 1) -> None:
     sink.commit(sink.prepare(frame, batch_of(number)), permit(number))
 
 
+def test_bounds_that_the_installed_pyarrow_cannot_read_are_left_out() -> None:
+    class Part:
+        has_null_count = has_min_max = True
+        null_count, num_values = 1, 9
+
+        @property
+        def min(self) -> None:  # as pyarrow 19 answers for decimals
+            raise pa.ArrowNotImplementedError("Cannot extract statistics for type")
+
+    found: dict[str, Any] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
+    footers._add(found, ["quarter"], [Part(), Part()])
+    assert found == {"minValues": {}, "maxValues": {}, "nullCount": {"quarter": 2}}
+
+
 def test_one_entry_of_the_log_names_the_checkpoint_and_the_statistics_of_each_file(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -92,9 +106,10 @@ def test_one_entry_of_the_log_names_the_checkpoint_and_the_statistics_of_each_fi
     assert found["nullCount"] == {
         name: int(name == "some") for name in frame.columns if name not in ("inner", "many")
     } | {"inner": {"a": 0}}
-    assert found["minValues"] == {
+    # Older ones cannot read the bounds of decimals.
+    decimals = int(pa.__version__.partition(".")[0]) >= 20
+    assert found["minValues"] == ({"quarter": 0.0} if decimals else {}) | {
         "id": 0,
-        "quarter": 0.0,
         "ts": "1970-01-01T00:00:00Z",
         "ntz": "2025-01-01T00:00:00",
         "day": "1970-01-01",
@@ -103,7 +118,7 @@ def test_one_entry_of_the_log_names_the_checkpoint_and_the_statistics_of_each_fi
         "inner": {"a": 0},
     }
     assert found["maxValues"]["ts"] == "1970-01-01T00:00:00.000002Z"
-    assert found["maxValues"]["quarter"] == 0.5
+    assert found["maxValues"].get("quarter") == (0.5 if decimals else None)
     [first, *_] = sorted(rows_of(tmp_path), key=lambda row: row["id"])
     assert first["ts"] == dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
     assert first["quarter"] == Decimal(0)

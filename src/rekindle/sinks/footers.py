@@ -1,10 +1,12 @@
 """Statistics of a Parquet file, from its footer, as Delta's log holds them: what lets readers skip files.
 
-A bound that is not certain is left out: not a number among floats, very long strings, what lies inside arrays and maps.
+A bound that is not certain is left out: not a number among floats, very long strings, what lies inside arrays and maps,
+and what the pyarrow that is installed cannot read (older ones: decimals).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, BinaryIO
 
 import msgspec
@@ -36,13 +38,19 @@ def _add(found: dict[str, Any], path: list[str], parts: list[Any]) -> None:
     if all(part.has_null_count for part in parts):
         _put(found["nullCount"], path, sum(part.null_count for part in parts))
     # A row group of nulls alone has no bounds and needs none.
-    bounded = [part for part in parts if part.has_min_max]
-    bounds = [(part.min, part.max) for part in bounded]
+    bounds = [_bounds(part) for part in parts if part.has_min_max]
     if not bounds or not all(_is_bound(value) for pair in bounds for value in pair):
         return
     if all(part.has_min_max or part.num_values == 0 for part in parts):
         _put(found["minValues"], path, min(low for low, _ in bounds))
         _put(found["maxValues"], path, max(high for _, high in bounds))
+
+
+def _bounds(part: Any) -> tuple[Any, Any]:
+    try:
+        return part.min, part.max
+    except NotImplementedError:
+        return math.nan, math.nan
 
 
 def _is_bound(value: Any) -> bool:

@@ -104,9 +104,13 @@ class SinkContract(ABC):
     def frame(self, rows: Sequence[Row]) -> DataFrame:
         """The rows, on a session with two cores in two partitions; columns ``n int, text string``."""
         # A relation that Spark's planner holds itself is the quickest to write, and there are hundreds of writes.
-        values = ", ".join(["(?, ?)"] * (len(rows) + 1))
-        query = f"SELECT int(n), string(text) FROM VALUES {values} AS rows (n, text) WHERE n IS NOT NULL"  # noqa: S608
-        return self.spark.sql(query, args=[value for row in ((None, None), *rows) for value in row])
+        # Its parameters have names: Spark 4.1 takes those without in another order.
+        args: dict[str, int | str | None] = {"n": None, "text": None}
+        for number, (n, text) in enumerate(rows):
+            args |= {f"n{number}": n, f"text{number}": text}
+        values = ", ".join(f"(int(:n{number}), string(:text{number}))" for number in ("", *range(len(rows))))
+        query = f"SELECT n, text FROM VALUES {values} AS rows (n, text) WHERE n IS NOT NULL"  # noqa: S608
+        return self.spark.sql(query, args=args)
 
     def prepared(self, sink: TwoPhaseSink, rows: Sequence[Row], batch: SinkBatch) -> list[Committable]:
         """Committables, as they come back from where they are kept."""
