@@ -65,7 +65,15 @@ def test_a_storage_that_spark_finds_elsewhere_or_not_at_all_is_refused(spark_on_
         assert caught.value.code == "STORAGE_OTHER_FOR_SPARK"
 
 
-def test_a_delta_table_in_a_bucket_is_refused() -> None:
-    with pytest.raises(SinkError, match="s3:// is not supported") as caught:
-        rk.sinks.Delta("s3://bucket/table").open("job-1234", "out")
+def test_each_target_in_a_bucket_is_one_that_spark_has_to_reach() -> None:
+    assert rk.sinks.Parquet("s3://bucket/out").addresses == ("s3://bucket/out",)
+    assert rk.sinks.Delta("s3://bucket/table").addresses == ("s3://bucket/table",)
+    catalog = {"type": "sql", "warehouse": "s3://bucket/warehouse"}
+    assert rk.sinks.Iceberg("local", "db.bids", properties=catalog).addresses == ("s3://bucket/warehouse",)
+    assert rk.sinks.Iceberg("local", "db.bids").addresses == ()
+
+
+def test_a_delta_table_in_another_kind_of_store_is_refused() -> None:
+    with pytest.raises(SinkError, match="'gs' is not supported") as caught:
+        rk.sinks.Delta("gs://bucket/table").open("job-1234", "out")
     assert caught.value.code == "SINK_TARGET_INVALID"
