@@ -23,12 +23,11 @@ QUICKLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def submit_arguments(archiving: Path | None = None) -> str:
     """What `PYSPARK_SUBMIT_ARGS` should be, for tests or to write the archive."""
-    options = QUICKLY
-    if archiving:
-        options += f" -XX:ArchiveClassesAtExit={archiving} -Xlog:cds=off -Xlog:cds+dynamic=off"
-    elif ARCHIVE.is_file():
-        options += f" -XX:SharedArchiveFile={ARCHIVE} -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
-    return f"--conf 'spark.driver.defaultJavaOptions={options}' pyspark-shell"
+    options = [QUICKLY]
+    if archiving or ARCHIVE.is_file():
+        archive = f"ArchiveClassesAtExit={archiving}" if archiving else f"SharedArchiveFile={ARCHIVE}"
+        options += [f"-XX:{archive}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+    return f"--conf 'spark.driver.defaultJavaOptions={' '.join(options)}' pyspark-shell"
 
 
 def live_a_life() -> None:

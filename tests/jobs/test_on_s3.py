@@ -18,7 +18,7 @@ from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import find_origin
 from tests.jobs.kit import QUICK, UTC, World, has_read, rows, until
-from tests.servers.s3 import KEY, SECRET, S3Server
+from tests.servers.s3 import SECRET, S3Server
 
 
 class BucketWorld(World):
@@ -112,8 +112,7 @@ def test_a_pipeline_with_its_channels_and_tables_in_a_bucket_ends_with_one_check
     result = job.run(spark, storage=world.storage, mode=mode, config=QUICK)
     assert (result.state, result.error) == ("FINISHED", None)
     assert world.output() == world.expected()
-    options = {"endpoint": s3.endpoint, "access_key_id": KEY, "secret_access_key": SECRET, "allow_http": "true"}
-    table = DeltaTable(f"s3://{world.bucket}/archive of all", storage_options=options).to_pyarrow_table()
+    table = DeltaTable(f"s3://{world.bucket}/archive of all", storage_options=s3.delta_options).to_pyarrow_table()
     found = Counter(zip(*(table[name].to_pylist() for name in ("ts", "k", "v")), strict=True))
     assert found == Counter(row for row in world.data if row[0] is not None and row[2] > 0)
 

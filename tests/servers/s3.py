@@ -97,6 +97,11 @@ class S3Server:
             key=KEY, secret=SECRET, endpoint_url=self.endpoint, use_listings_cache=False, skip_instance_cache=True
         )
 
+    @property
+    def delta_options(self) -> dict[str, str]:
+        """How delta-rs reaches it with nothing from the environment."""
+        return {"endpoint": self.endpoint, "access_key_id": KEY, "secret_access_key": SECRET, "allow_http": "true"}
+
     def make_bucket(self) -> str:
         """A bucket that nobody else has."""
         name = f"bucket-{os.getpid()}-{next(self._numbers)}"

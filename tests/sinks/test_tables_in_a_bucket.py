@@ -29,21 +29,20 @@ class Place:
     """A table's place in a bucket, and how others reach it."""
 
     def __init__(self, s3: S3Server, root: Path) -> None:
-        self.bucket, self.endpoint, self.files = s3.make_bucket(), s3.endpoint, s3.client
+        self.bucket, self.files, self._options = s3.make_bucket(), s3.client, s3.delta_options
         self.path = f"s3://{self.bucket}/a table"
         self.properties = {
             "type": "sql",
             "uri": f"sqlite:///{root}/catalog.db",
             "warehouse": f"s3://{self.bucket}/a warehouse",
-            "s3.endpoint": self.endpoint,
+            "s3.endpoint": s3.endpoint,
             "s3.access-key-id": KEY,
             "s3.secret-access-key": SECRET,
         }
 
     def delta(self) -> DeltaTable | None:
-        options = {"endpoint": self.endpoint, "access_key_id": KEY, "secret_access_key": SECRET, "allow_http": "true"}
-        found = DeltaTable.is_deltatable(self.path, options)
-        return DeltaTable(self.path, storage_options=options) if found else None
+        found = DeltaTable.is_deltatable(self.path, self._options)
+        return DeltaTable(self.path, storage_options=self._options) if found else None
 
     def catalog(self) -> Catalog:
         return load_catalog("local", **self.properties)
@@ -52,12 +51,7 @@ class Place:
         return sum(f"/{NOTES}/" in path for path in self.files.find(self.bucket))
 
 
-@pytest.fixture
-def target(s3: S3Server, spark_on_s3: SparkSession, tmp_path: Path) -> Place:
-    return Place(s3, tmp_path)
-
-
-def put(sink: TwoPhaseSink, frame: Any, number: int, attempt: str = "aa") -> None:
+def put(sink: TwoPhaseSink, frame: Any, number: int, attempt: str) -> None:
     sink.open("job-1234", "out")
     sink.commit(sink.prepare(frame, batch_of(number, attempt=attempt)), permit(number))
 
@@ -111,29 +105,24 @@ class TestIcebergInABucket(InABucket):
         return [(row["n"], row["text"]) for row in of_iceberg(target)]
 
 
-@pytest.mark.parametrize("partition_by", [[], ["day"]])
-def test_a_delta_table_is_read_by_others_where_it_lies(
-    spark_on_s3: SparkSession, target: Place, partition_by: list[str]
-) -> None:
-    frame = spark_on_s3.range(10).selectExpr("id", "date_from_unix_date(int(id % 2)) AS day", "concat(id, ' é') AS t")
-    for number in (1, 2):
-        put(Delta(target.path, partition_by=partition_by), frame, number)
-    put(Delta(target.path, partition_by=partition_by), frame, 2, "bb")  # once more
-    assert sorted(row["id"] for row in of_delta(target)) == sorted([*range(10), *range(10)])
-    table = target.delta()
-    assert table is not None and table.metadata().partition_columns == partition_by
-    assert len({tuple(row.values()) for row in of_delta(target)}) == 10
-    assert target.notes() == 0
+def delta_sink(place: Place, partition_by: list[str]) -> Delta:
+    return Delta(place.path, partition_by=partition_by)
 
 
+def iceberg_sink(place: Place, partition_by: list[str]) -> Iceberg:
+    return Iceberg("local", "db.bids", properties=place.properties, partition_by=partition_by)
+
+
+@pytest.mark.parametrize(("make", "read"), [(delta_sink, of_delta), (iceberg_sink, of_iceberg)])
 @pytest.mark.parametrize("partition_by", [[], ["day"]])
-def test_an_iceberg_table_is_read_by_others_where_it_lies(
-    spark_on_s3: SparkSession, target: Place, partition_by: list[str]
+def test_a_table_is_read_by_others_where_it_lies(
+    spark_on_s3: SparkSession, s3: S3Server, tmp_path: Path, make: Any, read: Any, partition_by: list[str]
 ) -> None:
+    place = Place(s3, tmp_path)
     frame = spark_on_s3.range(10).selectExpr("id", "date_from_unix_date(int(id % 2)) AS day", "concat(id, ' é') AS t")
-    for number in (1, 2):
-        put(Iceberg("local", "db.bids", properties=target.properties, partition_by=partition_by), frame, number)
-    put(Iceberg("local", "db.bids", properties=target.properties), frame, 2, "bb")  # once more
-    rows = of_iceberg(target)
-    assert len(rows) == 20 and len({tuple(row.values()) for row in rows}) == 10
-    assert target.notes() == 0
+    for number, attempt in ((1, "aa"), (2, "aa"), (2, "bb")):  # the last is a repetition
+        put(make(place, partition_by), frame, number, attempt)
+    assert sorted(map(str, read(place))) == sorted(str(row.asDict()) for row in frame.collect() * 2)
+    assert place.notes() == 0
+    folders = [f"day=1970-01-0{day}" for day in (1, 2)] if partition_by and make is delta_sink else []
+    assert all(any(f"/{folder}/" in path for path in place.files.find(place.bucket)) for folder in folders)

@@ -94,8 +94,12 @@ def test_an_option_that_cannot_be_understood_is_refused_when_the_job_is_defined(
 
 def test_a_path_that_is_no_pattern_or_not_local_is_refused_when_the_job_is_defined() -> None:
     assert code(lambda: Files("in/[a"))[0] == "VALUE_INVALID"
-    for path in ("hdfs://host/in", "s3://key:secret@bucket/in", "s3://"):
-        assert code(lambda path=path: Files(["ok", path])) == ("FILES_SCHEME_UNSUPPORTED", {"path": path})
+    for path, shown in (
+        ("hdfs://host/in", "hdfs://host/in"),
+        ("s3://k:pass@word@b/in", "s3://...@b/in"),
+        ("s3://",) * 2,
+    ):
+        assert code(lambda path=path: Files(["ok", path])) == ("FILES_SCHEME_UNSUPPORTED", {"path": shown})
 
 
 def test_a_file_uri_is_taken_letter_by_letter_as_spark_does() -> None:

@@ -24,6 +24,7 @@ from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.footers import delta_statistics
 from rekindle.sinks.staging import NOTES, Attempts, for_each, open_writable
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+from rekindle.storage.addresses import is_bucket
 from rekindle.storage.port import Entry, Store
 
 if TYPE_CHECKING:
@@ -98,12 +99,10 @@ class Delta(TwoPhaseSink):
     @property
     def _reached(self) -> dict[str, Any]:
         """Where the table is, for delta-rs: it finds endpoint, region and credentials in the environment itself."""
-        place, endpoint = (
-            self._store.location,
-            os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"),
-        )
-        options = {"endpoint": endpoint, "allow_http": "true"} if endpoint and place.startswith("s3:") else None
-        return {"table_uri": place, "storage_options": options}
+        uri = self._store.location
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        options = {"endpoint": endpoint, "allow_http": "true"} if endpoint and is_bucket(uri) else None
+        return {"table_uri": uri, "storage_options": options}
 
     @property
     def _application(self) -> str:

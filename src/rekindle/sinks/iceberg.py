@@ -21,6 +21,7 @@ from rekindle.errors import DefinitionError, SinkError, one_line
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.staging import Attempts
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+from rekindle.storage.addresses import is_bucket
 from rekindle.storage.open import open_store
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Iceberg(TwoPhaseSink):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        return tuple(self._properties[name] for name in ("warehouse",) if name in self._properties)
+        return (self._properties["warehouse"],) if "warehouse" in self._properties else ()
 
     @property
     def _done(self) -> str:
@@ -246,7 +247,7 @@ class Iceberg(TwoPhaseSink):
 
     def _check_place(self, table: Table) -> None:
         folder = _data(table)
-        if not folder.removeprefix("file://").startswith(("/", "s3://", "s3a://")):
+        if not (is_bucket(folder) or folder.removeprefix("file://").startswith("/")):
             raise self._invalid(f"its files lie in {folder}, which is not supported in this version")
 
     def _invalid(self, reason: str) -> SinkError:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rekindle.errors import SinkError, StorageError
 from rekindle.sinks.two_phase import Committable, SinkBatch
+from rekindle.storage.addresses import shown
 from rekindle.storage.open import open_store
 from rekindle.storage.port import Entry, Store
 
@@ -64,7 +65,7 @@ def open_writable(path: str, sink: str, staging: str) -> Store:
         store.delete(f"{staging}/.probe")
     except StorageError as error:
         reason = error.parameters.get("reason", error)
-        raise SinkError("SINK_TARGET_INVALID", sink=sink, target=path, reason=reason) from error
+        raise SinkError("SINK_TARGET_INVALID", sink=sink, target=shown(path), reason=reason) from error
     return store
 
 

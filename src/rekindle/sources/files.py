@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from rekindle.errors import ConfigError, DefinitionError
 from rekindle.sources.globs import compiled
 from rekindle.sources.listing import Listing, Selection, list_files, parse_time_ms
+from rekindle.storage.addresses import shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -149,7 +150,7 @@ def _plain(path: str) -> str:
         return f"/{below}"
     if scheme[1] in ("s3", "s3a") and _BUCKET.match(below):
         return f"s3a://{below}"
-    raise DefinitionError("FILES_SCHEME_UNSUPPORTED", path=path)
+    raise DefinitionError("FILES_SCHEME_UNSUPPORTED", path=shown(path))
 
 
 def _text(value: object) -> str:

@@ -11,15 +11,14 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from rekindle.errors import ConfigError, InputError, RekindleError
+from rekindle.errors import ConfigError, InputError, one_line
 from rekindle.sources.globs import compiled, expanded, is_glob
-from rekindle.sources.trees import Node, Tree, absolute, is_bucket, top, tree_of, uri_of
+from rekindle.sources.trees import Node, Tree, absolute, top, tree_of, uri_of
 from rekindle.storage.documents import FrozenFile
 from rekindle.storage.open import open_store
 
@@ -86,12 +85,13 @@ def list_files(uid: str, paths: Iterable[str], selection: Selection) -> Listing:
     found: dict[str, _Found] = {}
     for path in paths:
         tree = tree_of(path)
-        with _told(uid, path):
+        try:
             roots = _roots(tree, absolute(path))
-            if not roots:
-                raise InputError("PATH_MISSING", source=uid, path=path)
-            for root in roots:
-                found.update((file.path, file) for file in _below(tree, root) if selection.takes(file))
+            found |= {file.path: file for root in roots for file in _below(tree, root) if selection.takes(file)}
+        except OSError as error:
+            raise InputError("FILE_UNREADABLE", source=uid, path=path, reason=one_line(error)) from error
+        if not roots:
+            raise InputError("PATH_MISSING", source=uid, path=path)
     layout = _Layout((), "")
     if not selection.recursive:
         layout = _common_layout(uid, found.values(), selection.base)
@@ -117,19 +117,6 @@ def _exists(file: FrozenFile) -> bool:
     # An address in a bucket is taken letter by letter, one of a file is not.
     store = open_store(folder if folder.startswith("file:") else unquote(folder))
     return store.exists(unquote(name))
-
-
-@contextmanager
-def _told(uid: str, path: str) -> Iterator[None]:
-    """What a server says of a bucket is an error of the source."""
-    try:
-        yield
-    except RekindleError:
-        raise
-    except Exception as error:
-        if not is_bucket(path):
-            raise
-        raise InputError("FILE_UNREADABLE", source=uid, path=path, reason=str(error) or type(error).__name__) from error
 
 
 def parse_time_ms(text: str) -> int:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, Protocol
 
-from rekindle.storage.addresses import encoded
+from rekindle.storage.addresses import encoded, is_bucket
 from rekindle.storage.local import file_uri
 from rekindle.storage.s3 import client
 
@@ -27,7 +28,7 @@ class Node(NamedTuple):
 
 
 class Tree(Protocol):
-    """What the listing of files asks; all of it is as it is now."""
+    """What the listing of files asks; all of it is as it is now. What cannot be reached is an `OSError`."""
 
     def find(self, path: str) -> Node | None:
         """What is at a path, links followed; None where there is nothing."""
@@ -37,7 +38,7 @@ class Tree(Protocol):
         """What lies right below a folder, links followed, those that lead nowhere left out."""
         ...
 
-    def open(self, path: str) -> Any:
+    def open(self, path: str) -> AbstractContextManager[Any]:
         """A file to read from, at any place."""
         ...
 
@@ -62,7 +63,7 @@ class Disk:
             if found is not None:
                 yield found
 
-    def open(self, path: str) -> Any:
+    def open(self, path: str) -> AbstractContextManager[Any]:
         """See `Tree`."""
         return open(path, "rb")
 
@@ -75,21 +76,37 @@ class Bucket:
 
     def find(self, path: str) -> Node | None:
         """See `Tree`."""
-        try:
-            return _node_in_bucket(self._files.info(path))
-        except FileNotFoundError:
-            return None
+        with _told():
+            try:
+                return _node_in_bucket(self._files.info(path))
+            except FileNotFoundError:
+                return None
 
     def children(self, folder: str) -> Iterator[Node]:
         """See `Tree`."""
-        for child in map(_node_in_bucket, self._files.ls(folder, detail=True)):
+        with _told():
+            found = self._files.ls(folder, detail=True)
+        for child in map(_node_in_bucket, found):
             # An empty object named as a folder stands for it, and is no file.
             if child.path != folder and not child.path.endswith("/"):
                 yield child
 
-    def open(self, path: str) -> Any:
+    @contextmanager
+    def open(self, path: str) -> Iterator[Any]:
         """See `Tree`."""
-        return self._files.open(path, "rb", cache_type="none")
+        with _told(), self._files.open(path, "rb", cache_type="none") as file:
+            yield file
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """s3fs passes some of what its client raises as it is."""
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        yield
+    except BotoCoreError as error:
+        raise OSError(str(error)) from error
 
 
 def tree_of(path: str) -> Tree:
@@ -99,11 +116,6 @@ def tree_of(path: str) -> Tree:
         StorageError: ``STORAGE_LIBRARY_MISSING``.
     """
     return Bucket(path) if is_bucket(path) else Disk()
-
-
-def is_bucket(path: str) -> bool:
-    """Whether a path leads into one."""
-    return path.startswith("s3a://")
 
 
 def absolute(path: str) -> str:

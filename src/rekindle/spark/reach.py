@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError, StorageError
 from rekindle.spark.failures import brief
+from rekindle.storage.addresses import is_bucket
 from rekindle.storage.open import open_store
 
 _S3A = "spark.hadoop.fs.s3a."
@@ -42,7 +43,7 @@ def check_s3a(spark: SparkSession, place: str) -> None:
     Raises:
         DefinitionError: ``S3A_MISSING``.
     """
-    if not _is_bucket(place):
+    if not is_bucket(place):
         return
     jvm: Any = spark._jvm
     try:
@@ -58,7 +59,7 @@ def check_sees(spark: SparkSession, place: str, path: str) -> None:
     Raises:
         StorageError: ``STORAGE_OTHER_FOR_SPARK``.
     """
-    if not _is_bucket(place):
+    if not is_bucket(place):
         return
     jvm: Any = spark._jvm
     try:
@@ -69,7 +70,3 @@ def check_sees(spark: SparkSession, place: str, path: str) -> None:
         found, reason = False, brief(error)
     if not found:
         raise StorageError("STORAGE_OTHER_FOR_SPARK", uri=place, reason=reason)
-
-
-def _is_bucket(place: str) -> bool:
-    return place.startswith(("s3://", "s3a://"))

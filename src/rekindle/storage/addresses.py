@@ -1,4 +1,4 @@
-"""Addresses letter for letter as Java and Hadoop write them into logs."""
+"""Addresses: letter for letter as Java and Hadoop write them into logs, and as they may be shown."""
 
 from __future__ import annotations
 
@@ -6,6 +6,19 @@ import re
 
 _ESCAPED = re.compile(r'[\x00- "#%<>?\[\\\]^`{|}\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]')
 """What Java escapes in the path of a URI: some of ASCII, and beyond it only blanks and control characters."""
+
+
+_CREDENTIALS = re.compile(r"(?<=//)[^/]*@")
+
+
+def is_bucket(address: str) -> bool:
+    """Whether it leads into a bucket."""
+    return address.startswith(("s3://", "s3a://"))
+
+
+def shown(address: str) -> str:
+    """What an error may say of an address that a user gave: without user and password."""
+    return _CREDENTIALS.sub("...@", address)
 
 
 def encoded(path: str) -> str:
