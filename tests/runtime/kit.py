@@ -82,8 +82,10 @@ class World:
         return layout.subtask(JOB, TASK, 0, lineage.lineage if lineage else 1)
 
     def read(self) -> int:
-        """Rows that are in batch records."""
-        record = self.storage.last_record(self.folder)
+        """Rows in batches that are committed: the driver was told of these, so the next checkpoint has them."""
+        folder = self.folder
+        committed = self.storage.store.names(f"{layout.spark_progress_dir(folder)}/commits")
+        record = self.storage.record(folder, max(map(int, committed))) if committed else None
         return record.inputs[SOURCE].offset["read"] if record else 0
 
     def records(self) -> dict[int, BatchRecord]:

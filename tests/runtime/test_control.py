@@ -112,11 +112,11 @@ def test_what_an_answer_says_is_durable_before_the_answer_is(world: World, verb:
     until(lambda: world.read() == 6)
 
     getattr(handle, verb)()
-
-    assert heard.index(f"{first}/after") < heard.index("answer.create/before")
     if verb == "checkpoint":
         handle.cancel()
     ended(handle)
+
+    assert heard.index(f"{first}/after") < heard.index("answer.create/before")
 
 
 def test_who_asks_is_told_of_a_driver_that_failed_instead_of_answering(world: World) -> None:

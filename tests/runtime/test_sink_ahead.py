@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from rekindle.runtime.steps import no_steps
 from rekindle.spark.launch import Launch, Permissions
 from rekindle.spark.starting import Definition
 from rekindle.testing.fake_runner import FakeInput
-from tests.runtime.kit import JOB, SOURCE, TASK, World
+from tests.runtime.kit import JOB, SOURCE, TASK, World, until
 
 
 def prepare(world: World, restore: str, *, sink_ahead: bool = False) -> None:
@@ -34,11 +33,11 @@ def grow_and_rest(world: World, savepoints: Path) -> tuple[str, str]:
     """A savepoint, commits behind it, checkpoints with nothing to commit, and another savepoint."""
     world.rows = FakeInput(available=9, ended=False)
     handle = world.start(**{"checkpoint.interval": "0", "checkpoint.retained": "1"})
-    while world.read() < 9:
-        time.sleep(0.01)
+    until(lambda: world.read() == 9)
     before = handle.savepoint(str(savepoints))
     assert handle.status().history[0].path == before, "a savepoint is listed with the path of its copy"
     world.rows.available = 30
+    until(lambda: world.read() == 30)
     while not any(manifest.transactions for manifest in world.storage.manifests() if manifest.checkpoint > 1):
         handle.checkpoint()
     while world.storage.manifests()[0].transactions:

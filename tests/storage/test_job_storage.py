@@ -455,6 +455,26 @@ def test_reading_needs_no_heavy_module() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+def test_threads_that_read_a_kind_of_document_for_the_first_time_do_not_crash_python() -> None:
+    """Python's own threads switch so often here that msgspec is met in the middle of making out a class."""
+    code = """
+import sys, threading
+from dataclasses import dataclass, make_dataclass
+from rekindle.storage.documents import decode
+sys.setswitchinterval(1e-6)
+for _ in range(40):
+    inner = make_dataclass("Inner", [("a", "dict[str, int]"), ("b", "tuple[str, ...]")])
+    kind = make_dataclass("Outer", [(name, inner) for name in "abc"] + [("format", int)])
+    part = '{"a": {"x": 1}, "b": ["y"]}'
+    data = f'{{"a": {part}, "b": {part}, "c": {part}, "format": 1}}'.encode()
+    threads = [threading.Thread(target=decode, args=(data, kind, "path")) for _ in range(4)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+"""
+    run = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 def test_a_damaged_heartbeat_counts_for_none(storage: JobStorage) -> None:
     storage.store.replace(layout.status(storage.job), b"{half")
     assert storage.status() is None

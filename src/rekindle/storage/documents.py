@@ -6,6 +6,7 @@ hold no secrets and, in a savepoint, no absolute path of this job. Times are mil
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -432,12 +433,24 @@ def encode(document: object) -> bytes:
 def decode(data: bytes, kind: type[Document], path: str) -> Document:
     """Read a document; ``OBJECT_CORRUPT`` or ``FORMAT_NEWER`` (with `path`) where it is not one."""
     try:
-        version = msgspec.json.decode(data, type=_Versioned).format
+        version = _decoder(_Versioned).decode(data).format
         if version > FORMAT_VERSION:
             raise StorageError("FORMAT_NEWER", path=path, found=version, supported=FORMAT_VERSION)
-        return msgspec.json.decode(data, type=kind)
+        return _decoder(kind).decode(data)
     except msgspec.MsgspecError as error:
         raise StorageError("OBJECT_CORRUPT", path=path, reason=error) from error
+
+
+def _decoder(kind: type[Document]) -> msgspec.json.Decoder[Document]:
+    """Made one after the other: while msgspec makes out a class, another thread that meets it crashes Python."""
+    with _MAKING:
+        if kind not in _DECODERS:
+            _DECODERS[kind] = msgspec.json.Decoder(kind)
+        return _DECODERS[kind]
+
+
+_DECODERS: dict[type, msgspec.json.Decoder[Any]] = {}
+_MAKING = threading.Lock()
 
 
 class _Versioned(msgspec.Struct):
