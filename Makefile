@@ -49,8 +49,8 @@ simulate: setup ## SEEDS=5000 whole lives of jobs without Spark; a failing seed 
 bench-pipeline: setup ## jobs of several tasks: idle, checkpoints, ends, steps, hops, recovery; rewrites docs/benchmarks.md
 	@$(ENV) for part in idle backlog ending shared_step hop recovery; do python bench/$$part.py $(ARGS); done
 
-bench-sinks: setup ## rows a second into each sink, against the usual way; rewrites its part of docs/benchmarks.md
-	@$(ENV) python bench/sinks.py $(ARGS)
+bench-sinks: setup ## rows a second into each sink, against the usual way; rewrites its parts of docs/benchmarks.md
+	@$(ENV) for part in sinks producers; do python bench/$$part.py $(ARGS); done
 
 bench-plan: setup ## plan a checkpoint of 1,000,000 subtasks: time and memory
 	@$(ENV) python bench/plan.py $(ARGS)

@@ -21,6 +21,7 @@ readonly SMOKE=(
     tests/examples
     tests/sinks/test_delta.py
     tests/sinks/test_iceberg.py
+    tests/sinks/test_tables_read_by_spark.py
     tests/sources/test_kafka.py
 )
 
@@ -38,16 +39,38 @@ find_python() {
 # The Scala that PySpark from PyPI is built with.
 scala_of() { case $1 in 3.*) echo 2.12 ;; *) echo 2.13 ;; esac }
 
+# Delta and Iceberg for Spark $1, as options of Maven; fails where they have none for it.
+tables_for() {
+    local delta iceberg
+    case $1 in
+    3.5.*) delta=delta-spark_2.12:3.3.3 iceberg=iceberg-spark-runtime-3.5_2.12:1.10.2 ;;
+    4.0.*) delta=delta-spark_2.13:4.0.1 iceberg=iceberg-spark-runtime-4.0_2.13:1.10.2 ;;
+    4.1.*) delta=delta-spark_4.1_2.13:4.4.0 iceberg=iceberg-spark-runtime-4.1_2.13:1.12.0 ;;
+    *) return 1 ;;
+    esac
+    printf -- '-Ddelta=%s -Ddelta.version=%s -Diceberg=%s -Diceberg.version=%s' \
+        "${delta%:*}" "${delta#*:}" "${iceberg%:*}" "${iceberg#*:}"
+}
+
+# Jars from Maven into the folder $1, from the list of the same name; its tests are skipped where there are none.
+fetch_jars() {
+    local folder=$1
+    shift
+    mvn --quiet --batch-mode dependency:copy-dependencies -DincludeScope=runtime \
+        -f "tools/maven/$(basename "$folder").xml" "-DoutputDirectory=$folder" "$@" \
+        >"$folder.log" 2>&1 || rm -rf "$folder"
+}
+
 # An environment in $1 with PySpark $2 on the interpreter $3.
 make_environment() {
+    local tables
     "$3" -m venv --clear "$1" || return 1
     # PySpark 3.5 and 4.0 know no newer pyarrow.
     "$1/bin/python" -m pip install --quiet --disable-pip-version-check --editable \
         '.[spark,delta,iceberg,postgres,kafka,s3,dev]' "pyspark==$2" 'pyarrow<20' || return 1
-    # The Kafka connector is Spark's own, of the same version; without one its tests are skipped.
-    mvn --quiet --batch-mode dependency:copy-dependencies -DincludeScope=runtime -f tools/maven/spark-kafka.xml \
-        "-Dspark.version=$2" "-Dscala.version=$(scala_of "$2")" "-DoutputDirectory=$1/spark-kafka" \
-        >"$1/spark-kafka.log" 2>&1 || rm -rf "$1/spark-kafka"
+    fetch_jars "$1/spark-kafka" "-Dspark.version=$2" "-Dscala.version=$(scala_of "$2")"
+    # shellcheck disable=SC2086 # several options
+    if tables=$(tables_for "$2"); then fetch_jars "$1/spark-tables" $tables; fi
     ln -sfn "$PWD/.venv/kafka-broker" "$1/kafka-broker"
     touch "$1/made"
 }

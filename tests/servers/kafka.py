@@ -51,18 +51,21 @@ class KafkaServer:
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="rekindle-kafka-"))
-        port, controller = free_ports(2)
+        port, controller, self.inner, self.outer = free_ports(4)
         self.bootstrap = f"127.0.0.1:{port}"
+        #: for clients behind a `distance` from the port `outer` to the port `inner`
+        self.distant = f"127.0.0.1:{self.outer}"
         self._process: subprocess.Popen[bytes] | None = None
         self._properties = self._folder / "server.properties"
         settings = {
             "process.roles": "broker,controller",
             "node.id": 1,
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "listeners": f"PLAINTEXT://{self.bootstrap},DISTANT://127.0.0.1:{self.inner},"
+            f"CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap},DISTANT://{self.distant}",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,DISTANT:PLAINTEXT",
             "log.dirs": self._folder / "data",
             "auto.create.topics.enable": "false",
             # One node, and small.

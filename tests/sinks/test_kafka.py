@@ -216,7 +216,7 @@ def test_several_lanes_that_a_dead_driver_has_left_open_do_not_wait_for_each_oth
     made = make(key="id", producers=3).prepare(spark.range(100), batch_of(0))
     for lane in open_lanes({"bootstrap.servers": kafka.bootstrap}, topic, "job/out", "012").values():
         lane._producer.begin_transaction()
-        lane._produce(topic_of(topic), b"{}", b"nobody's/0", [])
+        lane._produce(topic_of(topic), [(b"nobody's/0", b"{}", [])])
         lane._producer.flush()
     make(key="id", producers=3).commit(made, permit())
     assert len(kafka.messages(topic)) == 100

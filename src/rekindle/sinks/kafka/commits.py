@@ -86,9 +86,9 @@ def key_of(owner: str, lane: str) -> str:
     return f"{owner}/{lane}"
 
 
-def value_of(checkpoint: int) -> str:
+def value_of(checkpoint: int) -> bytes:
     """Its value."""
-    return json.dumps({"checkpoint": checkpoint})
+    return json.dumps({"checkpoint": checkpoint}).encode()
 
 
 def read(client: Client, topic: str, owner: str) -> dict[str, int]:

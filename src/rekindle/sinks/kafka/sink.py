@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from confluent_kafka import KafkaException
@@ -26,7 +26,7 @@ from confluent_kafka import KafkaException
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.kafka import commits
-from rekindle.sinks.kafka.lanes import Lane, Message, open_lanes, trying
+from rekindle.sinks.kafka.lanes import Lane, Message, open_lanes, side_by_side, trying
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 from rekindle.storage.port import Store
 
@@ -196,12 +196,7 @@ class Kafka(TwoPhaseSink):
         for lane in todo:
             if lane in gone:
                 raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=gone[lane])
-        if todo:
-            with ThreadPoolExecutor(len(todo), thread_name_prefix="kafka-lane") as pool:
-                list(pool.map(lambda lane: self._publish_lane(lane, checkpoint, files[lane]), todo))
-
-    def _publish_lane(self, lane: str, checkpoint: int, paths: Sequence[str]) -> None:
-        self._lanes[lane].publish(checkpoint, self._messages(paths))
+        side_by_side(todo, lambda lane: self._lanes[lane].publish(checkpoint, self._messages(files[lane])))
 
     def _messages(self, paths: Sequence[str]) -> Iterator[Message]:
         import pyarrow.parquet as pq
@@ -209,10 +204,17 @@ class Kafka(TwoPhaseSink):
         for path in paths:
             with self._staging.open(path) as file:
                 for batch in pq.ParquetFile(file).iter_batches(batch_size=10_000):
-                    columns = [column.to_pylist() for column in batch.columns]
-                    for key, value, *headers in zip(*columns, strict=True):
-                        named = zip(self.headers, headers, strict=True)
-                        yield Message(key, value, [(name, each) for name, each in named if each is not None])
+                    keys, values, *headers = (column.to_pylist() for column in batch.columns)
+                    yield from zip(keys, values, self._named(headers), strict=False)
+
+    def _named(self, columns: Sequence[Sequence[bytes | None]]) -> Iterator[list[tuple[str, bytes]]]:
+        """The headers of each message; without end if it has none."""
+        if not self.headers:
+            return repeat([])
+        rows = zip(*columns, strict=True)
+        return (
+            [(name, each) for name, each in zip(self.headers, row, strict=True) if each is not None] for row in rows
+        )
 
     def _forget_lane(self, name: str) -> None:
         lane = self._lanes.pop(name, None)
