@@ -16,13 +16,8 @@ from tests.crash.report import Report
 ONLY_LIVE = ("answer.create", "drain.create", "mark.admit", "mark.write", "request.create", "segments.copy")
 """Steps that a job reaches which is asked for a savepoint and then drained; the others, one that ends by itself."""
 
-TELLING = (
-    "record.create/after",
-    "spark.commit/before",
-    "manifest.create/after",
-    "sink.commit/before:2",
-)
-"""For every test run: around the pre-commit, the commit point and the commit."""
+TELLING = ("record.create/after", "manifest.create/after")
+"""For every test run: behind the pre-commit, and behind the commit point."""
 
 AGAIN = ("inbox.admit", "record.create", "sink.prepare", "sink.commit", "spark.commit")
 """Steps that are worth a kill the second time too."""
