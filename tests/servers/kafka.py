@@ -169,11 +169,15 @@ class KafkaServer:
             producer.produce(topic, value, key, timestamp=timestamp_ms)
         assert producer.flush(SECONDS_AT_MOST) == 0
 
-    def messages(self, topic: str) -> list[Any]:
-        """What a consumer reads now that sees committed messages only, partition by partition."""
+    def messages(self, topic: str, settled_in_s: float = 2) -> list[Any]:
+        """What a consumer reads now that sees committed messages only, partition by partition.
+
+        Args:
+            settled_in_s: how long to wait for brokers to mark what was committed; also where something stays open.
+        """
         from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-        self._settle(topic)
+        self._settle(topic, settled_in_s)
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -199,7 +203,7 @@ class KafkaServer:
         consumer.close()
         return sorted(found, key=lambda message: (message.partition(), message.offset()))
 
-    def _settle(self, topic: str, seconds: float = 2) -> None:
+    def _settle(self, topic: str, seconds: float) -> None:
         """The broker marks what was committed a moment after it has said so; a transaction may also be left open."""
         from confluent_kafka import IsolationLevel, TopicPartition
         from confluent_kafka.admin import OffsetSpec

@@ -286,7 +286,7 @@ def test_a_broker_that_is_away_for_half_a_minute_is_waited_for(
     with at_moments(away, ["rekindle.sinks.kafka.lanes.Lane._finish"]):
         until(lambda: _committed(sink, made), 300)
     make().commit(made, permit(2))
-    assert len(kafka.messages(topic)) == 50_010
+    assert len(kafka.messages(topic, settled_in_s=60)) == 50_010
 
 
 def _committed(sink: Kafka, made: list[dict[str, Any]]) -> bool:
