@@ -116,6 +116,7 @@ def test_a_restore_deals_out_anew_what_was_unread_and_in_flight(
     }
 
 
+@pytest.mark.slow
 def test_a_slow_subtask_loses_nothing_downstream_while_the_others_end(
     spark: SparkSession, world: ParallelWorld, gate: Gate
 ) -> None:
