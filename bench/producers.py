@@ -93,7 +93,7 @@ def main() -> None:
 {table("on this machine", near)}
 {table(f"{ROUND_TRIP_MS} ms away", far)}
 
-- medians of {given.runs} commits in turn, after one to warm up; {MESSAGES:,} messages of some 100 bytes with keys, into
+- medians of {given.runs} commits in turn, after one to warm up; {MESSAGES:,} messages of some 125 bytes with keys, into
   4 partitions; {ROUND_TRIP_MS} ms are there and back
 {where(spark, load_before)}"""
     spark.stop()

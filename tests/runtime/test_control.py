@@ -11,7 +11,8 @@ from rekindle.errors import ControlError, RekindleError, StorageError
 from rekindle.runtime import client
 from rekindle.runtime.client import Wish
 from rekindle.storage import layout
-from rekindle.storage.documents import Answer, Request, encode
+from rekindle.storage.codec import encode
+from rekindle.storage.documents import Answer, Request
 from tests.runtime.kit import JOB, NEVER, World, ended, until
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from rekindle.errors import DefinitionError, RestoreError, StorageError
 from rekindle.storage import layout
+from rekindle.storage.codec import encode
 from rekindle.storage.documents import (
     Answer,
     BatchRecord,
@@ -28,7 +29,6 @@ from rekindle.storage.documents import (
     Status,
     SubtaskSnapshot,
     Transaction,
-    encode,
 )
 from rekindle.storage.job_storage import CREATED, LOST, RUNNING, JobStorage, jobs, read_manifest
 from rekindle.storage.liveness import Process, this_process
@@ -459,8 +459,8 @@ def test_threads_that_read_a_kind_of_document_for_the_first_time_do_not_crash_py
     """Python's own threads switch so often here that msgspec is met in the middle of making out a class."""
     code = """
 import sys, threading
-from dataclasses import dataclass, make_dataclass
-from rekindle.storage.documents import decode
+from dataclasses import make_dataclass
+from rekindle.storage.codec import decode
 sys.setswitchinterval(1e-6)
 for _ in range(40):
     inner = make_dataclass("Inner", [("a", "dict[str, int]"), ("b", "tuple[str, ...]")])

@@ -16,6 +16,7 @@ from rekindle.graph.job_graph import edge_kind
 from rekindle.graph.topology import Edge, Topology, Vertex
 from rekindle.ids import SubtaskId
 from rekindle.storage import layout
+from rekindle.storage.codec import decode, encode
 from rekindle.storage.copying import copy_between
 from rekindle.storage.documents import (
     BatchRecord,
@@ -23,8 +24,6 @@ from rekindle.storage.documents import (
     InputPosition,
     Manifest,
     Segment,
-    decode,
-    encode,
 )
 from rekindle.storage.port import NotFound, Store
 

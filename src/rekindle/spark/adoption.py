@@ -33,8 +33,9 @@ from rekindle.spark.plain_directory import PlainDirectory
 from rekindle.spark.plan import build_task, is_mark, readers_of, shares_a_source
 from rekindle.spark.starting import Definition
 from rekindle.storage import layout
+from rekindle.storage.codec import encode
 from rekindle.storage.copying import copy_between
-from rekindle.storage.documents import Identity, InputPosition, Manifest, Result, Run, SubtaskSnapshot, encode
+from rekindle.storage.documents import Identity, InputPosition, Manifest, Result, Run, SubtaskSnapshot
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
 from rekindle.storage.local import LocalStore

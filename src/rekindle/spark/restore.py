@@ -24,6 +24,7 @@ from rekindle.ids import SubtaskId
 from rekindle.spark.lineage_copy import InboxStart, copy_for_lineage
 from rekindle.spark.progress_dir import inputs_of_sources, read_offsets, set_watermark
 from rekindle.storage import layout
+from rekindle.storage.codec import decode
 from rekindle.storage.copying import copy_between
 from rekindle.storage.documents import (
     BatchRecord,
@@ -34,7 +35,6 @@ from rekindle.storage.documents import (
     Manifest,
     Segment,
     SubtaskSnapshot,
-    decode,
 )
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.origin import Origin

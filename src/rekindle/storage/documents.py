@@ -6,19 +6,14 @@ hold no secrets and, in a savepoint, no absolute path of this job. Times are mil
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
-
-from rekindle.errors import StorageError
 from rekindle.ids import SubtaskId
 from rekindle.protocol.enumerator import Runs
 from rekindle.storage.layout import FORMAT_VERSION
 
 Json = dict[str, Any]
-Document = TypeVar("Document")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -423,35 +418,3 @@ class Status:
     mode: str = "streaming"
     error: Json | None = None
     format: int = FORMAT_VERSION
-
-
-def encode(document: object) -> bytes:
-    """A document as the bytes that are stored: indented JSON, so that a person can read it too."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
-
-
-def decode(data: bytes, kind: type[Document], path: str) -> Document:
-    """Read a document; ``OBJECT_CORRUPT`` or ``FORMAT_NEWER`` (with `path`) where it is not one."""
-    try:
-        version = _decoder(_Versioned).decode(data).format
-        if version > FORMAT_VERSION:
-            raise StorageError("FORMAT_NEWER", path=path, found=version, supported=FORMAT_VERSION)
-        return _decoder(kind).decode(data)
-    except msgspec.MsgspecError as error:
-        raise StorageError("OBJECT_CORRUPT", path=path, reason=error) from error
-
-
-def _decoder(kind: type[Document]) -> msgspec.json.Decoder[Document]:
-    """Made one after the other: while msgspec makes out a class, another thread that meets it crashes Python."""
-    with _MAKING:
-        if kind not in _DECODERS:
-            _DECODERS[kind] = msgspec.json.Decoder(kind)
-        return _DECODERS[kind]
-
-
-_DECODERS: dict[type, msgspec.json.Decoder[Any]] = {}
-_MAKING = threading.Lock()
-
-
-class _Versioned(msgspec.Struct):
-    format: int

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from rekindle.errors import RestoreError, StorageError
 from rekindle.ids import check_uid
 from rekindle.storage import layout
+from rekindle.storage.codec import Document, decode, encode
 from rekindle.storage.documents import (
     Answer,
     BatchRecord,
-    Document,
     Drain,
     End,
     FrozenFiles,
@@ -31,8 +31,6 @@ from rekindle.storage.documents import (
     Result,
     Run,
     Status,
-    decode,
-    encode,
 )
 from rekindle.storage.liveness import is_alive
 from rekindle.storage.port import NotFound, Store

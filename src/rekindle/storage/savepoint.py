@@ -7,8 +7,9 @@ are named relative to the source's folder, so they are copied, those that every 
 from __future__ import annotations
 
 from rekindle.storage import layout
+from rekindle.storage.codec import encode
 from rekindle.storage.copying import copy_between
-from rekindle.storage.documents import FrozenFiles, Manifest, encode
+from rekindle.storage.documents import FrozenFiles, Manifest
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 
