@@ -158,23 +158,29 @@ class Gate:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._held = path.with_name(f"{path.name}-held")
         path.touch()
 
     def __call__(self, frame: Any, where: str = "true") -> Any:
         """The frame, held up by the rows that `where` selects."""
         from pyspark.sql import functions as F
 
-        path = str(self._path)
+        path, sign = str(self._path), str(self._held)
 
         def waits(held):
             import os
             import time
 
             while held and os.path.exists(path):
+                open(sign, "a").close()
                 time.sleep(0.05)
             return True
 
         return frame.filter(F.udf(waits, "boolean")(F.expr(where)))
+
+    def await_held(self) -> None:
+        """Wait until the task is in that batch: one that is stopped before it is held up by nothing."""
+        until(self._held.exists)
 
     def open(self) -> None:
         """Let it go on."""
@@ -192,5 +198,6 @@ def held_up(
     settings = {**config, **SMALL_BATCHES}
     handle = world.job(seen=gate).start(spark, storage=world.storage, config=settings, steps=steps)
     world.read_all(handle)
+    gate.await_held()
     assert task(handle, "enrich").batch > task(handle, "archive").batch == -1
     return handle

@@ -25,6 +25,9 @@ from tests.jobs.kit import FLUSHED, rows, until
 
 SETTINGS = {"checkpoint.interval": "0", **SMALL_BATCHES}
 
+A_BATCH_AHEAD = {"channel.max_in_flight_bytes": "2 kb"}
+"""A batch of `clean` has 1.5 kB: behind one that is held up another is written, and of three files one stays unread."""
+
 
 @pytest.fixture(autouse=True)
 def one_file_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +63,8 @@ def test_subtasks_share_a_source_and_channels_and_end_with_one_checkpoint(
 
 def in_flight(world: ParallelWorld, job: rk.Job, gate: Gate) -> Manifest:
     """Stop while a subtask of `shape` is held up: what was written for it stays in the channel."""
-    handle = job.start(spark_session(), storage=world.storage, config=SETTINGS)
+    handle = job.start(spark_session(), storage=world.storage, config={**SETTINGS, **A_BATCH_AHEAD})
+    gate.await_held()
     until(lambda: sum(_files_read(handle).values()) >= FILES // 4)
     stopping = threading.Thread(target=handle.stop)
     stopping.start()
@@ -137,6 +141,7 @@ def test_subtasks_that_had_finished_read_what_a_restore_deals_out_to_those_that_
     # Whoever has the first file may not write on before it is read: what it was given with it stays unread.
     settings = {**SETTINGS, "channel.max_in_flight_bytes": "1 b"}
     handle = world.parallel(3, 3, gate).start(spark, storage=world.storage, config=settings)
+    gate.await_held()
     until(lambda: _flushed(handle, "shape") == 2)
     stopping = threading.Thread(target=handle.stop)
     stopping.start()

@@ -270,6 +270,7 @@ def test_a_finished_task_is_not_started_again_and_what_it_wrote_is_read_on(
     handle = world.job(live=False, seen=gate).start(
         spark, storage=world.storage, config={"checkpoint.interval": "500 ms", **SMALL_BATCHES}
     )
+    gate.await_held()
     until(lambda: task(handle, "enrich").status in FLUSHED)
     handle.checkpoint()
     stopping, _ = in_background(handle.stop)
