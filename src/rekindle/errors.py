@@ -474,6 +474,10 @@ CONDITIONS: dict[str, Condition] = {
             "The job has changed since {path}: {difference}",
             "Restore it as it was, or start anew under another name; keep every uid.",
         ),
+        TASKS_CHANGED=(
+            "The job has other tasks than {path} (new: {new}; gone: {gone}) and no checkpoint to go on from with them.",
+            "Let it run as it was until it has a checkpoint; or start anew: rekindle forget JOB, or another name.",
+        ),
         PARALLELISM_CHANGED=(
             "Task {task!r} had {before} subtasks in {path}, and now has {parallelism}.",
             "Start it from its last checkpoint, which deals out anew what was not read: run it with --from CHECKPOINT.",

@@ -104,11 +104,12 @@ def test_a_rollback_refuses_a_sink_that_is_ahead_and_repeats_only_what_was_allow
 
 def test_a_cancel_is_durable_at_once_while_a_batch_hangs_and_a_stop_waits(spark: SparkSession, world: World) -> None:
     world.add_live(rows(0, 10))
-    release = threading.Event()
+    hangs, release = threading.Event(), threading.Event()
 
     class Slow(rk.sinks.Parquet):
         def prepare(self, df, batch):  # type: ignore[no-untyped-def]
-            release.wait(60)
+            hangs.set()
+            release.wait(300)
             return super().prepare(df, batch)
 
     job = rk.Job("slow")
@@ -116,8 +117,7 @@ def test_a_cancel_is_durable_at_once_while_a_batch_hangs_and_a_stop_waits(spark:
     task = job.task(source, uid="same")(lambda live: live)
     job.sink("out", task, Slow(world.out))
     handle = job.start(spark, storage=world.storage, config=QUICK)
-    until(lambda: handle.status().tasks[0].status == "running")
-    time.sleep(1)
+    assert hangs.wait(300)
     refused: list[str] = []
 
     def ask_to_stop() -> None:
@@ -132,9 +132,9 @@ def test_a_cancel_is_durable_at_once_while_a_batch_hangs_and_a_stop_waits(spark:
     handle.cancel()
 
     assert storage_of(world, "slow").state() == "CANCELED"
-    result = handle.wait(30)
+    result = handle.wait(120)
     assert result is not None and result.state == "CANCELED"
-    stop.join(10)
+    stop.join(120)
     assert refused == ["CANCELED_MEANWHILE"]
     release.set()
     time.sleep(1)

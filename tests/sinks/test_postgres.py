@@ -315,7 +315,7 @@ def test_a_restart_during_prepare_fails_the_attempt_and_the_next_one_is_exact(
     with ThreadPoolExecutor(1) as pool:
         restarting = pool.submit(restart_when_it_is_copying)
         with pytest.raises(Exception, match=r"PostgreSQL table public\.restarted"):
-            sink.prepare(frame, batch_of(0))
+            sink.prepare(spark.range(0, 5_000_000, 1, 2), batch_of(0))  # so many that it is met while it is copying
         restarting.result()
     made = sink.prepare(frame, batch_of(0, attempt="bb"))
     postgres.restart()

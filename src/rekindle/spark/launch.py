@@ -107,27 +107,23 @@ class Launch:
             lineage=None if lineage is not None and self._came_to_nothing(lineage, run) else lineage,
             latest_checkpoint=self._checkpoint_path(newest) if newest is not None else None,
         )
-        self._decision = decision = resolve(
-            facts, restore=self._absolute(restore), allow_drained=self._permissions.drained
-        )
+        decision = resolve(facts, restore=self._absolute(restore), allow_drained=self._permissions.drained)
         self._check_mode(decision, facts.lineage)
         if isinstance(decision, AlreadyEnded):
             return decision.result
+        if isinstance(decision, Resume) and decision.lineage.graph.keys() != {task.uid for task in self._graph.tasks}:
+            decision = self._with_other_tasks(decision.lineage)
+        self._decision = decision
         if isinstance(decision, Restore):
             self._origin = find_origin(decision.path)
             self._check_origin(self._origin, decision)
         elif isinstance(decision, Resume):
-            place = f"lineage {decision.lineage.lineage} in {storage.store.location}"
+            place = self._place(decision.lineage)
             self._check_finished(self._ends(decision.lineage), decision.lineage.chains, place)
-            check_graph(
-                self._graph,
-                decision.lineage.graph,
-                place,
-                allow_non_restored_state=self._permissions.non_restored_state,
-            )
+            check_graph(self._graph, decision.lineage.graph, place)
             check_parallelism(self._graph, decision.lineage.parallelism, place)
-            self._check_sinks(decision.lineage.lineage, place)
             self._check_state_partitions(decision.lineage)
+        self._check_sinks()
         storage.store.check()
         return None
 
@@ -140,6 +136,24 @@ class Launch:
         if lineage is not None and lineage.mode != self._mode:
             place = f"The job {self._graph.name!r} in {self.storage.store.location}"
             raise RestoreError("MODE_FIXED", path=place, found=lineage.mode, mode=self._mode)
+
+    def _with_other_tasks(self, lineage: Lineage) -> Restore:
+        """From the lineage's last checkpoint, in a lineage that is theirs: a task that came back in place would not
+        find in its channels what was written while it was gone.
+        """
+        newest = self.storage.latest_manifest(lineage.lineage) if self._mode == "streaming" else None
+        if newest is None:
+            before, now = set(lineage.graph), {task.uid for task in self._graph.tasks}
+            raise RestoreError(
+                "TASKS_CHANGED",
+                path=self._place(lineage),
+                new=", ".join(sorted(now - before)) or "none",
+                gone=", ".join(sorted(before - now)) or "none",
+            )
+        return Restore(self._checkpoint_path(newest.checkpoint))
+
+    def _place(self, lineage: Lineage) -> str:
+        return f"lineage {lineage.lineage} in {self.storage.store.location}"
 
     def _came_to_nothing(self, lineage: Lineage, run: Run | None) -> bool:
         """Whether every start in it failed before it had a query, or, in batch mode, a record: then what was wrong may
@@ -222,11 +236,14 @@ class Launch:
         }
         return {subtask: self.storage.end(folder) for subtask, folder in folders.items()}
 
-    def _check_sinks(self, lineage: int, place: str) -> None:
+    def _check_sinks(self) -> None:
         """A sink with prepared rows may not vanish: nobody could commit them."""
+        # A lineage that is opened has prepared nothing; what is left is of a checkpoint that was not yet committed.
+        lineage = self._decision.lineage.lineage if isinstance(self._decision, Resume) else 0
         for uid in self._prepared(lineage):
             if uid not in self._definition.sinks:
-                raise RestoreError("GRAPH_CHANGED", path=place, difference=f"sink {uid} has prepared rows and is gone.")
+                place, difference = self.storage.store.location, f"sink {uid} has prepared rows and is gone."
+                raise RestoreError("GRAPH_CHANGED", path=place, difference=difference)
 
     def _check_state_partitions(self, lineage: Lineage) -> None:
         """Spark would go on with what it has, and say nothing."""
