@@ -66,6 +66,7 @@ def test_a_task_that_was_dropped_does_not_come_back_as_if_it_had_been_there(spar
     runs(spark, world, job(world, "early"), "d", allow_non_restored_state=True)
     keyed(world, "efg")
     runs(spark, world, job(world, "early"), "g")  # allowed once: this is the job now
+    assert not list((world.root / "storage/tasks/tasks/late").glob("*/*")), "what nobody needs is not kept"
 
     said = refused(spark, world, job(world, "early", "late"), "GRAPH_CHANGED")
     assert "task late is new and reads read, whose earlier output is not kept" in said

@@ -250,6 +250,6 @@ def test_what_an_earlier_lineage_shared_out_goes_with_it(spark: SparkSession, wo
 
     job.run(spark, storage=world.storage, restore=str(stopped.checkpoint), config=config)
 
-    assert not store.exists(f"{layout.task('parallel', 'clean')}/splits/000001")
+    assert not store.exists(f"{layout.tasks('parallel')}/clean/splits/000001")
     for index in range(3):
         assert not store.exists(layout.subtask("parallel", *SubtaskId("clean", index), 1))

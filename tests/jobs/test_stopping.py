@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -30,6 +31,9 @@ def test_a_stopped_job_reads_nothing_again_and_a_savepoint_starts_it_elsewhere(
     result = handle.wait()
     assert result is not None and result.state == answer.state == "STOPPED"
     assert result.savepoint == answer.savepoint is not None
+    (made,) = (one for one in handle.status().history if one.path == result.savepoint)
+    copied = [path for path in Path(result.savepoint.removeprefix("file://")).rglob("*") if path.is_file()]
+    assert made.size_bytes == sum(path.stat().st_size for path in copied if path.name != "manifest.json") > 0
     records = storage_of(world).records(f"hourly/tasks/count/0/{1:06d}")
 
     # In place: the next batch is the next batch.

@@ -177,6 +177,8 @@ class SavepointSealed(Event):
 
     checkpoint: int
     path: str
+    #: bytes of the copy
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -199,8 +199,8 @@ class Checkpointing:
         done = Committed(checkpoint=permit.checkpoint, run=self._run.run, committed_ms=self._clock())
         self._storage.create(layout.committed(layout.checkpoint(self._storage.job, permit.checkpoint)), done)
 
-    def seal(self, checkpoint: int, directory: str) -> str:
-        """Copy what the checkpoint names into a new folder below `directory`; returns its absolute path."""
+    def seal(self, checkpoint: int, directory: str) -> tuple[str, int]:
+        """Copy what the checkpoint names into a new folder below `directory`; returns its absolute path, and bytes."""
         manifest = self._storage.manifest(checkpoint)
         if manifest is None:
             raise ControlError("SAVEPOINT_FAILED", path=directory, reason=f"checkpoint {checkpoint} is gone")
@@ -216,7 +216,7 @@ class Checkpointing:
             size += copy_outputs(self._storage.store, folder, store, target, manifest, task)
         sealed = replace(manifest, savepoint=True, transactions={}, size_bytes=size)
         JobStorage(store, self._storage.job).create(layout.manifest(into), sealed)
-        return f"{store.location.rstrip('/')}/{into}"
+        return f"{store.location.rstrip('/')}/{into}", size
 
     def discard_older(self, keep: int) -> None:
         """Delete checkpoints beyond the retained ones, and what only they needed; looks at the fence before each."""
@@ -238,9 +238,9 @@ class Checkpointing:
 
     def _forget_lineages(self, needed: set[int]) -> None:
         store = self._storage.store
-        for task in self._graph.tasks:
-            above = layout.task(self._storage.job, task.uid)
-            for folder in [f"{above}/{part}" for part in store.names(above)]:
+        above = layout.tasks(self._storage.job)  # also of those that the job no longer has
+        for task in [f"{above}/{uid}" for uid in store.names(above)]:
+            for folder in [f"{task}/{part}" for part in store.names(task)]:
                 for name in store.names(folder):
                     if int(name) < self._run.lineage and int(name) not in needed and not self._fenced():
                         store.delete_tree(f"{folder}/{name}")

@@ -313,11 +313,11 @@ class Driver:
     def _seal(self, command: c.SealSavepoint) -> None:
         def seal() -> None:
             try:
-                path = self._checkpointing.seal(command.checkpoint, command.directory)
+                path, size_bytes = self._checkpointing.seal(command.checkpoint, command.directory)
             except Exception as error:
                 self.post(e.SavepointFailed(checkpoint=command.checkpoint, detail=str(error)))
             else:
-                self.post(e.SavepointSealed(checkpoint=command.checkpoint, path=path))
+                self.post(e.SavepointSealed(checkpoint=command.checkpoint, path=path, size_bytes=size_bytes))
 
         self._sinks.submit(seal)
 

@@ -62,7 +62,7 @@ class Heartbeat:
                 path = f"{self._storage.store.location.rstrip('/')}/{folder}"
                 self._change(event.checkpoint, status="completed", duration_ms=self._latest_ms - started, path=path)
             case e.SavepointSealed():
-                self._change(event.checkpoint, path=event.path)
+                self._change(event.checkpoint, path=event.path, size_bytes=event.size_bytes)
             case _:
                 return
 

@@ -83,17 +83,13 @@ def source_segments(name: str, uid: str, attempt: str) -> str:
 
 
 def tasks(name: str) -> str:
+    """Folders of tasks. The names in each are its subtasks and ``splits``, and in each of these are lineages."""
     return f"{name}/tasks"
 
 
 def subtask(name: str, task: str, index: int, lineage_number: int) -> str:
     """Folder of a subtask in one lineage; what follows is below it."""
     return f"{name}/tasks/{task}/{index}/{lineage_number:06d}"
-
-
-def task(name: str, uid: str) -> str:
-    """Folder of a task. The names in it are its subtasks and ``splits``, and in each of these are lineages."""
-    return f"{name}/tasks/{uid}"
 
 
 def splits(name: str, uid: str, lineage_number: int, source_uid: str) -> str:

@@ -52,7 +52,7 @@ EVENTS: dict[type[e.Event], tuple[str, ...]] = {
     e.ManifestFailed: ("manifest {checkpoint} could not be written: {detail}",),
     e.TransactionsCommitted: ("transactions of checkpoint {checkpoint} committed",),
     e.CommitFailed: ("transactions of checkpoint {checkpoint} could not be committed[ with {error}]: {detail}",),
-    e.SavepointSealed: ("savepoint of checkpoint {checkpoint} sealed in {path}",),
+    e.SavepointSealed: ("savepoint of checkpoint {checkpoint} sealed in {path}[ with {size_bytes} bytes]",),
     e.SavepointFailed: ("savepoint of checkpoint {checkpoint} could not be made: {detail}",),
     e.CheckpointRequested: (
         "{request} asks for a checkpoint",
@@ -236,6 +236,7 @@ _FIELDS: dict[str, _Field] = {
     "latest_checkpoint": _NUMBER,
     "next_checkpoint": _NUMBER,
     "newer_run": _NUMBER,
+    "size_bytes": _NUMBER,
     "now_ms": _Field(r"\d+ \w+", lambda text: duration_ms("time", text), duration),
     "read": _Field(rf"{_SUBTASK} up to \d+(?: and {_SUBTASK} up to \d+)*", _read_places, _say_places),
     "tasks": _Field(r"\S.*", _read_tasks, _say_tasks),
