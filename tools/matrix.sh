@@ -5,6 +5,7 @@
 # PAIRS="3.5.7/3.10 4.3.0/3.13" chooses some (PySpark/Python), ARGS is passed on to pytest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source tools/jars.sh
 
 # Each version of PySpark, and each Python beside the newest PySpark that it has.
 readonly PAIRS=${PAIRS:-3.5.7/3.10 3.5.7/3.11 4.0.0/3.11 4.1.1/3.12 4.2.0/3.10 4.2.0/3.13 4.3.0/3.12 4.3.0/3.13}
@@ -52,15 +53,6 @@ tables_for() {
         "${delta%:*}" "${delta#*:}" "${iceberg%:*}" "${iceberg#*:}"
 }
 
-# Jars from Maven into the folder $1, from the list of the same name; its tests are skipped where there are none.
-fetch_jars() {
-    local folder=$1
-    shift
-    mvn --quiet --batch-mode dependency:copy-dependencies -DincludeScope=runtime \
-        -f "tools/maven/$(basename "$folder").xml" "-DoutputDirectory=$folder" "$@" \
-        >"$folder.log" 2>&1 || rm -rf "$folder"
-}
-
 # An environment in $1 with PySpark $2 on the interpreter $3.
 make_environment() {
     local tables
@@ -68,9 +60,10 @@ make_environment() {
     # PySpark 3.5 and 4.0 know no newer pyarrow.
     "$1/bin/python" -m pip install --quiet --disable-pip-version-check --editable \
         '.[spark,delta,iceberg,postgres,kafka,s3,dev]' "pyspark==$2" 'pyarrow<20' || return 1
-    fetch_jars "$1/spark-kafka" "-Dspark.version=$2" "-Dscala.version=$(scala_of "$2")"
+    # What cannot be fetched is skipped by its tests.
+    fetch_jars "$1/spark-kafka" "-Dspark.version=$2" "-Dscala.version=$(scala_of "$2")" || true
     # shellcheck disable=SC2086 # several options
-    if tables=$(tables_for "$2"); then fetch_jars "$1/spark-tables" $tables; fi
+    if tables=$(tables_for "$2"); then fetch_jars "$1/spark-tables" $tables || true; fi
     ln -sfn "$PWD/.venv/kafka-broker" "$1/kafka-broker"
     touch "$1/made"
 }

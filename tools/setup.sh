@@ -6,6 +6,7 @@
 # for no password; otherwise what is missing is named.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source tools/jars.sh
 
 readonly VENV=$PWD/.venv
 readonly ENV_FILE=$VENV/env.sh # written last: that it is there, and newer than what it was made from, is the stamp
@@ -140,21 +141,6 @@ want_postgres() {
     find_postgres || say "no PostgreSQL server: its tests will be skipped (Debian: apt-get install postgresql)"
 }
 
-# Jars from Maven, in folders of .venv, anew each time: Maven keeps what it has fetched once. The connector has to be of
-# the version of Spark that is installed.
-fetch_jars() {
-    local folder=$VENV/$1
-    shift
-    rm -rf "$folder" "$folder.new"
-    if JAVA_HOME=$home mvn --quiet --batch-mode dependency:copy-dependencies -DincludeScope=runtime \
-        "-DoutputDirectory=$folder.new" "$@" >"$folder.log" 2>&1; then
-        mv "$folder.new" "$folder"
-    else
-        grep -m 1 ERROR "$folder.log" || tail -n 1 "$folder.log"
-        return 1
-    fi
-}
-
 have_maven() {
     if ! command -v mvn >/dev/null && may_install; then apt_install maven || true; fi
     command -v mvn >/dev/null ||
@@ -166,9 +152,8 @@ want_kafka() {
     local spark
     say "fetching a Kafka broker and Spark's Kafka connector with Maven"
     spark=$("$VENV/bin/python" -c 'import pyspark; print(pyspark.__version__)')
-    fetch_jars kafka-broker -f tools/maven/kafka-broker.xml ||
-        say "no Kafka broker could be fetched: its tests will be skipped"
-    fetch_jars spark-kafka -f tools/maven/spark-kafka.xml "-Dspark.version=$spark" ||
+    fetch_jars "$VENV/kafka-broker" || say "no Kafka broker could be fetched: its tests will be skipped"
+    fetch_jars "$VENV/spark-kafka" "-Dspark.version=$spark" ||
         say "no Kafka connector for Spark $spark could be fetched: the tests of the Kafka source will be skipped"
 }
 
@@ -177,8 +162,8 @@ want_s3() {
     say "fetching an S3 server and Hadoop's S3A with Maven"
     hadoop=$(find "$VENV"/lib/python*/site-packages/pyspark/jars -name 'hadoop-client-api-*.jar' |
         sed 's/.*hadoop-client-api-\(.*\)\.jar/\1/')
-    fetch_jars s3-server -f tools/maven/s3-server.xml || say "no S3 server could be fetched: its tests will be skipped"
-    fetch_jars spark-s3 -f tools/maven/spark-s3.xml "-Dhadoop.version=$hadoop" ||
+    fetch_jars "$VENV/s3-server" || say "no S3 server could be fetched: its tests will be skipped"
+    fetch_jars "$VENV/spark-s3" "-Dhadoop.version=$hadoop" ||
         say "no S3A for Hadoop $hadoop could be fetched: the tests of Spark on S3 will be skipped"
 }
 
@@ -207,6 +192,7 @@ usable_venv || make_venv
 say "installing the project and its tools into .venv"
 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[spark,delta,iceberg,postgres,kafka,s3,dev]'
 if have_maven; then
+    export JAVA_HOME=$home
     want_kafka
     want_s3
 fi
