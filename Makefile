@@ -28,7 +28,7 @@ check: setup ## what CI runs: format, lint, types, layers, tests, full coverage 
 	@$(ENV) ruff check .
 	@$(ENV) mypy
 	@$(ENV) lint-imports
-	@$(ENV) python -m pytest $(CORE) --cov --cov-report=term-missing
+	@$(ENV) python -m pytest -n 2 $(CORE) --cov --cov-report=term-missing
 	@$(ENV) $(TESTS) -n 2 --dist loadfile -m "not crash and not slow" $(CORE:%=--ignore=%) $(ARGS)
 
 crash: setup ## kill a real driver at every durable step, resume, compare (minutes)

@@ -33,9 +33,9 @@ class ParallelWorld(BrokenWorld):
         super().__init__(root)
         self.outs = {"rows": root / "rows", "sums": self.out}
 
-    def fill(self) -> ParallelWorld:
+    def fill(self, files: int = FILES) -> ParallelWorld:
         """Files that overlap and jump about in time."""
-        self.add_history(*(rows((7 * number) % FILES, 90, keys="abz") for number in range(FILES)))
+        self.add_history(*(rows((7 * number) % files, 90, keys="abz") for number in range(files)))
         return self
 
     def job(self, *, live: bool = False) -> rk.Job:

@@ -17,7 +17,7 @@ NOT_IN_THESE_LIVES = {"sink.abort", *OF_PIPELINES}
 """Another driver has to be quicker for that: `test_rivals`. For the others see `test_pipeline_faults`."""
 
 
-@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("nth", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_job_that_ends_by_itself_lives_through_a_fault_at_every_step(
     spark: SparkSession, world: CrashWorld, when: str, nth: int

@@ -25,6 +25,9 @@ from tests.jobs.kit import FLUSHED, rows, until
 
 SETTINGS = {"checkpoint.interval": "0", **SMALL_BATCHES}
 
+FEW = 12
+"""Files, of which whoever asks first is given two."""
+
 A_BATCH_AHEAD = {"channel.max_in_flight_bytes": "2 kb"}
 """A batch of `clean` has 1.5 kB: behind one that is held up another is written, and of three files one stays unread."""
 
@@ -39,9 +42,8 @@ def world(tmp_path: Path) -> ParallelWorld:
     return ParallelWorld(tmp_path).fill()
 
 
-def test_subtasks_share_a_source_and_channels_and_end_with_one_checkpoint(
-    spark: SparkSession, world: ParallelWorld
-) -> None:
+def test_subtasks_share_a_source_and_channels_and_end_with_one_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    world = ParallelWorld(tmp_path).fill(FEW)
     result = world.parallel(3, 2).run(spark, storage=world.storage, config=SETTINGS)
 
     assert (result.state, result.checkpoint, result.error) == ("FINISHED", 1, None)
@@ -54,7 +56,7 @@ def test_subtasks_share_a_source_and_channels_and_end_with_one_checkpoint(
     }
     assert manifest.unread == {"clean": {"history": ()}}
     read = [snapshot.inputs["history"].files for snapshot in manifest.tasks["clean"].values()]
-    assert sum(read) == FILES
+    assert sum(read) == FEW
     assert min(read) > 0, "all of them had a part in it"
     # Pointwise: the first of two reads the first of three, the second the others; the last task reads both.
     assert [sorted(one.inputs["clean"].channels) for _, one in sorted(manifest.tasks["shape"].items())] == [[0], [1, 2]]
@@ -136,8 +138,9 @@ def test_a_slow_subtask_loses_nothing_downstream_while_the_others_end(
 
 
 def test_subtasks_that_had_finished_read_what_a_restore_deals_out_to_those_that_feed_them(
-    spark: SparkSession, world: ParallelWorld, gate: Gate
+    spark: SparkSession, tmp_path: Path, gate: Gate
 ) -> None:
+    world = ParallelWorld(tmp_path).fill(FEW)
     # Whoever has the first file may not write on before it is read: what it was given with it stays unread.
     settings = {**SETTINGS, "channel.max_in_flight_bytes": "1 b"}
     handle = world.parallel(3, 3, gate).start(spark, storage=world.storage, config=settings)

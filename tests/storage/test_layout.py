@@ -59,7 +59,6 @@ FOLDERS = {
     "checkpoints": {},
     "checkpoint": {},
     "control": {},
-    "task": {},
     "splits": {"000003.json": "split.assign"},
     "sink": {},
     "savepoint_subtask": {

@@ -21,7 +21,7 @@ from rekindle.testing.invariants import CHECKERS
 from rekindle.testing.simulated_world import DriverDied
 from rekindle.testing.simulator import live
 
-LIVES = 2000
+LIVES = 1000
 ABSTRACT = {c.Command, c.TaskCommand}
 
 _Commands = tuple[c.Command, ...]
