@@ -121,3 +121,29 @@ def test_without_a_checkpoint_there_is_nothing_to_go_on_from_with_other_tasks(
 
     runs(spark, world, job(world, "early", "late"), "a")
     assert (written(world, "early"), written(world, "late")) == (each("a"), each("a"))
+
+
+def test_a_batch_run_that_failed_is_not_run_on_with_other_tasks(spark: SparkSession, world: World) -> None:
+    world.add_history(rows(0, 10))
+
+    def batch(*uids: str) -> rk.Job:
+        made = rk.Job("tasks")
+        history = made.source("history", world.files())
+        for uid in uids:
+            made.sink(
+                f"{uid}_out", made.task(history, uid=uid)(lambda frame: frame), rk.sinks.Parquet(world.root / uid)
+            )
+        return made
+
+    def dies(name: str) -> None:
+        if name == "manifest.create/before":
+            raise RuntimeError("the driver dies")
+
+    start = {"storage": world.storage, "mode": "batch"}
+    with pytest.raises(RuntimeError, match="dies"):
+        batch("early", "late").run(spark, **start, steps=dies)
+    with pytest.raises(RestoreError, match=r"TASKS_CHANGED.*new: none; gone: late"):
+        batch("early").run(spark, **start, allow_non_restored_state=True)
+
+    assert batch("early", "late").run(spark, **start).state == "FINISHED"
+    assert len(committed(world.root / "early")) == len(committed(world.root / "late")) == 10
