@@ -14,6 +14,9 @@ readonly PAIRS=${PAIRS:-3.5.7/3.10 3.5.7/3.11 4.0.0/3.11 4.1.1/3.12 4.2.0/3.10 4
 readonly SMOKE=(
     tests/jobs/test_life_of_a_job.py
     tests/jobs/test_inputs_together.py
+    tests/jobs/test_inputs_values.py
+    tests/jobs/test_other_tasks.py
+    tests/jobs/test_parallel.py
     tests/jobs/test_stopping.py
     tests/jobs/test_batch_mode.py
     tests/jobs/test_adopting.py

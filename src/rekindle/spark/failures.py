@@ -15,6 +15,9 @@ from rekindle.protocol.events import TaskFailed
 BEFORE_EPOCH = "REKINDLE_EVENT_TIME_BEFORE_EPOCH"
 """Raised inside the plan by an input's guard: ``REKINDLE_EVENT_TIME_BEFORE_EPOCH:<source>:<column>``."""
 
+_GUARD = re.compile(rf"(?:USER_RAISED_EXCEPTION\]|RuntimeException:)\s*{BEFORE_EPOCH}:([^:\s]+):(\S+)")
+"""As Spark 4 and Spark 3.5 tell of it."""
+
 _FILE = re.compile(r"(?:reading|read) file:?\s+(\S+?)\.?(?:\s|$)")
 _CAUSE = re.compile(r"Caused by: (?:[\w$]+\.)*([\w$]+): (.+)")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*?)(?:\s*SQLSTATE:|\n|$)")
@@ -49,7 +52,7 @@ def translate(error: BaseException, sources: str) -> RekindleError | None:
         return error
     # Behind the message Spark prints the query's plan, which holds the user's words and the guard's.
     text = str(error).partition("=== Streaming Query ===")[0]
-    guard = re.search(r"USER_RAISED_EXCEPTION\]\s*" + BEFORE_EPOCH + r":([^:\s]+):(\S+)", text)
+    guard = _GUARD.search(text)
     if guard:
         return InputError("EVENT_TIME_BEFORE_EPOCH", source=guard[1], column=guard[2])
     if _RAISED.search(text):

@@ -21,12 +21,16 @@ from rekindle.spark.plain_checkpoint import Reader
 _WORKER_MODULE = "google.protobuf"
 """What the workers of a transformWithState in Python speak with Spark; without it they die without a word."""
 
-_WATERMARK = re.compile(r"EventTimeWatermark ([0-9a-f-]{36}), `?([^#`]+)`?#\d+: \w+, (.*)")
+_WATERMARK = re.compile(r"EventTimeWatermark (?:([0-9a-f-]{36}), )?`?([^#`]+)`?#\d+: \w+, .*")
+"""Its identity, which it has since Spark 4.0, and its column."""
 
 
-_AGGREGATE = re.compile(r"[ :+\-]*~Aggregate ")
+_FIELDS_AT_MOST = 1000
+"""Of each node, in its text."""
 
-_STREAMING = re.compile(r"[ :+\-]*~(\w+)")
+_AGGREGATE = re.compile(r" *~Aggregate ")
+
+_STREAMING = re.compile(r" *~(\w+)")
 """A node of a plan that Spark runs on a stream."""
 
 _STATEFUL = re.compile("Aggregate|Distinct|Deduplicate|.*Limit|Offset|Sort|Window|.*WithState.*|TransformWith.*")
@@ -164,24 +168,33 @@ def _look_for_worker_module(spark: SparkSession, module: str) -> None:
 
 
 def _tree(frame: DataFrame) -> list[str]:
+    """A line for each node of the plan, indented, and marked with ~ where it runs on a stream.
+
+    Spark's own text has that mark since 4.0 only.
+    """
     query: Any = frame._jdf.queryExecution()
-    return str(query.analyzed().toString()).splitlines()
+    return list(_lines(query.analyzed(), 0))
+
+
+def _lines(node: Any, depth: int) -> Iterator[str]:
+    text = " ".join(str(node.verboseString(_FIELDS_AT_MOST)).splitlines())
+    yield f"{' ' * depth}{'~' if node.isStreaming() else ''}{text.lstrip('~')}"
+    children = node.children()
+    for index in range(children.size()):
+        yield from _lines(children.apply(index), depth + 1)
 
 
 def _watermarks(tree: Sequence[str]) -> Mapping[str, str]:
-    """Identity of each watermark node → its column."""
-    return {match[1]: match[2] for line in tree if (match := _WATERMARK.search(line))}
+    """Identity of each watermark node, before Spark 4.0 its text → its column."""
+    return {match[1] or match[0]: match[2] for line in tree if (match := _WATERMARK.search(line))}
 
 
 def _refuse_second_watermark(task: Task, tree: Sequence[str], ours: set[str]) -> None:
-    """Spark would refuse it too, at the start and without a word on what to do."""
+    """Spark would refuse it too, at the start and without a word on what to do. Ours are never above each other."""
     for index, line in enumerate(tree):
-        match = _WATERMARK.search(line)
-        if match is None or match[1] in ours:
-            continue
-        for below in _below(tree, index):
+        for below in _below(tree, index) if _WATERMARK.search(line) else ():
             inner = _WATERMARK.search(below)
-            if inner and inner[1] in ours:
+            if inner and (inner[1] or inner[0]) in ours:
                 raise DefinitionError("WATERMARK_IN_TASK", task=task.uid, column=inner[2])
 
 
@@ -223,4 +236,4 @@ def _below(tree: Sequence[str], index: int) -> Iterator[str]:
 
 
 def _depth(line: str) -> int:
-    return len(line) - len(line.lstrip(" :+-"))
+    return len(line) - len(line.lstrip(" "))
