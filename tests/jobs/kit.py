@@ -157,3 +157,15 @@ def until(condition: Callable[[], bool], seconds: float = 300) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come about in time"
         time.sleep(0.05)
+
+
+def failing_at(step: str) -> Callable[[str], None]:
+    """Steps of which this one fails, once."""
+    left = [step]
+
+    def steps(name: str) -> None:
+        if name in left:
+            left.remove(name)
+            raise RuntimeError(f"injected at {name}")
+
+    return steps

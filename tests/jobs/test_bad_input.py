@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from rekindle.errors import RekindleError, StorageError
 from rekindle.storage import local
-from tests.jobs.kit import World, has_read, rows, until
+from tests.jobs.kit import World, failing_at, has_read, rows, until
 
 BY_HAND = {"checkpoint.interval": "0", "restart.delay": "100 ms"}
 FAIL_AT_ONCE = {**BY_HAND, "restart.attempts": "0"}
@@ -251,7 +251,7 @@ def test_what_was_prepared_is_neither_forgotten_nor_lost_without_a_word(spark: S
 
     # Spark's own files are edited behind a batch that is recorded and not committed.
     world.add_live(rows(4, 60))
-    fails(world, job, "RESTARTS_EXHAUSTED", "run again", spark, steps=_failing_at("spark.commit/before"))
+    fails(world, job, "RESTARTS_EXHAUSTED", "run again", spark, steps=failing_at("spark.commit/before"))
     offsets = max(Path(world.storage).glob("hourly/tasks/count/0/*/spark/offsets/[0-9]*"), key=lambda p: int(p.name))
     assert not (offsets.parents[1] / "commits" / offsets.name).exists()
     checksum = offsets.with_name(f".{offsets.name}.crc")
@@ -264,24 +264,13 @@ def test_what_was_prepared_is_neither_forgotten_nor_lost_without_a_word(spark: S
         spark,
         storage=world.storage,
         config={**BY_HAND, "restart.delay": "2 seconds"},
-        steps=_failing_at("spark.commit/before"),
+        steps=failing_at("spark.commit/before"),
     )
     until(lambda: handle.status().tasks[0].status == "restarting")
     assert offsets.read_bytes() == planned, "a record puts back the plan that it was made for"
     handle.stop()
     assert handle.wait().state == "STOPPED"
     drained(world, job, spark, 3)
-
-
-def _failing_at(step: str) -> Callable[[str], None]:
-    left = [step]
-
-    def steps(name: str) -> None:
-        if name in left:
-            left.remove(name)
-            raise RuntimeError(f"injected at {name}")
-
-    return steps
 
 
 def _merge(source: Path, target: Path) -> None:

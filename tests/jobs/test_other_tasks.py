@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.errors import RestoreError
-from tests.jobs.kit import QUICK, World, committed, rows, until
+from tests.jobs.kit import QUICK, World, committed, failing_at, rows, until
 
 KEPT = {**QUICK, "checkpoint.retained": "1", "restart.attempts": "0"}
 
@@ -82,18 +82,15 @@ def test_a_task_that_was_added_is_known_from_then_on_and_what_ran_goes_on(spark:
     runs(spark, world, job(world, "early", "own"), "c")
     assert "own" in refused(spark, world, job(world, "early"), "STATE_NOT_RESTORED")
 
-    result = job(world, "early", "own").start(spark, storage=world.storage, config=KEPT)
-    result.stop(drain=True)
-    assert result.wait().state == "DRAINED"
+    handle = job(world, "early", "own").start(spark, storage=world.storage, config=KEPT)
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
     assert (written(world, "early"), written(world, "own")) == (each("abc"), each("xy"))
 
 
 def test_behind_a_crash_nothing_is_lost_or_twice_when_a_task_is_dropped(spark: SparkSession, world: World) -> None:
-    def dies(name: str) -> None:
-        if name == "sink.commit/before":
-            raise RuntimeError("the driver dies")
-
     keyed(world, "abc")
+    dies = failing_at("sink.commit/before")
     handle = job(world, "early", "late").start(spark, storage=world.storage, config=KEPT, steps=dies)
     assert handle.wait().state == "FAILED"
     said = refused(spark, world, job(world, "early"), "GRAPH_CHANGED", allow_non_restored_state=True)
@@ -108,13 +105,10 @@ def test_behind_a_crash_nothing_is_lost_or_twice_when_a_task_is_dropped(spark: S
 def test_without_a_checkpoint_there_is_nothing_to_go_on_from_with_other_tasks(
     spark: SparkSession, world: World
 ) -> None:
-    def dies(name: str) -> None:
-        if name == "manifest.create/before":
-            raise RuntimeError("the driver dies")
-
     keyed(world, "a")
+    dies = failing_at("manifest.create/before")
     handle = job(world, "early", "late").start(spark, storage=world.storage, config=KEPT, steps=dies)
-    with pytest.raises(RuntimeError, match="dies"):
+    with pytest.raises(RuntimeError, match="injected"):
         handle.wait()
     said = refused(spark, world, job(world, "early", "own"), "TASKS_CHANGED", allow_non_restored_state=True)
     assert "(new: own; gone: late)" in said
@@ -135,13 +129,9 @@ def test_a_batch_run_that_failed_is_not_run_on_with_other_tasks(spark: SparkSess
             )
         return made
 
-    def dies(name: str) -> None:
-        if name == "manifest.create/before":
-            raise RuntimeError("the driver dies")
-
     start = {"storage": world.storage, "mode": "batch"}
-    with pytest.raises(RuntimeError, match="dies"):
-        batch("early", "late").run(spark, **start, steps=dies)
+    with pytest.raises(RuntimeError, match="injected"):
+        batch("early", "late").run(spark, **start, steps=failing_at("manifest.create/before"))
     with pytest.raises(RestoreError, match=r"TASKS_CHANGED.*new: none; gone: late"):
         batch("early").run(spark, **start, allow_non_restored_state=True)
 

@@ -173,20 +173,23 @@ def _tree(frame: DataFrame) -> list[str]:
     Spark's own text has that mark since 4.0 only.
     """
     query: Any = frame._jdf.queryExecution()
-    return list(_lines(query.analyzed(), 0))
-
-
-def _lines(node: Any, depth: int) -> Iterator[str]:
-    text = " ".join(str(node.verboseString(_FIELDS_AT_MOST)).splitlines())
-    yield f"{' ' * depth}{'~' if node.isStreaming() else ''}{text.lstrip('~')}"
-    children = node.children()
-    for index in range(children.size()):
-        yield from _lines(children.apply(index), depth + 1)
+    lines, left = list[str](), [(query.analyzed(), 0)]
+    while left:  # no recursion: a plan may be deeper than Python's stack
+        node, depth = left.pop()
+        text = " ".join(str(node.verboseString(_FIELDS_AT_MOST)).splitlines())
+        lines.append(f"{' ' * depth}{'~' if node.isStreaming() else ''}{text.lstrip('~')}")
+        children = node.children()
+        left += [(children.apply(index), depth + 1) for index in reversed(range(children.size()))]
+    return lines
 
 
 def _watermarks(tree: Sequence[str]) -> Mapping[str, str]:
     """Identity of each watermark node, before Spark 4.0 its text → its column."""
-    return {match[1] or match[0]: match[2] for line in tree if (match := _WATERMARK.search(line))}
+    return {_identity(match): match[2] for line in tree if (match := _WATERMARK.search(line))}
+
+
+def _identity(watermark: re.Match[str]) -> str:
+    return watermark[1] or watermark[0]
 
 
 def _refuse_second_watermark(task: Task, tree: Sequence[str], ours: set[str]) -> None:
@@ -194,7 +197,7 @@ def _refuse_second_watermark(task: Task, tree: Sequence[str], ours: set[str]) ->
     for index, line in enumerate(tree):
         for below in _below(tree, index) if _WATERMARK.search(line) else ():
             inner = _WATERMARK.search(below)
-            if inner and (inner[1] or inner[0]) in ours:
+            if inner and _identity(inner) in ours:
                 raise DefinitionError("WATERMARK_IN_TASK", task=task.uid, column=inner[2])
 
 
