@@ -20,6 +20,7 @@ from tests.crash.pipeline_kit import Gate
 from tests.jobs.kit import FLUSHED, QUICK, World, committed, has_read, rows, until
 
 ALIGNED = {"checkpoint.mode": "aligned", "checkpoint.interval": "0"}
+ONE_FILE = {"input.target_batch_duration": "1 ms"}
 
 
 def three_tasks(world: World, gate: Gate | None = None) -> rk.Job:
@@ -297,3 +298,39 @@ def test_a_task_that_has_finished_gets_no_new_producer_that_has_not(spark: Spark
         with pytest.raises(RestoreError) as refused:
             two(more=True).start(spark, storage=world.storage, restore=restore, config=QUICK)
         assert refused.value.code == "FINISHED_BEHIND_UNFINISHED", refused.value
+
+
+@pytest.mark.parametrize(("parallelism", "code"), [(1, "PARTLY_FINISHED_ALL_TO_ALL"), (2, "PARTLY_FINISHED_POINTWISE")])
+def test_a_task_that_has_finished_in_part_gets_no_new_producer(
+    spark: SparkSession, world: World, gate: Gate, parallelism: int, code: str
+) -> None:
+    def job(*, more: bool) -> rk.Job:
+        made = rk.Job("parts")
+        history = made.source("history", world.files())
+        inputs: tuple[object, ...] = (history,)
+        if more:
+            late = made.source("late", rk.Files(str(world.live)))
+            feeds = made.task(late, uid="feeds", parallelism=parallelism)(lambda frame: frame)
+            inputs = (history, feeds)
+        wide = made.task(*inputs, uid="wide", parallelism=2)(lambda frame, *others: gate(frame, "k = 'z'"))
+        made.sink("wide_out", wide, rk.sinks.Parquet(world.out))
+        return made
+
+    world.add_history(rows(0, 3, keys="z"), *(rows(hour, 2) for hour in range(1, 8)))
+    world.add_live(rows(0, 3))
+    handle = job(more=False).start(spark, storage=world.storage, config={"checkpoint.interval": "500 ms", **ONE_FILE})
+    gate.await_held()
+    until(lambda: "closed" in [task.status for task in handle.status().tasks if task.uid == "wide"])
+    stopping = threading.Thread(target=handle.stop)
+    stopping.start()
+    until(lambda: handle.status().state == "STOPPING")
+    gate.open()
+    stopping.join(300)
+    result = handle.wait()
+    assert result is not None
+    assert result.state == "STOPPED"
+
+    for restore in (None, str(result.checkpoint)):
+        with pytest.raises(RestoreError) as refused:
+            job(more=True).start(spark, storage=world.storage, restore=restore, config=QUICK)
+        assert refused.value.code == code, refused.value
