@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from tests.jobs.kit import DDL, QUICK, World, at, rows, until, write
+from tests.jobs.kit import DDL, QUICK, World, at, has_read, rows, until, write
 
 
 class TwoStreams(World):
@@ -24,21 +25,28 @@ class TwoStreams(World):
         """A file for the other one."""
         self._add(self.quiet, data)
 
-    def job(self, idle_after: str | None) -> rk.Job:
-        """Rows per hour and key of both."""
+    def job(self, idle_after: str | None, slow_s: float = 0) -> rk.Job:
+        """Rows per hour and key of both; a file of `quiet` takes so long."""
         job = rk.Job("two")
         folder = str(self.quiet)
         live = job.source("live", self.stream(), event_time="ts", watermark="10 minutes")
         quiet = job.source(
             "quiet",
-            rk.Stream(lambda spark: spark.readStream.schema(DDL).parquet(folder)),
+            rk.Stream(lambda spark: spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(folder)),
             event_time="ts",
             watermark="30 minutes",
             idle_after=idle_after,
         )
 
+        def slowly(parts: Any) -> Any:
+            for part in parts:
+                time.sleep(slow_s)
+                yield part
+
         @job.task(live, quiet, uid="count")
         def count(live: Any, quiet: Any) -> Any:
+            if slow_s:
+                quiet = quiet.mapInPandas(slowly, quiet.schema)
             return live.unionByName(quiet).groupBy(F.window("ts", "1 hour"), "k").agg(F.sum("v").alias("v"))
 
         job.sink("out", count, rk.sinks.Parquet(self.out))
@@ -71,3 +79,16 @@ def test_a_stream_that_goes_idle_holds_nothing_back_and_its_later_rows_that_are_
     found = world.output()
     assert found == world.expected()
     assert (at(5), "q", 6) in found
+
+
+def test_a_stream_whose_rows_wait_for_batches_that_take_long_is_not_idle(spark: SparkSession, tmp_path: Path) -> None:
+    world = TwoStreams(tmp_path)
+    for hour in range(5):
+        world.add_quiet(rows(hour, 30, "q"))
+    world.add_live(rows(9, 60))
+    handle = world.job("300 ms", slow_s=1).start(spark, storage=world.storage, config=QUICK)
+    until(lambda: has_read(handle, 5, "quiet"))
+    handle.stop(drain=True)
+
+    assert handle.wait().state == "DRAINED"
+    assert world.output() == world.expected()

@@ -35,27 +35,42 @@ def w(idle: SourceInput, *others: SourceInput | ChannelInput, before: int | None
 # --- when it is idle --------------------------------------------------------------------------------------------------
 
 
-def test_it_is_idle_once_it_has_had_no_data_for_so_long_and_not_before() -> None:
+def test_it_is_due_once_it_has_had_no_data_for_so_long_and_not_before() -> None:
     silence = Silence(100)
-    idle = []
+    due = []
     for now_ms in (1_000, 1_050, 1_099, 1_100, 5_000):
         silence.ticked(now_ms)
-        idle.append(silence.idle)
-    assert idle == [False, False, False, True, True]
+        due.append(silence.due)
+    assert due == [False, False, False, True, True]
+    assert not silence.idle, "nothing has proven it yet"
 
 
-def test_data_ends_its_silence_at_once_and_the_time_counts_anew() -> None:
+def test_it_is_idle_once_that_is_proven() -> None:
+    silence = Silence(100)
+    silence.proven()
+    assert not silence.idle, "it was not due"
+    silence.ticked(0)
+    silence.ticked(100)
+    silence.proven()
+    assert silence.idle
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_data_ends_its_silence_at_once_and_the_time_counts_from_the_start(proven: bool) -> None:
     silence = Silence(100)
     silence.ticked(0)
     silence.ticked(100)
-    assert silence.idle
+    if proven:
+        silence.proven()
     silence.broken()
-    assert not silence.idle
+    assert not (silence.due or silence.idle)
+    silence.proven()
+    assert not silence.idle, "what was asked for before the data came proves nothing after it"
     silence.ticked(150)
     silence.ticked(249)
-    assert not silence.idle
+    assert not silence.due
     silence.ticked(250)
-    assert silence.idle
+    assert silence.due
 
 
 # --- what it is given -------------------------------------------------------------------------------------------------

@@ -297,6 +297,8 @@ class Engine:
     rows_of: Callable[[str], Sequence[Row]]
     seconds: Callable[[str, int], float]
     late: list[Row] = field(default_factory=list)
+    #: live source → what the last batch had of it
+    met: dict[str, list[Row]] = field(default_factory=dict)
 
     def start(self, writer: Writer) -> StreamingQuery:
         """Start a query."""
@@ -413,7 +415,7 @@ class StreamingQuery:
         data: list[Row] = []
         for leaf, source, before, end in zip(self._frame.leaves, self._sources, self._ends, ends, strict=True):
             if leaf.live is not None:
-                rows = source.rows(before, end)
+                rows = engine.met[source.uid] = source.rows(before, end)
             elif leaf.is_marks:
                 rows = [("", 0, self._mark_ms(path)) for path in source.files(before, end)]
             else:

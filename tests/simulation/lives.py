@@ -55,6 +55,7 @@ def live(seed: int) -> World:
     else:
         raise AssertionError(f"it never ended: {world.results}")
     assert world.shown() == world.expected(), world.results
+    assert not world.engine.late, f"dropped as late: {world.engine.late}"
     if result.state == "FINISHED":
         assert world.all_read(), "a job that has finished has read all"
     return world

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
@@ -9,7 +11,7 @@ from rekindle.runtime.client import Wish
 from tests.simulation.cooperative import Killed
 from tests.simulation.fake_spark import Row
 from tests.simulation.lives import live
-from tests.simulation.world import LIVE_DELAY, Plan, World
+from tests.simulation.world import IDLE_AFTER, LIVE_DELAY, Plan, World
 
 QUICK = {"checkpoint.interval": "1 s", "checkpoint.retained": 1, "input.target_batch_duration": "1 ms"}
 
@@ -97,3 +99,41 @@ def test_a_job_that_is_stopped_again_and_again_goes_on_each_time(period_s: float
         results.append(result.state)
     assert len(results) > 2
     assert world.shown() == world.expected() and world.all_read()
+
+
+def two_streams(slow: float, speed: float) -> World:
+    """A stream of three rows a second and another one, which may be idle, read by a task of so many rows a second."""
+    plan = job_of([[("files", 0, 10_000_000)]], live={"live": 3.0, "quiet": slow})
+    sources = tuple(replace(one, idle_after=IDLE_AFTER if one.uid == "quiet" else None) for one in plan.graph.sources)
+    speeds = {"first": 1_000, "second": speed}
+    return World(replace(plan, graph=replace(plan.graph, sources=sources), speed=speeds), 1, calm=True)
+
+
+@pytest.mark.parametrize("speed", [1.0, 3.0, 10.0, 1_000.0])
+def test_a_stream_whose_rows_wait_for_a_batch_that_takes_long_is_not_idle(speed: float) -> None:
+    world = two_streams(0.5, speed)
+
+    def drain() -> None:
+        world.scheduler.pause(100)
+        world.ask(Wish(verb="stop", drain=True))
+
+    result = world.run(QUICK, drain)
+    assert result is not None and result.state == "DRAINED"
+    assert world.shown() == world.expected()
+    assert not world.engine.late
+
+
+def test_a_stream_without_rows_holds_nothing_back_once_it_is_idle() -> None:
+    world = two_streams(0.0, 1_000)
+    came: list[int] = []
+
+    def look() -> None:
+        world.scheduler.pause(60)
+        came.append(sum(world.shown()["second_out"].values()))
+        world.ask(Wish(verb="stop", drain=True))
+
+    result = world.run(QUICK, look)
+    assert result is not None and result.state == "DRAINED"
+    assert came[0] > 100, "of the windows of a minute"
+    assert world.shown() == world.expected()
+    assert not world.engine.late

@@ -48,6 +48,7 @@ from rekindle.sources import Files, Stream
 from rekindle.spark.inputs import SourceSpec
 from rekindle.spark.launch import Launch, Permissions
 from rekindle.spark.starting import Definition
+from rekindle.spark.times import Seen
 from rekindle.storage import layout
 from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition, Result
 from rekindle.storage.job_storage import JobStorage
@@ -59,6 +60,8 @@ from tests.simulation.fake_spark import ENGINE, BatchFrame, Engine, Frame, Leaf,
 DELAY_MS = {UNORDERED_DELAY: 3_000_000 * 86_400_000}
 LIVE_DELAY = "4 seconds"
 DELAY_MS[LIVE_DELAY] = 4_000
+IDLE_AFTER = "5 seconds"
+"""Longer than a live source that has any rows goes without one: whatever else happens, it is not idle."""
 
 
 class RowSink(FakeSink):
@@ -96,7 +99,9 @@ def random_plan(chance: random.Random) -> Plan:
         own = [f"s{number}{index}" for index in range(chance.randint(0 if producers else 1, 2))]
         for uid in own:
             bounded = chance.random() < 0.7
-            sources.append(Source(uid=uid, bounded=bounded, event_time="ts", watermark=None if bounded else LIVE_DELAY))
+            idle_after = None if bounded else chance.choice((None, None, IDLE_AFTER))
+            delay = None if bounded else LIVE_DELAY
+            sources.append(Source(uid=uid, bounded=bounded, event_time="ts", watermark=delay, idle_after=idle_after))
         shareable = all(source.bounded for source in sources if source.uid in own)
         tasks.append(
             Task(
@@ -137,7 +142,11 @@ def random_plan(chance: random.Random) -> Plan:
         files=files,
         speed={task.uid: chance.choice((2.0, 20.0, 1000.0)) for task in tasks},
         windowed=frozenset(task.uid for task in tasks if task.parallelism == 1 and chance.random() < 0.5),
-        live={source.uid: chance.choice((0.5, 3.0)) for source in sources if not source.bounded},
+        live={
+            source.uid: chance.choice((0.5, 3.0) if source.idle_after is None else (0.0, 0.5, 3.0))
+            for source in sources
+            if not source.bounded
+        },
         settings=settings,
     )
 
@@ -239,6 +248,7 @@ class World:
             (inputs, "_watermarked", _watermarked),
             (inputs, "_delay_ms", lambda frame, _: frame.delays_ms[0]),
             (batch, "check_present", _nothing),
+            (batch, "seen", self._seen),
             (batch, "refuse_late_rows", self._refuse_late_rows),
             (rekindle.spark.segments, "_rows", lambda _, path: len(self.engine.read(path))),
         ]
@@ -277,6 +287,14 @@ class World:
             leaves += [leaf._replace(input=watermarked) for leaf in item.frame.leaves]
             delays += item.frame.delays_ms
         return Frame(tuple(leaves), tuple(delays), windowed=task.uid in self.plan.windowed)
+
+    def _seen(self, _: Any, inputs: Any) -> dict[str, Seen]:
+        observed = [item.uid for item in inputs if item.observed]
+        times = {uid: [time_ms for _, _, time_ms in self.engine.met[uid]] for uid in observed if uid in self.engine.met}
+        ends = {uid: (min(found, default=None), max(found, default=None)) for uid, found in times.items()}
+        return {
+            uid: Seen(len(times[uid]), *(None if end is None else 1_000 * end for end in ends[uid])) for uid in times
+        }
 
     def _refuse_late_rows(self, *_: Any) -> None:
         assert not self.engine.late, f"dropped as late: {self.engine.late}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -59,14 +62,15 @@ class Subtask:
         history.event_time = "ts"
         return history
 
-    def batch(self, **met: tuple[int, int | None]) -> None:
+    def batch(self, offsets: Mapping[str, int] | None = None, /, **met: tuple[int, int | None]) -> None:
         """A batch with so many rows, and their greatest time in ms, of some inputs; all that was admitted is read."""
         self._batch += 1
         positions = {}
         for item in self.inputs:
             mark = item.marks.inbox.last_admitted() if item.marks else -1
             at = item.feed.after(item.position.admission + 1) if item.feed else item.position
-            positions[item.uid] = InputPosition(admission=at.admission, files=at.files, bytes=at.bytes, mark=mark)
+            offset = (offsets or {}).get(item.uid, item.position.offset)
+            positions[item.uid] = replace(at, mark=mark, offset=offset)
         record = BatchRecord(batch=self._batch, offsets_hash="", run=1, inputs=positions)
         seen = {uid: Seen(rows, None, None if last is None else last * 1000) for uid, (rows, last) in met.items()}
         self.intake.recorded(record, 1_000_000, seen)
@@ -85,58 +89,101 @@ def quiet_at(watermark_ms: int) -> int:
     return (watermark_ms + 50) * 1000
 
 
-def test_an_idle_stream_is_moved_along_with_the_other_from_the_moment_it_is_idle() -> None:
+NO_MOVE = 50 * 1000
+"""The event time of a mark that moves `quiet` to 1970, where Spark's watermarks begin."""
+
+
+def silent(subtask: Subtask, from_ms: int = 0) -> bool:
+    """Let as much time pass as a stream may be silent; return whether the query has to look."""
+    assert not subtask.intake.ticked(from_ms, resting=True)
+    assert not subtask.intake.ticked(from_ms + IDLE_AFTER_MS - 1, resting=True)
+    return subtask.intake.ticked(from_ms + IDLE_AFTER_MS, resting=True)
+
+
+def test_an_idle_stream_is_moved_along_with_the_other_once_a_batch_has_proven_it() -> None:
     subtask = Subtask()
     subtask.batch(live=(3, 1_010), quiet=(1, 500))
-    assert not subtask.intake.ticked(0)
-    assert not subtask.intake.ticked(IDLE_AFTER_MS - 1)
-    assert subtask.marks("quiet") == []
-    assert subtask.intake.ticked(IDLE_AFTER_MS)
-    assert subtask.marks("quiet") == [quiet_at(1_000)]
-    assert not subtask.intake.ticked(IDLE_AFTER_MS + 50), "there is nothing new to tell"
+    assert silent(subtask)
+    assert subtask.marks("quiet") == [NO_MOVE], "it is asked for in a batch, and nothing is moved"
+    assert not subtask.intake.ticked(IDLE_AFTER_MS + 50, resting=True), "once is enough"
+    subtask.batch()
+    assert subtask.marks("quiet") == [NO_MOVE, quiet_at(1_000)]
     subtask.batch(live=(1, 3_010))
-    assert subtask.marks("quiet") == [quiet_at(1_000), quiet_at(3_000)]
+    assert subtask.marks("quiet") == [NO_MOVE, quiet_at(1_000), quiet_at(3_000)]
     assert subtask.marks("live") == []
+
+
+def test_a_batch_that_ran_when_its_time_was_up_proves_nothing() -> None:
+    """Its rows may have come while it ran, and may be in it: how long it takes is nobody's silence."""
+    subtask = Subtask()
+    subtask.batch(live=(3, 1_010), quiet=(1, 500))
+    for now_ms in (0, 10 * IDLE_AFTER_MS):
+        assert not subtask.intake.ticked(now_ms, resting=False)
+    subtask.batch(live=(3, 9_010))
+    assert subtask.marks("quiet") == [NO_MOVE], "the next one is asked"
+    subtask.batch(live=(3, 9_020), quiet=(100, 600))
+    subtask.batch(live=(3, 9_030))
+    assert subtask.marks("quiet") == [NO_MOVE]
+
+
+def test_rows_in_the_batch_that_was_to_prove_it_show_that_it_was_none() -> None:
+    subtask = Subtask()
+    subtask.batch(live=(3, 1_010), quiet=(1, 500))
+    assert silent(subtask)
+    subtask.batch(live=(1, 9_010), quiet=(1, 600))
+    assert subtask.marks("quiet") == [NO_MOVE]
+    assert silent(subtask, 5_000), "it counts from the start"
+
+
+@pytest.mark.parametrize("offset", [3, 4], ids=["where it stood", "further on"])
+def test_where_a_batch_does_not_tell_its_rows_what_spark_has_read_of_the_stream_does(offset: int) -> None:
+    subtask = Subtask()
+    subtask.batch(live=(3, 1_010), quiet=(1, 500))
+    subtask.inputs[1].position = replace(subtask.inputs[1].position, offset=3)
+    assert silent(subtask)
+    subtask.batch({"quiet": offset}, live=(1, 9_010))
+    assert subtask.marks("quiet") == [NO_MOVE, quiet_at(9_000)][: 2 if offset == 3 else 1]
 
 
 @pytest.mark.parametrize("last_ms", [9_000, None], ids=["a row", "a row without a time"])
 def test_data_ends_it_at_once(last_ms: int | None) -> None:
     subtask = Subtask()
     subtask.batch(live=(3, 1_010), quiet=(1, 500))
-    for now_ms in (0, IDLE_AFTER_MS):
-        subtask.intake.ticked(now_ms)
+    silent(subtask)
+    subtask.batch(quiet=(0, None))
     subtask.batch(live=(1, 2_010), quiet=(1, last_ms))
     subtask.batch(live=(1, 9_010))
-    subtask.intake.ticked(IDLE_AFTER_MS + 50)
-    assert subtask.marks("quiet") == [quiet_at(1_000)]
+    subtask.intake.ticked(IDLE_AFTER_MS + 50, resting=True)
+    assert subtask.marks("quiet") == [NO_MOVE, quiet_at(1_000)]
 
 
 def test_a_late_row_takes_nothing_back() -> None:
     subtask = Subtask()
     subtask.batch(live=(3, 1_010))
     subtask.batch(live=(3, 700))
-    for now_ms in (0, IDLE_AFTER_MS):
-        subtask.intake.ticked(now_ms)
-    assert subtask.marks("quiet") == [quiet_at(1_000)]
+    silent(subtask)
+    subtask.batch()
+    assert subtask.marks("quiet") == [NO_MOVE, quiet_at(1_000)]
 
 
-def test_a_query_that_is_started_anew_has_not_been_silent() -> None:
+def test_a_query_that_is_started_again_has_not_been_silent() -> None:
     subtask = Subtask()
     subtask.batch(live=(3, 1_010))
-    subtask.intake.ticked(0)
+    subtask.intake.ticked(0, resting=True)
     subtask.intake.open()
-    assert not subtask.intake.ticked(IDLE_AFTER_MS)
-    assert not subtask.intake.ticked(2 * IDLE_AFTER_MS), "it is idle, but the other has told nothing since"
+    assert silent(subtask, IDLE_AFTER_MS)
+    subtask.batch()
+    assert subtask.marks("quiet") == [NO_MOVE], "it is idle, but the other has told nothing since"
     subtask.batch(live=(3, 2_010))
-    assert subtask.marks("quiet") == [quiet_at(2_000)]
+    assert subtask.marks("quiet") == [NO_MOVE, quiet_at(2_000)]
 
 
 def test_a_query_that_is_held_is_given_nothing() -> None:
     subtask = Subtask()
     subtask.batch(live=(3, 1_010))
     subtask.intake.close()
-    assert not subtask.intake.ticked(0)
-    assert not subtask.intake.ticked(10 * IDLE_AFTER_MS)
+    assert not subtask.intake.ticked(0, resting=True)
+    assert not subtask.intake.ticked(10 * IDLE_AFTER_MS, resting=True)
     assert subtask.marks("quiet") == []
 
 
@@ -153,6 +200,6 @@ def test_a_history_in_order_is_followed_to_the_least_time_that_no_record_covers(
 def test_an_idle_stream_is_not_moved_beyond_a_history_in_order() -> None:
     subtask = Subtask(100, 200, 300)
     subtask.batch(live=(1, 9_010))
-    for now_ms in (0, IDLE_AFTER_MS):
-        subtask.intake.ticked(now_ms)
-    assert subtask.marks("quiet") == [quiet_at(199)]
+    silent(subtask)
+    subtask.batch(quiet=(0, None))
+    assert subtask.marks("quiet") == [NO_MOVE, quiet_at(299)]

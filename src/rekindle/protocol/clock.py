@@ -23,10 +23,10 @@ channel                            the least output watermark of its producers
 3. A drain ends every source where it stands. A channel it does not end: its producers flush first, and what they still
    send must not be late.
 4. When all inputs of a query have ended there is nothing to hold back: the flush does what is left, so no W is set.
-5. An *idle* input, one that has had no data for as long as its user has said (`Silence`), holds nothing back: it is
-   given what the least of those tells that go on and are not idle. Not more: its next rows are measured by it, and W is
-   never taken back. Where no other input goes on, or one of them tells no time, its W stays. It is idle until it has
-   data again.
+5. An *idle* input, one that is proven to have had no data for as long as its user has said (`Silence`), holds nothing
+   back: it is given what the least of those tells that go on and are not idle. Not more: its next rows are measured by
+   it, and W is never taken back. Where no other input goes on, or one of them tells no time, its W stays. It is idle
+   until it has data again.
 6. W never goes backwards, whatever is heard, and in whichever order.
 7. Spark forgets every W on a restart. What is in force is therefore given back in full each time, and after a restart
    or a restore the caller, who has told the new query nothing yet, sets all of it again.
@@ -48,7 +48,16 @@ END_OF_TIME: Final = 2**63 - 1
 
 
 class Silence:
-    """How long an input has had no data. Time is told, never asked for: it counts from the first tick after data.
+    """How long an input has had no data: counted by ticks, and then proven by a batch.
+
+    ::
+
+        counting ──idle_after without a row──► due ──a batch planned since then has none of it──► idle
+            ▲                                   │                                                  │
+            └───────── a batch that has rows of it, or another start of its query ─────────────────┘
+
+    Counting alone proves nothing: rows that have come may wait for a batch that takes long, or may be in it. Only what
+    was planned after the time was up, and has found nothing, shows that there was nothing.
 
     Args:
         idle_after_ms: what its user has said.
@@ -57,18 +66,24 @@ class Silence:
     def __init__(self, idle_after_ms: int) -> None:
         self._idle_after_ms = idle_after_ms
         self._since_ms: int | None = None
+        #: whether it has been silent for long enough, as far as is known, so that a batch is to prove it
+        self.due = False
         #: whether it holds nothing back any more
         self.idle = False
 
     def broken(self) -> None:
-        """It has had data; or its query was started anew."""
-        self._since_ms, self.idle = None, False
+        """It has had data; or its query was started again."""
+        self._since_ms, self.due, self.idle = None, False, False
 
     def ticked(self, now_ms: int) -> None:
-        """It is so late."""
+        """Count on. The time begins with the first tick after data."""
         if self._since_ms is None:
             self._since_ms = now_ms
-        self.idle = now_ms - self._since_ms >= self._idle_after_ms
+        self.due = self.due or now_ms - self._since_ms >= self._idle_after_ms
+
+    def proven(self) -> None:
+        """A batch that was planned while it was due has none of its rows. It may have been broken since."""
+        self.idle = self.due
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

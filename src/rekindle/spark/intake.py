@@ -46,6 +46,8 @@ class Intake:
         self._in_force: dict[str, int] = {}
         #: watermark that Spark keeps of an input's rows, as they have told since the query was started, ms
         self._own_ms: dict[str, int] = {}
+        #: mark of an input that was admitted while its silence was due: the batch that reads it is the proof
+        self._probes: dict[str, int] = {}
 
     def open(self) -> bool:
         """The query is about to start: admit, and set every watermark again, which Spark has forgotten.
@@ -56,7 +58,8 @@ class Intake:
             self._open = True
             self._in_force.clear()
             self._own_ms.clear()
-            for silence in self._silences:
+            self._probes.clear()
+            for _, silence in self._silences:
                 silence.broken()
             self._admit()
             return self.sources_ended
@@ -78,23 +81,28 @@ class Intake:
                 self._admit()
             return self._progress() if moved else None
 
-    def ticked(self, now_ms: int) -> bool:
-        """It is so late; whether that lets the watermark move."""
+    def ticked(self, now_ms: int, resting: bool) -> bool:
+        """Count the silence of inputs on. Return True if the query has to look: something was admitted.
+
+        Args:
+            now_ms: the time, by a clock that goes on only while the driver does.
+            resting: no batch is running. While one is, what it has read comes first.
+        """
         if not self._silences or not self._open:
             return False
         with self._lock:
-            before = dict(self._in_force)
-            for silence in self._silences:
+            for _, silence in self._silences:
                 silence.ticked(now_ms)
-            if any(silence.idle for silence in self._silences):
+            before = dict(self._probes)
+            if resting and any(map(self._unproven, self.inputs)):
                 self._admit()
-            return before != self._in_force
+            return before != self._probes
 
     def recorded(self, record: BatchRecord, duration_ms: int, met: Mapping[str, Seen]) -> tuple[Progress, bool]:
         """A batch record exists, the inputs may go on; how far all is read, and whether the sources have ended."""
         with self._lock:
             self._last = record.batch
-            self._note(met)
+            self._note(record, met)
             for item in self.inputs:
                 item.position = record.inputs[item.uid]
                 if item.feed is not None:
@@ -103,21 +111,28 @@ class Intake:
                 self._admit()
             return self._progress(), self._open and self.sources_ended
 
-    def _note(self, met: Mapping[str, Seen]) -> None:
-        """What a batch had of the inputs whose watermark Spark keeps."""
+    def _note(self, record: BatchRecord, met: Mapping[str, Seen]) -> None:
+        """Take in what a batch had of the inputs whose watermark Spark keeps."""
+        for item, silence in self._silences:
+            one, position = met.get(item.uid), record.inputs[item.uid]
+            if position.offset != item.position.offset if one is None else one.rows:
+                silence.broken()
+                self._probes.pop(item.uid, None)
+            elif position.mark >= self._probes.get(item.uid, position.mark + 1):
+                silence.proven()
         for item in self.inputs:
             one = met.get(item.uid)
-            if one is None or not one.rows:
-                continue
-            if item.silence is not None:
-                item.silence.broken()
-            if one.last_us is not None and item.delay_ms is not None:
+            if one is not None and one.last_us is not None and item.delay_ms is not None:
                 told_ms = one.last_us // 1000 - item.delay_ms
                 self._own_ms[item.uid] = max(told_ms, self._own_ms.get(item.uid, told_ms))
 
+    def _unproven(self, item: Input) -> bool:
+        """Whether its silence is due and no mark is on its way to prove it."""
+        return item.silence is not None and item.silence.due and item.uid not in self._probes
+
     @property
-    def _silences(self) -> Sequence[Silence]:
-        return [item.silence for item in self.inputs if item.silence is not None]
+    def _silences(self) -> Sequence[tuple[Input, Silence]]:
+        return [(item, item.silence) for item in self.inputs if item.silence is not None]
 
     @property
     def sources(self) -> Sequence[Input]:
@@ -162,12 +177,18 @@ class Intake:
                 item.feed.admit()
         wanted = watermarks({item.uid: self._as_the_clock_sees(item) for item in self.inputs}, in_force=self._in_force)
         for item in self.inputs:
-            if item.marks is None or wanted.get(item.uid) in (None, self._in_force.get(item.uid)):
+            at_ms, in_force_ms = wanted.get(item.uid), self._in_force.get(item.uid)
+            probing = self._unproven(item)
+            if item.marks is None or (at_ms in (None, in_force_ms) and not probing):
                 continue
-            if item.marks.inbox.last_admitted() <= item.position.mark:
-                at_ms = wanted[item.uid]
-                item.marks.admit(item.position.mark + 1, item.mark_us(at_ms))
-                self._in_force[item.uid] = at_ms
+            mark = item.position.mark + 1
+            if item.marks.inbox.last_admitted() < mark:
+                # A probe says nothing new: it is there to be read.
+                item.marks.admit(mark, item.mark_us(at_ms or 0))
+                if at_ms is not None:
+                    self._in_force[item.uid] = at_ms
+                if probing:
+                    self._probes[item.uid] = mark
 
     def _as_the_clock_sees(self, item: Input) -> SourceInput | ChannelInput:
         feed = item.feed

@@ -138,7 +138,7 @@ class SparkTask:
 
     def tick(self, now_ms: int) -> None:
         """See `TaskRunner`."""
-        if self._intake.ticked(now_ms):
+        if self._intake.ticked(now_ms, resting=self._protocol.running is None):
             self._query.wake()
 
     def suspend(self) -> int:
