@@ -139,6 +139,7 @@ _PERMANENT = (
     "FORMAT_NEWER",
     "PROGRESS_FORMAT_UNKNOWN",
     "BATCH_REPLAY_MISMATCH",
+    "STATE_SCHEMA_INCOMPATIBLE",
     "SINK_SCHEMA_MISMATCH",
 )
 
@@ -170,12 +171,19 @@ CONDITIONS: dict[str, Condition] = {
             "{uid!r} is not a valid uid.",
             "Use letters, digits, '_', '-' and '.', starting with a letter or digit, at most 100 characters.",
         ),
-        UID_DUPLICATE=("The uid {uid!r} is used twice in this job.", "Give each source, task and sink its own uid."),
+        UID_DUPLICATE=(
+            "The uid {uid!r} is given to {items} of this job.",
+            "Give each its own. Sources and tasks share one set of uids, sinks another; a task's is uid= or its name.",
+        ),
         INPUT_UNKNOWN=(
             "Task {task!r} reads {input!r}, which is not a source or task of this job.",
             "Pass what job.source(...) returned, or a function decorated with @job.task of the same job.",
         ),
         INPUT_MISSING=("Task {task!r} has no inputs.", "Name its inputs: @job.task(source, ...)."),
+        INPUT_IGNORED=(
+            "Task {task!r} makes nothing from its input {input!r}, which Spark would then never read to its end.",
+            "Use that parameter of the function, or take the input out of @job.task(...).",
+        ),
         TASK_MISSING=("The job {job!r} has no task.", "Decorate a function with @job.task(source, ...)."),
         SINK_MISSING=(
             "The output of task {task!r} goes nowhere.",
@@ -367,6 +375,10 @@ CONDITIONS: dict[str, Condition] = {
         VERB_UNKNOWN=("There is no verb {verb!r}.{hint}", "Use one of: {verbs}."),
         OPTION_UNKNOWN=("{command!r} has no option {option}.{hint}", "See: {command} --help"),
         COMMAND_LINE_INVALID=("{reason}.", "See: {command} --help"),
+        CONFIRMATION_MISSING=(
+            "There is no terminal on which to ask whether to delete the {what}.",
+            "Say it beforehand: --yes. Nothing was deleted.",
+        ),
         TASK_SET_TWICE=("{option} was given twice with different values.", "Give it once."),
     ),
     **_conditions(
@@ -415,6 +427,7 @@ CONDITIONS: dict[str, Condition] = {
     **_conditions(
         "storage",
         STORAGE_UNAVAILABLE=("The storage {uri} cannot be used: {reason}", "Check --storage and its permissions."),
+        STORAGE_MISSING=("There is no storage at {uri}.", "Check --storage. The first run of a job makes it."),
         STORAGE_READ_ONLY=("The storage {uri} cannot be written: {reason}", "Make it writable, or choose another."),
         STORAGE_FULL=("The storage {uri} is full: {reason}", "Free some room and run again: nothing was lost."),
         STORAGE_PATH_UNSUPPORTED=(
@@ -489,6 +502,13 @@ CONDITIONS: dict[str, Condition] = {
         STATE_NOT_RESTORED=(
             "{path} holds state of {uids}, which this job does not have.",
             "Add them back, or drop their state with --allow-non-restored-state.",
+        ),
+        STATE_SCHEMA_INCOMPATIBLE=(
+            "What the query keeps in its state is not what it finds there: {reason}",
+            (
+                "Put the task's query back as it was; or give the task a new uid, drop its old state with "
+                "--allow-non-restored-state, and start it from the last checkpoint. Nothing was lost."
+            ),
         ),
         STATE_PARTITIONS_FIXED=(
             "Task {task!r} keeps its state in {found} partitions, not in {wanted}: in place that cannot be changed.",

@@ -69,7 +69,8 @@ def test_graphs_of_the_same_definitions_are_equal() -> None:
 WRONG: dict[str, tuple[JobGraph, str]] = {
     "a job name that cannot be a path": (changed(name="../bids"), "UID_INVALID"),
     "a uid that cannot be a path": (changed(sources=(HISTORY, Source(uid="a/b", bounded=True))), "UID_INVALID"),
-    "one uid for a source and a sink": (changed(sinks=(Sink(uid="live", task="hourly"),)), "UID_DUPLICATE"),
+    "one uid for a source and a task": (changed(tasks=(Task(uid="live", inputs=("history",)),)), "UID_DUPLICATE"),
+    "one uid for two sinks": (changed(sinks=(PARQUET, PARQUET)), "UID_DUPLICATE"),
     "no task": (changed(tasks=(), sinks=()), "TASK_MISSING"),
     "a watermark without event time": (
         changed(sources=(HISTORY, dataclasses.replace(LIVE, event_time=None))),
@@ -146,6 +147,26 @@ def test_the_refusal_of_a_circle_names_the_tasks_in_it() -> None:
     graph, _ = WRONG["tasks that read each other"]
     with pytest.raises(DefinitionError, match=r"a → b → c → a|b → c → a → b|c → a → b → c"):
         graph.validated()
+
+
+@pytest.mark.parametrize(
+    ("graph", "items"),
+    [
+        (changed(tasks=(Task(uid="live", inputs=("history",)),)), "a source and a task"),
+        (changed(tasks=(HOURLY, HOURLY)), "two tasks"),
+        (changed(sinks=(PARQUET, PARQUET)), "two sinks"),
+    ],
+)
+def test_a_uid_that_is_given_twice_is_refused_with_what_it_was_given_to(graph: JobGraph, items: str) -> None:
+    with pytest.raises(DefinitionError, match=f"given to {items} of this job"):
+        graph.validated()
+
+
+def test_a_sink_may_be_named_like_a_task_or_a_source_and_is_still_an_operator_of_its_own() -> None:
+    graph = changed(tasks=(HOURLY, DAILY), sinks=(Sink(uid="hourly", task="daily"), Sink(uid="live", task="hourly")))
+    assert graph.validated().topology.vertex("daily").chain == ("daily", "sink:hourly")
+    assert graph.topology.vertex("hourly").chain == ("hourly/live", "hourly/history", "hourly", "live")
+    assert graph.task("hourly") is HOURLY
 
 
 def test_the_refusal_of_an_output_mode_between_tasks_names_both() -> None:

@@ -59,12 +59,12 @@ def test_a_vertex_without_operators_is_a_chain_of_itself() -> None:
 
 def test_two_vertices_of_one_uid_are_refused() -> None:
     error = refusal([Vertex(uid="a"), Vertex(uid="b"), Vertex(uid="a")])
-    assert (error.code, error.parameters) == ("UID_DUPLICATE", {"uid": "a"})
+    assert (error.code, error.parameters) == ("UID_DUPLICATE", {"uid": "a", "items": "two vertices"})
 
 
 def test_an_operator_is_in_one_chain_only() -> None:
     error = refusal([Vertex(uid="a", operators=("x", "y")), Vertex(uid="b", operators=("y",))])
-    assert (error.code, error.parameters) == ("UID_DUPLICATE", {"uid": "y"})
+    assert (error.code, error.parameters) == ("UID_DUPLICATE", {"uid": "y", "items": "two operators"})
 
 
 @pytest.mark.parametrize("parallelism", [0, -1, 1.5, "2"])

@@ -8,7 +8,7 @@ sink is made of (paths, functions), and which of all this a version can run, is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rekindle.config import duration_ms
@@ -80,15 +80,15 @@ class JobGraph:
     sources: tuple[Source, ...] = ()
     tasks: tuple[Task, ...] = ()
     sinks: tuple[Sink, ...] = ()
-    _by_uid: Mapping[str, Source | Task | Sink] = field(init=False, repr=False, compare=False)
+    #: what a task can read
+    _by_uid: Mapping[str, Source | Task] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_uid", {item.uid: item for item in self._everything()})
-
-    def _everything(self) -> Iterator[Source | Task | Sink]:
-        yield from self.sources
-        yield from self.tasks
-        yield from self.sinks
+        object.__setattr__(
+            self,
+            "_by_uid",
+            {**{source.uid: source for source in self.sources}, **{task.uid: task for task in self.tasks}},
+        )
 
     def task(self, uid: str) -> Task:
         """The task named `uid`; KeyError where it is none."""
@@ -154,17 +154,17 @@ class JobGraph:
 
     def _operators_of(self, task: Task) -> tuple[str, ...]:
         sources = dict.fromkeys(f"{task.uid}/{source.uid}" for source in self.sources_of(task))
-        return (*sources, task.uid, *(sink.uid for sink in self.sinks_of(task)))
+        return (*sources, task.uid, *map(self._operator_of, self.sinks_of(task)))
+
+    def _operator_of(self, sink: Sink) -> str:
+        """Its uid, unless a task has that too: operators of all kinds share their names, uids do not hold a colon."""
+        return f"sink:{sink.uid}" if isinstance(self._by_uid.get(sink.uid), Task) else sink.uid
 
     def validated(self) -> JobGraph:
         """Return self; raise `DefinitionError` with the first thing that is wrong."""
         check_uid(self.name)
-        seen: set[str] = set()
-        for item in self._everything():
-            check_uid(item.uid)
-            if item.uid in seen:
-                raise DefinitionError("UID_DUPLICATE", uid=item.uid)
-            seen.add(item.uid)
+        _check_uids({"source": self.sources, "task": self.tasks})
+        _check_uids({"sink": self.sinks})
         if not self.tasks:
             raise DefinitionError("TASK_MISSING", job=self.name)
         for source in self.sources:
@@ -227,6 +227,19 @@ class JobGraph:
 def edge_kind(producers: int, consumers: int) -> EdgeKind:
     """Between parallel tasks subtask i feeds subtask i, or its range; a single one feeds, and reads, all (DESIGN 3)."""
     return EdgeKind.ALL_TO_ALL if 1 in (producers, consumers) else EdgeKind.POINTWISE
+
+
+def _check_uids(kinds: Mapping[str, Sequence[Source | Task | Sink]]) -> None:
+    """Refuse a uid that two of these have: they share one namespace."""
+    seen: dict[str, str] = {}
+    for kind, items in kinds.items():
+        for item in items:
+            check_uid(item.uid)
+            other = seen.setdefault(item.uid, kind)
+            if other != kind:
+                raise DefinitionError("UID_DUPLICATE", uid=item.uid, items=f"a {other} and a {kind}")
+            if len([each for each in items if each.uid == item.uid]) > 1:
+                raise DefinitionError("UID_DUPLICATE", uid=item.uid, items=f"two {kind}s")
 
 
 def _check_source(source: Source) -> None:

@@ -92,13 +92,13 @@ class Topology:
         object.__setattr__(self, "order", self._sorted())
 
     def _check_vertices(self) -> None:
-        for uids in (
-            [vertex.uid for vertex in self.vertices],
-            [operator for vertex in self.vertices for operator in vertex.chain],
-        ):
+        for kind, uids in {
+            "vertices": [vertex.uid for vertex in self.vertices],
+            "operators": [operator for vertex in self.vertices for operator in vertex.chain],
+        }.items():
             uid, times = next(iter(Counter(uids).most_common(1)), ("", 0))
             if times > 1:
-                raise DefinitionError("UID_DUPLICATE", uid=uid)
+                raise DefinitionError("UID_DUPLICATE", uid=uid, items=f"two {kind}")
         for vertex in self.vertices:
             if not isinstance(vertex.parallelism, int) or vertex.parallelism < 1:
                 raise DefinitionError("PARALLELISM_INVALID", task=vertex.uid, parallelism=vertex.parallelism)
