@@ -59,10 +59,15 @@ def settings_table(_: str) -> str:
     return table(("setting", "default", "values", "meaning"), rows)
 
 
+_SIZES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("bytes", 1))
+
+
 def _setting_default(setting: Field[Any]) -> str:
     value = setting.default
     if isinstance(value, bool):
         return str(value).lower()
+    if setting.name.endswith("_bytes"):
+        return next(f"{value // size} {unit}" for unit, size in _SIZES if value % size == 0)
     return _duration(value) if setting.name.endswith("_ms") else str(value)
 
 
@@ -70,6 +75,8 @@ def _setting_values(key: str, setting: Field[Any]) -> str:
     parse = setting.metadata["parse"]
     if parse is config.duration_ms:
         return "duration"
+    if setting.name.endswith("_bytes"):
+        return "size" if parse is config.size_bytes else "size from 1 byte up"
     try:
         parse(key, "a value that nothing takes")
     except errors.ConfigError as error:

@@ -48,21 +48,19 @@ def _some_bytes(key: str, value: object) -> int:
     return size
 
 
-def _count(key: str, value: object) -> int:
+def _count(key: str, value: object, least: int = 0) -> int:
     try:
         number = int(str(value))
     except ValueError:
-        number = -1
-    if number < 0:
-        raise ConfigError("VALUE_INVALID", key=key, value=value, reason="not a whole number from 0 up", example="'3'")
+        number = least - 1
+    if number < least:
+        reason = f"not a whole number from {least} up"
+        raise ConfigError("VALUE_INVALID", key=key, value=value, reason=reason, example="'3'")
     return number
 
 
 def _positive(key: str, value: object) -> int:
-    number = _count(key, value)
-    if number == 0:
-        raise ConfigError("VALUE_INVALID", key=key, value=value, reason="not a whole number from 1 up", example="'1'")
-    return number
+    return _count(key, value, least=1)
 
 
 def _flag(key: str, value: object) -> bool:

@@ -59,4 +59,4 @@ def test_without_a_verb_the_help_is_shown() -> None:
     result = CliRunner().invoke(rekindle, [])
 
     assert "Commands:" in result.output
-    assert result.exit_code == 2
+    assert result.exit_code == 0

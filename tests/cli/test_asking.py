@@ -230,7 +230,9 @@ def test_forget_deletes_a_job_that_does_not_run_and_nothing_else(command: Comman
     assert command.error("forget", "bids") == "JOB_RUNNING"
     end(job, "STOPPED")
 
-    assert command.json("forget", "bids") == {"job": "bids", "checkpoint": None}
+    assert command.error("forget", "bids", code=2) == "CONFIRMATION_MISSING"
+    assert job.identity() is not None
+    assert command.json("forget", "bids", "--yes") == {"job": "bids", "checkpoint": None}
 
     assert [row["job"] for row in command.json("list")] == ["clicks"]
     assert not Path(command.storage, "bids").exists()
@@ -245,7 +247,7 @@ def test_forget_deletes_an_old_checkpoint_but_not_the_one_to_resume_from(command
 
     assert command.error("forget", "bids", "2") == "CHECKPOINT_IN_USE"
     assert command.error("forget", "bids", "3") == "CHECKPOINT_UNKNOWN"
-    assert command.json("forget", "bids", "1") == {"job": "bids", "checkpoint": 1}
+    assert command.json("forget", "bids", "1", "--yes") == {"job": "bids", "checkpoint": 1}
     assert [manifest.checkpoint for manifest in job.manifests()] == [2]
 
 
@@ -259,7 +261,7 @@ def test_after_a_restore_the_checkpoint_to_resume_from_is_the_newest_of_that_lin
     job.create(layout.lineage("bids", 2), d.Lineage(lineage=2, run=1, created_ms=0))
     end(job, "STOPPED")
 
-    assert command.json("forget", "bids", "2") == {"job": "bids", "checkpoint": 2}
+    assert command.json("forget", "bids", "2", "--yes") == {"job": "bids", "checkpoint": 2}
 
 
 def test_on_a_terminal_forget_asks_first(command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from rekindle.cli import output, views
 from rekindle.cli.verbs import rekindle
 from rekindle.storage import documents as d
 from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.liveness import this_process
 from tests.cli.kit import GONE, JANUARY_MS, Command, beat, complete, end, start
 
 
@@ -27,20 +28,41 @@ def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: Jo
         "state": "RUNNING",
         "run": 1,
         "mode": "streaming",
+        "host": this_process().host,
+        "pid": this_process().pid,
+        "last_heard_of": "2025-01-01T00:00:00.000Z",
+        "ended_at": None,
+        "error": None,
+        "notes": [],
+        "savepoint": None,
         "tasks": [
             {
                 "uid": "hourly",
                 "subtask": 0,
                 "status": "running",
                 "batch": 41,
+                "batch_duration_ms": 4_800,
+                "rows_per_second": None,
                 "watermark": "2025-01-01T00:00:00.000Z",
                 "inputs": {
-                    "history": {"ended": False, "idle": False, "position": {"files": 3}},
-                    "live": {"ended": False, "idle": False, "position": {"0": 7}},
+                    "history": {
+                        "ended": False,
+                        "idle": False,
+                        "position": {"files": 3},
+                        "share": 0.63,
+                        "rows_per_second": 12_345.6,
+                    },
+                    "live": {
+                        "ended": False,
+                        "idle": False,
+                        "position": {"0": 7},
+                        "share": None,
+                        "rows_per_second": 800.0,
+                    },
                 },
             }
         ],
-        "checkpoints": {"completed": 7, "failed": 1, "latest": 7},
+        "checkpoints": {"completed": 7, "failed": 1, "latest": 7, "latest_at": "2025-01-01T00:01:00.000Z"},
     }
 
 
@@ -126,9 +148,34 @@ def test_an_unknown_job_is_an_error_with_a_way_out(command: Command) -> None:
 
 
 def test_reading_makes_no_storage_where_there_is_none(command: Command) -> None:
+    assert command.error("list") == "STORAGE_MISSING"
+    assert command.json("list", code=1)["error"]["parameters"] == {"uri": command.storage}
+    assert not Path(command.storage).exists()
+
+
+def test_a_storage_without_jobs_is_no_error(command: Command) -> None:
+    Path(command.storage).mkdir()
     assert command.json("list") == []
     assert command("list").stdout == f"No jobs in {command.storage}.\n"
-    assert not Path(command.storage).exists()
+
+
+@pytest.mark.parametrize(
+    ("state", "code"), [("FAILED", 1), ("LOST", 1), ("RUNNING", 0), ("FINISHED", 0), ("STOPPED", 0)]
+)
+def test_a_monitor_sees_by_the_exit_code_whether_a_job_is_dead(
+    command: Command, job: JobStorage, state: str, code: int
+) -> None:
+    start(job, **(GONE if state == "LOST" else {}))
+    beat(job, **(GONE if state == "LOST" else {}))
+    if state not in ("LOST", "RUNNING"):
+        end(job, state, error={"code": "QUERY_DIED", "message": "m", "parameters": {}, "next_step": "n"})
+
+    told = command.json("status", "bids", "--check", code=code)
+    assert told["state"] == state
+    assert told["last_heard_of"] == "2025-01-01T00:00:00.000Z"
+    assert (told["error"] is None) == (state in ("LOST", "RUNNING"))
+    assert command("status", "bids", "--check").exit_code == code
+    assert command("status", "bids").exit_code == 0
 
 
 def test_list_names_each_job_with_its_state(command: Command, job: JobStorage) -> None:
@@ -139,8 +186,8 @@ def test_list_names_each_job_with_its_state(command: Command, job: JobStorage) -
     end(other, "DRAINED")
 
     assert command.json("list") == [
-        {"job": "bids", "state": "RUNNING", "run": 1, "checkpoint": 7},
-        {"job": "clicks", "state": "DRAINED", "run": 1, "checkpoint": None},
+        {"job": "bids", "state": "RUNNING", "run": 1, "checkpoint": 7, "last_heard_of": "2025-01-01T00:00:00.000Z"},
+        {"job": "clicks", "state": "DRAINED", "run": 1, "checkpoint": None, "last_heard_of": None},
     ]
     assert command("list").stdout.splitlines() == [
         "state    job     run  checkpoint  last heard of",
@@ -233,8 +280,8 @@ def test_a_deleted_checkpoint_has_no_path_but_a_savepoint_keeps_its_own(command:
             80,
             [
                 "id  kind      status     triggered             took    acks  size",
-                "2   manual    failed     2025-01-01T00:00:00Z  -       0/0   0 B",
-                "1   periodic  completed  2025-01-01T00:00:01Z  250 ms  1/1   0 B",
+                "2   manual    failed     2025-01-01T00:00:00Z  -       0/0   -",
+                "1   periodic  completed  2025-01-01T00:00:01Z  250 ms  1/1   -",
                 "2 failed: TASK_FAILURE: a task failed",
             ],
         ),
@@ -284,7 +331,7 @@ def test_inspect_as_text_says_what_a_checkpoint_holds(command: Command, job: Job
         "  kind   stop",
         "  run    1, lineage 1",
         "  taken  2025-01-01T00:00:03Z in 250 ms",
-        "  size   0 B, in flight 0 B",
+        "  size   in flight 0 B",
         "task hourly/0  running  batch 40",
         "  watermark 2025-01-01T00:00:00Z",
         "  history  ended  4 files, 2.0 KiB",
@@ -354,3 +401,15 @@ def test_times_beyond_the_year_9999_are_its_last_millisecond() -> None:
 )
 def test_durations_are_written_in_two_units_at_most(span_ms: int | None, text: str) -> None:
     assert output.duration(span_ms) == text
+
+
+def test_rows_of_a_flush_are_shown_with_every_column_whatever_the_width() -> None:
+    header, rows = ("window", "k", "count"), [("x" * 60, "a", "1"), ("y" * 60, "b", "22")]
+    for columns in (None, 80):
+        assert output.whole_table(header, rows, columns) == [
+            f"{'window':<60}  k  count",
+            f"{'x' * 60}  a  1",
+            f"{'y' * 60}  b  22",
+        ]
+    assert output.whole_table(header, rows[:1], 60) == ["row 1", f"  window  {'x' * 60}", "  k       a", "  count   1"]
+    assert output.whole_table(header, [], 60) == []

@@ -45,7 +45,7 @@ class Group(click.Group):
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
         """Run a verb and end the process: a verb returns its exit code."""
-        arguments = list(sys.argv[1:] if args is None else args)
+        arguments = list(sys.argv[1:] if args is None else args) or ["--help"]
         as_json = "--json" in arguments
         extra["standalone_mode"] = False
         if "NO_COLOR" in os.environ:

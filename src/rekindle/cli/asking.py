@@ -7,9 +7,9 @@ import sys
 import click
 
 from rekindle.cli import output, views
-from rekindle.cli.app import example, with_json, with_storage
+from rekindle.cli.app import command_line, example, with_json, with_storage
 from rekindle.cli.reading import job_storage
-from rekindle.errors import ControlError, RestoreError
+from rekindle.errors import ConfigError, ControlError, RestoreError
 from rekindle.runtime import client
 from rekindle.runtime.client import Wish
 from rekindle.storage import layout
@@ -79,7 +79,7 @@ def cancel(job: str, storage: str, as_json: bool) -> None:
 @click.command(epilog=example("rekindle forget hourly_bids 7"))
 @click.argument("job")
 @click.argument("checkpoint", metavar="[CHECKPOINT]", type=int, required=False)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
 @with_storage
 @with_json
 def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: bool) -> None:
@@ -92,7 +92,10 @@ def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: b
         _check_forgettable(found, checkpoint)
     _check_not_running(found)
     what = f"job {job!r} and all its checkpoints" if checkpoint is None else f"checkpoint {checkpoint} of {job!r}"
-    if not yes and sys.stdin.isatty():
+    if not yes:
+        if not sys.stdin.isatty():
+            with command_line():
+                raise ConfigError("CONFIRMATION_MISSING", what=what)
         click.confirm(f"Delete the {what}?", abort=True, err=True)
         # Somebody may have started it while the question stood.
         _check_not_running(found)

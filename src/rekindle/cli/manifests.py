@@ -94,7 +94,10 @@ def manifest_lines(manifest: Manifest, path: str, states: States, columns: int) 
         "kind": manifest.kind + (" of a batch run" if manifest.mode == "batch" else ""),
         "run": f"{manifest.run}, lineage {manifest.lineage}",
         "taken": f"{output.short_time(manifest.triggered_ms)} in {span}",
-        "size": f"{output.size(manifest.size_bytes)}, in flight {output.size(manifest.in_flight_bytes)}",
+        # A checkpoint shares its state with the job: only a savepoint has a size of its own.
+        "size": f"{output.size(manifest.size_bytes)}, in flight {output.size(manifest.in_flight_bytes)}"
+        if manifest.savepoint
+        else f"in flight {output.size(manifest.in_flight_bytes)}",
     }
     lines += [f"  {name:<6} {value}" for name, value in facts.items()]
     for uid, index, snapshot in _snapshots(manifest):
@@ -133,9 +136,9 @@ def _several(count: int, one: str, many: str) -> str:
 def _position_text(item: InputPosition) -> str:
     if item.channels:
         read = ", ".join(str(channel.batches) for _, channel in sorted(item.channels.items()))
-        return f"{read} batches"
+        return f"{read} {'batch' if read == '1' else 'batches'}"
     if item.offset is None:
-        return f"{item.files} files, {output.size(item.bytes)}"
+        return f"{_several(item.files, 'file', 'files')}, {output.size(item.bytes)}"
     return json.dumps(item.offset, separators=(",", ":"))
 
 

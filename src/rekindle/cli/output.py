@@ -128,6 +128,26 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int) ->
     return lines
 
 
+def whole_table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None) -> list[str]:
+    """Rows with every column, whatever that takes: where they are wider than `columns`, a line for each value.
+
+    Args:
+        columns: None for as many as it takes.
+    """
+    if not rows:
+        return []
+    widths = [max(len(row[index]) for row in (header, *rows)) for index in range(len(header))]
+    taken = sum(widths) + 2 * (len(widths) - 1)
+    if columns is None or taken <= columns:
+        return table(header, rows, taken)
+    pad = max(map(len, header))
+    return [
+        line
+        for number, row in enumerate(rows, 1)
+        for line in (f"row {number}", *(f"  {name:<{pad}}  {value}" for name, value in zip(header, row, strict=True)))
+    ]
+
+
 def wrapped(text: str, columns: int, indent: str) -> list[str]:
     """A sentence over several lines, the following ones indented."""
     return click.wrap_text(text, columns, subsequent_indent=indent).splitlines()

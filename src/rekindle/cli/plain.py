@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -70,17 +71,18 @@ def flush(
 
 
 def _rows(result: FlushResult) -> list[str]:
-    """The first rows, as a table; the last column may be cut."""
+    """The first rows with all their columns: as a table, or one value a line where that is too wide for a terminal."""
     rows = [[str(value) for value in row] for row in result.rows.limit(_SHOWN).collect()]
-    lines = output.table(result.rows.columns, rows, output.width()) if rows else []
+    lines = output.whole_table(result.rows.columns, rows, output.width() if sys.stdout.isatty() else None)
     if result.row_count > _SHOWN:
-        lines.append(f"... and {result.row_count - _SHOWN} more; --out writes them all.")
+        lines.append(f"... and {result.row_count - _SHOWN:,} more; --out writes them all.")
     return lines
 
 
 def _say(result: FlushResult) -> None:
     place = f" written to {result.out}/flushed" if result.out else ""
-    output.say(f"{result.row_count} rows were in the state behind batch {result.batch}{place}")
+    were = "row was" if result.row_count == 1 else "rows were"
+    output.say(f"{result.row_count} {were} in the state behind batch {result.batch}{place}")
     if result.unfinished_batch is not None:
         place = f", in {result.out}/unfinished" if result.out else ""
         output.say(

@@ -9,8 +9,8 @@ from dataclasses import replace
 import click
 
 from rekindle.cli import manifests, output, views
-from rekindle.cli.app import example, with_json, with_storage
-from rekindle.errors import ControlError
+from rekindle.cli.app import FAILED, example, with_json, with_storage
+from rekindle.errors import ControlError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.spark.state_sizes import StateSize, state_sizes
 from rekindle.storage import layout
@@ -18,6 +18,8 @@ from rekindle.storage.documents import Manifest, Status
 from rekindle.storage.job_storage import LOST, RUNNING, JobStorage, jobs
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin, find_origin
+
+_DEAD = ("FAILED", LOST)
 
 
 def job_storage(storage: str, job: str) -> JobStorage:
@@ -49,13 +51,10 @@ def list_jobs(storage: str, as_json: bool) -> None:
     """List the jobs of a storage."""
     store = open_store(storage)
     found = [current_status(JobStorage(store, name)) for name in jobs(store)]
+    if not found and not store.exists(""):
+        raise StorageError("STORAGE_MISSING", uri=storage)
     if as_json:
-        output.as_json(
-            [
-                {"job": item.job, "state": item.state, "run": item.run or None, "checkpoint": item.latest_checkpoint}
-                for item in found
-            ]
-        )
+        output.as_json([views.list_json(item) for item in found])
     elif found:
         # The name, whose width nobody knows, stands behind what must be seen.
         rows = [
@@ -70,15 +69,21 @@ def list_jobs(storage: str, as_json: bool) -> None:
 
 @click.command(epilog=example("rekindle status hourly_bids"))
 @click.argument("job")
+@click.option("--check", is_flag=True, help="Exit with 1 if the job has FAILED or is LOST, for a monitor.")
 @with_storage
 @with_json
-def status(job: str, storage: str, as_json: bool) -> None:
+def status(job: str, check: bool, storage: str, as_json: bool) -> int:
     """Show where a job stands."""
     found = job_storage(storage, job)
     now = current_status(found)
     if as_json:
-        output.as_json(views.status_json(now))
-        return
+        output.as_json(views.status_json(now, found.result(now.run)))
+    else:
+        _say_status(found, now)
+    return FAILED if check and now.state in _DEAD else 0
+
+
+def _say_status(found: JobStorage, now: Status) -> None:
     columns = output.width()
     fill, rest = output.bar(sys.stdout.encoding)
     output.say("\n".join(views.status_lines(now, output.now_ms(), columns, fill, rest)))

@@ -28,22 +28,48 @@ _BAR = 16
 # --- a job ------------------------------------------------------------------------------------------------------------
 
 
-def status_json(status: Status) -> Json:
-    """``status --json``."""
+def list_json(status: Status) -> Json:
+    """One element of ``list --json``."""
+    return {
+        "job": status.job,
+        "state": status.state,
+        "run": status.run or None,
+        "checkpoint": status.latest_checkpoint,
+        "last_heard_of": output.iso(status.written_ms or None),
+    }
+
+
+def status_json(status: Status, result: Result | None = None) -> Json:
+    """``status --json``; `result` is how the run ended, if it has."""
     return {
         "job": status.job,
         "state": status.state,
         "run": status.run or None,
         "mode": status.mode,
+        "host": status.host,
+        "pid": status.pid,
+        "last_heard_of": output.iso(status.written_ms or None),
+        "ended_at": output.iso(result.ended_ms) if result else None,
+        "error": result.error if result else None,
+        "notes": list(result.notes) if result else [],
+        "savepoint": result.savepoint if result else None,
         "tasks": [
             {
                 "uid": task.uid,
                 "subtask": task.subtask,
                 "status": task.status,
                 "batch": task.batch,
+                "batch_duration_ms": task.batch_duration_ms,
+                "rows_per_second": task.rows_per_second,
                 "watermark": output.iso(task.watermark),
                 "inputs": {
-                    uid: {"ended": item.ended, "idle": item.idle, "position": item.position}
+                    uid: {
+                        "ended": item.ended,
+                        "idle": item.idle,
+                        "position": item.position,
+                        "share": item.share,
+                        "rows_per_second": item.rows_per_second,
+                    }
                     for uid, item in task.inputs.items()
                 },
             }
@@ -53,6 +79,7 @@ def status_json(status: Status) -> Json:
             "completed": status.checkpoints_completed,
             "failed": status.checkpoints_failed,
             "latest": status.latest_checkpoint,
+            "latest_at": output.iso(status.latest_checkpoint_ms),
         },
     }
 
@@ -201,7 +228,8 @@ def checkpoint_lines(rows: list[CheckpointStats], columns: int) -> list[str]:
             output.short_time(row.triggered_at),
             output.duration(row.duration_ms),
             "/".join(map(str, row.acknowledged)),
-            output.size(row.size_bytes + row.in_flight_bytes),
+            # A checkpoint shares its state with the job: only a savepoint has a size of its own.
+            output.size(size) if (size := row.size_bytes + row.in_flight_bytes) else "-",
         )
         for row in rows
     ]

@@ -86,6 +86,8 @@ class S3Store:
             return cast("BinaryIO", self._files.open(self._file(path), "rb"))
 
     def exists(self, path: str) -> bool:
+        if not path:
+            return True  # a bucket has no folders: nothing tells a prefix without objects from one that is not there
         try:
             with self._errors(path):
                 self._files.info(self._file(path))
