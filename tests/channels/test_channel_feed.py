@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rekindle.channels.admission import AdmissionSizer
 from rekindle.channels.channel_feed import ChannelFeed
 from rekindle.channels.inbox import Inbox
-from rekindle.storage.documents import FrozenFile, InputPosition
+from rekindle.storage.documents import ChannelPosition, FrozenFile, InputPosition
 from rekindle.storage.memory import MemoryStore
 
 FOLDER = "job/tasks/t/0/000001/inbox/p"
@@ -25,8 +25,10 @@ class Written:
 
     address: str
     content: Content
+    oldest: int = 0
 
     def segments(self, batch: int) -> Sequence[FrozenFile]:
+        assert batch >= self.oldest, "its record is gone"
         return self.content[batch]
 
 
@@ -97,6 +99,54 @@ def test_batches_without_segments_are_passed_without_a_batch() -> None:
     assert fed.outstanding == ()
     fed.allow(0, 4)
     assert places(step(fed)) == [(4, 0)]
+
+
+def test_a_batch_that_read_nothing_of_a_channel_says_how_far_it_was_empty() -> None:
+    fed = feed(segments(0, 0, 1))
+    fed.allow(0, 2)
+    assert places(fed.after(-1)) == [(2, 0)]
+    fed.allow(0, 3)
+    fed.admit()
+    assert places(fed.after(-1)) == [(2, 0)], "what is on its way was not read"
+
+
+def test_each_empty_batch_is_looked_at_once() -> None:
+    looked: list[int] = []
+
+    class Listening(Written):
+        def segments(self, batch: int) -> Sequence[FrozenFile]:
+            looked.append(batch)
+            return super().segments(batch)
+
+    inbox = Inbox(MemoryStore(), FOLDER, 0)
+    empty = Listening("file:///0/", segments(*[0] * 100))
+    fed = ChannelFeed(inbox, InputPosition(), AdmissionSizer(10**9, 20), {0: empty})
+    for batch in range(100):
+        assert fed.allow(0, batch + 1) is True
+        fed.admit()
+    assert looked == list(range(100))
+
+
+def test_what_is_gone_had_nothing_for_a_reader_whose_record_lags() -> None:
+    content = Written("file:///0/", segments(1, 0, 0, 0, 2), oldest=3)
+    position = InputPosition(admission=0, files=1, channels={0: ChannelPosition(batches=1)})
+    inbox = Inbox(MemoryStore(), FOLDER, 0)
+    inbox.admit(0, content.content[0])
+    fed = ChannelFeed(inbox, position, AdmissionSizer(10**9, 20), {0: content})
+    assert fed.read(0) == 3
+    assert fed.allow(0, 4) is True
+    fed.allow(0, 5)
+    assert places(step(fed)) == [(5, 0)]
+
+
+def test_a_batch_that_was_read_in_part_goes_on_there_whatever_is_gone() -> None:
+    content = Written("file:///0/", segments(0, 3), oldest=1)
+    position = InputPosition(admission=0, files=1, channels={0: ChannelPosition(batches=1, segment=1)})
+    inbox = Inbox(MemoryStore(), FOLDER, 0)
+    inbox.admit(0, content.content[1][:1])
+    fed = ChannelFeed(inbox, position, AdmissionSizer(10**9, 10), {0: content})
+    fed.allow(0, 2)
+    assert places(step(fed)) == [(1, 2)]
 
 
 def test_what_was_admitted_before_a_crash_stands() -> None:

@@ -2,8 +2,13 @@
 
 A channel's content is derived from its producers' batch records, each producer's in their order (DESIGN 5). The cursor
 into one producer's tells how many of its batches were read whole, and how many segments of the next one. It goes no
-further than it was allowed to (`AllowReading`). A batch without segments needs no reading: the cursor passes it by
-itself. Between producers there is no order; an admission takes of each in turn.
+further than it was allowed to (`AllowReading`). Between producers there is no order; an admission takes of each in
+turn.
+
+A batch without segments needs no reading: the cursor passes it by itself. That makes no batch record of the reader, so
+the place in its last record may lag far after what it has passed. Checkpoints name the place that was passed, and what
+lies before that may be deleted. After a restart the record is all there is to begin with: the batches between its place
+and the oldest record that is kept had nothing for this reader, or a checkpoint could not have passed them.
 
 Two threads use a feed, the query's (`recorded`, `after`, `admit`) and the driver's (`allow`); whoever owns it locks.
 """
@@ -27,6 +32,11 @@ class Output(Protocol):
     @property
     def address(self) -> str:
         """What the addresses of all its segments, and of no other producer's, begin with."""
+        ...
+
+    @property
+    def oldest(self) -> int:
+        """The oldest of its batches whose record was kept when the reader was started; 0 where it has none."""
         ...
 
     def segments(self, batch: int) -> Sequence[FrozenFile]:
@@ -59,6 +69,13 @@ class ChannelFeed(Feed):
         cursor.allowed = max(cursor.allowed, upto)
         return self.read(producer) > before
 
+    def after(self, admission: int) -> InputPosition:
+        """See `Feed`. A batch that read nothing of the channel says at least how far it was empty."""
+        if admission > self.position.admission:
+            return super().after(admission)
+        channels = {index: cursor.passed(_of(self.position, index)) for index, cursor in self._cursors.items()}
+        return replace(self.position, channels=channels)
+
     def recorded(self, position: InputPosition, batch_duration_ms: int) -> None:
         """See `Feed`."""
         super().recorded(position, batch_duration_ms)
@@ -79,42 +96,55 @@ class ChannelFeed(Feed):
 class _Cursor:
     """What is known of one producer's output."""
 
-    def __init__(self, output: Output, allowed: int) -> None:
+    def __init__(self, output: Output, recorded: int) -> None:
         self._output = output
+        #: no batch from the place in the reader's last record up to this one has segments, if that place is at the
+        #: beginning of a batch
+        self._empty_until = max(recorded, output.oldest)
         #: how many of its batches may be read
-        self.allowed = allowed
+        self.allowed = self._empty_until
         #: segments of batches that are not read whole, by batch
         self._known: dict[int, Sequence[FrozenFile]] = {}
 
     def ahead(self, position: ChannelPosition) -> Iterator[FrozenFile]:
         """What may be read from a position on."""
+        position = self.passed(position)
         every = (one for batch in range(position.batches, self.allowed) for one in self._segments(batch))
         return islice(every, position.segment, None)
 
     def behind(self, position: ChannelPosition, files: Sequence[FrozenFile]) -> ChannelPosition:
         """The position behind those of `files` that are this producer's."""
         ours = sum(file.path.startswith(self._output.address) for file in files)
+        position = self.passed(position)
         batches, segment = position.batches, position.segment + ours
         while segment and segment >= len(self._segments(batches)):
             segment -= len(self._segments(batches))
             batches += 1
-        return self.passed(ChannelPosition(batches=batches, segment=segment))
+        return self._pass(batches, segment)
 
     def passed(self, position: ChannelPosition) -> ChannelPosition:
-        """The position with the empty batches in front of it behind it, as far as it may go."""
-        batches = position.batches
-        while position.segment == 0 and batches < self.allowed and not self._segments(batches):
-            batches += 1
-        return replace(position, batches=batches)
+        """The position in the last record, with the empty batches in front of it behind it, as far as it may go."""
+        if position.segment:
+            return position
+        reached = self._pass(max(position.batches, self._empty_until), 0)
+        self._empty_until = reached.batches
+        return reached
 
     def forget(self, batches: int) -> None:
         """So many batches are read whole."""
         self._known = {batch: known for batch, known in self._known.items() if batch >= batches}
 
+    def _pass(self, batches: int, segment: int) -> ChannelPosition:
+        while segment == 0 and batches < self.allowed and not self._segments(batches):
+            self._known.pop(batches, None)
+            batches += 1
+        return ChannelPosition(batches=batches, segment=segment)
+
     def _segments(self, batch: int) -> Sequence[FrozenFile]:
-        if batch not in self._known:
-            self._known[batch] = tuple(self._output.segments(batch))
-        return self._known[batch]
+        known = self._known.get(batch)
+        if known is None:
+            known = self._known[batch] = tuple(self._output.segments(batch))
+        return known
 
 
 def _of(position: InputPosition, producer: int) -> ChannelPosition:

@@ -7,7 +7,7 @@ records along, and a new lineage finds in them what its readers have still to be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from rekindle.storage.documents import (
     InputPosition,
     Manifest,
     Segment,
+    SubtaskSnapshot,
 )
 from rekindle.storage.port import NotFound, Store
 
@@ -47,6 +48,21 @@ def topology_of(manifest: Manifest) -> Topology:
             if source in parallelism
         ),
     )
+
+
+def with_read(snapshot: SubtaskSnapshot, read: Mapping[SubtaskId, int]) -> SubtaskSnapshot:
+    """The snapshot with the channels read as far as `read` says, where that is farther than its batch record says.
+
+    Between the two lie batches that put nothing into the channel. A reader that has nothing to do makes no record for
+    them; only the checkpoint tells that it needs them no more.
+    """
+    inputs = dict(snapshot.inputs)
+    for producer, batches in read.items():
+        position = inputs.get(producer.task, InputPosition())
+        if batches > position.channels.get(producer.subtask, ChannelPosition()).batches:
+            channels = {**position.channels, producer.subtask: ChannelPosition(batches=batches)}
+            inputs[producer.task] = replace(position, channels=channels)
+    return replace(snapshot, inputs=inputs)
 
 
 def readings_of(manifest: Manifest, producer: SubtaskId) -> Iterator[Reading]:

@@ -39,6 +39,8 @@ class Producer:
     folder: str
     task: Task
     reader: Reader
+    #: its oldest batch record that was kept when the reader was started
+    oldest: int = 0
 
     @property
     def address(self) -> str:

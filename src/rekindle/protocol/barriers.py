@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rekindle.graph.topology import Topology
 from rekindle.ids import SubtaskId
@@ -53,6 +54,15 @@ class Channel:
     barriers: dict[int, int] = field(default_factory=dict)
 
 
+class _Cut(NamedTuple):
+    """Where a snapshot of a subtask is taken."""
+
+    #: its last batch
+    batch: int
+    #: producer → how many of its batches need not be read any more
+    read: Mapping[SubtaskId, int]
+
+
 class Barriers:
     """Every channel of a job, and the barriers of all pending checkpoints."""
 
@@ -67,8 +77,8 @@ class Barriers:
                 for index in topology.producers(edge, consumer.subtask):
                     self._connect(SubtaskId(edge.source, index), consumer)
         self._alignments = {task: Alignment(tuple(inputs)) for task, inputs in self._inputs.items()}
-        #: subtask and checkpoint → the batch it is cut behind, until all its barriers are there
-        self._cuts: dict[tuple[SubtaskId, int], int] = {}
+        #: subtask and checkpoint → where it is cut, until all its barriers are there
+        self._cuts: dict[tuple[SubtaskId, int], _Cut] = {}
 
     def _connect(self, producer: SubtaskId, consumer: SubtaskId) -> None:
         if producer not in self._inputs[consumer]:
@@ -149,7 +159,7 @@ class Barriers:
             channel.barriers.pop(checkpoint, None)
         for alignment in self._alignments.values():
             alignment.aborted(checkpoint)
-        self._cuts = {key: batch for key, batch in self._cuts.items() if key[1] != checkpoint}
+        self._cuts = {key: cut for key, cut in self._cuts.items() if key[1] != checkpoint}
         outcomes = [one for channel in self._channels() for one in self._reached(channel)]
         return self._follow(outcomes, set(self._inputs))
 
@@ -178,16 +188,21 @@ class Barriers:
             task, outcome = todo.popleft()
             touched.add(task)
             if isinstance(outcome, Snapshot):
-                self._cuts[task, outcome.checkpoint] = self.batches[task]
+                read = {producer: channel.read for producer, channel in self._inputs[task].items()}
+                self._cuts[task, outcome.checkpoint] = _Cut(self.batches[task], read)
                 for channel in self._outputs[task]:
                     todo.extend(self._put_down(channel, outcome))
             else:
                 # None is aborted here: an aligned barrier passes no other, and an unaligned one goes alone.
                 assert isinstance(outcome, Aligned)
-                batch = self._cuts.pop((task, outcome.checkpoint))
+                cut = self._cuts.pop((task, outcome.checkpoint))
                 snapshots.append(
                     c.TakeSnapshot(
-                        task=task, checkpoint=outcome.checkpoint, batch=batch, in_flight=dict(outcome.in_flight)
+                        task=task,
+                        checkpoint=outcome.checkpoint,
+                        batch=cut.batch,
+                        in_flight=dict(outcome.in_flight),
+                        read=cut.read,
                     )
                 )
                 for channel in self._inputs[task].values():

@@ -92,6 +92,9 @@ class TakeSnapshot(TaskCommand):
     batch: int
     #: producer → places in its channel: from where it has read up to the barrier, in flight
     in_flight: Mapping[SubtaskId, tuple[int, int]] = field(default_factory=dict)
+    #: producer → how many of its batches need not be read any more: more than the batch's record says where those that
+    #: followed put nothing into the channel
+    read: Mapping[SubtaskId, int] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

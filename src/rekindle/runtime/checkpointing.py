@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from rekindle.channels.outputs import copy_outputs, in_flight, readings_of
+from rekindle.channels.outputs import copy_outputs, in_flight, readings_of, with_read
 from rekindle.channels.splits import Splits
 from rekindle.errors import ControlError, RekindleError, SinkError, StorageError, one_line
 from rekindle.graph.job_graph import JobGraph
@@ -87,7 +87,8 @@ class Checkpointing:
             in_flight: dict[str, dict[int, tuple[int, int]]] = {}
             for producer, places in order.in_flight.items():
                 in_flight.setdefault(producer.task, {})[producer.subtask] = places
-            self._gathered.setdefault(number, {})[task] = replace(snapshot, in_flight=in_flight)
+            snapshot = replace(with_read(snapshot, order.read), in_flight=in_flight)
+            self._gathered.setdefault(number, {})[task] = snapshot
             yield e.SnapshotTaken(task=task, checkpoint=number, batch=order.batch)
 
     def abort(self, checkpoint: int) -> None:

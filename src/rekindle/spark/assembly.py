@@ -42,6 +42,8 @@ class Assembly:
         self._outputs: dict[str, T.StructType] = {}
         #: subtask → what lies in its channels
         self._backlogs: dict[SubtaskId, Backlog] = {}
+        #: producer → its oldest batch record, looked up once: others may delete more meanwhile
+        self._oldest: dict[SubtaskId, int] = {}
         #: task → bounded source → how its files are shared out
         self.splits: dict[str, dict[str, Splits]] = {
             task.uid: {
@@ -64,7 +66,10 @@ class Assembly:
         return found
 
     def read(self, subtask: SubtaskId) -> dict[SubtaskId, int]:
-        """How many batches of each producer a subtask has read: by its last record, or all where it has ended."""
+        """How many batches of each producer a subtask has read: all where it has ended, else as its last record says.
+
+        What the record does not say, and has been deleted, had nothing for it (see `ChannelFeed`).
+        """
         folder = self._of.folder(subtask)
         record, has_ended = self._of.storage.last_record(folder), self._of.storage.end(folder) is not None
         positions = record.inputs if record else {}
@@ -74,8 +79,14 @@ class Assembly:
             for index in self._topology.producers(edge, subtask.subtask):
                 producer = SubtaskId(edge.source, index)
                 end = self._of.storage.end(self._of.folder(producer)) if has_ended else None
-                read[producer] = end.batch + 1 if end else channels.get(index, ChannelPosition()).batches
+                recorded = channels.get(index, ChannelPosition()).batches
+                read[producer] = end.batch + 1 if end else max(recorded, self._oldest_of(producer))
         return read
+
+    def _oldest_of(self, producer: SubtaskId) -> int:
+        if producer not in self._oldest:
+            self._oldest[producer] = min(self._of.storage.records(self._of.folder(producer)), default=0)
+        return self._oldest[producer]
 
     def _split(self, task: Task, source: str, frozen: FrozenFiles, lineage: Lineage) -> Splits:
         folder = layout.splits(self._of.storage.job, task.uid, self._of.run.lineage, source)
@@ -174,5 +185,6 @@ class Assembly:
                 folder=self._of.folder(SubtaskId(uid, index)),
                 task=self._of.graph.task(uid),
                 reader=Reader(task=subtask.task, rank=readers.index(subtask.subtask), sharing=len(readers)),
+                oldest=self._oldest_of(SubtaskId(uid, index)),
             )
         return found

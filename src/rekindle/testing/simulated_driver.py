@@ -296,10 +296,9 @@ class Driver:
             if number in self.aborted:
                 return
             yield
-        read = files.records[command.batch].read if command.batch >= 0 else {}
         # An end that came after the snapshot was ordered belongs to the next one.
         end = files.end if files.end and files.end.batch == command.batch else None
-        taken = Snapshot(command.batch, end, read, command.in_flight)
+        taken = Snapshot(command.batch, end, command.read, command.in_flight)
         self.gathered.setdefault(number, {})[task] = taken
         self.post("checkpoint", e.SnapshotTaken(task=task, checkpoint=number, batch=command.batch))
 
