@@ -615,6 +615,10 @@ CONDITIONS: dict[str, Condition] = {
             "No answer within {seconds} s; the request stands.",
             "Look again with: rekindle status {job}",
         ),
+        ANSWER_FORGOTTEN=(
+            "The answer was given, and deleted before it was read: more than a minute passed between two looks.",
+            "What came of it is shown by: rekindle status {job}",
+        ),
         ADOPT_JOB_HAS_RUN=(
             "The job {job!r} has run in {storage}: it goes on from where it stands itself.",
             "Adopt into another --storage or under another name; or give up what it has: rekindle forget {job}",

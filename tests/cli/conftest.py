@@ -36,7 +36,7 @@ def drive(job: JobStorage) -> Iterator[Callable[[Reply], list[d.Request]]]:
 
         def loop() -> None:
             while not over.wait(0.01):
-                for request in job.requests():
+                for request in job.control().requests:
                     if request.id not in {one.id for one in seen}:
                         seen.append(request)
                         answer = reply(request)

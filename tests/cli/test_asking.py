@@ -83,7 +83,7 @@ def test_nobody_is_asked_where_nobody_runs(verb: str, command: Command, job: Job
     assert command.error(verb, "bids") == "JOB_NOT_RUNNING"
     end(job, "FAILED")
     assert command.error(verb, "bids") == "JOB_NOT_RUNNING"
-    assert job.requests() == []
+    assert job.control().requests == ()
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_request_that_is_not_answered_in_time_stands(command: Command, job: Jo
     start(job)
 
     assert command.error("stop", "bids", "--timeout", "0.1") == "REQUEST_TIMED_OUT"
-    assert [request.verb for request in job.requests()] == ["stop"]
+    assert [request.verb for request in job.control().requests] == ["stop"]
 
 
 def test_detached_returns_at_once_with_the_requests_id(command: Command, job: JobStorage) -> None:
@@ -134,7 +134,7 @@ def test_detached_returns_at_once_with_the_requests_id(command: Command, job: Jo
     printed = command("stop", "bids", "--detached").stdout.strip()
     document = command.json("stop", "bids", "--detached")
 
-    assert {request.id for request in job.requests()} == {printed, document["request"]}
+    assert {request.id for request in job.control().requests} == {printed, document["request"]}
 
 
 def test_a_cancel_is_answered_while_a_stop_hangs(command: Command, job: JobStorage, drive: Drive) -> None:

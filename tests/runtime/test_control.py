@@ -10,9 +10,12 @@ import pytest
 from rekindle.errors import ControlError, RekindleError, StorageError
 from rekindle.runtime import client
 from rekindle.runtime.client import Wish
+from rekindle.runtime.control import ControlFolder
 from rekindle.storage import layout
 from rekindle.storage.codec import encode
 from rekindle.storage.documents import Answer, Request
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.memory import MemoryStore
 from tests.runtime.kit import JOB, NEVER, World, ended, until
 
 
@@ -149,3 +152,111 @@ def test_asking_again_for_what_has_happened_is_harmless(world: World) -> None:
     assert handle.cancel().state == "STOPPED"
     with pytest.raises(ControlError, match="JOB_NOT_RUNNING"):
         client.send(world.storage, Wish(verb="stop", drain=True))
+
+
+# -- what is left in the folder ---------------------------------------------------------------------------------------
+
+
+def test_who_has_read_an_answer_leaves_nothing_behind(world: World, running: Any, tmp_path: Path) -> None:
+    running.checkpoint()
+    running.savepoint(str(tmp_path / "savepoints"))
+    world.before["snapshot"] = refuse
+    with pytest.raises(ControlError, match="STOP_FAILED"):
+        running.stop()
+    del world.before["snapshot"]
+    assert world.storage.store.names(layout.control(JOB)) == []
+
+
+def refuse() -> None:
+    raise StorageError("OBJECT_CORRUPT", path="x", reason="injected")
+
+
+def test_a_look_at_the_control_folder_is_one_listing(world: World) -> None:
+    world.rows.available, world.rows.ended = 6, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 6)
+    storage, looks, listed = handle._storage, [0], [0]
+    look, names = storage.control, storage.store.names
+
+    def counted_look(heard: Any) -> Any:
+        looks[0] += 1
+        return look(heard)
+
+    def counted_names(folder: str) -> list[str]:
+        listed[0] += folder == layout.control(JOB)
+        return names(folder)
+
+    storage.control, storage.store.names = counted_look, counted_names
+    until(lambda: looks[0] > 3)
+    del storage.control, storage.store.names
+    assert listed[0] == looks[0]
+    handle.cancel()
+    ended(handle)
+
+
+class Clock:
+    """Ages of answers, without waiting."""
+
+    def __init__(self, storage: JobStorage) -> None:
+        self.folder = ControlFolder(storage)
+        self.now_s = 0.0
+
+    def pass_s(self, seconds: float, looks: int = 1) -> None:
+        self.now_s += seconds
+        for _ in range(looks):
+            assert self.folder.look(self.now_s).requests == ()
+            self.folder.clean(self.now_s)
+
+
+@pytest.fixture
+def answered() -> JobStorage:
+    """A folder full of requests that were answered and that nobody waits for."""
+    storage = JobStorage(MemoryStore(), JOB)
+    for number in range(1_000):
+        request = Request(id=f"{number:04}", run=1, verb="checkpoint", created_ms=number)
+        storage.create(layout.request(JOB, request.id), request)
+        storage.answer(Answer(id=request.id, job=JOB, state="RUNNING", answered_ms=number))
+    return storage
+
+
+def test_of_many_answers_that_nobody_takes_the_newest_are_kept_and_these_for_an_hour(answered: JobStorage) -> None:
+    clock = Clock(answered)
+    clock.pass_s(0)
+    clock.pass_s(59, looks=20)
+    assert len(answered.store.names(layout.control(JOB))) == 2_000
+    clock.pass_s(1)
+    assert len(answered.store.names(layout.control(JOB))) == 1_800, "a part at a time"
+    clock.pass_s(1, looks=20)
+    assert {name[:4] for name in answered.store.names(layout.control(JOB))} == {
+        str(n).zfill(4) for n in range(900, 1_000)
+    }
+    clock.pass_s(3_600)
+    assert answered.store.names(layout.control(JOB)) == []
+
+
+def test_a_clean_up_that_is_cut_short_leaves_no_request_without_its_answer(answered: JobStorage) -> None:
+    clock, deleted = Clock(answered), list[str]()
+
+    class Died(Exception):
+        pass
+
+    def delete(path: str) -> None:
+        if len(deleted) == 5:
+            raise Died
+        deleted.append(path)
+        MemoryStore.delete(answered.store, path)  # type: ignore[arg-type]
+
+    clock.pass_s(0)
+    answered.store.delete = delete  # type: ignore[method-assign]
+    with pytest.raises(Died):
+        clock.pass_s(3_600)
+    assert answered.control().requests == ()
+
+
+def test_who_comes_for_an_answer_too_late_is_told_so(
+    world: World, running: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_LOOK_S", 0.0)
+    gone = Request(id="gone", run=1, verb="checkpoint", created_ms=1)
+    with pytest.raises(ControlError, match="ANSWER_FORGOTTEN"):
+        client.wait(world.storage, Wish(verb="checkpoint"), gone, 30)

@@ -106,7 +106,7 @@ def test_a_second_stop_is_answered_like_the_first_and_another_stop_is_refused(wo
     stops = [threading.Thread(target=lambda: answers.append(handle.stop())) for _ in range(2)]
     for stop in stops:
         stop.start()
-    until(lambda: handle.status().state == "STOPPING" and len(world.storage.requests()) == 2)
+    until(lambda: handle.status().state == "STOPPING" and len(world.storage.control().requests) == 2)
 
     with pytest.raises(ControlError, match="STOP_REFUSED"):
         handle.stop(drain=True)
@@ -336,7 +336,7 @@ def test_a_storage_that_cannot_be_read_for_a_while_is_survived(world: World, mon
     until(lambda: world.read() == 4)
     away = Faulty(5, StorageError("STORAGE_UNAVAILABLE", uri="x", reason="away"))
     storage = handle._storage
-    for name in ("requests", "unreadable_requests", "fenced_by"):
+    for name in ("control", "fenced_by"):
         real = getattr(storage, name)
         monkeypatch.setattr(storage, name, lambda *args, real=real: (away(), real(*args))[1])
     until(lambda: away.left == 0)

@@ -360,9 +360,9 @@ def test_a_manifest_that_is_damaged_or_newer_is_refused(
 def test_requests_are_those_without_an_answer_oldest_first(storage: JobStorage) -> None:
     for request_id, created_ms in (("b", 1), ("c", 3), ("a", 2)):
         storage.create(layout.request("job", request_id), make_request(request_id, created_ms))
-    assert [request.id for request in storage.requests()] == ["b", "a", "c"]
+    assert [request.id for request in storage.control().requests] == ["b", "a", "c"]
     storage.answer(Answer(id="a", job="job", state="RUNNING", answered_ms=0))
-    assert [request.id for request in storage.requests()] == ["b", "c"]
+    assert [request.id for request in storage.control().requests] == ["b", "c"]
 
 
 def test_the_first_answer_stands(storage: JobStorage) -> None:
@@ -379,12 +379,12 @@ def test_requests_that_cannot_be_read_are_set_apart_and_can_be_answered(
     storage.create(layout.request("job", "posing"), make_request("../other"))
     store.create(layout.request("job", "newer"), b'{"format": 2}')
     store.create(layout.request("job", "damaged"), b"")
-    assert [request.id for request in storage.requests()] == ["good"]
-    codes = {request_id: error.code for request_id, error in storage.unreadable_requests().items()}
+    assert [request.id for request in storage.control().requests] == ["good"]
+    codes = {request_id: error.code for request_id, error in storage.control().unreadable.items()}
     assert codes == {"posing": "OBJECT_CORRUPT", "newer": "FORMAT_NEWER", "damaged": "OBJECT_CORRUPT"}
     for request_id in codes:
         storage.answer(Answer(id=request_id, job="job", state="RUNNING", answered_ms=0))
-    assert storage.unreadable_requests() == {}
+    assert storage.control().unreadable == {}
 
 
 def test_a_storage_that_cannot_be_read_is_not_taken_for_a_damaged_request(
@@ -396,9 +396,8 @@ def test_a_storage_that_cannot_be_read_is_not_taken_for_a_damaged_request(
         raise StorageError("STORAGE_UNAVAILABLE", uri=store.location, reason=path)
 
     store.read = unavailable  # type: ignore[method-assign]
-    for read in (storage.requests, storage.unreadable_requests):
-        with pytest.raises(StorageError):
-            read()
+    with pytest.raises(StorageError):
+        storage.control()
 
 
 # -- jobs and forgetting ----------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,21 +106,30 @@ def wait(
     Raises:
         RekindleError: the driver refused or failed, with its code.
         ControlError: ``REQUEST_TIMED_OUT`` (the request stands), ``REQUEST_STALE`` (a newer run has taken over),
-            ``CANCELED_MEANWHILE`` or ``JOB_NOT_RUNNING`` (the run ended otherwise, or its driver died).
+            ``CANCELED_MEANWHILE`` or ``JOB_NOT_RUNNING`` (the run ended otherwise, or its driver died),
+            ``ANSWER_FORGOTTEN`` (it was given so long ago that it is deleted).
     """
     watch = _Watch(storage)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    looked_s = time.monotonic()
     pause, longest = (pause * storage.store.pace for pause in POLL_S)
     while True:
         # Looked at before the answer: a driver that is gone by now has answered, or never will.
         state = LOST if is_lost() else watch.state()
         answer = storage.answer_to(request.id)
         if answer is not None:
+            with suppress(RekindleError):  # what cannot be deleted here the driver deletes some time
+                storage.forget_request(request.id)
             if answer.error is not None:
                 raise answered(answer.error)
             return answer
         if state != RUNNING or storage.fenced_by(request.run):
             return _without_answer(storage, wish, request)
+        if time.monotonic() - looked_s >= _LOOK_S * storage.store.pace:
+            looked_s = time.monotonic()
+            asked = storage.store.exists(layout.request(storage.job, request.id))
+            if not asked and storage.answer_to(request.id) is None:
+                raise ControlError("ANSWER_FORGOTTEN", job=storage.job)
         if deadline is not None and time.monotonic() >= deadline:
             raise ControlError("REQUEST_TIMED_OUT", seconds=f"{timeout_s:g}", job=storage.job)
         time.sleep(pause)

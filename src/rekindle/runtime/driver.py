@@ -25,6 +25,7 @@ from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
 from rekindle.protocol.states import JobState
 from rekindle.runtime.checkpointing import Checkpointing
+from rekindle.runtime.control import ControlFolder
 from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.runtime.ports import TaskRunner
 from rekindle.runtime.worker import Worker
@@ -95,8 +96,7 @@ class Driver:
         self._exited = False
         #: the newer run that has taken over
         self._fenced_by: int | None = None
-        #: requests that were heard
-        self._taken: set[str] = set()
+        self._control = ControlFolder(storage)
         #: answers that the storage has refused, to be tried again
         self._owed: list[Answer] = []
         self.result: Result | None = None
@@ -145,7 +145,7 @@ class Driver:
                 control_at = now + CONTROL_S * pace
                 if self._is_fenced():
                     return
-                self._read_control()
+                self._read_control(now)
             now_ms = self._clock()
             self._feed(e.Ticked(now_ms=now_ms))
             if now >= snapshots_at:
@@ -188,19 +188,20 @@ class Driver:
             self._feed(e.DriverFenced(newer_run=self._fenced_by))
         return self._fenced_by is not None
 
-    def _read_control(self) -> None:
+    def _read_control(self, now_s: float) -> None:
         # Only the reading may fail and be repeated: what follows from a request is carried out whole, or ends the run.
         owed, self._owed = self._owed, []
         for answer in owed:
             self._answer(answer)
-        for request_id, error in (_tried(self._storage.unreadable_requests) or {}).items():
-            if request_id not in self._taken:
-                self._taken.add(request_id)
-                self._refuse(request_id, error)
-        for request in _tried(self._storage.requests) or ():
-            if request.id in self._taken or self._exited:
-                continue
-            self._taken.add(request.id)
+        found = _tried(lambda: self._control.look(now_s))
+        if found is None:
+            return
+        for request_id, error in found.unreadable.items():
+            self._refuse(request_id, error)
+        for request in found.requests:
+            if self._exited:
+                # What comes after the end is for the next run to refuse.
+                return
             if request.run != self._run.run:
                 self._refuse(request.id, ControlError("REQUEST_STALE", run=request.run))
             elif request.verb not in _EVENTS:
@@ -208,6 +209,8 @@ class Driver:
                 self._refuse(request.id, ConfigError("VERB_UNKNOWN", verb=request.verb, hint="", verbs=verbs))
             else:
                 self._feed(_EVENTS[request.verb](request))
+        with contextlib.suppress(ControlError):  # it has just been fenced, and hears of that at its next look
+            _tried(lambda: self._control.clean(now_s))
 
     def _refuse(self, request_id: str, error: RekindleError) -> None:
         """Answer a request that the protocol never hears of."""

@@ -12,7 +12,9 @@ job is decided elsewhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from rekindle.errors import RestoreError, StorageError
 from rekindle.ids import check_uid
@@ -47,6 +49,18 @@ LOST = "LOST"
 _NUMBERED = re.compile(r"(\d+)(?:\.json)?")
 _REQUEST = re.compile(r"(.+)\.request\.json")
 _ANSWER = re.compile(r"(.+)\.answer\.json")
+
+
+class Control(NamedTuple):
+    """What lies in the control folder of a job."""
+
+    #: requests that have no answer yet, oldest first
+    requests: tuple[Request, ...]
+    #: those that are damaged or of a newer version: id → why. They too deserve an answer.
+    unreadable: Mapping[str, StorageError]
+    #: ids of all requests, and of all that have an answer
+    asked: AbstractSet[str]
+    answered: AbstractSet[str]
 
 
 class JobStorage:
@@ -207,15 +221,19 @@ class JobStorage:
 
     # -- requests and answers -----------------------------------------------------------------------------------------
 
-    def requests(self) -> list[Request]:
-        """Requests that have no answer yet, oldest first; those that cannot be read are in `unreadable_requests`."""
-        found = (self._request(request_id) for request_id in self._unanswered())
-        return sorted((r for r in found if isinstance(r, Request)), key=lambda r: (r.created_ms, r.id))
-
-    def unreadable_requests(self) -> dict[str, StorageError]:
-        """Unanswered requests that are damaged or of a newer version: id → why. They too deserve an answer."""
-        found = ((request_id, self._request(request_id)) for request_id in self._unanswered())
-        return {request_id: error for request_id, error in found if isinstance(error, StorageError)}
+    def control(self, heard: Collection[str] = ()) -> Control:
+        """What lies in the control folder; requests that were `heard` are not read again."""
+        names = self.store.names(layout.control(self.job))
+        asked = {match[1] for name in names if (match := _REQUEST.fullmatch(name))}
+        answered = {match[1] for name in names if (match := _ANSWER.fullmatch(name))}
+        found = {request_id: self._request(request_id) for request_id in sorted(asked - answered - {*heard})}
+        requests = (request for request in found.values() if isinstance(request, Request))
+        return Control(
+            requests=tuple(sorted(requests, key=lambda request: (request.created_ms, request.id))),
+            unreadable={one: error for one, error in found.items() if isinstance(error, StorageError)},
+            asked=frozenset(asked),
+            answered=frozenset(answered),
+        )
 
     def answer(self, answer: Answer) -> Answer:
         """Answer a request, durably; the first answer stands and is returned."""
@@ -224,6 +242,11 @@ class JobStorage:
     def answer_to(self, request_id: str) -> Answer | None:
         """The answer to a request, once there is one."""
         return self.read(layout.answer(self.job, request_id), Answer)
+
+    def forget_request(self, request_id: str) -> None:
+        """Delete a request that has an answer, and then the answer."""
+        self.store.delete(layout.request(self.job, request_id))
+        self.store.delete(layout.answer(self.job, request_id))
 
     # -- forgetting ---------------------------------------------------------------------------------------------------
 
@@ -253,12 +276,6 @@ class JobStorage:
             document = read(number)
             if document is not None:
                 yield document
-
-    def _unanswered(self) -> list[str]:
-        names = self.store.names(layout.control(self.job))
-        answered = {match[1] for name in names if (match := _ANSWER.fullmatch(name))}
-        asked = (match[1] for name in names if (match := _REQUEST.fullmatch(name)))
-        return [request_id for request_id in asked if request_id not in answered]
 
     def _request(self, request_id: str) -> Request | StorageError | None:
         path = layout.request(self.job, request_id)
