@@ -235,7 +235,8 @@ class Job:
         settings = Config.of(config)
         location = storage or os.environ.get("REKINDLE_STORAGE") or DEFAULT_STORAGE
         definition = self._definition()
-        from rekindle.spark.launch import Launch, Permissions
+        from rekindle.runtime.decide import Permissions
+        from rekindle.spark.launch import Launch
         from rekindle.spark.session import make_session, prepare_session, quiet
 
         permissions = Permissions(
@@ -253,6 +254,10 @@ class Job:
             if spark is None:
                 session.stop()
             raise
+        if isinstance(driver, Result):
+            if spark is None:
+                session.stop()
+            return JobHandle(launch.storage, mode=mode, ended=JobResult.of(self.name, driver, already_ended=True))
 
         def run() -> Result:
             with quiet(session):

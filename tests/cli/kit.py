@@ -14,6 +14,7 @@ from rekindle.storage import documents as d
 from rekindle.storage import layout
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
+from tests.claims import claim
 
 JANUARY_MS = 1_735_689_600_000
 """2025-01-01T00:00:00Z"""
@@ -26,7 +27,7 @@ def start(job: JobStorage, **changes: Any) -> d.Run:
     """Claim a run for this very process, which lives, or for the process in `changes`."""
     job.create(layout.identity(job.job), d.Identity(job=job.job, created_ms=JANUARY_MS))
     process = this_process()._asdict() | changes
-    return job.claim_run(lambda run: d.Run(run=run, started_ms=JANUARY_MS, lineage=1, **process))
+    return claim(job, lambda run: d.Run(run=run, started_ms=JANUARY_MS, lineage=1, **process))
 
 
 def beat(job: JobStorage, run: int = 1, state: str = "RUNNING", **changes: Any) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.spark import launch
+from rekindle.runtime import decide
 from tests.crash.kit import CrashWorld
 
 
@@ -16,5 +16,5 @@ def world(tmp_path: Path) -> CrashWorld:
 @pytest.fixture
 def thought_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every other driver seems to be gone, as one on a machine that is suspended does."""
-    monkeypatch.setattr(launch, "is_alive", lambda *_: False)
-    monkeypatch.setattr(launch, "is_driven_here", lambda *_: False)
+    monkeypatch.setattr(decide, "is_alive", lambda *_: False)
+    monkeypatch.setattr(decide, "is_driven_here", lambda *_: False)

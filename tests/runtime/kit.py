@@ -16,9 +16,10 @@ from rekindle.config import Config
 from rekindle.errors import StorageError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.ids import SubtaskId
+from rekindle.runtime.decide import Permissions
 from rekindle.runtime.driver import Driver
 from rekindle.runtime.steps import Steps, no_steps
-from rekindle.spark.launch import Launch, Permissions
+from rekindle.spark.launch import Launch
 from rekindle.spark.starting import Definition
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord, Manifest

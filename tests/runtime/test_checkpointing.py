@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
 
+import rekindle.runtime.decide
 from rekindle.errors import ControlError, SinkError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
@@ -14,6 +16,7 @@ from rekindle.protocol.reasons import CheckpointKind
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.storage import layout
 from rekindle.storage.documents import Run
+from tests.claims import claim
 from tests.runtime.kit import JOB, NEVER, OFTEN, TASK, Faulty, World, ended, until
 
 SUBTASK = SubtaskId(TASK, 0)
@@ -101,7 +104,7 @@ def test_two_drivers_can_only_commit_the_same(world: World) -> None:
     world.sinks["second"].before["commit"] = hang_once
     old = world.start(**NEVER)
     until(arrived.is_set)
-    newer, storage = world.storage.claim_run, world.storage
+    newer, storage = partial(claim, world.storage), world.storage
     newer(lambda number: Run(run=number, started_ms=0, lineage=1, host="elsewhere", pid=1, token="x"))
     with pytest.raises(ControlError, match="DRIVER_FENCED"):
         ended(old)
@@ -134,9 +137,10 @@ def test_what_was_prepared_and_lost_is_told_by_the_sink_not_passed_over(world: W
     assert isinstance(SinkError("SINK_STAGING_LOST", **result.error["parameters"]), SinkError)
 
 
-def test_a_number_that_another_driver_has_used_is_not_used_again(world: World) -> None:
+def test_a_number_that_another_driver_has_used_is_not_used_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.rows.available = 5
     driver, storage = world.driver()
+    monkeypatch.setattr(rekindle.runtime.decide, "is_driven_here", lambda *_: False)  # it is thought dead
     other = world.driver()[0]
     order = c.WriteManifest(checkpoint=1, kind=CheckpointKind.MANUAL, triggered_ms=1, finished=())
     for one in (other, driver):
@@ -195,7 +199,7 @@ def test_a_fenced_driver_deletes_nothing(world: World) -> None:
     ended(handle)
     driver, storage = world.driver()
     before = {path for path in world.files() if "/checkpoints/" in path or "/batches/" in path}
-    storage.claim_run(lambda number: Run(run=number, started_ms=0, lineage=1, host="elsewhere", pid=1))
+    claim(storage, lambda number: Run(run=number, started_ms=0, lineage=1, host="elsewhere", pid=1))
 
     driver._checkpointing.discard_older(1)
 

@@ -15,6 +15,7 @@ from rekindle.storage import layout
 from rekindle.storage.documents import Run
 from rekindle.storage.liveness import this_process
 from rekindle.storage.local import LocalStore
+from tests.claims import claim
 from tests.runtime.kit import JOB, NEVER, OFTEN, Faulty, Refusal, World, ended, until
 
 
@@ -25,7 +26,7 @@ def code(error: dict[str, Any] | None) -> str | None:
 def fence(world: World) -> int:
     """Another driver claims the next run."""
     process = this_process()._asdict()
-    return world.storage.claim_run(lambda number: Run(run=number, started_ms=0, lineage=1, **process)).run
+    return claim(world.storage, lambda number: Run(run=number, started_ms=0, lineage=1, **process)).run
 
 
 # -- ends -------------------------------------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ import pytest
 from rekindle.config import Config
 from rekindle.errors import RestoreError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.runtime.decide import Permissions
 from rekindle.runtime.steps import no_steps
-from rekindle.spark.launch import Launch, Permissions
+from rekindle.spark.launch import Launch
 from rekindle.spark.starting import Definition
 from rekindle.testing.fake_runner import FakeInput
 from tests.runtime.kit import JOB, SOURCE, TASK, World, until

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 from rekindle.runtime.client import Wish
 from tests.simulation.world import World, random_plan
@@ -48,7 +49,10 @@ def live(seed: int) -> World:
         is_calm = number >= turmoil_runs
         scheduler.kill_at_a_write = 0 if is_calm else kills
         settings = {**world.plan.settings, "checkpoint.interval": "10 s"} if is_calm else world.plan.settings
-        result = world.run(settings, calm if is_calm else turmoil)
+        if not is_calm and chance.random() < 0.3:
+            result = world.run(settings, turmoil, before_claim=partial(world.run, settings, turmoil))
+        else:
+            result = world.run(settings, calm if is_calm else turmoil)
         if result is not None and result.state in ("FINISHED", "DRAINED"):
             break
         assert result is None or result.state in ("STOPPED", "CANCELED"), f"{result}"

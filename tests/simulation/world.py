@@ -43,10 +43,11 @@ from rekindle.config import Config
 from rekindle.errors import RekindleError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.runtime.client import Wish, send
+from rekindle.runtime.decide import Permissions
 from rekindle.runtime.driver import Driver
 from rekindle.sources import Files, Stream
 from rekindle.spark.inputs import SourceSpec
-from rekindle.spark.launch import Launch, Permissions
+from rekindle.spark.launch import Launch
 from rekindle.spark.starting import Definition
 from rekindle.spark.times import Seen
 from rekindle.storage import layout
@@ -177,12 +178,23 @@ class World:
 
     # -- one run ------------------------------------------------------------------------------------------------------
 
-    def run(self, settings: Mapping[str, object], wishes: Callable[[], None] | None = None) -> Result | None:
-        """Start a driver and let it run to its end; None if it was killed."""
+    def run(
+        self,
+        settings: Mapping[str, object],
+        wishes: Callable[[], None] | None = None,
+        *,
+        before_claim: Callable[[], object] | None = None,
+    ) -> Result | None:
+        """Start a driver and let it run to its end; None if it was killed.
+
+        Args:
+            wishes: done beside it.
+            before_claim: done once it has decided how to begin, and has not claimed its run.
+        """
         self.queries.clear()
         try:
-            with self._stood_in():
-                driver = self._launched(Config.of(settings))
+            with self.stood_in():
+                driver = self._launched(Config.of(settings), before_claim)
                 if isinstance(driver, Result):
                     return driver
                 if wishes is not None:
@@ -198,7 +210,17 @@ class World:
             rekindle.runtime.driver._DRIVEN_HERE.clear()
             self.scheduler.bury()
 
-    def _launched(self, config: Config) -> Driver | Result:
+    def _launched(self, config: Config, before_claim: Callable[[], object] | None) -> Driver | Result:
+        launch = self.launch(config)
+        ended = launch.prepare(None)
+        if ended is not None:
+            return ended
+        if before_claim is not None:
+            before_claim()
+        return launch.begin(self.spark)
+
+    def launch(self, config: Config) -> Launch:
+        """A start of the job; to be used inside `stood_in`."""
         graph = self.plan.graph
         specs = {
             source.uid: SourceSpec(
@@ -209,20 +231,20 @@ class World:
         functions: dict[str, Any] = dict.fromkeys((task.uid for task in graph.tasks), _nothing)
         definition = Definition(graph=graph, sources=specs, functions=functions, sinks=self.sinks)
         clock = lambda: round(self.scheduler.now_s * 1000)  # noqa: E731
-        launch = Launch(definition, "memory:", config, Permissions(), self.scheduler.step, clock)
-        ended = launch.prepare(None)
-        if ended is not None:
-            return ended
+        return Launch(definition, "memory:", config, Permissions(), self.scheduler.step, clock)
+
+    @property
+    def spark(self) -> Any:
+        """The session."""
         context = SimpleNamespace(defaultParallelism=1, setLocalProperty=lambda *_: None)
-        spark: Any = SimpleNamespace(_jvm=None, sparkContext=context, readStream=Writer())
-        return launch.begin(spark)
+        return SimpleNamespace(_jvm=None, sparkContext=context, readStream=Writer())
 
     def _stream(self, uid: str) -> Stream:
         frame: Any = Frame((Leaf(None, live=(uid, self.plan.live[uid])),))
         return Stream(lambda _: frame)
 
     @contextlib.contextmanager
-    def _stood_in(self) -> Iterator[None]:
+    def stood_in(self) -> Iterator[None]:
         """Put what stands in where the product looks for it."""
         threads = Threading(self.scheduler)
         launch, inputs, batch = rekindle.spark.launch, rekindle.spark.inputs, rekindle.spark.batch_protocol

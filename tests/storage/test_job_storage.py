@@ -33,6 +33,7 @@ from rekindle.storage.documents import (
 from rekindle.storage.job_storage import CREATED, LOST, RUNNING, JobStorage, jobs, read_manifest
 from rekindle.storage.liveness import Process, this_process
 from rekindle.storage.memory import MemoryStore
+from tests.claims import claim
 
 FOLDER = layout.subtask("job", "hourly", 0, 1)
 GONE = Process("another-host", 1, "")
@@ -183,37 +184,42 @@ def test_a_name_that_cannot_be_a_job_is_refused(store: MemoryStore, name: str) -
 
 def test_runs_are_claimed_one_after_the_other(storage: JobStorage) -> None:
     assert storage.latest_run() is None
-    assert [storage.claim_run(make_run).run for _ in range(12)] == list(range(1, 13))
+    assert [claim(storage, make_run).run for _ in range(12)] == list(range(1, 13))
     assert storage.latest_run() == storage.run(12)
 
 
 def test_of_racing_drivers_each_gets_its_own_run_and_all_but_the_newest_are_fenced(storage: JobStorage) -> None:
     with ThreadPoolExecutor(8) as pool:
-        runs = list(pool.map(lambda pid: storage.claim_run(lambda n: replace(make_run(n), pid=pid)), range(64)))
+        runs = list(pool.map(lambda pid: claim(storage, lambda n: replace(make_run(n), pid=pid)), range(64)))
     assert sorted(run.run for run in runs) == list(range(1, 65))
     for run in runs:
         assert storage.run(run.run) == run
         assert storage.fenced_by(run.run) == (64 if run.run < 64 else None)
 
 
-def test_who_loses_the_race_for_a_number_takes_the_next(storage: JobStorage) -> None:
-    asked = []
+def test_of_two_that_claim_one_number_the_second_is_refused(storage: JobStorage) -> None:
+    assert storage.claim(make_run(1))
+    assert not storage.claim(replace(make_run(1), pid=2))
+    assert storage.run(1) == make_run(1)
 
-    def make(number: int) -> Run:
-        asked.append(number)
-        if len(asked) == 1:
-            storage.claim_run(make_run)
-        return make_run(number)
 
-    assert storage.claim_run(make).run == 2
-    assert asked == [1, 2]
+def test_a_run_that_ended_before_it_began_does_not_count(storage: JobStorage) -> None:
+    assert storage.last_begun() == (None, None)
+    for number in (1, 2, 3):
+        storage.claim(make_run(number))
+    finished = Result(run=1, state="FINISHED", ended_ms=0)
+    storage.create(layout.result("job", 1), finished)
+    assert storage.last_begun() == (make_run(3), None)
+    storage.create(layout.result("job", 3), Result(run=3, state="FAILED", ended_ms=0, began=False))
+    assert storage.last_begun() == (make_run(2), None)
+    assert storage.last_begun(before=2) == (make_run(1), finished)
 
 
 def test_results_are_not_taken_for_runs(storage: JobStorage) -> None:
-    storage.claim_run(make_run)
+    claim(storage, make_run)
     storage.create(layout.result("job", 1), Result(run=1, state="FINISHED", ended_ms=0))
     assert storage.fenced_by(1) is None
-    assert storage.claim_run(make_run).run == 2
+    assert claim(storage, make_run).run == 2
 
 
 def test_a_job_without_a_run_is_created(storage: JobStorage) -> None:
@@ -222,17 +228,17 @@ def test_a_job_without_a_run_is_created(storage: JobStorage) -> None:
 
 
 def test_a_job_is_running_from_its_claim_on_before_the_first_heartbeat(storage: JobStorage) -> None:
-    storage.claim_run(make_run)
+    claim(storage, make_run)
     assert storage.state() == RUNNING
     storage.replace(layout.status("job"), make_status(1))
     assert storage.state() == RUNNING
 
 
 def test_the_state_is_that_of_the_latest_run(storage: JobStorage) -> None:
-    storage.claim_run(make_run)
+    claim(storage, make_run)
     storage.create(layout.result("job", 1), Result(run=1, state="STOPPED", ended_ms=0))
     assert storage.state() == "STOPPED"
-    storage.claim_run(make_run)
+    claim(storage, make_run)
     assert storage.state() == RUNNING
     storage.create(layout.result("job", 2), Result(run=2, state="FAILED", ended_ms=0))
     assert storage.state() == "FAILED"
@@ -240,22 +246,22 @@ def test_the_state_is_that_of_the_latest_run(storage: JobStorage) -> None:
 
 def test_a_heartbeat_of_an_earlier_run_says_nothing_of_this_one(storage: JobStorage) -> None:
     dead = ended_process()
-    storage.claim_run(make_run)
+    claim(storage, make_run)
     storage.replace(layout.status("job"), make_status(1))
-    run = storage.claim_run(lambda number: make_run(number, dead))
+    run = claim(storage, lambda number: make_run(number, dead))
     assert storage.driver() == run
     assert storage.state() == LOST
 
 
 def test_a_driver_killed_on_this_machine_is_lost_at_once(storage: JobStorage) -> None:
     dead = ended_process()
-    storage.claim_run(lambda number: make_run(number, dead))
+    claim(storage, lambda number: make_run(number, dead))
     storage.replace(layout.status("job"), make_status(1, process=dead))
     assert storage.state() == LOST
 
 
 def test_a_driver_on_another_machine_is_running_until_two_reads_show_the_same_beat(storage: JobStorage) -> None:
-    storage.claim_run(lambda number: make_run(number, GONE))
+    claim(storage, lambda number: make_run(number, GONE))
     started = storage.driver()
     assert storage.state() == RUNNING
     storage.replace(layout.status("job"), make_status(1, 1, GONE))
@@ -269,7 +275,7 @@ def test_a_driver_on_another_machine_is_running_until_two_reads_show_the_same_be
 def test_a_driver_that_ends_while_it_is_looked_at_is_not_lost(
     storage: JobStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage.claim_run(make_run)
+    claim(storage, make_run)
 
     def ends_now(*_: object) -> bool:
         storage.create(layout.result("job", 1), Result(run=1, state="FINISHED", ended_ms=0))
@@ -431,7 +437,7 @@ def test_a_forgotten_job_is_gone_and_half_way_it_can_be_forgotten_again(
     other = JobStorage(store, "job2")
     for each in (storage, other):
         each.create(layout.identity(each.job), Identity(job=each.job, created_ms=0))
-        each.claim_run(make_run)
+        claim(each, make_run)
         each.create(
             layout.batch(layout.subtask(each.job, "hourly", 0, 1), 1), BatchRecord(batch=1, offsets_hash="", run=1)
         )

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import queue
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -43,8 +44,8 @@ them."""
 
 _LOG = logging.getLogger("rekindle")
 
-_DRIVEN_HERE: set[tuple[str, str, int]] = set()
-"""Storage, job and run of each driver that loops in this process: its pid alone does not say that one does."""
+_DRIVEN_HERE: Counter[tuple[str, str, int]] = Counter()
+"""Storage, job and run of each driver of this process, from its claim on: its pid alone does not say that it lives."""
 
 _Done = TypeVar("_Done")
 
@@ -57,9 +58,19 @@ def system_clock() -> int:
     return round(time.time() * 1000)
 
 
+def drive_here(storage: JobStorage, run: int) -> None:
+    """Say that a driver of this process is at work on that run, or about to claim it."""
+    _DRIVEN_HERE[storage.store.location, storage.job, run] += 1
+
+
+def drive_no_more(storage: JobStorage, run: int) -> None:
+    """Take back what `drive_here` said."""
+    _DRIVEN_HERE[storage.store.location, storage.job, run] -= 1
+
+
 def is_driven_here(storage: JobStorage, run: int) -> bool:
     """Whether a driver of this process is at work on that run."""
-    return (storage.store.location, storage.job, run) in _DRIVEN_HERE
+    return _DRIVEN_HERE[storage.store.location, storage.job, run] > 0
 
 
 class Driver:
@@ -111,8 +122,6 @@ class Driver:
         Raises:
             ControlError: ``DRIVER_FENCED``, a newer run has taken over.
         """
-        own = (self._storage.store.location, self._storage.job, self._run.run)
-        _DRIVEN_HERE.add(own)
         try:
             self._feed(self._started)
             self._loop()
@@ -126,7 +135,7 @@ class Driver:
             canceled = self.result is not None and self.result.state == JobState.CANCELED.value
             for worker in (*self._workers.values(), self._sinks):
                 worker.close(0 if canceled else LEAVE_S)
-            _DRIVEN_HERE.discard(own)
+            drive_no_more(self._storage, self._run.run)
         if self._fenced_by is not None:
             raise ControlError("DRIVER_FENCED", run=self._run.run, job=self._storage.job, newer=self._fenced_by)
         self._heartbeat.beat()

@@ -114,7 +114,7 @@ def adopt(
 ) -> Adopted:
     """See `rekindle.job.Job.adopt`."""
     task = check_adoptable(definition, uid)
-    before = _adopted_before(storage)
+    newest, before = storage.latest_run(), _adopted_before(storage)
     directory = PlainDirectory(checkpoint)
     directory.refuse_running(spark)
     if directory.has_state_ids():
@@ -148,7 +148,7 @@ def adopt(
         tasks, size = taken | tasks, size + copied
     _seal(storage, definition.graph, tasks, path, size, clock())
     savepoint = f"{storage.store.location.rstrip('/')}/{path}"
-    _claim(storage, savepoint, uid, clock)
+    _claim(storage, newest.run + 1 if newest else 1, savepoint, uid, clock)
     if before is not None:
         before.store.delete_tree(before.folder)
     return Adopted(
@@ -246,23 +246,24 @@ def _seal(
     storage.store.replace(layout.manifest(path), encode(manifest))
 
 
-def _claim(storage: JobStorage, savepoint: str, task: str, clock: Callable[[], int]) -> None:
-    """Claim a run that starts from the savepoint, and end it before it has begun."""
+def _claim(storage: JobStorage, number: int, savepoint: str, task: str, clock: Callable[[], int]) -> None:
+    """Claim a run that starts from the savepoint, and end it before it has begun.
 
-    def make(number: int) -> Run:
-        return Run(
-            run=number,
-            started_ms=clock(),
-            lineage=number,
-            restore_from=savepoint,
-            token=secrets.token_hex(8),
-            **this_process()._asdict(),
-        )
-
+    Raises:
+        ControlError: ``ADOPT_JOB_HAS_RUN``, it was started meanwhile.
+    """
     identity = Identity(job=storage.job, created_ms=clock(), id=secrets.token_hex(4))
     storage.adopt(layout.identity(storage.job), identity)
-    run = storage.claim_run(make)
-    notes = (f"{task} was adopted: it goes on from {savepoint}",)
-    storage.adopt(
-        layout.result(storage.job, run.run), Result(run=run.run, state="STOPPED", ended_ms=clock(), notes=notes)
+    run = Run(
+        run=number,
+        started_ms=clock(),
+        lineage=number,
+        restore_from=savepoint,
+        token=secrets.token_hex(8),
+        **this_process()._asdict(),
     )
+    if not storage.claim(run):
+        raise ControlError("ADOPT_JOB_HAS_RUN", job=storage.job, storage=storage.store.location)
+    notes = (f"{task} was adopted: it goes on from {savepoint}",)
+    ended = Result(run=number, state="STOPPED", ended_ms=clock(), notes=notes)
+    storage.adopt(layout.result(storage.job, number), ended)

@@ -2,30 +2,29 @@
 
 Everything that can be wrong is looked at in the order of its price: the definition (before Spark), the storage (before
 Spark), the session, the sources and the plan. Claiming the run comes after the first three, because it fences other
-drivers; whatever fails after it is recorded as the run's result.
+drivers; whatever fails after it is recorded as the run's result. What the storage held is decided upon again under the
+claim (`rekindle.runtime.decide`).
 """
 
 from __future__ import annotations
 
 import secrets
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from rekindle.config import Config
-from rekindle.errors import ControlError, RekindleError, RestoreError, StorageError
-from rekindle.graph.compatibility import check_drained, check_finished_state, check_graph, check_parallelism
+from rekindle.errors import ControlError, RekindleError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
-from rekindle.runtime.checkpointing import Checkpointing, finished_operators, snapshots_of
-from rekindle.runtime.driver import Clock, Driver, is_driven_here, system_clock
-from rekindle.runtime.leftovers import clean, prepared, refuse_sink_ahead, uncommitted
+from rekindle.runtime.checkpointing import Checkpointing, snapshots_of
+from rekindle.runtime.decide import Decided, Decider, Permissions, covered_by, latest_manifest
+from rekindle.runtime.driver import Clock, Driver, drive_here, drive_no_more, system_clock
+from rekindle.runtime.leftovers import clean, prepared, uncommitted
 from rekindle.runtime.steps import SteppedStore, Steps
 from rekindle.sources.globs import is_glob
 from rekindle.spark.assembly import Assembly
@@ -36,29 +35,12 @@ from rekindle.spark.restore import open_lineage
 from rekindle.spark.starting import Definition, Starting
 from rekindle.spark.state_partitions import repartition, state_partitions
 from rekindle.storage import layout
-from rekindle.storage.documents import (
-    End,
-    Identity,
-    Lineage,
-    Manifest,
-    Result,
-    Run,
-    SubtaskSnapshot,
-)
+from rekindle.storage.documents import Identity, Lineage, Result, Run, SubtaskSnapshot
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.liveness import is_alive, silence_ms, this_process
+from rekindle.storage.liveness import this_process
 from rekindle.storage.open import open_store
-from rekindle.storage.origin import Origin, find_origin
-from rekindle.storage.resolve import AlreadyEnded, Decision, Facts, Fresh, Restore, Resume, resolve
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permissions:
-    """What the user allows a restore to do."""
-
-    non_restored_state: bool = False
-    drained: bool = False
-    sink_ahead: bool = False
+from rekindle.storage.origin import Origin
+from rekindle.storage.resolve import AlreadyEnded, Decision, Fresh, Restore, Resume
 
 
 class Launch:
@@ -83,8 +65,6 @@ class Launch:
         self._clock = clock
         self._store = SteppedStore(open_store(storage), steps)
         self.storage = JobStorage(self._store, definition.graph.name)
-        self._origin: Origin | None = None
-        self._decision: Decision | None = None
 
     # -- before Spark -------------------------------------------------------------------------------------------------
 
@@ -96,215 +76,97 @@ class Launch:
             RestoreError: whatever forbids this start.
             StorageError: ``STORAGE_PATH_UNSUPPORTED``; the storage cannot be read.
         """
-        storage = self.storage
-        _refuse_patterns(storage.store.location)
-        self._refuse_second_driver()
-        run, lineage = storage.latest_run(), storage.lineage()
-        newest = next(iter(storage.checkpoints()), None)
-        facts = Facts(
-            run=run,
-            result=storage.result(run.run) if run else None,
-            lineage=None if lineage is not None and self._came_to_nothing(lineage, run) else lineage,
-            latest_checkpoint=self._checkpoint_path(newest) if newest is not None else None,
-        )
-        decision = resolve(facts, restore=self._absolute(restore), allow_drained=self._permissions.drained)
-        self._check_mode(decision, facts.lineage)
-        if isinstance(decision, AlreadyEnded):
-            return decision.result
-        if isinstance(decision, Resume) and decision.lineage.graph.keys() != {task.uid for task in self._graph.tasks}:
-            decision = self._with_other_tasks(decision.lineage)
-        self._decision = decision
-        if isinstance(decision, Restore):
-            self._origin = find_origin(decision.path)
-            self._check_origin(self._origin, decision)
-        elif isinstance(decision, Resume):
-            place = self._place(decision.lineage)
-            self._check_finished(self._ends(decision.lineage), decision.lineage.chains, place)
-            check_graph(self._graph, decision.lineage.graph, place)
-            check_parallelism(self._graph, decision.lineage.parallelism, place)
-            self._check_state_partitions(decision.lineage)
-        self._check_sinks()
-        storage.store.check()
-        return None
-
-    def _check_mode(self, decision: Decision, lineage: Lineage | None) -> None:
-        """How a job runs never changes under its user."""
-        if isinstance(decision, Restore):
-            if self._mode == "batch":
-                raise RestoreError("BATCH_FROM_CHECKPOINT", path=decision.path)
-            return
-        if lineage is not None and lineage.mode != self._mode:
-            place = f"The job {self._graph.name!r} in {self.storage.store.location}"
-            raise RestoreError("MODE_FIXED", path=place, found=lineage.mode, mode=self._mode)
-
-    def _with_other_tasks(self, lineage: Lineage) -> Restore:
-        """From the lineage's last checkpoint, in a lineage that is theirs: a task that came back in place would not
-        find in its channels what was written while it was gone.
-        """
-        newest = self.storage.latest_manifest(lineage.lineage) if self._mode == "streaming" else None
-        if newest is None:
-            before, now = set(lineage.graph), {task.uid for task in self._graph.tasks}
-            raise RestoreError(
-                "TASKS_CHANGED",
-                path=self._place(lineage),
-                new=", ".join(sorted(now - before)) or "none",
-                gone=", ".join(sorted(before - now)) or "none",
-            )
-        return Restore(self._checkpoint_path(newest.checkpoint))
-
-    def _place(self, lineage: Lineage) -> str:
-        return f"lineage {lineage.lineage} in {self.storage.store.location}"
-
-    def _came_to_nothing(self, lineage: Lineage, run: Run | None) -> bool:
-        """Whether every start in it failed before it had a query, or, in batch mode, a record: then what was wrong may
-        be changed at will.
-
-        A driver that left no word may only be paused; it and this one have to meet in the same lineage.
-        """
-        storage = self.storage
-        folders = (layout.subtask(storage.job, *subtask, lineage.lineage) for subtask in lineage.subtasks())
-        return (
-            run is not None
-            and lineage.restored_from is None
-            and all(storage.result(number) is not None for number in range(lineage.run, run.run + 1))
-            and not any(
-                storage.store.names(layout.spark_progress_dir(folder)) or storage.records(folder) for folder in folders
-            )
-        )
-
-    def _refuse_second_driver(self) -> None:
-        storage = self.storage
-        driver = storage.driver()
-        if driver is None or storage.result(driver.run) is not None:
-            return
-        ours = (driver.host, driver.pid, driver.process_started) == this_process()
-        alive = is_driven_here(storage, driver.run) if ours else is_alive(driver)
-        if alive is None:
-            # Its driver was on another machine: whether it lives shows only in a heartbeat that moves.
-            threading.Event().wait(silence_ms(storage.store) / 1000)
-            alive = is_alive(storage.driver() or driver, driver)
-        if alive:
-            raise ControlError("JOB_ALREADY_RUNNING", job=storage.job, run=driver.run, pid=driver.pid, host=driver.host)
-
-    def _absolute(self, restore: str | None) -> str | None:
-        """A checkpoint may be named by its number."""
-        if restore is None:
-            return None
-        if restore.isdigit():
-            return self._checkpoint_path(int(restore))
-        return open_store(restore).location
-
-    def _checkpoint_path(self, number: int) -> str:
-        return f"{self.storage.store.location.rstrip('/')}/{layout.checkpoint(self.storage.job, number)}"
-
-    def _check_origin(self, origin: Origin, decision: Restore) -> None:
-        manifest = origin.manifest
-        if manifest.job != self._graph.name:
-            raise RestoreError("JOB_DIFFERENT", path=decision.path, found=manifest.job, job=self._graph.name)
-        if manifest.mode != self._mode:
-            raise RestoreError("MODE_FIXED", path=decision.path, found=manifest.mode, mode=self._mode)
-        ends = {task: snapshot.end for task, snapshot in snapshots_of(manifest).items()}
-        self._check_finished(ends, manifest.chains, decision.path, undo_drain=decision.undo_drain)
-        check_graph(
+        _refuse_patterns(self.storage.store.location)
+        self._decider = Decider(
+            self.storage,
             self._graph,
-            manifest.graph,
-            decision.path,
-            allow_non_restored_state=self._permissions.non_restored_state,
+            self._mode,
+            self._definition.sinks,
+            self._config,
+            self._permissions,
+            restore,
+            state_partitions,
         )
-        if decision.repeated:
-            return
-        check_drained(manifest.drained, decision.path, allow_drained=self._permissions.drained)
-        if not self._permissions.sink_ahead:
-            refuse_sink_ahead(self.storage, manifest, decision.path)
-
-    def _check_finished(
-        self,
-        ends: Mapping[SubtaskId, End | None],
-        chains: Mapping[str, Sequence[str]],
-        place: str,
-        *,
-        undo_drain: bool = False,
-    ) -> None:
-        """Nothing that still runs may feed what has finished (FLIP-147)."""
-        topology = self._graph.topology
-        check_finished_state(topology, finished_operators(ends, chains, topology, undo_drain=undo_drain), place)
-
-    def _ends(self, lineage: Lineage) -> dict[SubtaskId, End | None]:
-        """How far each subtask of a lineage has come to its end."""
-        folders = {
-            subtask: layout.subtask(self.storage.job, *subtask, lineage.lineage) for subtask in lineage.subtasks()
-        }
-        return {subtask: self.storage.end(folder) for subtask, folder in folders.items()}
-
-    def _check_sinks(self) -> None:
-        """A sink with prepared rows may not vanish: nobody could commit them."""
-        # A lineage that is opened has prepared nothing; what is left is of a checkpoint that was not yet committed.
-        lineage = self._decision.lineage.lineage if isinstance(self._decision, Resume) else 0
-        for uid in self._prepared(lineage):
-            if uid not in self._definition.sinks:
-                place, difference = self.storage.store.location, f"sink {uid} has prepared rows and is gone."
-                raise RestoreError("GRAPH_CHANGED", path=place, difference=difference)
-
-    def _check_state_partitions(self, lineage: Lineage) -> None:
-        """Spark would go on with what it has, and say nothing."""
-        wanted = self._config.state_partitions
-        for task, end in self._ends(lineage).items():
-            folder = layout.subtask(self.storage.job, task.task, task.subtask, lineage.lineage)
-            found = state_partitions(self._store, layout.spark_progress_dir(folder))
-            if wanted and end is None and found not in (None, wanted):
-                raise RestoreError("STATE_PARTITIONS_FIXED", task=task.task, found=found, wanted=wanted)
-
-    def _prepared(self, lineage: int) -> dict[str, list[dict[str, Any]]]:
-        """What may still have to be committed: sink uid → committables."""
-        return prepared(self.storage, self._graph.subtasks(), lineage, self._covered(lineage))
-
-    def _covered(self, lineage: int) -> dict[SubtaskId, int]:
-        """The last batch of each subtask that a checkpoint of the lineage covers."""
-        manifest = self._latest_manifest(lineage)
-        return {task: snapshot.batch for task, snapshot in snapshots_of(manifest).items()} if manifest else {}
-
-    def _latest_manifest(self, lineage: int) -> Manifest | None:
-        """The newest of `lineage`; one that this start opens has none, whatever state the others' are in."""
-        return self.storage.latest_manifest(lineage) if isinstance(self._decision, Resume) else None
+        self._decided = self._decider.decide()
+        if isinstance(self._decided.decision, AlreadyEnded):
+            return self._decided.decision.result
+        self.storage.store.check()
+        return None
 
     # -- with Spark ---------------------------------------------------------------------------------------------------
 
-    def begin(self, spark: SparkSession) -> Driver:
-        """Claim the run, open what is to be opened, build the plan; returns the driver. Records what goes wrong."""
-        storage, decision = self.storage, self._decision
+    def begin(self, spark: SparkSession) -> Driver | Result:
+        """Claim the run, open what is to be opened, build the plan; returns the driver. Records what goes wrong.
+
+        Returns the result of a job that has ended since `prepare`.
+        """
+        storage = self.storage
         for place in (self._store.location, *self._reached()):
             check_s3a(spark, place)
-        continues = decision.lineage.lineage if isinstance(decision, Resume) else None
-
-        def make(number: int) -> Run:
-            return Run(
-                run=number,
-                started_ms=self._clock(),
-                lineage=continues or number,
-                restore_from=decision.path if isinstance(decision, Restore) else None,
-                undo_drain=isinstance(decision, Restore) and decision.undo_drain,
-                token=secrets.token_hex(8),
-                mode=self._mode,
-                **this_process()._asdict(),
-            )
-
         identity = Identity(job=storage.job, created_ms=self._clock(), id=secrets.token_hex(4))
         identity = storage.adopt(layout.identity(storage.job), identity)
         check_sees(spark, self._store.location, self._store.spark_path(layout.identity(storage.job)))
-        run = storage.claim_run(make)
-        self._store.look = lambda: self._refuse_if_fenced(run)
+        run = self._claim()
+        if isinstance(run, Result):
+            return run
         try:
             return self._open(spark, run, identity.owner)
         except BaseException as error:
-            failed = Result(
-                run=run.run,
-                state="FAILED",
-                ended_ms=self._clock(),
-                error=error.to_json() if isinstance(error, RekindleError) else None,
-            )
-            with suppress(StorageError):  # which may be what went wrong
-                storage.adopt(layout.result(storage.job, run.run), failed)
+            self._give_up(run, _failed(error), began=True)
             raise
+
+    def _claim(self) -> Run | Result:
+        """Claim a run that begins as the storage is under the claim; or return the result of a job that has ended."""
+        while not isinstance(self._decided.decision, AlreadyEnded):
+            run = self._new_run(self._decided)
+            if not self._claimed(run):
+                self._decided = self._decider.decide()
+                continue
+            self._store.look = partial(self._refuse_if_fenced, run)
+            try:
+                again = self._decider.decide(claimed=run.run)
+            except BaseException as error:
+                self._give_up(run, _failed(error), began=False)
+                raise
+            as_before = again.decision == self._decided.decision
+            self._decided = again
+            if as_before:
+                return run
+            self._give_up(run, _overtaken(again.decision), began=False)
+        return self._decided.decision.result
+
+    def _claimed(self, run: Run) -> bool:
+        """Claim a run. Another start in this process sees that it is driven as soon as it is there."""
+        claimed = False
+        drive_here(self.storage, run.run)
+        try:
+            claimed = self.storage.claim(run)
+        finally:
+            if not claimed:
+                drive_no_more(self.storage, run.run)
+        return claimed
+
+    def _new_run(self, decided: Decided) -> Run:
+        number, decision = decided.newest_run + 1, decided.decision
+        return Run(
+            run=number,
+            started_ms=self._clock(),
+            lineage=decision.lineage.lineage if isinstance(decision, Resume) else number,
+            restore_from=decision.path if isinstance(decision, Restore) else None,
+            undo_drain=isinstance(decision, Restore) and decision.undo_drain,
+            token=secrets.token_hex(8),
+            mode=self._mode,
+            **this_process()._asdict(),
+        )
+
+    def _give_up(self, run: Run, result: Result, *, began: bool) -> None:
+        """Record how a run ended that no driver runs."""
+        ended = replace(result, run=run.run, ended_ms=self._clock(), began=began)
+        try:
+            with suppress(StorageError):  # which may be what went wrong
+                self.storage.adopt(layout.result(self.storage.job, run.run), ended)
+        finally:
+            drive_no_more(self.storage, run.run)
 
     def _reached(self) -> Iterator[str]:
         """Places that Spark reads or writes beside the storage."""
@@ -315,21 +177,22 @@ class Launch:
 
     def _open(self, spark: SparkSession, run: Run, owner: str) -> Driver:
         storage, graph, sinks = self.storage, self._graph, self._definition.sinks
-        if self._origin is not None:
+        origin, decision = self._decided.origin, self._decided.decision
+        if origin is not None:
             repartitioned = partial(repartition, spark, storage, count=self._config.state_partitions)
-            with self._origin.read_whole():
+            with origin.read_whole():
                 open_lineage(
                     storage,
-                    self._origin,
+                    origin,
                     graph,
                     lineage=run.lineage,
                     run=run.run,
                     undo_drain=run.undo_drain,
                     opened=repartitioned,
                 )
-        if isinstance(self._decision, Fresh):
+        if isinstance(decision, Fresh):
             self._forget_lists(run)
-        lineage = self._decision.lineage if isinstance(self._decision, Resume) else self._lineage(run)
+        lineage = decision.lineage if isinstance(decision, Resume) else self._lineage(run, origin)
         if run.lineage == run.run:
             storage.create(layout.lineage(storage.job, run.lineage), lineage)
         for uid, sink in sinks.items():
@@ -343,7 +206,8 @@ class Launch:
 
         assembly = self._assemble(spark, run, owner, lineage, post)
         runners = assembly.runners()
-        latest = self._latest_manifest(run.lineage)
+        latest = latest_manifest(storage, decision, run.lineage)
+        covered = covered_by(latest)
         finished = {
             task: snapshot
             for task, snapshot in (snapshots_of(latest) if latest else {}).items()
@@ -352,8 +216,9 @@ class Launch:
         checkpointing = Checkpointing(
             storage, run, graph, runners, sinks, assembly.splits, finished, self._steps, self._clock
         )
-        started = self._started(run, finished, assembly)
-        clean(storage, graph.subtasks(), run, sinks, self._prepared(run.lineage), self._steps)
+        started = self._started(run, finished, covered, assembly)
+        named = prepared(storage, graph.subtasks(), run.lineage, covered)
+        clean(storage, graph.subtasks(), run, sinks, named, self._steps)
         driver = Driver(storage, run, job, runners, checkpointing, started, self._config, self._clock)
         posted.append(driver)
         return driver
@@ -378,8 +243,7 @@ class Launch:
         )
         return BatchAssembly(starting) if self._mode == "batch" else Assembly(starting, lineage)
 
-    def _lineage(self, run: Run) -> Lineage:
-        origin = self._origin
+    def _lineage(self, run: Run, origin: Origin | None) -> Lineage:
         return Lineage(
             lineage=run.lineage,
             run=run.run,
@@ -401,12 +265,16 @@ class Launch:
                 self.storage.store.delete_tree(folder)
 
     def _started(
-        self, run: Run, finished: Mapping[SubtaskId, SubtaskSnapshot], assembly: Assembly | BatchAssembly
+        self,
+        run: Run,
+        finished: Mapping[SubtaskId, SubtaskSnapshot],
+        covered: Mapping[SubtaskId, int],
+        assembly: Assembly | BatchAssembly,
     ) -> e.JobStarted:
         storage = self.storage
         status = storage.status()
         used = [*storage.checkpoints(), *(stats.id for stats in (status.history if status else ()))]
-        restored, draining, covered = {}, False, self._covered(run.lineage)
+        restored, draining = {}, False
         for task in self._graph.subtasks():
             folder = layout.subtask(storage.job, task.task, task.subtask, run.lineage)
             end, records = storage.end(folder), storage.records(folder)
@@ -441,3 +309,16 @@ def _refuse_patterns(location: str) -> None:
     """Spark takes a path with such letters for a pattern, and then ignores the logs of inboxes below it."""
     if is_glob(location):
         raise StorageError("STORAGE_PATH_UNSUPPORTED", uri=location, letters="{ } [ ] * ? \\")
+
+
+def _failed(error: BaseException) -> Result:
+    told = error.to_json() if isinstance(error, RekindleError) else None
+    return Result(run=0, state="FAILED", ended_ms=0, error=told)
+
+
+def _overtaken(decision: Decision) -> Result:
+    """What is recorded of a run that found, under its claim, another storage than it was decided on."""
+    if isinstance(decision, AlreadyEnded):
+        return decision.result
+    note = "It did nothing: an earlier run had gone on while it started. The run after it begins where that one stands."
+    return Result(run=0, state="CANCELED", ended_ms=0, notes=(note,))

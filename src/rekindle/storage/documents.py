@@ -69,6 +69,8 @@ class Result:
     #: what a drain left unread or unflushed, in words
     notes: tuple[str, ...] = ()
     error: Json | None = None
+    #: False: what the run found under its claim forbade it, or left it nothing to do; the one before it counts
+    began: bool = True
     format: int = FORMAT_VERSION
 
 

@@ -110,17 +110,18 @@ class JobStorage:
         """How run number `run` ended; None: it has not, or its driver was killed."""
         return self.read(layout.result(self.job, run), Result)
 
-    def claim_run(self, make: Callable[[int], Run]) -> Run:
-        """Become the driver: create the next run, which fences all earlier ones.
+    def last_begun(self, before: int | None = None) -> tuple[Run | None, Result | None]:
+        """The newest run that did not end before it began, and its result; `before`: of those with lower numbers."""
+        for run in self._newest_first(layout.runs(self.job), self.run):
+            if before is None or run.run < before:
+                result = self.result(run.run)
+                if result is None or result.began:
+                    return run, result
+        return None, None
 
-        `make` is given the number and returns the document; it is called again with a higher number whenever another
-        process was quicker.
-        """
-        while True:
-            number = max(self._numbers(layout.runs(self.job)), default=0) + 1
-            run = make(number)
-            if self.create(layout.run(self.job, number), run):
-                return run
+    def claim(self, run: Run) -> bool:
+        """Become the driver: create a run, which fences all earlier ones; False where its number is taken."""
+        return self.create(layout.run(self.job, run.run), run)
 
     def fenced_by(self, run: int) -> int | None:
         """Number of the newest run after `run`, which has taken over; None: `run` is in force."""

@@ -1,0 +1,263 @@
+"""How a start is decided: from what the storage holds and what the job is now. No Spark, nothing durable.
+
+It is decided twice. First before Spark is there, so that a start that cannot be costs nothing. Then under the claim:
+between the two lie seconds in which another driver may have lived a whole life, or one that was thought dead has gone
+on. What counts is the second decision; `rekindle.storage.resolve` has its rules.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from rekindle.config import Config
+from rekindle.errors import ControlError, RestoreError
+from rekindle.graph.compatibility import check_drained, check_finished_state, check_graph, check_parallelism
+from rekindle.graph.job_graph import JobGraph
+from rekindle.ids import SubtaskId
+from rekindle.runtime.checkpointing import finished_operators, snapshots_of
+from rekindle.runtime.driver import is_driven_here
+from rekindle.runtime.leftovers import prepared, refuse_sink_ahead
+from rekindle.storage import layout
+from rekindle.storage.documents import End, Lineage, Manifest, Run
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.liveness import is_alive, silence_ms, this_process
+from rekindle.storage.open import open_store
+from rekindle.storage.origin import Origin, find_origin
+from rekindle.storage.port import Store
+from rekindle.storage.resolve import AlreadyEnded, Decision, Facts, Restore, Resume, resolve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permissions:
+    """What the user allows a restore to do."""
+
+    non_restored_state: bool = False
+    drained: bool = False
+    sink_ahead: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """How a start begins."""
+
+    decision: Decision
+    #: what a restore starts from
+    origin: Origin | None = None
+    #: the newest run there was, 0 for none
+    newest_run: int
+
+
+class Decider:
+    """Decides how one start of a job begins.
+
+    Args:
+        sinks: uids of the job's sinks.
+        restore: what the user wants to start from: a checkpoint's number or path, or a savepoint's path.
+        partitions_of: in how many partitions Spark keeps state in a progress directory; None where it keeps none.
+    """
+
+    def __init__(
+        self,
+        storage: JobStorage,
+        graph: JobGraph,
+        mode: str,
+        sinks: Collection[str],
+        config: Config,
+        permissions: Permissions,
+        restore: str | None,
+        partitions_of: Callable[[Store, str], int | None],
+    ) -> None:
+        self._storage = storage
+        self._graph = graph
+        self._mode = mode
+        self._sinks = sinks
+        self._config = config
+        self._permissions = permissions
+        self._restore = restore
+        self._partitions_of = partitions_of
+
+    def decide(self, *, claimed: int | None = None) -> Decided:
+        """Decide how to begin.
+
+        Args:
+            claimed: the run that this start has claimed, which is no fact; None: none yet.
+
+        Raises:
+            ControlError: ``JOB_ALREADY_RUNNING``.
+            RestoreError: whatever forbids this start.
+        """
+        storage = self._storage
+        if claimed is None:
+            self._refuse_second_driver()
+        newest, lineage = storage.latest_run(), storage.lineage()
+        run, result = storage.last_begun(before=claimed)
+        checkpoint = next(iter(storage.checkpoints()), None)
+        facts = Facts(
+            run=run,
+            result=result,
+            lineage=None if lineage is not None and self._came_to_nothing(lineage, run) else lineage,
+            latest_checkpoint=self._checkpoint_path(checkpoint) if checkpoint is not None else None,
+        )
+        decision = resolve(facts, restore=self._absolute(self._restore), allow_drained=self._permissions.drained)
+        self._check_mode(decision, facts.lineage)
+        number = newest.run if newest is not None else 0
+        if isinstance(decision, AlreadyEnded):
+            return Decided(decision=decision, newest_run=number)
+        if isinstance(decision, Resume) and decision.lineage.graph.keys() != {task.uid for task in self._graph.tasks}:
+            decision = self._with_other_tasks(decision.lineage)
+        origin = None
+        if isinstance(decision, Restore):
+            origin = find_origin(decision.path)
+            self._check_origin(origin, decision)
+        elif isinstance(decision, Resume):
+            self._check_resumed(decision.lineage)
+        self._check_sinks(decision)
+        return Decided(decision=decision, origin=origin, newest_run=number)
+
+    def _refuse_second_driver(self) -> None:
+        storage = self._storage
+        driver = storage.driver()
+        if driver is None or storage.result(driver.run) is not None:
+            return
+        ours = (driver.host, driver.pid, driver.process_started) == this_process()
+        alive = is_driven_here(storage, driver.run) if ours else is_alive(driver)
+        if alive is None:
+            # Its driver was on another machine: whether it lives shows only in a heartbeat that moves.
+            threading.Event().wait(silence_ms(storage.store) / 1000)
+            alive = is_alive(storage.driver() or driver, driver)
+        if alive:
+            raise ControlError("JOB_ALREADY_RUNNING", job=storage.job, run=driver.run, pid=driver.pid, host=driver.host)
+
+    def _check_mode(self, decision: Decision, lineage: Lineage | None) -> None:
+        """How a job runs never changes under its user."""
+        if isinstance(decision, Restore):
+            if self._mode == "batch":
+                raise RestoreError("BATCH_FROM_CHECKPOINT", path=decision.path)
+            return
+        if lineage is not None and lineage.mode != self._mode:
+            place = f"The job {self._graph.name!r} in {self._storage.store.location}"
+            raise RestoreError("MODE_FIXED", path=place, found=lineage.mode, mode=self._mode)
+
+    def _with_other_tasks(self, lineage: Lineage) -> Restore:
+        """From the lineage's last checkpoint, in a lineage that is theirs: a task that came back in place would not
+        find in its channels what was written while it was gone.
+        """
+        newest = self._storage.latest_manifest(lineage.lineage) if self._mode == "streaming" else None
+        if newest is None:
+            before, now = set(lineage.graph), {task.uid for task in self._graph.tasks}
+            raise RestoreError(
+                "TASKS_CHANGED",
+                path=self._place(lineage),
+                new=", ".join(sorted(now - before)) or "none",
+                gone=", ".join(sorted(before - now)) or "none",
+            )
+        return Restore(self._checkpoint_path(newest.checkpoint))
+
+    def _place(self, lineage: Lineage) -> str:
+        return f"lineage {lineage.lineage} in {self._storage.store.location}"
+
+    def _came_to_nothing(self, lineage: Lineage, run: Run | None) -> bool:
+        """Whether every start in it failed before it had a query, or, in batch mode, a record: then what was wrong may
+        be changed at will.
+
+        A driver that left no word may only be paused; it and this one have to meet in the same lineage.
+        """
+        storage = self._storage
+        folders = (layout.subtask(storage.job, *subtask, lineage.lineage) for subtask in lineage.subtasks())
+        return (
+            run is not None
+            and lineage.restored_from is None
+            and all(storage.result(number) is not None for number in range(lineage.run, run.run + 1))
+            and not any(
+                storage.store.names(layout.spark_progress_dir(folder)) or storage.records(folder) for folder in folders
+            )
+        )
+
+    def _absolute(self, restore: str | None) -> str | None:
+        """A checkpoint may be named by its number."""
+        if restore is None:
+            return None
+        if restore.isdigit():
+            return self._checkpoint_path(int(restore))
+        return open_store(restore).location
+
+    def _checkpoint_path(self, number: int) -> str:
+        return f"{self._storage.store.location.rstrip('/')}/{layout.checkpoint(self._storage.job, number)}"
+
+    def _check_origin(self, origin: Origin, decision: Restore) -> None:
+        manifest = origin.manifest
+        if manifest.job != self._graph.name:
+            raise RestoreError("JOB_DIFFERENT", path=decision.path, found=manifest.job, job=self._graph.name)
+        if manifest.mode != self._mode:
+            raise RestoreError("MODE_FIXED", path=decision.path, found=manifest.mode, mode=self._mode)
+        ends = {task: snapshot.end for task, snapshot in snapshots_of(manifest).items()}
+        self._check_finished(ends, manifest.chains, decision.path, undo_drain=decision.undo_drain)
+        check_graph(
+            self._graph,
+            manifest.graph,
+            decision.path,
+            allow_non_restored_state=self._permissions.non_restored_state,
+        )
+        if decision.repeated:
+            return
+        check_drained(manifest.drained, decision.path, allow_drained=self._permissions.drained)
+        if not self._permissions.sink_ahead:
+            refuse_sink_ahead(self._storage, manifest, decision.path)
+
+    def _check_resumed(self, lineage: Lineage) -> None:
+        place = self._place(lineage)
+        self._check_finished(self._ends(lineage), lineage.chains, place)
+        check_graph(self._graph, lineage.graph, place)
+        check_parallelism(self._graph, lineage.parallelism, place)
+        self._check_state_partitions(lineage)
+
+    def _check_finished(
+        self,
+        ends: Mapping[SubtaskId, End | None],
+        chains: Mapping[str, Sequence[str]],
+        place: str,
+        *,
+        undo_drain: bool = False,
+    ) -> None:
+        """Nothing that still runs may feed what has finished (FLIP-147)."""
+        topology = self._graph.topology
+        check_finished_state(topology, finished_operators(ends, chains, topology, undo_drain=undo_drain), place)
+
+    def _ends(self, lineage: Lineage) -> dict[SubtaskId, End | None]:
+        """How far each subtask of a lineage has come to its end."""
+        folders = {
+            subtask: layout.subtask(self._storage.job, *subtask, lineage.lineage) for subtask in lineage.subtasks()
+        }
+        return {subtask: self._storage.end(folder) for subtask, folder in folders.items()}
+
+    def _check_sinks(self, decision: Decision) -> None:
+        """A sink with prepared rows may not vanish: its rows could never be committed."""
+        storage = self._storage
+        # A lineage that is opened has prepared nothing; what is left is of a checkpoint that was not yet committed.
+        lineage = decision.lineage.lineage if isinstance(decision, Resume) else 0
+        manifest = latest_manifest(storage, decision, lineage)
+        for uid in prepared(storage, self._graph.subtasks(), lineage, covered_by(manifest)):
+            if uid not in self._sinks:
+                place, difference = storage.store.location, f"sink {uid} has prepared rows and is gone."
+                raise RestoreError("GRAPH_CHANGED", path=place, difference=difference)
+
+    def _check_state_partitions(self, lineage: Lineage) -> None:
+        """Spark would go on with what it has, and say nothing."""
+        wanted = self._config.state_partitions
+        for task, end in self._ends(lineage).items():
+            folder = layout.subtask(self._storage.job, task.task, task.subtask, lineage.lineage)
+            found = self._partitions_of(self._storage.store, layout.spark_progress_dir(folder))
+            if wanted and end is None and found not in (None, wanted):
+                raise RestoreError("STATE_PARTITIONS_FIXED", task=task.task, found=found, wanted=wanted)
+
+
+def latest_manifest(storage: JobStorage, decision: Decision, lineage: int) -> Manifest | None:
+    """The newest of `lineage`; one that a start opens has none, whatever state the others' are in."""
+    return storage.latest_manifest(lineage) if isinstance(decision, Resume) else None
+
+
+def covered_by(manifest: Manifest | None) -> dict[SubtaskId, int]:
+    """The last batch of each subtask that a checkpoint covers."""
+    return {task: snapshot.batch for task, snapshot in snapshots_of(manifest).items()} if manifest else {}
