@@ -34,6 +34,7 @@ def live(seed: int) -> World:
                 world.ask(chance.choice(_WISHES))
             elif chance.random() < 0.1:
                 scheduler.kill()
+            world.set_clock(chance)
 
     def calm() -> None:
         """What has no end is drained."""

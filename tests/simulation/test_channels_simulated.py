@@ -137,3 +137,20 @@ def test_a_stream_without_rows_holds_nothing_back_once_it_is_idle() -> None:
     assert came[0] > 100, "of the windows of a minute"
     assert world.shown() == world.expected()
     assert not world.engine.late
+
+
+@pytest.mark.parametrize("ahead_s", [86_400, -86_400])
+def test_a_clock_that_is_set_and_set_right_moves_no_interval(ahead_s: int) -> None:
+    world = World(job_of([], live={"live": 3.0}), 1, calm=True)
+    numbers: list[int] = []
+
+    def set_clock() -> None:
+        for ahead in (0, ahead_s, 0):
+            world.clock_is_ahead_s = ahead
+            world.scheduler.pause(20)
+            numbers.append(len(world.storage.checkpoints()) and world.storage.checkpoints()[0])
+        world.ask(Wish(verb="stop"))
+
+    assert world.run(QUICK, set_clock) is not None
+    taken = [later - earlier for earlier, later in zip([0, *numbers], numbers, strict=False)]
+    assert min(taken) >= max(taken) - 3 > 10, taken

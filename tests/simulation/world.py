@@ -28,6 +28,7 @@ from pyspark.sql import types as T
 import rekindle.channels.backlog
 import rekindle.channels.splits
 import rekindle.runtime.driver
+import rekindle.runtime.elapsed
 import rekindle.runtime.worker
 import rekindle.spark.assembly
 import rekindle.spark.batch_protocol
@@ -166,6 +167,8 @@ class World:
         self.engine = Engine(self.scheduler, self.store, self._rows_of, self._seconds)
         #: queries that run, so that one can be made to die
         self.queries: list[Any] = []
+        #: of the machine's clock, which somebody sets now and then
+        self.clock_is_ahead_s = 0
         self.results: list[str] = []
 
     def _rows_of(self, path: str) -> list[Row]:
@@ -230,7 +233,7 @@ class World:
         }
         functions: dict[str, Any] = dict.fromkeys((task.uid for task in graph.tasks), _nothing)
         definition = Definition(graph=graph, sources=specs, functions=functions, sinks=self.sinks)
-        clock = lambda: round(self.scheduler.now_s * 1000)  # noqa: E731
+        clock = lambda: round((self.scheduler.now_s + self.clock_is_ahead_s) * 1000)  # noqa: E731
         return Launch(definition, "memory:", config, Permissions(), self.scheduler.step, clock)
 
     @property
@@ -254,6 +257,7 @@ class World:
             (worker, "threading", threads),
             (worker, "queue", threads),
             (driver, "queue", threads),
+            (rekindle.runtime.elapsed, "time", threads),
             (driver, "time", threads),
             (query, "threading", threads),
             (query, "time", threads),
@@ -360,6 +364,11 @@ class World:
         expected = self.expected()
         every = {uid: Counter(row for file in files for row in file) for uid, files in self.plan.files.items()}
         return all(every[uid] <= expected[f"{task.uid}_out"] for task, uid in roots)
+
+    def set_clock(self, chance: random.Random) -> None:
+        """Now and then, set the machine's clock, wrongly or right."""
+        if chance.random() < 0.2:
+            self.clock_is_ahead_s = chance.choice((-86_400, -60, 0, 60, 86_400))
 
     def ask(self, wish: Wish) -> None:
         """Ask the job for something, as the command line does."""

@@ -55,7 +55,10 @@ class JobStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticked(Event):
-    """Time has passed. The only source of time: everything else happens at the last tick's `now_ms`."""
+    """Time has passed. The only source of time: everything else happens at the last tick's `now_ms`.
+
+    It is the driver's own time, no time of day. One that goes back changes nothing.
+    """
 
     now_ms: int
 

@@ -27,6 +27,7 @@ from rekindle.protocol.job import Job
 from rekindle.protocol.states import JobState
 from rekindle.runtime.checkpointing import Checkpointing
 from rekindle.runtime.control import ControlFolder
+from rekindle.runtime.elapsed import Elapsed
 from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.runtime.ports import TaskRunner
 from rekindle.runtime.worker import Worker
@@ -50,7 +51,7 @@ _DRIVEN_HERE: Counter[tuple[str, str, int]] = Counter()
 _Done = TypeVar("_Done")
 
 Clock = Callable[[], int]
-"""Milliseconds since the epoch."""
+"""Milliseconds since the epoch: for people to read. What is decided goes by `Elapsed`."""
 
 
 def system_clock() -> int:
@@ -100,6 +101,7 @@ class Driver:
         self._checkpointing = checkpointing
         self._started = started
         self._clock = clock
+        self._elapsed = Elapsed()
         self._events: queue.SimpleQueue[e.Event] = queue.SimpleQueue()
         self._workers = {task: Worker(f"task-{task}") for task in runners}
         self._sinks = Worker("sinks")
@@ -155,7 +157,7 @@ class Driver:
                 if self._is_fenced():
                     return
                 self._read_control(now)
-            now_ms = self._clock()
+            now_ms = self._elapsed.now_ms()
             self._feed(e.Ticked(now_ms=now_ms))
             if now >= snapshots_at:
                 snapshots_at = now + LOOP_S * (pace - 1)
@@ -302,8 +304,9 @@ class Driver:
     def _write_manifest(self, command: c.WriteManifest) -> None:
         if self._is_fenced():
             return
+        age_ms = self._job.now_ms - command.triggered_ms
         try:
-            self._checkpointing.complete(command)
+            self._checkpointing.complete(replace(command, triggered_ms=self._clock() - age_ms))
         except RekindleError as error:
             self.post(e.ManifestFailed(checkpoint=command.checkpoint, detail=str(error)))
         else:

@@ -57,10 +57,11 @@ class Heartbeat:
             case e.ManifestWritten():
                 self._completed += 1
                 self._latest_ms = self._clock()
-                started = self._of(event.checkpoint).triggered_at
+                pending = self._job.coordinator.pending.get(event.checkpoint)
+                duration_ms = None if pending is None else self._job.now_ms - pending.triggered_ms
                 folder = layout.checkpoint(self._storage.job, event.checkpoint)
                 path = f"{self._storage.store.location.rstrip('/')}/{folder}"
-                self._change(event.checkpoint, status="completed", duration_ms=self._latest_ms - started, path=path)
+                self._change(event.checkpoint, status="completed", duration_ms=duration_ms, path=path)
             case e.SavepointSealed():
                 self._change(event.checkpoint, path=event.path, size_bytes=event.size_bytes)
             case _:
@@ -76,7 +77,7 @@ class Heartbeat:
                         id=command.checkpoint,
                         kind=pending.kind.value,
                         status="in_progress",
-                        triggered_at=pending.triggered_ms,
+                        triggered_at=self._clock(),
                         acknowledged=(len(pending.finished), pending.participants),
                     )
                     self._stats = (started, *self._stats)[:HISTORY]

@@ -290,7 +290,7 @@ class Launch:
             )
             draining = draining or (end is None and storage.drain(folder) is not None)
         return e.JobStarted(
-            now_ms=self._clock(),
+            now_ms=0,
             # One number is left free where the last driver may only be paused, writing one that nothing shows yet.
             next_checkpoint=max(used, default=0) + (1 if run.run == 1 or storage.result(run.run - 1) else 2),
             latest_checkpoint=next(iter(storage.checkpoints()), None),
