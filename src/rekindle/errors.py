@@ -180,6 +180,14 @@ CONDITIONS: dict[str, Condition] = {
             "Pass what job.source(...) returned, or a function decorated with @job.task of the same job.",
         ),
         INPUT_MISSING=("Task {task!r} has no inputs.", "Name its inputs: @job.task(source, ...)."),
+        UID_MISSING=(
+            "A task is made from {function}, which has no name that could be its uid.",
+            "Give it one: job.task(..., uid='name')(...).",
+        ),
+        COLUMNS_DUPLICATE=(
+            "Task {task!r} returns two columns that Spark takes for one: {one!r} and {other!r}.",
+            "Rename one of them, or leave it out: F.col(...).alias(...), drop(...).",
+        ),
         INPUT_IGNORED=(
             "Task {task!r} makes nothing from its input {input!r}, which Spark would then never read to its end.",
             "Use that parameter of the function, or take the input out of @job.task(...).",
@@ -366,6 +374,10 @@ CONDITIONS: dict[str, Condition] = {
         VALUE_INVALID=("{key}={value!r} is not valid: {reason}", "Write it like {example}."),
         JOBFILE_MISSING=("There is no job file {path}.", "Check the path."),
         JOBFILE_FAILED=("The job file {path} raised {reason}", "Mend it: python {path} shows the same."),
+        JOBFILE_NEEDS_SPARK=(
+            "The job file {path} uses Spark while it is loaded, before there is a session: {reason}",
+            "Define it (a @F.udf, say) inside the function of the task that uses it, or of one called from there.",
+        ),
         JOBFILE_NO_JOB=("The job file {path} defines no job.", "Make one at the top level: job = rk.Job('name')."),
         FUNCTION_UNKNOWN=(
             "{target} names no function: {reason}.",
@@ -508,6 +520,16 @@ CONDITIONS: dict[str, Condition] = {
             (
                 "Put the task's query back as it was; or give the task a new uid, drop its old state with "
                 "--allow-non-restored-state, and start it from the last checkpoint. Nothing was lost."
+            ),
+        ),
+        STATE_WINDOWS_CHANGED=(
+            (
+                "Task {task!r} keeps windows of {before} in its state and now has windows of {now}: Spark would count "
+                "the rest into new windows and put out the old ones half full."
+            ),
+            (
+                "Put the old windows back; or give the task a new uid, drop its old state with "
+                "--allow-non-restored-state, and start from the last checkpoint."
             ),
         ),
         STATE_PARTITIONS_FIXED=(

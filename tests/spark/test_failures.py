@@ -1,27 +1,173 @@
-"""What a person is told of Spark's errors."""
+"""What a person is told of Spark's errors: by their classes and conditions, never by their words. Needs no JVM."""
 
+# ruff: noqa: N802
 from __future__ import annotations
 
-from rekindle.spark.failures import BEFORE_EPOCH, translate
+from typing import Any
 
-PLAN = f"""
-=== Streaming Query ===
-Identifier: x
-Logical Plan:
-Project [CASE WHEN (ts < 1970) THEN raise_error({BEFORE_EPOCH}:history:ts), NullType) does not exist]
-"""
+import pytest
+
+from rekindle.errors import RekindleError
+from rekindle.spark.failures import BEFORE_EPOCH, brief, is_same_file, task_failed, translate
+
+PATH = "file:///data/history/a%20b.parquet"
+TRACEBACK = 'Traceback (most recent call last):\n  File "job.py", line 7, in work\n    raise\n'
 
 
-def test_the_guard_speaks_where_it_was_raised() -> None:
-    known = translate(
-        RuntimeError(f"[USER_RAISED_EXCEPTION] {BEFORE_EPOCH}:history:ts SQLSTATE: P0001{PLAN}"), "history"
+class Java:
+    """An exception of the JVM."""
+
+    def __init__(
+        self, name: str, message: str, *, condition: str = "", cause: Java | None = None, path: str = "", by: str = ""
+    ) -> None:
+        self.name, self.message, self.condition, self.cause, self.path, self.by = (
+            name,
+            message,
+            condition,
+            cause,
+            path,
+            by,
+        )
+
+    def getClass(self) -> Java:
+        return self
+
+    def getName(self) -> str:
+        return self.name
+
+    def getMessage(self) -> str:
+        return self.message
+
+    def getErrorClass(self) -> str:
+        return self.condition
+
+    def getMessageParameters(self) -> dict[str, str]:
+        return {"path": self.path} if self.path else {}
+
+    def getStackTrace(self) -> list[Java]:
+        return [self]
+
+    def getClassName(self) -> str:
+        return self.by
+
+    def getCause(self) -> Java | None:
+        return self.cause
+
+
+class FromSpark(Exception):
+    """As PySpark raises it."""
+
+    def __init__(self, java: Java) -> None:
+        super().__init__(java.message)
+        self._origin = java
+
+
+def reading(cause: Java, condition: str = "FAILED_READ_FILE.NO_HINT", path: str = PATH) -> FromSpark:
+    wrapped = Java(
+        "org.apache.spark.SparkException", "Encountered an error", condition=condition, cause=cause, path=path
     )
+    return FromSpark(Java("org.apache.spark.SparkException", "Job aborted", cause=wrapped))
 
+
+def history(path: str) -> str | None:
+    return "history" if is_same_file(path, "/data/history/a b.parquet") else None
+
+
+def code(error: BaseException) -> str | None:
+    known = translate(error, history)
+    return known.code if isinstance(known, RekindleError) else None
+
+
+@pytest.mark.parametrize(
+    ("cause", "condition", "expected"),
+    [
+        (Java("java.io.FileNotFoundException", "File x"), "FAILED_READ_FILE.FILE_NOT_EXIST", "FILE_VANISHED"),
+        (Java("java.io.FileNotFoundException", "x (Permission denied)"), "FAILED_READ_FILE.NO_HINT", "FILE_UNREADABLE"),
+        (Java("java.lang.RuntimeException", "x", by="org.apache.parquet.hadoop.R"), "FAILED_READ_FILE", "FILE_DAMAGED"),
+        (Java("org.apache.orc.FileFormatException", "x"), "_LEGACY_ERROR_TEMP_2064", "FILE_DAMAGED"),
+        (Java("java.io.EOFException", "does not exist"), "FAILED_READ_FILE.NO_HINT", "FILE_UNREADABLE"),
+        (Java("x.SchemaColumnConvertNotSupportedException", "x"), "_LEGACY_ERROR_TEMP_2063", "SCHEMA_MISMATCH"),
+        (
+            Java("x.SparkException", "x", condition="MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
+            "FAILED_READ_FILE.NO_HINT",
+            "MALFORMED_ROW",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_of_a_source_is_known_by_classes_and_conditions(
+    cause: Java, condition: str, expected: str
+) -> None:
+    assert code(reading(cause, condition)) == expected
+
+
+@pytest.mark.parametrize(
+    "words", ["customer 7 does not exist", "CORRUPT", "Permission denied", "404: FAILED_READ_FILE.FILE_NOT_EXIST"]
+)
+def test_the_words_of_a_users_error_do_not_rename_it(words: str) -> None:
+    said = (
+        f"[PYTHON_EXCEPTION] An exception was thrown from the Python worker: {TRACEBACK}jobs.work.NoCustomer: {words}\n"
+    )
+    raised = Java("org.apache.spark.api.python.PythonException", said, condition="PYTHON_EXCEPTION")
+    for error in (
+        FromSpark(Java(raised.name, f"{TRACEBACK}jobs.work.NoCustomer: {words}\n")),
+        FromSpark(raised),
+        FromSpark(Java("org.apache.spark.SparkException", "x", condition="TASK_WRITE_FAILED", cause=raised)),
+        reading(raised, "FAILED_READ_FILE.FILE_NOT_EXIST"),
+    ):
+        assert code(error) is None
+        assert brief(error) == f"NoCustomer: {words}"
+        assert not task_failed(Any, error, history).permanent  # type: ignore[arg-type]
+    in_sql = Java("org.apache.spark.SparkRuntimeException", words, condition="USER_RAISED_EXCEPTION")
+    assert code(FromSpark(in_sql)) is None
+    assert code(OSError(words)) is None
+    assert brief(OSError(words)) == f"OSError: {words}"
+
+
+def test_a_file_that_is_no_sources_is_left_in_sparks_words() -> None:
+    gone = Java("java.io.FileNotFoundException", "File /data/prices/1 does not exist")
+    error = reading(gone, path="file:///data/prices/1")
+    assert code(error) is None
+    assert brief(error) == "FileNotFoundException: File /data/prices/1 does not exist"
+
+
+def test_the_innermost_cause_is_told_and_not_what_wraps_it() -> None:
+    full = Java("java.io.IOException", "No space left on device")
+    write = Java("org.apache.spark.SparkException", "[TASK_WRITE_FAILED] x", condition="TASK_WRITE_FAILED", cause=full)
+    assert brief(FromSpark(write)) == "IOException: No space left on device"
+    malformed = Java("x.SparkException", "[MALFORMED] [null,y].\nMode", condition="MALFORMED", cause=full)
+    assert brief(FromSpark(malformed)) == "[MALFORMED] [null,y]."
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        Java("x.SparkRuntimeException", "", condition="USER_RAISED_EXCEPTION"),
+        Java("java.lang.RuntimeException", ""),
+    ],
+)
+def test_the_guard_speaks_where_it_was_raised(link: Java) -> None:
+    said = f"[USER_RAISED_EXCEPTION] {BEFORE_EPOCH}:history:ts SQLSTATE: P0001" if link.condition else ""
+    link.message = said or f"{BEFORE_EPOCH}:history:ts"
+    known = translate(FromSpark(Java("x.StreamingQueryException", "x", condition="STREAM_FAILED", cause=link)), history)
     assert known is not None
     assert (known.code, known.parameters) == ("EVENT_TIME_BEFORE_EPOCH", {"source": "history", "column": "ts"})
 
 
 def test_what_merely_stands_in_the_plan_says_nothing_of_the_reason() -> None:
-    assert (
-        translate(RuntimeError(f"[STREAM_FAILED] terminated with exception: something else{PLAN}"), "history") is None
-    )
+    plan = f"=== Streaming Query ===\nProject [raise_error({BEFORE_EPOCH}:history:ts), NullType) does not exist]"
+    assert code(FromSpark(Java("x.StreamingQueryException", plan, condition="STREAM_FAILED"))) is None
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        Java(
+            "x.state.StateStoreValueSchemaNotCompatible", "[A] x", condition="STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"
+        ),
+        Java("x.state.StateSchemaNotCompatible", "Provided schema doesn't match"),
+    ],
+)
+def test_state_that_another_query_has_left_is_permanent(link: Java) -> None:
+    error = FromSpark(Java("x.StreamingQueryException", "x", condition="STREAM_FAILED", cause=link))
+    assert code(error) == "STATE_SCHEMA_INCOMPATIBLE"
+    assert task_failed(Any, error, history).permanent  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.runtime.driver import system_clock
-from rekindle.spark.failures import task_failed
+from rekindle.spark.failures import is_same_file, task_failed
 from rekindle.spark.outputs import Outputs, Place
 from rekindle.spark.plan import build_batch_task
 from rekindle.storage import layout
@@ -142,13 +142,20 @@ class BatchTask:
             self._record = record = self._storage.record(self._place.folder, BATCH) or self._run()
         except Exception as error:
             if not self._killed:
-                self._post(task_failed(self._id, error, ", ".join(item.uid for item in self._inputs)))
+                self._post(task_failed(self._id, error, self._source_of))
             return
         finally:
             self._idle.set()
         read = {SubtaskId(item.uid, 0): BATCH + 1 for item in self._inputs if item.is_channel}
         self._post(e.BatchRecorded(task=self._id, batch=record.batch, read=read))
         self._post(e.SourcesEnded(task=self._id))
+
+    def _source_of(self, path: str) -> str | None:
+        """The input that a file is of; all of them where it is not said which file it is."""
+        if not path:
+            return ", ".join(item.uid for item in self._inputs)
+        of = (item.uid for item in self._inputs if any(is_same_file(path, file.path) for file in item.files()))
+        return next(of, None)
 
     def _may_read(self) -> bool:
         """Wait for the tasks that it reads; False where the run ends before."""

@@ -1,94 +1,215 @@
 """From an exception of Spark's to an error with a code.
 
-Spark nests its causes and spells them in several ways; what says most is a condition's name in brackets, so that is
-looked for in the whole text. The first row that matches wins.
+Spark nests its exceptions: what a batch raised is the outermost link of a chain, and the reason lies deeper. Each link
+has a class and, where Spark gave it one, a condition. These two decide, and where an exception was raised; never the
+words, which may be a user's own. A file counts as a source's only where Spark says that it was reading that file.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
-from rekindle.errors import InputError, RekindleError, one_line
+from py4j.protocol import Py4JError
+
+from rekindle.errors import InputError, RekindleError, RestoreError, one_line
 from rekindle.ids import SubtaskId
 from rekindle.protocol.events import TaskFailed
 
 BEFORE_EPOCH = "REKINDLE_EVENT_TIME_BEFORE_EPOCH"
 """Raised inside the plan by an input's guard: ``REKINDLE_EVENT_TIME_BEFORE_EPOCH:<source>:<column>``."""
 
-_GUARD = re.compile(rf"(?:USER_RAISED_EXCEPTION\]|RuntimeException:)\s*{BEFORE_EPOCH}:([^:\s]+):(\S+)")
-"""As Spark 4 and Spark 3.5 tell of it."""
+_GUARD = re.compile(rf"(?:\[USER_RAISED_EXCEPTION\]\s*)?{BEFORE_EPOCH}:([^:\s]+):(\S+)(?:\s*SQLSTATE.*)?")
+"""All of what the guard says, in Spark 4 and in Spark 3.5."""
 
-_FILE = re.compile(r"(?:reading|read) file:?\s+(\S+?)\.?(?:\s|$)")
-_CAUSE = re.compile(r"Caused by: (?:[\w$]+\.)*([\w$]+): (.+)")
+_READING = re.compile(r"FAILED_READ_FILE(\..*)?|CANNOT_READ_FILE_FOOTER|_LEGACY_ERROR_TEMP_(2055|2062|2063|2064)")
+"""Conditions of an exception that wraps what went wrong with a file; the numbers are Spark 3.5's."""
+
+_MISFIT = re.compile(r".*PARQUET_COLUMN_DATA_TYPE_MISMATCH|_LEGACY_ERROR_TEMP_2063|CANNOT_MERGE_SCHEMAS?(\..*)?")
+_MALFORMED = re.compile(r"MALFORMED_RECORD_IN_PARSING(\..*)?|MALFORMED_CSV_RECORD|_LEGACY_ERROR_TEMP_2177")
+_MISSING = re.compile(r".*\.FILE_NOT_EXIST|_LEGACY_ERROR_TEMP_2055")
+_STATE_SCHEMA = re.compile(
+    r"STATE_STORE_(KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_\w*SCHEMA_EVOLUTION\w*(\..*)?"
+    r"|STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
+)
+_STATE_SCHEMA_CLASS = re.compile(r"StateSchemaNotCompatible|StateStore\w*SchemaNotCompatible")
+
+_FORMATS = ("org.apache.parquet.", "org.apache.orc.", "shaded.parquet.")
+"""Libraries that read files: what they raise, they raise of a file's content."""
+
+_WRAPPING = re.compile(r"STREAM_FAILED|TASK_WRITE_FAILED|FAILED_READ_FILE\.NO_HINT|_LEGACY_ERROR_TEMP_.*")
+"""Conditions that say nothing of the reason where there is a deeper one."""
+
+_PERMISSION = "(Permission denied)"
+"""How Java ends a FileNotFoundException of a file that is there: it has no class of its own for that."""
+
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*?)(?:\s*SQLSTATE:|\n|$)")
-
-_RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE)
+_IN_TEXT = re.compile(r"(?:reading|read) file:?\s+(\S+?)\.?(?:\s|$)")
+_RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE)
 """The last line of a traceback from a Python worker: the user's own exception."""
 
 _MODULE = re.compile(r"^(?:[\w<>]+\.)+(?=\w+(?::|$))")
+_SCHEME = re.compile(r"^(?:\w+:)?/+")
 _LENGTH = 500
-
-_ROWS: tuple[tuple[str, str], ...] = (
-    (r"PARQUET_COLUMN_DATA_TYPE_MISMATCH|CANNOT_MERGE|SchemaColumnConvertNotSupported", "SCHEMA_MISMATCH"),
-    (
-        r"MALFORMED_RECORD_IN_PARSING|MALFORMED_CSV_RECORD|BadRecordException|Malformed records are detected",
-        "MALFORMED",
-    ),
-    (r"Permission denied|AccessControlException", "FILE_UNREADABLE"),
-    (r"FAILED_READ_FILE\.FILE_NOT_EXIST|FileNotFoundException|does not exist", "FILE_VANISHED"),
-    (r"(?i)is not a Parquet file|can not read class org.apache.parquet|Malformed ORC|CORRUPT", "FILE_DAMAGED"),
-    (r"FAILED_READ_FILE|CANNOT_READ_FILE", "FILE_UNREADABLE"),
-)
+_LINKS = 50
 
 
-def translate(error: BaseException, sources: str) -> RekindleError | None:
-    """The error that a person can act on, or None where Spark's own words are the best there are.
+class Link(NamedTuple):
+    """One exception of a chain."""
+
+    #: of its class, with the package
+    name: str
+    #: Spark's name of it; empty where it has none
+    condition: str
+    message: str
+    #: the file that it is about, as Spark writes it; empty where it says nothing of one
+    path: str
+    #: class that raised it; empty where that is not known
+    raised_by: str
+
+    @property
+    def short_name(self) -> str:
+        """The class without its package."""
+        return re.split(r"[.$]", self.name)[-1]
+
+    @property
+    def is_users(self) -> bool:
+        """Whether a user's code has raised it, so that its words are the user's."""
+        return self.short_name == "PythonException" or self.condition == "USER_RAISED_EXCEPTION"
+
+
+def chain(error: BaseException) -> list[Link]:
+    """The exceptions of the JVM behind one of PySpark's, the outermost first; none behind one of Python's."""
+    return list(_links(getattr(error, "_origin", None) or getattr(error, "java_exception", None)))
+
+
+def _links(java: Any) -> Iterator[Link]:
+    try:
+        for _ in range(_LINKS):
+            if java is None:
+                return
+            message = str(java.getMessage() or "")
+            yield Link(java.getClass().getName(), _condition(java), message, _path(java, message), _raised_by(java))
+            java = java.getCause()
+    except (Py4JError, OSError):
+        return  # the JVM is gone: what was read of it until now counts
+
+
+def _asked(java: Any, method: str) -> Any:
+    """What a method returns; None where the class has no such method."""
+    try:
+        return getattr(java, method)()
+    except (Py4JError, AttributeError, TypeError):
+        return None
+
+
+def _condition(java: Any) -> str:
+    return str(_asked(java, "getCondition") or _asked(java, "getErrorClass") or "")
+
+
+def _path(java: Any, message: str) -> str:
+    parameters = _asked(java, "getMessageParameters")
+    if parameters is not None and (path := parameters.get("path") or parameters.get("filePath")):
+        return str(path)
+    return match[1] if _READING.fullmatch(_condition(java)) and (match := _IN_TEXT.search(message)) else ""
+
+
+def _raised_by(java: Any) -> str:
+    trace = _asked(java, "getStackTrace")
+    return str(trace[0].getClassName()) if trace is not None and len(trace) else ""
+
+
+def translate(error: BaseException, source_of: Callable[[str], str | None]) -> RekindleError | None:
+    """The error that a person can act on, or None where the words of the reason are the best there are.
 
     Args:
         error: what a batch raised.
-        sources: uids of the task's file sources, for the sentence.
+        source_of: the source that a file is of, None where it is none of the task's; asked with an empty path where
+            Spark does not say which file it is.
     """
     if isinstance(error, RekindleError):
         return error
-    # Behind the message Spark prints the query's plan, which holds the user's words and the guard's.
-    text = str(error).partition("=== Streaming Query ===")[0]
-    guard = _GUARD.search(text)
-    if guard:
-        return InputError("EVENT_TIME_BEFORE_EPOCH", source=guard[1], column=guard[2])
-    if _RAISED.search(text):
-        return None  # whatever its words may look like
-    for pattern, code in _ROWS:
-        if re.search(pattern, text):
-            path = match[1] if (match := _FILE.search(text)) else "a file"
-            if code == "MALFORMED":
-                return InputError("MALFORMED_ROW", source=sources, reason=f"in {path}: {brief(error)}")
-            if code == "FILE_VANISHED":
-                return InputError("FILE_VANISHED", source=sources, path=path)
-            return InputError(code, source=sources, path=path, reason=brief(error))
-    return None
+    links = chain(error)
+    for link in links:
+        if (link.is_users or link.name == "java.lang.RuntimeException") and (guard := _GUARD.fullmatch(link.message)):
+            return InputError("EVENT_TIME_BEFORE_EPOCH", source=guard[1], column=guard[2])
+    if any(_STATE_SCHEMA.fullmatch(link.condition) or _STATE_SCHEMA_CLASS.fullmatch(link.short_name) for link in links):
+        return RestoreError("STATE_SCHEMA_INCOMPATIBLE", reason=brief(error))
+    reading = next((number for number, link in enumerate(links) if _is_reading(link)), None)
+    if reading is None or any(link.is_users for link in links):
+        return None
+    path = next((link.path for link in links[reading:] if link.path), "")
+    source = source_of(path)
+    return None if source is None else _file_error(links[reading:], source, path or "a file", brief(error))
 
 
-def task_failed(task: SubtaskId, reason: BaseException | None, sources: str) -> TaskFailed:
-    """What the protocol is told of a subtask that has died; `sources` as for `translate`."""
+def _is_reading(link: Link) -> bool:
+    return bool(_READING.fullmatch(link.condition)) or link.short_name == "SparkFileNotFoundException"
+
+
+def _file_error(links: list[Link], source: str, path: str, reason: str) -> InputError:
+    names = {link.short_name for link in links}
+    conditions = [link.condition for link in links]
+    if any(map(_MISFIT.fullmatch, conditions)) or "SchemaColumnConvertNotSupportedException" in names:
+        return InputError("SCHEMA_MISMATCH", source=source, path=path, reason=reason)
+    if any(map(_MALFORMED.fullmatch, conditions)) or "BadRecordException" in names:
+        return InputError("MALFORMED_ROW", source=source, reason=f"in {path}: {reason}")
+    forbidden = any(link.short_name == "FileNotFoundException" and _PERMISSION in link.message for link in links)
+    if forbidden or names & {"AccessControlException", "AccessDeniedException"}:
+        return InputError("FILE_UNREADABLE", source=source, path=path, reason=reason)
+    if any(map(_MISSING.fullmatch, conditions)) or names & {"FileNotFoundException", "SparkFileNotFoundException"}:
+        return InputError("FILE_VANISHED", source=source, path=path)
+    damaged = any(place.startswith(_FORMATS) for link in links for place in (link.name, link.raised_by))
+    code = "FILE_DAMAGED" if damaged else "FILE_UNREADABLE"
+    return InputError(code, source=source, path=path, reason=reason)
+
+
+def is_same_file(spelled: str, path: str) -> bool:
+    """Whether Spark, which may write it as a URI, means the file at `path`."""
+    found = {_SCHEME.sub("", spelled), _SCHEME.sub("", unquote(spelled))}
+    return bool(found & {_SCHEME.sub("", path), _SCHEME.sub("", unquote(path))})
+
+
+def task_failed(task: SubtaskId, reason: BaseException | None, source_of: Callable[[str], str | None]) -> TaskFailed:
+    """What the protocol is told of a subtask that has died; `source_of` as for `translate`."""
     if reason is None:
         return TaskFailed(task=task, reason="its query was stopped from outside")
-    known = translate(reason, sources)
+    known = translate(reason, source_of)
     permanent = known is not None and known.permanent
     error = (known.code, known.parameters) if known else None
     return TaskFailed(task=task, reason=str(known or brief(reason)), permanent=permanent, error=error)
 
 
 def brief(error: BaseException) -> str:
-    """One line: what a user's function raised, else the innermost condition that Spark names, else the first line."""
+    """One line: what a user's code raised, else the innermost condition that says something, else the first line."""
+    links = chain(error)
+    for link in links:
+        if link.short_name == "PythonException" and (raised := _RAISED.findall(link.message)):
+            return _MODULE.sub("", raised[-1])[:_LENGTH]
+    telling = [link for link in links if link.condition and not _WRAPPING.fullmatch(link.condition)]
+    if telling:
+        link = telling[-1]
+        match = _CONDITION.match(link.message)
+        words = match[2] if match else _first_line(link.message)
+        return f"[{link.condition}] {words}".strip()[:_LENGTH]
+    if links and links[-1].message:
+        return f"{links[-1].short_name}: {_first_line(links[-1].message)}"[:_LENGTH]
+    return _brief_text(error)
+
+
+def _brief_text(error: BaseException) -> str:
+    """The same of an exception without a JVM's behind it."""
     text = str(error)
-    raised = _RAISED.findall(text)
-    if raised:
+    if raised := _RAISED.findall(text):
         return _MODULE.sub("", raised[-1])[:_LENGTH]
-    conditions = _CONDITION.findall(text)
-    causes = _CAUSE.findall(text)
-    if conditions and causes and conditions[-1][0].endswith(".NO_HINT"):
-        return ": ".join(causes[-1])[:_LENGTH]
+    conditions = _CONDITION.findall(text) if hasattr(error, "getErrorClass") else []
     if conditions:
         name, words = conditions[-1]
         return f"[{name}] {words}".strip()[:_LENGTH]
     return one_line(error)[:_LENGTH]
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")

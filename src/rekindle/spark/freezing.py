@@ -55,7 +55,7 @@ def _freeze_files(spark: SparkSession, uid: str, spec: Files, event_time: str | 
         data = reader.load(list(spec.paths))
     except Exception as error:
         path = ", ".join(spec.paths)
-        raise translate(error, uid) or InputError(
+        raise translate(error, lambda _: uid) or InputError(
             "FILE_UNREADABLE", source=uid, path=path, reason=brief(error)
         ) from error
     by_time = False

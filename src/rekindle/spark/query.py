@@ -174,8 +174,10 @@ class Query:
     def _raise_what_spark_died_of(self) -> None:
         """Where Spark itself failed, before or behind its batch; nothing where the query runs, or was stopped."""
         query = self._query
-        error = query.exception() if query is not None and not query.isActive else None
-        if error is not None:
+        error: Any = query.exception() if query is not None and not query.isActive else None
+        if query is not None and error is not None:
+            # PySpark keeps no more than the text of what this method returns.
+            error._origin = query._jsq.exception().get()
             self.expect_end()
             raise JobError("QUERY_DIED", task=self._subtask.task, reason=brief(error)) from error
 

@@ -1,0 +1,60 @@
+"""What a user's own code raises is reported in its own words, wherever it was called, and can be tried again."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import rekindle as rk
+from tests.jobs.kit import World, rows
+
+FAIL_AT_ONCE = {"checkpoint.interval": "0", "restart.attempts": "0", "restart.delay": "100 ms"}
+
+
+def test_an_error_of_a_user_keeps_its_words_in_a_batch_in_the_flush_and_in_a_sink(
+    spark: SparkSession, world: World
+) -> None:
+    world.add_history(rows(0, 30))
+
+    @F.udf("long")
+    def look_up(value: int) -> int:
+        raise KeyError(f"customer {value} does not exist")
+
+    def in_a_batch(history: Any) -> Any:
+        return history.select(look_up(F.lit(7)).alias("v"))
+
+    def in_the_flush(history: Any) -> Any:
+        counted = history.groupBy(F.window("ts", "1 hour")).agg(F.count("*").alias("n"))
+        return counted.select(look_up("n").alias("v"))
+
+    def corrupt(history: Any) -> Any:
+        return history.select(F.raise_error(F.lit("CORRUPT: Malformed ORC")).cast("long").alias("v"))
+
+    def not_found(df: Any, batch: Any) -> None:
+        raise OSError("404: the page does not exist")
+
+    def error_of(function: Any, sink: Any) -> tuple[str, str]:
+        job = rk.Job(function.__name__)
+        history = job.source("history", world.files(), event_time="ts")
+        job.sink("out", job.task(history)(function), sink)
+        result = job.run(spark, storage=world.storage, config=FAIL_AT_ONCE)
+        assert result.error is not None
+        return result.error["code"], result.error["parameters"]["reason"]
+
+    def rows_of(history: Any) -> Any:
+        return history
+
+    parquet = rk.sinks.Parquet(world.out)
+    jobs = [(in_a_batch, parquet), (in_the_flush, parquet), (corrupt, parquet), (rows_of, rk.sinks.Foreach(not_found))]
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda each: error_of(*each), jobs))
+
+    assert [code for code, _ in found] == ["RESTARTS_EXHAUSTED"] * 4, found
+    reasons = [reason for _, reason in found]
+    assert "KeyError: 'customer 7 does not exist'" in reasons[0]
+    assert "KeyError: 'customer 30 does not exist'" in reasons[1]
+    assert "CORRUPT: Malformed ORC" in reasons[2]
+    assert "404: the page does not exist" in reasons[3]
