@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,22 @@ class TaskHandle:
     def __call__(self, *inputs: DataFrame) -> DataFrame:
         """Call the function with DataFrames, batch ones too: so it can be tested without a job."""
         return self.function(*inputs)
+
+
+def _with_repeats(function: Callable[..., DataFrame], read: Sequence[str]) -> Callable[..., DataFrame]:
+    """A task's function that is given each of its inputs once, for one that takes some of them several times."""
+
+    def spread(*frames: DataFrame) -> DataFrame:
+        from rekindle.spark.plan import another
+
+        given, left = dict(zip(dict.fromkeys(read), frames, strict=True)), set(read)
+        arguments = []
+        for uid in read:
+            arguments.append(given[uid] if uid in left else another(given[uid]))
+            left.discard(uid)
+        return function(*arguments)
+
+    return spread
 
 
 class Job:
@@ -132,18 +148,21 @@ class Job:
         """
 
         def add(function: Callable[..., DataFrame]) -> TaskHandle:
-            name = uid or function.__name__
+            name = uid or str(getattr(function, "__name__", ""))
+            if not uid and not name.isidentifier():
+                raise DefinitionError("UID_MISSING", function=name or type(function).__name__)
+            read = tuple(self._uid(name, item) for item in inputs)
             self._tasks.append(
                 job_graph.Task(
                     uid=name,
-                    inputs=tuple(self._uid(name, item) for item in inputs),
+                    inputs=tuple(dict.fromkeys(read)),
                     parallelism=parallelism,
                     output_mode=output_mode,
                     event_time=event_time,
                     watermark=watermark,
                 )
             )
-            self._functions[name] = function
+            self._functions[name] = function if len(set(read)) == len(read) else _with_repeats(function, read)
             return TaskHandle(self, name, function)
 
         return add

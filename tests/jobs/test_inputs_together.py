@@ -17,7 +17,7 @@ import rekindle as rk
 from rekindle.errors import DefinitionError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks import SinkBatch, TwoPhaseSink
-from tests.jobs.kit import DDL, QUICK, World, committed, has_read, rows, until
+from tests.jobs.kit import DDL, QUICK, UTC, World, committed, has_read, rows, until
 
 Frame = Any
 
@@ -262,3 +262,62 @@ def test_a_batch_of_no_rows_ends_and_holds_nothing_back(spark: SparkSession, wor
     assert handle.wait().state == "DRAINED"
     assert world.output() == world.expected()
     assert len(calls) == 2, "once for each job, not again on the resume"
+
+
+def test_an_input_that_a_task_takes_twice_can_be_joined_with_itself_and_ends(spark: SparkSession, world: World) -> None:
+    """Beside another one, whose place among Spark's sources the repeated one must not take."""
+    world.add_history(rows(0, 30), rows(1, 30))
+    other = World(world.root / "other")
+    other.add_history(rows(0, 20), rows(1, 20), rows(2, 20))
+    job = rk.Job("twice")
+    first = job.source("first", world.files(), event_time="ts")
+    second = job.source("second", other.files(), event_time="ts")
+
+    @job.task(first, first, second)
+    def pairs(left: Frame, right: Frame, second: Frame) -> Frame:
+        joined = left.join(right, (left.k == right.k) & (left.ts == right.ts)).select(left.ts, left.k, right.v)
+        return joined.unionByName(second)
+
+    @job.task(first, second)
+    def union(first: Frame, second: Frame) -> Frame:
+        return first.unionByName(first).unionByName(second)
+
+    job.sink("pairs", pairs, rk.sinks.Parquet(world.out / "pairs"))
+    job.sink("union", union, rk.sinks.Parquet(world.out / "union"))
+    job.sink(
+        "both", job.task(union, union, uid="both")(lambda a, b: a.unionByName(b)), rk.sinks.Parquet(world.root / "b")
+    )
+
+    assert job.run(spark, storage=world.storage, config=QUICK).state == "FINISHED"
+
+    one, two = Counter((ts, k, v) for ts, k, v in world.data), Counter((ts, k, v) for ts, k, v in other.data)
+    found = {name: _rows(world.root / "out" / name) for name in ("pairs", "union")}
+    assert found == {"pairs": one + two, "union": one + one + two}
+    assert _rows(world.root / "b") == found["union"] + found["union"]
+
+
+def _rows(folder: Path) -> Counter[tuple[Any, ...]]:
+    return Counter((row["ts"].replace(tzinfo=UTC), row["k"], row["v"]) for row in committed(folder))
+
+
+def test_an_input_that_a_task_makes_nothing_of_is_refused_and_one_that_spark_prunes_is_read(
+    spark: SparkSession, world: World
+) -> None:
+    world.add_history(rows(0, 30))
+    other = World(world.root / "other")
+    other.add_history(rows(0, 20), rows(1, 20))
+
+    def job_of(name: str, function: Any) -> rk.Job:
+        job = rk.Job(name)
+        used = job.source("used", world.files(), event_time="ts")
+        ignored = job.source("ignored", other.files())
+        job.sink("out", job.task(used, ignored, uid="work")(function), rk.sinks.Parquet(world.out / name))
+        return job
+
+    with pytest.raises(DefinitionError) as caught:
+        job_of("ignores", lambda used, ignored: used).start(spark, storage=world.storage)
+    assert (caught.value.code, caught.value.parameters) == ("INPUT_IGNORED", {"task": "work", "input": "ignored"})
+
+    pruned = job_of("prunes", lambda used, ignored: used.unionByName(ignored.filter("1 = 0")))
+    assert pruned.run(spark, storage=world.storage, config=QUICK).state == "FINISHED"
+    assert _rows(world.out / "prunes") == Counter(world.data)

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import RestoreError
-from tests.jobs.kit import World, rows, until
+from tests.jobs.kit import QUICK, World, committed, has_read, rows, until
 
 
 def job(world: World, *, sinks: tuple[str, ...]) -> rk.Job:
@@ -47,3 +49,47 @@ def test_a_sink_that_is_added_to_a_task_that_has_finished_is_refused_and_nothing
     again = job(world, sinks=("out",)).start(spark, **start)
     again.stop(drain=True)
     assert again.wait().state == "DRAINED"
+
+
+def test_other_windows_over_old_state_are_refused_and_the_same_ones_go_on(spark: SparkSession, world: World) -> None:
+    """Resumed in place and restored elsewhere; a query that has changed in another way is Spark's to judge."""
+    world.add_live(rows(0, 90))
+
+    def job_of(window: Any, *columns: str) -> rk.Job:
+        job = rk.Job("windows")
+        live = job.source("live", world.stream(), event_time="ts", watermark="4 seconds")
+
+        @job.task(live)
+        def count(live: Any) -> Any:
+            counted = live.filter("v >= 0") if columns else live
+            return counted.groupBy(window, "k").agg(F.count("*").alias("n"))
+
+        job.sink("count", count, rk.sinks.Parquet(world.out))
+        return job
+
+    hourly = F.window("ts", "1 hour")
+    handle = job_of(hourly).start(spark, storage=world.storage, config=QUICK)
+    until(lambda: has_read(handle, 1))
+    savepoint = handle.stop(savepoint=str(world.root / "savepoints")).savepoint
+    handle.wait()
+
+    others = [
+        F.window("ts", "2 hours"),
+        F.window("ts", "1 hour", "30 minutes"),
+        F.window("ts", "1 hour", None, "5 minutes"),
+    ]
+    for window in others:
+        with pytest.raises(RestoreError) as resumed:
+            job_of(window).start(spark, storage=world.storage)
+        assert resumed.value.code == "STATE_WINDOWS_CHANGED"
+        assert resumed.value.parameters["before"] == "3600 seconds"
+    with pytest.raises(RestoreError) as restored:
+        job_of(others[0]).start(spark, storage=str(world.root / "elsewhere"), restore=savepoint)
+    assert restored.value.parameters == {"task": "count", "before": "3600 seconds", "now": "7200 seconds"}
+
+    world.add_live(rows(2, 90))
+    handle = job_of(hourly, "filtered").start(spark, storage=world.storage, config=QUICK)
+    until(lambda: has_read(handle, 2))
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
+    assert {row["n"] for row in committed(world.out)} == {10, 20}

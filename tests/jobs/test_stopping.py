@@ -170,3 +170,32 @@ def test_a_savepoint_that_cannot_be_written_leaves_the_job_running(spark: SparkS
     assert handle.wait().state == "DRAINED"
     assert world.output() == world.expected()
     assert at(2) in {start for start, _, _ in world.output()}
+
+
+def test_windows_that_were_due_at_a_stop_come_out_with_the_next_start_without_new_data(
+    spark: SparkSession, world: World
+) -> None:
+    world.add_live(rows(0, 180))
+    job = world.hourly(history=False)
+    handles: list[rk.JobHandle] = []
+    asked = threading.Event()
+
+    def stop_in_the_first_batch(step: str) -> None:
+        if step == "spark.commit/before" and not asked.is_set():
+            asked.set()
+            until(lambda: bool(handles))
+            threading.Thread(target=handles[0].stop, daemon=True).start()
+            until(lambda: handles[0].status().tasks[0].status == "suspending")
+            time.sleep(1)  # its query is held by now
+
+    by_hand = {"checkpoint.interval": "0"}
+    handles.append(job.start(spark, storage=world.storage, config=by_hand, steps=stop_in_the_first_batch))
+    result = handles[0].wait()
+    assert result is not None and result.state == "STOPPED"
+    assert asked.is_set()
+    assert not world.output()
+
+    handle = world.hourly(history=False).start(spark, storage=world.storage, config=QUICK)
+    until(lambda: world.has_hour(0) and world.has_hour(1), seconds=120)
+    handle.cancel()
+    handle.wait()

@@ -269,6 +269,8 @@ class World:
             (launch, "open_store", lambda _: self.store),
             (launch, "freeze", self._freeze),
             (assembly, "build_task", self._build_task),
+            (assembly, "windows_of", _nothing),
+            (assembly, "refuse_other_windows", _nothing),
             (assembly, "output_schema", lambda *_: T.StructType()),
             (assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 250),
             (inputs, "made_by", lambda _, make: make()),
@@ -309,8 +311,8 @@ class World:
         leaves: list[Leaf] = []
         delays: list[int] = []
         for item in inputs:
-            if item.feed is None:
-                item.spark_sources = (len(leaves),)
+            item.spark_sources = (len(leaves),)
+            item.mark_sources = tuple(len(leaves) + n for n, leaf in enumerate(item.frame.leaves) if leaf.is_marks)
             watermarked = len(delays) if item.frame.delays_ms else None
             leaves += [leaf._replace(input=watermarked) for leaf in item.frame.leaves]
             delays += item.frame.delays_ms

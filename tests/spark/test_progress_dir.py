@@ -121,6 +121,23 @@ def test_nothing_can_be_planted_before_the_first_batch(store: LocalStore) -> Non
     assert code(lambda: pd.plant(store, "p", FLUSH_MS)) == "PROGRESS_BATCH_MISSING"
 
 
+def test_what_the_last_batch_has_made_due_is_planned_once_and_only_where_there_is_state(store: LocalStore) -> None:
+    batches(store, 3, '{"logOffset":3}')
+    put(store, {"p/state/0/0/3.zip": snapshot()})
+    assert not pd.plant_due(store, "p")
+
+    put(store, {"p/commits/2": 'v1\n{"nextBatchWatermarkMs":7}'})
+    assert pd.plant_due(store, "p")
+    planned = pd.read_offsets(store, "p", 3)
+    assert (planned.batch_watermark_ms, planned.sources) == (7, ('{"logOffset":3}',))
+    assert not pd.plant_due(store, "p")  # it is planned, and not yet committed
+
+    pd.unplant(store, "p")
+    store.delete_tree("p/state")
+    assert not pd.plant_due(store, "p")
+    assert not pd.plant_due(store, "elsewhere")
+
+
 def test_a_plan_is_put_back_where_it_is_gone_or_another_and_left_where_it_is_the_same(store: LocalStore) -> None:
     batches(store, 2)
     recorded = pd.read_offsets(store, "p", 1)

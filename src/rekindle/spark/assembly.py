@@ -16,11 +16,12 @@ from rekindle.graph.topology import Edge
 from rekindle.ids import SubtaskId
 from rekindle.spark.freezing import located
 from rekindle.spark.inputs import Input, build_channel, build_input
-from rekindle.spark.plan import build_task
+from rekindle.spark.plan import build_task, refuse_duplicate_columns
 from rekindle.spark.segments import output_schema
 from rekindle.spark.siblings import Siblings
 from rekindle.spark.starting import Starting
 from rekindle.spark.task import SparkTask
+from rekindle.spark.windows import refuse_other_windows, windows_of
 from rekindle.storage import layout
 from rekindle.storage.documents import ChannelPosition, FrozenFiles, InputPosition, Lineage
 
@@ -97,7 +98,7 @@ class Assembly:
     def _subtask(self, task: Task, subtask: SubtaskId, siblings: Siblings) -> SparkTask:
         storage, folder = self._of.storage, self._of.folder(subtask)
         place = self._of.place(subtask)
-        frame, inputs = None, []
+        frame, inputs, windows = None, [], None
         if storage.end(folder) is None:
             record = storage.last_record(folder)
             positions = record.inputs if record else {}
@@ -106,6 +107,10 @@ class Assembly:
                 for number, uid in enumerate(task.inputs)
             ]
             frame = build_task(task, self._of.definition.functions[task.uid], inputs)
+            if self._of.writes_columns(task):
+                refuse_duplicate_columns(task, frame)
+            windows = windows_of(frame)
+            refuse_other_windows(task.uid, record.windows if record else None, windows)
         backlog = None
         if self._of.graph.consumers_of(task):
             self._outputs[task.uid] = output_schema(storage, folder, task.uid, frame)
@@ -124,6 +129,7 @@ class Assembly:
             self._of.post,
             self._backlogs,
             siblings,
+            windows,
         )
 
     def _edges_from(self, task: str) -> list[Edge]:

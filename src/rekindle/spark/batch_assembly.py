@@ -26,6 +26,7 @@ from rekindle.spark.inputs import (
     read_inbox,
     without_times_before_epoch,
 )
+from rekindle.spark.plan import refuse_duplicate_columns
 from rekindle.spark.segments import output_schema
 from rekindle.spark.starting import Starting
 from rekindle.storage import layout
@@ -87,6 +88,8 @@ class BatchAssembly:
             self._of.post,
         )
         frame = made.build() if storage.end(place.folder) is None else None
+        if frame is not None and self._of.writes_columns(task):
+            refuse_duplicate_columns(task, frame)
         if self._of.graph.consumers_of(task):
             self._columns[task.uid] = output_schema(storage, place.folder, task.uid, frame)
         return made

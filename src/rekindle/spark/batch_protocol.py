@@ -28,10 +28,10 @@ from rekindle.runtime.steps import Steps
 from rekindle.sources.listing import check_present
 from rekindle.spark.inputs import Input
 from rekindle.spark.outputs import Outputs, Place
-from rekindle.spark.progress_dir import Offsets, inputs_of_sources, read_offsets
+from rekindle.spark.progress_dir import Offsets, read_offsets
 from rekindle.spark.times import Seen, refuse_late_rows, seen
 from rekindle.storage import layout
-from rekindle.storage.documents import BatchRecord, InputPosition
+from rekindle.storage.documents import BatchRecord, InputPosition, Windows
 from rekindle.storage.job_storage import JobStorage
 
 
@@ -79,6 +79,8 @@ class BatchProtocol:
         self.running: int | None = None
         #: why the last batch failed
         self.failure: BaseException | None = None
+        #: of its query
+        self.windows: Windows | None = None
         self.begin_attempt()
 
     def begin_attempt(self) -> None:
@@ -167,6 +169,7 @@ class BatchProtocol:
             rows_out=prepared.rows,
             watermark_ms=offsets.batch_watermark_ms,
             flush=self.flush_from is not None and batch >= self.flush_from,
+            windows=self.windows,
             timings_ms={"prepare": prepared_ms},
         )
         record = self._storage.adopt(layout.batch(self._place.folder, batch), made)
@@ -185,27 +188,27 @@ class BatchProtocol:
 
     def _positions(self, offsets: Offsets) -> dict[str, InputPosition]:
         """How far each input is read once this batch is: Spark's offsets, in terms of our admissions."""
-        folder = layout.spark_progress_dir(self._place.folder)
-        indexes = inputs_of_sources(self._storage.store, folder, len(offsets.sources))
-        reached: dict[int, list[int]] = {}
-        for source, end in enumerate(offsets.sources):
-            index = indexes[source]
-            if index is not None and end is not None:
-                reached.setdefault(index, []).append(int(msgspec.json.decode(end)["logOffset"]))
         positions = {}
         for item in self._inputs:
-            position = item.position
-            if item.feed is not None:
-                # A source that a task uses twice is read twice; what both have read counts.
-                position = item.feed.after(min(reached.get(item.index, [position.admission])))
+            ends = [offsets.sources[source] for source in item.spark_sources]
+            if item.feed is None:
+                position = replace(item.position, offset=offset_of(ends))
             else:
-                position = replace(
-                    position, offset=offset_of([offsets.sources[source] for source in item.spark_sources])
-                )
-            if item.marks is not None:
-                position = replace(position, mark=min(reached.get(item.index + 1, [position.mark])))
-            positions[item.uid] = position
+                position = item.feed.after(_admission(ends, item.position.admission))
+            marks = [offsets.sources[source] for source in item.mark_sources]
+            positions[item.uid] = replace(
+                position,
+                mark=_admission(marks, position.mark),
+                sources=item.spark_sources,
+                mark_sources=item.mark_sources,
+            )
         return positions
+
+
+def _admission(ends: Sequence[str | None], before: int) -> int:
+    """How far an inbox is read. What a task uses twice may be read twice: what both have read counts."""
+    read = [int(msgspec.json.decode(end)["logOffset"]) for end in ends if end is not None]
+    return min(read) if read and len(read) == len(ends) else before
 
 
 def offset_of(ends: Sequence[str | None]) -> Any:

@@ -76,8 +76,10 @@ class Input:
     silence: Silence | None = None
     #: whether each batch tells of its rows' times, see `times.seen`
     observed: bool = False
-    #: numbers of the sources, in Spark's order, that read a `Stream`; set once the task's plan is known
+    #: numbers of the sources, in Spark's order, that read it; set once the task's plan is known
     spark_sources: tuple[int, ...] = ()
+    #: the same of its watermark rows
+    mark_sources: tuple[int, ...] = ()
     #: inbox index of the data (marks: the next), which Spark's source log tells us
     index: int = 0
 
@@ -231,16 +233,23 @@ def read_inbox(reader: Any, store: Store, folder: str, spec: Source, frozen: Fro
         reader: ``spark.readStream``, or ``spark.read`` for all that was admitted.
     """
     schema = T.StructType.fromJson(frozen.schema)
-    stored = T.StructType([field for field in schema if field.name not in frozen.partition_columns])
+    columns = {_field_of(schema, spelled).name: spelled for spelled in frozen.partition_columns}
+    stored = T.StructType([field for field in schema if field.name not in columns])
     # The rows of a Batch source were written as Parquet.
     files = spec if isinstance(spec, Files) else Files("", format="parquet")
     reader = reader.format(files.format).schema(stored).options(**files.spark_options)
     frame: DataFrame = reader.option("recursiveFileLookup", "true").load(store.spark_path(folder))
-    for name in frozen.partition_columns:
-        frame = frame.withColumn(name, _partition_value(name).cast(schema[name].dataType))
-    if frozen.partition_columns:
-        frame = frame.select(*[F.col(_quoted(field.name)) for field in schema])
+    for name, spelled in columns.items():
+        frame = frame.withColumn(name, _partition_value(spelled).cast(schema[name].dataType))
+    if columns:
+        frame = frame.select(*[F.col(quoted(field.name)) for field in schema])
     return frame if files.transform is None else files.transform(frame)
+
+
+def _field_of(schema: T.StructType, folder: str) -> T.StructField:
+    """The column that ``folder=value`` folders hold, which ``schema=`` may write with other capitals, as with Spark."""
+    fields = [field for field in schema if field.name.lower() == folder.lower()]
+    return next((field for field in fields if field.name == folder), fields[0])
 
 
 def _partition_value(name: str) -> Any:
@@ -273,7 +282,7 @@ def check_event_time(data: DataFrame, uid: str, column: str) -> T.DataType:
 
 def without_times_before_epoch(data: DataFrame, column: str) -> DataFrame:
     """What is left of a source with ``late="drop"``."""
-    time = F.col(_quoted(column))
+    time = F.col(quoted(column))
     return data.filter(time.isNull() | (time > F.lit(_EPOCH).cast("timestamp")))
 
 
@@ -291,7 +300,7 @@ def _watermarked(
     kind = check_event_time(data, uid, column)
     if any(_WATERMARKED in (field.metadata or {}) for field in data.schema):
         raise DefinitionError("WATERMARK_IN_SOURCE", source=uid)
-    time, epoch = F.col(_quoted(column)), F.lit(_EPOCH).cast("timestamp")
+    time, epoch = F.col(quoted(column)), F.lit(_EPOCH).cast("timestamp")
     if late == "drop":
         data = without_times_before_epoch(data, column)
     else:
@@ -308,7 +317,7 @@ def _watermarked(
     return (
         data.withColumn(marker, F.lit(False))
         .unionByName(markers, allowMissingColumns=True)
-        .withWatermark(_quoted(column), delay)
+        .withWatermark(quoted(column), delay)
         .filter(~F.col(marker) | (F.spark_partition_id() < 0))
         .drop(marker)
     )
@@ -324,7 +333,8 @@ def observation(uid: str) -> str:
     return f"rekindle:{uid}"
 
 
-def _quoted(column: str) -> str:
+def quoted(column: str) -> str:
+    """A column's name as Spark reads it, whatever letters are in it."""
     return "`" + column.replace("`", "``") + "`"
 
 

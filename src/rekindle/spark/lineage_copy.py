@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from rekindle.spark.progress_dir import encode_file_log, read_offsets
@@ -30,6 +31,9 @@ class InboxStart(NamedTuple):
     path: str
     #: its modification time in the inbox, ms: that of admission 0
     time_ms: int
+    #: what of ``offsets/<N>`` is of that inbox, where it is not the one line with the source's number: Spark reads what
+    #: stands in a plan twice only once, and writes its offset twice
+    lines: tuple[int, ...] = ()
 
 
 def copy_for_savepoint(
@@ -61,7 +65,7 @@ def copy_for_lineage(
         target_folder: an empty place, or what an interrupted call with the same arguments has left.
         batch: -1 for a directory that has not run any batch.
         query_id: a UUID no other query has.
-        inbox_sources: index of each of Spark's sources that an inbox feeds (`inputs_of_sources`) → where its new inbox
+        inbox_sources: number below ``sources/`` of what an inbox feeds (`inputs_of_sources`) → where its new inbox
             starts. A source that had read nothing by `batch` starts with an empty inbox, log file 0 included.
 
     Raises:
@@ -127,13 +131,15 @@ def _at_inbox_starts(
     store: Store, folder: str, batch: int, inbox_sources: Mapping[int, InboxStart]
 ) -> Iterator[tuple[str, bytes]]:
     """The offsets up to `batch` and the inbox sources' logs, as a new lineage has them: path → content."""
+    lines = {source: start.lines or (source,) for source, start in inbox_sources.items()}
+    of_inboxes = set(chain.from_iterable(lines.values()))
     for number in log_batches(batch):
         offsets = read_offsets(store, folder, number)
-        ends = [_START if end and source in inbox_sources else end for source, end in enumerate(offsets.sources)]
+        ends = [_START if end and line in of_inboxes else end for line, end in enumerate(offsets.sources)]
         yield f"offsets/{number}", replace(offsets, sources=tuple(ends)).to_bytes()
     last = read_offsets(store, folder, batch)
     for source, start in inbox_sources.items():
-        if last.sources[source] is not None:
+        if any(last.sources[line] is not None for line in lines[source]):
             entry = {"path": start.path, "timestamp": start.time_ms, "batchId": 0}
             yield f"sources/{source}/0", encode_file_log([entry])
 

@@ -10,12 +10,13 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.errors import DefinitionError
 from rekindle.graph.job_graph import Task
 from rekindle.spark.failures import brief
-from rekindle.spark.inputs import Input
+from rekindle.spark.inputs import Input, quoted
 from rekindle.spark.plain_checkpoint import Reader
 
 _WORKER_MODULE = "google.protobuf"
@@ -47,21 +48,56 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
     Raises:
         DefinitionError: ``TASK_FUNCTION_FAILED``, ``TASK_BATCH_FRAME``, ``WATERMARK_IN_TASK``,
             ``EVENT_TIME_UNDECLARED``, ``DEDUPLICATION_UNSUPPORTED``, ``PARALLELISM_UNSUPPORTED``,
-            ``WORKER_MODULE_MISSING``.
+            ``WORKER_MODULE_MISSING``, ``INPUT_IGNORED``.
     """
     frame = _called(task, function, [item.frame for item in inputs])
     if not isinstance(frame, DataFrame) or not frame.isStreaming:
         returned = "a batch DataFrame" if isinstance(frame, DataFrame) else type(frame).__name__
         raise DefinitionError("TASK_BATCH_FRAME", task=task.uid, returned=returned)
-    plan = _tree(frame)
-    ours = {node for item in inputs for node in _watermarks(_tree(item.frame))}
+    plan = tree(frame)
+    ours = {node for item in inputs for node in _watermarks(tree(item.frame))}
     _refuse_second_watermark(task, plan, ours)
     _refuse_unending_state(task, plan, inputs)
     _refuse_parallel_state(task, plan)
     _look_for_worker_module_of(frame, plan)
-    for item in inputs:
-        item.spark_sources = _sources_of(item, frame) if item.feed is None else ()
+    _number_sources(task, frame, inputs)
     return frame
+
+
+def refuse_duplicate_columns(task: Task, frame: DataFrame) -> None:
+    """A table, or a file, cannot have them; Spark would say so in the middle of the run.
+
+    Raises:
+        DefinitionError: ``COLUMNS_DUPLICATE``.
+    """
+    sensitive = frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    seen: dict[str, str] = {}
+    for name in frame.columns:
+        other = seen.setdefault(name if sensitive else name.lower(), name)
+        if other is not name:
+            raise DefinitionError("COLUMNS_DUPLICATE", task=task.uid, one=other, other=name)
+
+
+def _number_sources(task: Task, frame: DataFrame, inputs: Sequence[Input]) -> None:
+    """Note which of Spark's sources read which input: what Spark never reads would never end."""
+    names = [leaf.sourceName() for leaf in _streaming_leaves(frame)]
+    for item in inputs:
+        if item.feed is None:
+            item.spark_sources = _sources_of(item, frame)
+        else:
+            item.spark_sources = _ending(names, f"/inbox/{item.uid}]")
+        item.mark_sources = _ending(names, f"/marks/{item.uid}]")
+        if not item.spark_sources:
+            raise DefinitionError("INPUT_IGNORED", task=task.uid, input=item.uid)
+
+
+def _ending(names: Sequence[str], end: str) -> tuple[int, ...]:
+    return tuple(number for number, name in enumerate(names) if name.endswith(end))
+
+
+def another(frame: DataFrame) -> DataFrame:
+    """The same rows with columns of their own, so that a task can join an input with itself."""
+    return frame.select(*[F.col(quoted(name)).alias(name) for name in frame.columns])
 
 
 def build_batch_task(task: Task, function: Callable[..., DataFrame], frames: Sequence[DataFrame]) -> DataFrame:
@@ -74,11 +110,11 @@ def build_batch_task(task: Task, function: Callable[..., DataFrame], frames: Seq
     if not isinstance(frame, DataFrame) or frame.isStreaming:
         returned = "a streaming DataFrame" if isinstance(frame, DataFrame) else type(frame).__name__
         raise DefinitionError("BATCH_UNSUPPORTED", task=task.uid, reason=f"it returned {returned}.")
-    tree = _tree(frame)
-    if any(_TIMERS.search(line) for line in tree):
+    nodes = tree(frame)
+    if any(_TIMERS.search(line) for line in nodes):
         reason = "it is a transformWithState with a time mode, whose timers never fire there."
         raise DefinitionError("BATCH_UNSUPPORTED", task=task.uid, reason=reason)
-    _look_for_worker_module_of(frame, tree)
+    _look_for_worker_module_of(frame, nodes)
     plan: Any = frame._jdf.queryExecution()
     try:
         plan.executedPlan()
@@ -167,7 +203,7 @@ def _look_for_worker_module(spark: SparkSession, module: str) -> None:
         raise DefinitionError("WORKER_MODULE_MISSING", module=module, reason=brief(error)) from error
 
 
-def _tree(frame: DataFrame) -> list[str]:
+def tree(frame: DataFrame) -> list[str]:
     """A line for each node of the plan, indented, and marked with ~ where it runs on a stream.
 
     Spark's own text has that mark since 4.0 only.

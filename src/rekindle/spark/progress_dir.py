@@ -119,6 +119,25 @@ def plant(store: Store, folder: str, watermark_ms: int) -> int:
     return batch + 1
 
 
+def plant_due(store: Store, folder: str) -> bool:
+    """Plan the batch without input that emits what the last one has made due; returns True if anything is due.
+
+    Spark plans it itself right after the batch that moved the watermark, but not once it has been started again: then
+    it waits for data, however long that takes.
+    """
+    batch = last_committed(store, folder)
+    if batch < 0 or last_planned(store, folder) > batch or not store.names(f"{folder}/state"):
+        return False
+    path = f"{folder}/commits/{batch}"
+    lines = _lines(store.read(path), path, ("v1", "v2"))
+    due_ms = _json("\n".join(lines[1:]), path).get("nextBatchWatermarkMs", 0)
+    last = read_offsets(store, folder, batch)
+    if due_ms <= last.batch_watermark_ms:
+        return False
+    store.create(f"{folder}/offsets/{batch + 1}", last.to_bytes(batchWatermarkMs=due_ms))
+    return True
+
+
 def unplant(store: Store, folder: str) -> tuple[int, ...]:
     """Remove every batch that is planned and not committed; returns their numbers.
 

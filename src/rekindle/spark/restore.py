@@ -153,7 +153,12 @@ def _positions(
             for index in topology.producers(edge, subtask.subtask)
         }
         positions[uid] = InputPosition(
-            admission=min(old.admission, 0), mark=min(old.mark, 0), offset=old.offset, channels=channels
+            admission=min(old.admission, 0),
+            mark=min(old.mark, 0),
+            offset=old.offset,
+            channels=channels,
+            sources=old.sources,
+            mark_sources=old.mark_sources,
         )
     return positions
 
@@ -170,8 +175,10 @@ def _open_query(
     old_dir = layout.spark_progress_dir(origin.subtask(start.old))
     count = len(read_offsets(origin.store, old_dir, batch).sources)
     indexes = inputs_of_sources(origin.store, old_dir, count)
+    lines = {2 * number: positions[uid].sources for number, uid in enumerate(task.inputs)}
+    lines |= {2 * number + 1: positions[uid].mark_sources for number, uid in enumerate(task.inputs)}
     inboxes = {
-        source: InboxStart(path=CARRIED_OVER, time_ms=stamp_ms(0, index))
+        source: InboxStart(path=CARRIED_OVER, time_ms=stamp_ms(0, index), lines=lines.get(index, ()))
         for source, index in enumerate(indexes)
         if index is not None
     }
@@ -211,6 +218,7 @@ def _begin_records(
         inputs=dict(positions),
         watermark_ms=start.watermark_ms,
         flush=flushed,
+        windows=snapshot.windows,
     )
     storage.create(layout.batch(folder, snapshot.batch), record)
 

@@ -20,6 +20,8 @@ from rekindle.storage import layout
 from rekindle.storage.documents import FrozenFiles, Run
 from rekindle.storage.job_storage import JobStorage
 
+_TABLES = ("Parquet", "Delta", "Iceberg", "Postgres")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
@@ -73,6 +75,10 @@ class Starting:
     def sinks(self, task: Task) -> dict[str, TwoPhaseSink]:
         """The sinks of a task."""
         return {sink.uid: self.definition.sinks[sink.uid] for sink in self.graph.sinks_of(task)}
+
+    def writes_columns(self, task: Task) -> bool:
+        """Whether a task's rows go where each column needs a name of its own: into files, or a table."""
+        return bool(self.graph.consumers_of(task)) or any(sink.kind in _TABLES for sink in self.graph.sinks_of(task))
 
     def outputs(self, task: Task, place: Place) -> Outputs:
         """What its batches are written into: its sinks, and channels where others read it."""

@@ -8,7 +8,8 @@ itself, the next batch is held back. How a query is stopped stands in `query`, w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.channels.backlog import Backlog
 from rekindle.channels.feed import FileFeed
 from rekindle.config import Config
-from rekindle.errors import JobError
+from rekindle.errors import JobError, RekindleError
 from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
@@ -25,14 +26,14 @@ from rekindle.protocol.life import Call, OperatorStatus
 from rekindle.runtime.driver import system_clock
 from rekindle.runtime.steps import Steps
 from rekindle.spark.batch_protocol import BatchProtocol
-from rekindle.spark.failures import task_failed
+from rekindle.spark.failures import brief, is_same_file, task_failed, translate
 from rekindle.spark.flush import END_OF_TIME_MS, Flushed, flush
 from rekindle.spark.inputs import Input
 from rekindle.spark.intake import Intake, Progress
 from rekindle.spark.lineage_copy import copy_for_savepoint
 from rekindle.spark.outputs import Outputs, Place
 from rekindle.spark.polling import INBOXES_MS, STREAM_MS
-from rekindle.spark.progress_dir import inputs_of_sources, last_planned, put_back, read_offsets, unplant
+from rekindle.spark.progress_dir import inputs_of_sources, last_planned, plant_due, put_back, read_offsets, unplant
 from rekindle.spark.query import Query
 from rekindle.spark.retention import purge
 from rekindle.spark.siblings import Siblings
@@ -45,6 +46,7 @@ from rekindle.storage.documents import (
     InputStatus,
     SubtaskSnapshot,
     TaskStatusDocument,
+    Windows,
 )
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
@@ -59,6 +61,7 @@ class SparkTask:
         backlog: of its own channels; None where no task reads it.
         read_from: producer → the backlog of its channels.
         siblings: the subtasks of its task.
+        windows: of its query.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class SparkTask:
         post: Callable[[e.Event], None],
         read_from: Mapping[SubtaskId, Backlog],
         siblings: Siblings,
+        windows: Windows | None = None,
     ) -> None:
         self._storage = storage
         self._place = place
@@ -87,6 +91,7 @@ class SparkTask:
         self._id = SubtaskId(place.task, place.subtask)
         self._progress_dir = layout.spark_progress_dir(place.folder)
         self._protocol = BatchProtocol(spark, storage, place, inputs, outputs, backlog, steps, self._recorded)
+        self._protocol.windows = windows
         self._intake = Intake(inputs, self._protocol.last)
         self._read_from = read_from
         self._siblings = siblings
@@ -122,6 +127,8 @@ class SparkTask:
             if not self._intake.has_channels:
                 return
         if not flushed:
+            if self._task.output_mode != "complete":
+                plant_due(self._storage.store, self._progress_dir)
             self._query.start()
         self._post(e.TaskStarted(task=self._id))
 
@@ -143,8 +150,9 @@ class SparkTask:
 
     def suspend(self) -> int:
         """See `TaskRunner`."""
-        self._hold()
-        self._replay()
+        with self._explained():
+            self._hold()
+            self._replay()
         return self._query.committed
 
     def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
@@ -157,11 +165,12 @@ class SparkTask:
         if drain:
             begun = Drain(run=self._place.run, begun_ms=system_clock())
             self._storage.create(layout.drain(folder), begun)
-        self._hold()
-        self._replay()
-        self._protocol.begin_attempt()  # an earlier one may have failed in finish() of a sink
-        before = self._before_flush()
-        flushed = self._flush()
+        with self._explained():
+            self._hold()
+            self._replay()
+            self._protocol.begin_attempt()  # an earlier one may have failed in finish() of a sink
+            before = self._before_flush()
+            flushed = self._flush()
         for uid in sorted(self._protocol.life.open_inputs):
             self._protocol.life.end_input(uid)
         self._protocol.life.call(Call.FINISH)
@@ -194,7 +203,28 @@ class SparkTask:
         self._query.interrupt()
 
     def _failed(self, reason: BaseException | None) -> e.TaskFailed:
-        return task_failed(self._id, reason, ", ".join(item.uid for item in self._inputs))
+        return task_failed(self._id, reason, self._source_of)
+
+    def _source_of(self, path: str) -> str | None:
+        """The input that a file is of: one that was given it, else those whose files are not known here, if any."""
+        if not path:
+            return ", ".join(item.uid for item in self._inputs)
+        for item in self._inputs:
+            if item.feed is not None and any(is_same_file(path, file.path) for file in item.feed.outstanding):
+                return item.uid
+        return ", ".join(item.uid for item in self._inputs if item.feed is None) or None
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Put what a query has died of inside an order into an error with a code, with the reason in its words."""
+        try:
+            yield
+        except Exception as error:
+            reason = error.__cause__ if isinstance(error, JobError) and error.__cause__ is not None else error
+            if isinstance(reason, RekindleError):
+                raise
+            known = translate(reason, self._source_of)
+            raise known or JobError("QUERY_DIED", task=self._task.uid, reason=brief(reason)) from error
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
@@ -300,7 +330,9 @@ class SparkTask:
             end = None  # it came after the snapshot was ordered, and belongs to the next one
         if record is None:
             return SubtaskSnapshot(batch=-1, end=end)
-        return SubtaskSnapshot(batch=batch, inputs=record.inputs, watermark_ms=record.watermark_ms, end=end)
+        return SubtaskSnapshot(
+            batch=batch, inputs=record.inputs, watermark_ms=record.watermark_ms, end=end, windows=record.windows
+        )
 
     def copy(self, snapshot: SubtaskSnapshot, store: Store, folder: str) -> int:
         """See `TaskRunner`."""

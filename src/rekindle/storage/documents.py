@@ -167,6 +167,10 @@ class InputPosition:
     offset: Any = None
     #: of a channel: the producer's subtask → how far that was read
     channels: dict[int, ChannelPosition] = field(default_factory=dict)
+    #: which of the offsets in Spark's ``offsets/<N>`` are of its data and of its watermark rows; () where an older
+    #: version wrote it, or where Spark has no such file
+    sources: tuple[int, ...] = ()
+    mark_sources: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +195,16 @@ class OutputSchema:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """The windows of a query, as its state goes by them."""
+
+    #: version of Spark that described them, e.g. "4.3"
+    spark: str
+    #: for each aggregate with windows the numbers of their definition: microseconds, or what sessions say
+    aggregates: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRecord:
     """``batches/<N>.json``: the outputs of batch N are prepared and never change again (the pre-commit)."""
 
@@ -212,6 +226,8 @@ class BatchRecord:
     watermark_ms: int | None = None
     #: this batch was planted to flush the state
     flush: bool = False
+    #: None where an older version wrote it, or in a batch run
+    windows: Windows | None = None
     #: milliseconds spent in rekindle's own part and in writing the outputs
     timings_ms: dict[str, int] = field(default_factory=dict)
     format: int = FORMAT_VERSION
@@ -257,6 +273,8 @@ class SubtaskSnapshot:
     #: producing task → its subtask → batches [from, to) of that which lie in the channel between what was read and the
     #: barrier (FLIP-76)
     in_flight: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
+    #: None where an older version wrote it, or in a batch run
+    windows: Windows | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
