@@ -69,7 +69,10 @@ def _names(path: str) -> dict[str, Any]:
     file = os.path.abspath(path)
     if not os.path.isfile(file):
         raise ConfigError("JOBFILE_MISSING", path=path)
-    sys.path.insert(0, os.path.dirname(os.path.realpath(file)))
+    folder = os.path.dirname(os.path.realpath(file))
+    sys.path.insert(0, folder)
+    # Spark's workers on this machine import what stands beside the file from there too.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
     # run_path leaves no module behind: functions of the file are then pickled by value, which Spark's workers need,
     # since they could not import it.
     try:
@@ -77,7 +80,17 @@ def _names(path: str) -> dict[str, Any]:
     except (RekindleError, KeyboardInterrupt):
         raise
     except BaseException as error:  # sys.exit() in a job file included
+        if _wants_spark(error):
+            raise ConfigError("JOBFILE_NEEDS_SPARK", path=path, reason=_reason(error, file)) from None
         raise ConfigError("JOBFILE_FAILED", path=path, reason=_reason(error, file)) from None
+
+
+def _wants_spark(error: BaseException) -> bool:
+    """Whether PySpark raised it because there is no session yet, whatever it raises then in which version."""
+    context = sys.modules.get("pyspark.core.context") or sys.modules.get("pyspark.context")
+    frames = traceback.extract_tb(error.__traceback__)
+    by_pyspark = bool(frames) and f"{os.sep}pyspark{os.sep}" in frames[-1].filename
+    return by_pyspark and context is not None and context.SparkContext._active_spark_context is None  # noqa: SLF001
 
 
 def _reason(error: BaseException, file: str) -> str:
