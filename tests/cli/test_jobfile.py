@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
 import types
@@ -153,3 +154,31 @@ def test_what_names_no_function_is_refused(write: Write, target: str, code: str)
     with pytest.raises(RekindleError) as raised:
         load_function(target.format(path=path))
     assert raised.value.code == code
+
+
+def test_what_wants_spark_while_the_file_is_loaded_is_told_where_to_stand(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+    path = write("""
+        from pyspark.sql import functions as F
+        from rekindle.job import Job
+
+        @F.udf("long")
+        def twice(value):
+            return 2 * value
+
+        job = Job("bids")
+    """)
+    error = refusal(path)
+    assert error.code == "JOBFILE_NEEDS_SPARK"
+    assert "(line 5)" in str(error)
+    assert "inside the function of the task" in error.next_step
+
+
+def test_workers_find_what_stands_beside_the_file(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "before")
+    load(write("from rekindle.job import Job\njob = Job('bids')"))
+    assert os.environ["PYTHONPATH"] == os.pathsep.join([str(tmp_path), "before"])
