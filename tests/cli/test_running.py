@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.cli import views
+from rekindle.cli import progress, views
 from rekindle.cli.progress import LINE_EVERY_MS, LogLines
 from rekindle.storage import documents as d
 from tests.cli.kit import JANUARY_MS
@@ -326,3 +326,20 @@ def test_on_a_terminal_of_60_columns_the_display_never_wraps(tmp_path: Path) -> 
     assert max(map(len, lines)) < 60
     assert "  history  ━━━━━━━━╌╌╌╌╌╌╌╌   50 %         10 rows/s" in lines
     assert "Stopping: one last checkpoint. Ctrl-C again cancels." in lines
+    assert lines[0] == "bids: starting Spark ...", "the screen is not blank while Spark starts"
+
+
+def test_in_the_background_nothing_is_drawn_over_what_others_print(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+        def fileno(self) -> int:
+            return 2
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp())
+    assert progress._has_the_terminal()
+    monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp() + 1)
+    assert not progress._has_the_terminal()

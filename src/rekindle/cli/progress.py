@@ -41,11 +41,20 @@ Display = tuple[Callable[[Status], None], Callable[[str], None]]
 
 def follow(handle: Followed) -> JobResult:
     """Show how the job goes until it has ended; Ctrl-C and SIGTERM stop it, Ctrl-C again cancels it."""
-    terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-    with (_live if terminal else _plain)() as (show, say), stop_on_signals(handle, say):
+    with (_live if _has_the_terminal() else _plain)() as (show, say), stop_on_signals(handle, say):
         while (result := handle.wait(POLL_S)) is None:
             show(handle.status())
     return result
+
+
+def _has_the_terminal() -> bool:
+    """Whether this process may draw on the terminal: in the background it would draw over what others print."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        return False
+    try:
+        return os.tcgetpgrp(sys.stderr.fileno()) == os.getpgrp()
+    except OSError:
+        return True  # a terminal without jobs
 
 
 @contextmanager

@@ -57,7 +57,10 @@ def run(jobfile: str, as_json: bool, **arguments: Any) -> int:
 
     with wrong_command_line(), stdout_for_result(as_json):
         with _interruptible():
-            handle = jobfiles.load(jobfile).start(**arguments)
+            job = jobfiles.load(jobfile)
+            if sys.stderr.isatty():
+                output.say(f"{job.name}: starting Spark ...", err=True)
+            handle = job.start(**arguments)
         result = progress.follow(handle)
     _print(result, as_json)
     code = _CODES[result.state]
