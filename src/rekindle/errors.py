@@ -184,6 +184,10 @@ CONDITIONS: dict[str, Condition] = {
             "A task is made from {function}, which has no name that could be its uid.",
             "Give it one: job.task(..., uid='name')(...).",
         ),
+        JOB_STARTED=(
+            "The job {job!r} is running, so {uid!r} cannot be defined again.",
+            "Stop it first: handle.stop(). The next start takes the new definition.",
+        ),
         COLUMNS_DUPLICATE=(
             "Task {task!r} returns two columns that Spark takes for one: {one!r} and {other!r}.",
             "Rename one of them, or leave it out: F.col(...).alias(...), drop(...).",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from rekindle.runtime import client
 from rekindle.storage import layout
-from rekindle.storage.documents import Result, Status
+from rekindle.storage.documents import InputStatus, Result, Status
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 
@@ -34,6 +34,13 @@ class JobResult:
     error: dict[str, Any] | None = None
     #: the job had ended before: nothing was run
     already_ended: bool = False
+
+    def __repr__(self) -> str:
+        word = "already " if self.already_ended else ""
+        parts = [f"{self.job}: {word}{self.state} in run {self.run}", f"checkpoint {self.checkpoint or '-'}"]
+        parts += [f"savepoint {self.savepoint}"] if self.savepoint else []
+        parts += [f"[{self.error['code']}] {self.error['message']}"] if self.error else []
+        return f"<{', '.join([*parts, *self.notes])}>"
 
     @classmethod
     def of(cls, job: str, result: Result, *, already_ended: bool = False) -> JobResult:
@@ -61,6 +68,32 @@ class JobResult:
             "error": self.error,
             "already_ended": self.already_ended,
         }
+
+
+class JobStatus(Status):
+    """A job as it stands: its tasks, their inputs, its checkpoints."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, status: Status) -> JobStatus:
+        """From what its driver shows of itself."""
+        return cls(**{field.name: getattr(status, field.name) for field in fields(status)})
+
+    def __repr__(self) -> str:
+        latest = "no checkpoint yet" if self.latest_checkpoint is None else f"checkpoint {self.latest_checkpoint}"
+        lines = [f"{self.job}: {self.state} in run {self.run}, {latest}"]
+        for task in self.tasks:
+            batch = f"batch {task.batch}" if task.batch >= 0 else "no batch yet"
+            inputs = ", ".join(f"{uid} {_progress(item)}" for uid, item in task.inputs.items())
+            lines.append(f"  {task.uid}/{task.subtask}: {task.status}, {batch}; {inputs}")
+        return "\n".join(lines)
+
+
+def _progress(item: InputStatus) -> str:
+    if item.ended or item.idle:
+        return "ended" if item.ended else "idle"
+    return "unbounded" if item.share is None else f"{int(100 * item.share)} %"
 
 
 class JobHandle:
@@ -92,13 +125,23 @@ class JobHandle:
         except BaseException as error:
             self._error = error
 
-    def status(self) -> Status:
+    def __repr__(self) -> str:
+        if self._result is not None:
+            return repr(self._result)
+        return f"<{self._storage.job}: {'failed' if self._error else 'started'} in {self._storage.store.location}>"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its driver has not ended yet."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def status(self) -> JobStatus:
         """The status as of now."""
         if self._driver is not None:
-            return self._driver.heartbeat.status()
+            return JobStatus.of(self._driver.heartbeat.status())
         status = self._storage.status()
         assert status is not None, "a job that has ended has written its status"
-        return status
+        return JobStatus.of(status)
 
     def wait(self, timeout_s: float | None = None) -> JobResult | None:
         """Wait for the end; None if it has not come within `timeout_s`.
@@ -129,18 +172,32 @@ class JobHandle:
         answer = self._ask(client.Wish(verb="savepoint", savepoint=self._directory(directory), unaligned=unaligned))
         return answer.savepoint or ""
 
-    def stop(self, drain: bool = False, savepoint: str | None = None) -> client.Ending:
+    def stop(self, drain: bool = False, savepoint: str | None = None) -> JobResult:
         """End at a batch boundary with a last checkpoint; with `drain`, flush everything and end for good.
+
+        Returns how the job has ended, as `wait` does.
 
         Args:
             savepoint: a directory: make a savepoint of the same cut below it.
         """
         directory = self._directory(savepoint) if savepoint is not None else None
-        return self._ask(client.Wish(verb="stop", drain=drain, savepoint=directory))
+        return self._ended(self._ask(client.Wish(verb="stop", drain=drain, savepoint=directory)))
 
-    def cancel(self) -> client.Ending:
-        """End now, without a checkpoint; works while a stop hangs."""
-        return self._ask(client.Wish(verb="cancel"))
+    def cancel(self) -> JobResult:
+        """End now, without a checkpoint; works while a stop hangs. Returns how the job has ended."""
+        return self._ended(self._ask(client.Wish(verb="cancel")))
+
+    def _ended(self, answer: client.Ending) -> JobResult:
+        if isinstance(answer, Result):
+            return JobResult.of(self._storage.job, answer)
+        return JobResult(
+            job=self._storage.job,
+            state=answer.state,
+            run=self.status().run,
+            checkpoint=answer.checkpoint,
+            savepoint=answer.savepoint,
+            notes=answer.notes,
+        )
 
     def _directory(self, directory: str | None) -> str:
         if directory is None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from html import escape
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rekindle.config import Config
 from rekindle.errors import DefinitionError
@@ -29,6 +32,8 @@ DEFAULT_STORAGE = "./rekindle-state"
 
 MODES = ("streaming", "batch")
 
+_Item = TypeVar("_Item", job_graph.Source, job_graph.Task, job_graph.Sink)
+
 
 @dataclass(frozen=True, eq=False)
 class SourceHandle:
@@ -36,6 +41,9 @@ class SourceHandle:
 
     job: Job
     uid: str
+
+    def __repr__(self) -> str:
+        return f"<source {self.uid!r} of {self.job!r}>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +54,20 @@ class TaskHandle:
     uid: str
     function: Callable[..., DataFrame]
 
+    def __repr__(self) -> str:
+        return f"<task {self.uid!r} of {self.job!r}>"
+
     def __call__(self, *inputs: DataFrame) -> DataFrame:
         """Call the function with DataFrames, batch ones too: so it can be tested without a job."""
         return self.function(*inputs)
+
+
+def _is_typed_in() -> bool:
+    """Whether the code that calls this module is of a notebook's cell or of a prompt; a file is run once."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return hasattr(sys, "ps1") or frame is None or not os.path.isfile(frame.f_code.co_filename)
 
 
 def _with_repeats(function: Callable[..., DataFrame], read: Sequence[str]) -> Callable[..., DataFrame]:
@@ -82,9 +101,19 @@ class Job:
         self._functions: dict[str, Callable[..., DataFrame]] = {}
         self._sinks: list[job_graph.Sink] = []
         self._targets: dict[str, TwoPhaseSink] = {}
+        #: of the last start
+        self._handle: JobHandle | None = None
 
     def __repr__(self) -> str:
         return f"Job({self.name!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: its tasks, and what they read and write."""
+        lines = [f"<b>{escape(self.name)}</b>"]
+        for task in self._tasks:
+            sinks = ", ".join(sink.uid for sink in self._sinks if sink.task == task.uid) or "-"
+            lines.append(escape(f"{', '.join(task.inputs)} -> {task.uid} -> {sinks}"))
+        return "<br>".join(lines)
 
     def source(
         self,
@@ -118,11 +147,10 @@ class Job:
         ordered = isinstance(spec, Files) and spec.ordered is True
         if spec.bounded and watermark is not None and not ordered:
             raise DefinitionError("WATERMARK_NEEDLESS", source=uid)
-        self._sources.append(
-            job_graph.Source(
-                uid=uid, bounded=spec.bounded, event_time=event_time, watermark=watermark, idle_after=idle_after
-            )
+        source = job_graph.Source(
+            uid=uid, bounded=spec.bounded, event_time=event_time, watermark=watermark, idle_after=idle_after
         )
+        self._define(self._sources, source)
         self._specs[uid] = (spec, late)
         return SourceHandle(self, uid)
 
@@ -152,16 +180,15 @@ class Job:
             if not uid and not name.isidentifier():
                 raise DefinitionError("UID_MISSING", function=name or type(function).__name__)
             read = tuple(self._uid(name, item) for item in inputs)
-            self._tasks.append(
-                job_graph.Task(
-                    uid=name,
-                    inputs=tuple(dict.fromkeys(read)),
-                    parallelism=parallelism,
-                    output_mode=output_mode,
-                    event_time=event_time,
-                    watermark=watermark,
-                )
+            task = job_graph.Task(
+                uid=name,
+                inputs=tuple(dict.fromkeys(read)),
+                parallelism=parallelism,
+                output_mode=output_mode,
+                event_time=event_time,
+                watermark=watermark,
             )
+            self._define(self._tasks, task)
             self._functions[name] = function if len(set(read)) == len(read) else _with_repeats(function, read)
             return TaskHandle(self, name, function)
 
@@ -176,10 +203,25 @@ class Job:
         """Commit a task's output to `sink`, with each completed checkpoint. Several sinks share one evaluation."""
         if not isinstance(sink, TwoPhaseSink):
             raise DefinitionError("SINK_UNKNOWN", sink=uid, found=type(sink).__name__)
-        self._sinks.append(
-            job_graph.Sink(uid=uid, task=self._uid(uid, stream), kind=sink.kind, output_modes=tuple(sink.output_modes))
+        made = job_graph.Sink(
+            uid=uid, task=self._uid(uid, stream), kind=sink.kind, output_modes=tuple(sink.output_modes)
         )
+        self._define(self._sinks, made)
         self._targets[uid] = sink
+
+    def _define(self, items: list[_Item], item: _Item) -> None:
+        """Add an item, or put it in the place of the one with its uid, if its cell was run again.
+
+        Raises:
+            DefinitionError: ``JOB_STARTED``.
+        """
+        places = [place for place, other in enumerate(items) if other.uid == item.uid]
+        if not places or not _is_typed_in():
+            items.append(item)  # a uid that is there twice is refused with the whole job
+            return
+        if self._handle is not None and self._handle.is_running:
+            raise DefinitionError("JOB_STARTED", job=self.name, uid=item.uid)
+        items[places[0]] = item
 
     def graph(self) -> job_graph.JobGraph:
         """The job as plain data, validated.
@@ -285,7 +327,8 @@ class Job:
                 session.stop()
             return result
 
-        return JobHandle(launch.storage, mode=mode, driver=driver, run=run)
+        self._handle = JobHandle(launch.storage, mode=mode, driver=driver, run=run)
+        return self._handle
 
     def adopt(
         self,
@@ -348,6 +391,6 @@ class Job:
                 source.uid: SourceSpec(source=source, spec=self._specs[source.uid][0], late=self._specs[source.uid][1])
                 for source in graph.sources
             },
-            functions=self._functions,
-            sinks=self._targets,
+            functions=dict(self._functions),
+            sinks=dict(self._targets),
         )

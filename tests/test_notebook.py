@@ -1,0 +1,78 @@
+"""What a notebook needs: a cell that is run again, and answers that can be read. Needs no Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rekindle as rk
+from rekindle.errors import DefinitionError
+from rekindle.handle import JobHandle, JobStatus
+from rekindle.storage import documents as d
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.local import LocalStore
+
+CELL = """
+history = job.source("history", rk.Files(folder), event_time="ts")
+
+@job.task(history)
+def work(history):
+    return answer
+
+job.sink("out", work, rk.sinks.Parquet(folder))
+"""
+
+
+def run_cell(job: rk.Job, folder: str, answer: Any) -> None:
+    """As a kernel does: code without a file."""
+    exec(compile(CELL, "<cell>", "exec"), {"job": job, "rk": rk, "folder": folder, "answer": answer})
+
+
+def test_a_cell_that_is_run_again_replaces_what_it_has_defined() -> None:
+    job = rk.Job("notebook")
+    run_cell(job, "before", 1)
+    run_cell(job, "after", 2)
+    assert [len(items) for items in (job.graph().sources, job.graph().tasks, job.graph().sinks)] == [1, 1, 1]
+    definition = job._definition()
+    assert definition.sources["history"].spec.path == "after"
+    assert definition.functions["work"](None) == 2
+    assert "history -&gt; work -&gt; out" in job._repr_html_()
+
+
+def test_in_a_file_a_uid_that_comes_twice_is_a_mistake() -> None:
+    job = rk.Job("script")
+    for _ in range(2):
+        job.source("history", rk.Files("folder"))
+    with pytest.raises(DefinitionError, match="given to two sources"):
+        job.graph()
+
+
+def test_a_job_that_runs_keeps_its_definition() -> None:
+    class Running:
+        is_running = True
+
+    job = rk.Job("notebook")
+    run_cell(job, "before", 1)
+    job._handle = Running()  # type: ignore[assignment]
+    with pytest.raises(DefinitionError) as caught:
+        run_cell(job, "after", 2)
+    assert caught.value.code == "JOB_STARTED"
+    Running.is_running = False
+    run_cell(job, "after", 2)
+
+
+def test_handles_status_and_results_can_be_read(tmp_path: Path) -> None:
+    result = rk.JobResult(job="bids", state="FINISHED", run=2, checkpoint=7, notes=("a note",))
+    assert repr(result) == "<bids: FINISHED in run 2, checkpoint 7, a note>"
+    handle = JobHandle(JobStorage(LocalStore(str(tmp_path)), "bids"), ended=result)
+    assert repr(handle) == repr(result)
+    task = d.TaskStatusDocument(
+        uid="work", subtask=0, status="running", batch=4, inputs={"a": d.InputStatus(share=0.5), "b": d.InputStatus()}
+    )
+    status = d.Status(job="bids", state="RUNNING", run=2, host="h", pid=1, beat=1, written_ms=0, tasks=(task,))
+    assert repr(JobStatus.of(status)).splitlines() == [
+        "bids: RUNNING in run 2, no checkpoint yet",
+        "  work/0: running, batch 4; a 50 %, b unbounded",
+    ]
