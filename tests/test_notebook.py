@@ -51,7 +51,10 @@ def test_in_a_file_a_uid_that_comes_twice_is_a_mistake() -> None:
 
 def test_a_job_that_runs_keeps_its_definition() -> None:
     class Running:
-        is_running = True
+        running = True
+
+        def is_running(self) -> bool:
+            return self.running
 
     job = rk.Job("notebook")
     run_cell(job, "before", 1)
@@ -59,7 +62,7 @@ def test_a_job_that_runs_keeps_its_definition() -> None:
     with pytest.raises(DefinitionError) as caught:
         run_cell(job, "after", 2)
     assert caught.value.code == "JOB_STARTED"
-    Running.is_running = False
+    Running.running = False
     run_cell(job, "after", 2)
 
 

@@ -130,7 +130,6 @@ class JobHandle:
             return repr(self._result)
         return f"<{self._storage.job}: {'failed' if self._error else 'started'} in {self._storage.store.location}>"
 
-    @property
     def is_running(self) -> bool:
         """Whether its driver has not ended yet."""
         return self._thread is not None and self._thread.is_alive()

@@ -219,7 +219,7 @@ class Job:
         if not places or not _is_typed_in():
             items.append(item)  # a uid that is there twice is refused with the whole job
             return
-        if self._handle is not None and self._handle.is_running:
+        if self._handle is not None and self._handle.is_running():
             raise DefinitionError("JOB_STARTED", job=self.name, uid=item.uid)
         items[places[0]] = item
 
