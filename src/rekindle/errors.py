@@ -670,6 +670,10 @@ CONDITIONS: dict[str, Condition] = {
             "Checkpoint {checkpoint} is the one job {job!r} would resume from.",
             "Forget the whole job.",
         ),
+        CHECKPOINT_NEWEST=(
+            "Checkpoint {checkpoint} is the newest of job {job!r}: sinks may still have to commit what it names.",
+            "Forget it once the job has completed another one, or forget the whole job.",
+        ),
         CANCELED_MEANWHILE=("The job {job!r} was cancelled meanwhile.", "Nothing to do."),
     ),
     **_conditions(

@@ -58,7 +58,7 @@ def beat(job: JobStorage, run: int = 1, state: str = "RUNNING", **changes: Any) 
     )
 
 
-def complete(job: JobStorage, checkpoint: int, kind: str = "periodic", **changes: Any) -> d.Manifest:
+def complete(job: JobStorage, checkpoint: int, kind: str = "periodic", lineage: int = 1, **changes: Any) -> d.Manifest:
     """Write the manifest of a checkpoint whose first input has ended."""
     inputs = {
         "history": d.InputPosition(files=4, bytes=2_048),
@@ -69,7 +69,7 @@ def complete(job: JobStorage, checkpoint: int, kind: str = "periodic", **changes
         job=job.job,
         kind=kind,
         run=1,
-        lineage=1,
+        lineage=lineage,
         triggered_ms=JANUARY_MS + checkpoint * 1_000,
         completed_ms=JANUARY_MS + checkpoint * 1_000 + 250,
         graph={"hourly": ["history", "live"]},

@@ -245,13 +245,15 @@ def test_forget_deletes_an_old_checkpoint_but_not_the_one_to_resume_from(command
     assert command.error("forget", "bids", "1") == "JOB_RUNNING"
     end(job, "STOPPED")
 
+    assert command.error("forget", "bids", "2") == "CHECKPOINT_NEWEST"
+    job.create(layout.lineage("bids", 1), d.Lineage(lineage=1, run=1, created_ms=0))
     assert command.error("forget", "bids", "2") == "CHECKPOINT_IN_USE"
     assert command.error("forget", "bids", "3") == "CHECKPOINT_UNKNOWN"
     assert command.json("forget", "bids", "1", "--yes") == {"job": "bids", "checkpoint": 1}
     assert [manifest.checkpoint for manifest in job.manifests()] == [2]
 
 
-def test_after_a_restore_the_checkpoint_to_resume_from_is_the_newest_of_that_lineage(
+def test_after_a_restore_the_newest_checkpoint_of_the_lineage_before_is_kept_until_the_new_one_has_its_own(
     command: Command, job: JobStorage
 ) -> None:
     start(job)
@@ -261,6 +263,12 @@ def test_after_a_restore_the_checkpoint_to_resume_from_is_the_newest_of_that_lin
     job.create(layout.lineage("bids", 2), d.Lineage(lineage=2, run=1, created_ms=0))
     end(job, "STOPPED")
 
+    assert command.error("forget", "bids", "2", "--yes") == "CHECKPOINT_NEWEST", "what it names may be uncommitted"
+    assert command.json("forget", "bids", "1", "--yes") == {"job": "bids", "checkpoint": 1}
+
+    job.use_up(3, 1)
+    assert command.error("forget", "bids", "2", "--yes") == "CHECKPOINT_NEWEST", "a number without one counts for none"
+    complete(job, 4, lineage=2)
     assert command.json("forget", "bids", "2", "--yes") == {"job": "bids", "checkpoint": 2}
 
 

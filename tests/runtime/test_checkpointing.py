@@ -8,14 +8,16 @@ from functools import partial
 import pytest
 
 import rekindle.runtime.decide
-from rekindle.errors import ControlError, SinkError, StorageError
+from rekindle.errors import ControlError, RestoreError, SinkError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol.commit import CommitPermit
 from rekindle.protocol.reasons import CheckpointKind
 from rekindle.runtime.checkpointing import snapshots_of
+from rekindle.runtime.driver import Driver
 from rekindle.storage import layout
-from rekindle.storage.documents import Run
+from rekindle.storage.documents import Manifest, Run
+from rekindle.storage.origin import find_origin
 from tests.claims import claim
 from tests.runtime.kit import JOB, NEVER, OFTEN, TASK, Faulty, World, ended, until
 
@@ -137,22 +139,47 @@ def test_what_was_prepared_and_lost_is_told_by_the_sink_not_passed_over(world: W
     assert isinstance(SinkError("SINK_STAGING_LOST", **result.error["parameters"]), SinkError)
 
 
-def test_a_number_that_another_driver_has_used_is_not_used_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_a_driver_that_was_thought_dead_completes_no_checkpoint_whatever_its_number(
+    world: World, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     world.rows.available = 5
-    driver, storage = world.driver()
-    monkeypatch.setattr(rekindle.runtime.decide, "is_driven_here", lambda *_: False)  # it is thought dead
-    other = world.driver()[0]
-    order = c.WriteManifest(checkpoint=1, kind=CheckpointKind.MANUAL, triggered_ms=1, finished=())
-    for one in (other, driver):
-        one._checkpointing.order(c.TakeSnapshot(task=SUBTASK, checkpoint=1, batch=-1))
-        assert [taken.task for taken in one._checkpointing.snapshots()] == [SUBTASK]
-    other._checkpointing.complete(order)
-    written = storage.manifest(1)
+    old, storage = world.driver()
+    monkeypatch.setattr(rekindle.runtime.decide, "is_driven_here", lambda *_: False)
+    new = world.driver()[0]
+    assert storage.checkpoints() == [] and storage.numbers_used() == [1]
+
+    def complete(driver: Driver, checkpoint: int) -> Manifest:
+        order = c.WriteManifest(checkpoint=checkpoint, kind=CheckpointKind.MANUAL, triggered_ms=1, finished=())
+        driver._checkpointing.order(c.TakeSnapshot(task=SUBTASK, checkpoint=checkpoint, batch=-1))
+        assert [taken.task for taken in driver._checkpointing.snapshots()] == [SUBTASK]
+        return driver._checkpointing.complete(order)
 
     with pytest.raises(ControlError, match="its number is taken"):
-        driver._checkpointing.complete(order)
+        complete(old, number)
 
-    assert storage.manifest(1) == written is not None
+    assert storage.checkpoints() == [], "it has none"
+    assert complete(new, 2) == storage.manifest(2)
+    with pytest.raises(ControlError, match="its number is taken"):
+        complete(old, 3)
+    assert storage.checkpoints() == [2]
+
+
+def test_numbers_of_checkpoints_that_failed_are_used_up_before_the_next_is_complete(world: World) -> None:
+    world.rows.available = 5
+    driver, storage = world.driver()
+    order = c.WriteManifest(checkpoint=4, kind=CheckpointKind.MANUAL, triggered_ms=1, finished=())
+    driver._checkpointing.order(c.TakeSnapshot(task=SUBTASK, checkpoint=4, batch=-1))
+    assert [*driver._checkpointing.snapshots()]
+
+    driver._checkpointing.complete(order)
+
+    assert storage.numbers_used() == [1, 2, 3, 4] and storage.checkpoints() == [4]
+    assert storage.newest_manifest() == storage.manifest(4) and storage.manifest(3) is None
+    with pytest.raises(RestoreError, match="CHECKPOINT_UNKNOWN"):
+        find_origin(f"{world.location}/{layout.checkpoint(JOB, 3)}")
+    driver._checkpointing.discard_older(1)
+    assert storage.numbers_used() == [4]
 
 
 def test_as_many_checkpoints_are_kept_as_retained_says_and_what_only_older_ones_needed_is_gone(world: World) -> None:

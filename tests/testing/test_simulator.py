@@ -18,7 +18,7 @@ from rekindle.protocol.ending import Stop
 from rekindle.protocol.job import Job
 from rekindle.testing import simulator
 from rekindle.testing.invariants import CHECKERS
-from rekindle.testing.simulated_world import DriverDied
+from rekindle.testing.simulated_world import DriverDied, World
 from rekindle.testing.simulator import live
 
 LIVES = 1000
@@ -331,3 +331,12 @@ def test_every_checker_can_fail() -> None:
     planted.sink.update(list(planted.sink)[:1])
     named |= {checker.__name__ for checker in CHECKERS if list(checker(planted))}
     assert {checker.__name__ for checker in CHECKERS} - named == set()
+
+
+def test_a_driver_that_wakes_up_before_it_creates_a_manifest_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless it meets a number that is used: a sink that goes by numbers then commits the same batches twice."""
+    monkeypatch.setattr(World, "fence_checkpoints", lambda _: None)
+    monkeypatch.setattr(World, "use_up", lambda *_: True)
+    assert any("in the table twice" in words for words in live(868).wrong)
+    monkeypatch.undo()
+    assert not live(868).wrong

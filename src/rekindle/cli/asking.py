@@ -144,6 +144,8 @@ def _check_forgettable(job: JobStorage, checkpoint: int) -> None:
     if job.manifest(checkpoint) is None:
         raise RestoreError("CHECKPOINT_UNKNOWN", path=f"{job.job}, number {checkpoint}")
     lineage = job.lineage()
-    latest = job.latest_manifest(lineage.lineage) if lineage else next(iter(job.manifests()), None)
+    latest = job.latest_manifest(lineage.lineage) if lineage else None
     if latest is not None and latest.checkpoint == checkpoint:
         raise ControlError("CHECKPOINT_IN_USE", checkpoint=checkpoint, job=job.job)
+    if checkpoint == job.checkpoints()[0]:
+        raise ControlError("CHECKPOINT_NEWEST", checkpoint=checkpoint, job=job.job)

@@ -66,6 +66,8 @@ class Checkpointing:
         self._ordered: list[c.TakeSnapshot] = []
         #: checkpoint → subtask → snapshot, until the manifest is written
         self._gathered: dict[int, dict[SubtaskId, SubtaskSnapshot]] = {}
+        #: every number up to this one is used
+        self._used_upto = max(storage.numbers_used(), default=0)
 
     def order(self, order: c.TakeSnapshot) -> None:
         """A snapshot that `snapshots` is to take."""
@@ -131,15 +133,23 @@ class Checkpointing:
             mode=self._run.mode,
         )
         manifest = replace(manifest, in_flight_bytes=self._in_flight_bytes(manifest))
-        path = layout.manifest(layout.checkpoint(self._storage.job, order.checkpoint))
-        written = self._storage.adopt(path, manifest)
-        if written != manifest:
-            # Another driver has used this number: it is its checkpoint, and this driver is fenced by now.
+        # Without a gap: a newer run that has used any number since is met, and its checkpoint is not overtaken.
+        taken = any(
+            self._storage.use_up(number, self._run.run) != self._run.run
+            for number in range(self._used_upto + 1, order.checkpoint)
+        )
+        if taken or not self._create(manifest):
             raise ControlError(
                 "CHECKPOINT_FAILED", checkpoint=order.checkpoint, job=self._storage.job, reason="its number is taken"
             )
+        self._used_upto = order.checkpoint
         self._finished.update({task: snapshot for task, snapshot in gathered.items() if task in ended})
         return manifest
+
+    def _create(self, manifest: Manifest) -> bool:
+        """Create a manifest; False where its number is used. One that arrived, and whose answer was lost, is there."""
+        path = layout.manifest(layout.checkpoint(self._storage.job, manifest.checkpoint))
+        return self._storage.create(path, manifest) or self._storage.manifest(manifest.checkpoint) == manifest
 
     def _in_flight_bytes(self, manifest: Manifest) -> int:
         """Bytes that lie between the producers and a reader that has still to read them."""
@@ -222,10 +232,12 @@ class Checkpointing:
     def discard_older(self, keep: int) -> None:
         """Delete checkpoints beyond the retained ones, and what only they needed; looks at the fence before each."""
         numbers = self._storage.checkpoints()
-        for number in numbers[max(keep, 1) :]:
-            if self._fenced():
-                return
-            self._storage.forget_checkpoint(number)
+        oldest = min(numbers[: max(keep, 1)], default=0)
+        for number in self._storage.numbers_used():
+            if number < oldest:
+                if self._fenced():
+                    return
+                self._storage.forget_checkpoint(number)
         # One that cannot be read raises here: what it pins is not known, so all is kept until it is gone itself.
         kept = [manifest for number in numbers[: max(keep, 1)] if (manifest := self._storage.manifest(number))]
         ours = [manifest for manifest in kept if manifest.lineage == self._run.lineage]

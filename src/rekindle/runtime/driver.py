@@ -310,7 +310,9 @@ class Driver:
         except RekindleError as error:
             self.post(e.ManifestFailed(checkpoint=command.checkpoint, detail=str(error)))
         else:
-            self.post(e.ManifestWritten(checkpoint=command.checkpoint))
+            # A run that has taken over since finds the manifest, and commits it itself.
+            if not self._is_fenced():
+                self.post(e.ManifestWritten(checkpoint=command.checkpoint))
 
     def _commit(self, command: c.CommitTransactions) -> None:
         number = command.permit.checkpoint

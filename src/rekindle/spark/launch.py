@@ -124,6 +124,7 @@ class Launch:
                 continue
             self._store.look = partial(self._refuse_if_fenced, run)
             try:
+                self.storage.fence_checkpoints(run.run)
                 again = self._decider.decide(claimed=run.run)
             except BaseException as error:
                 self._give_up(run, _failed(error), began=False)
@@ -273,7 +274,7 @@ class Launch:
     ) -> e.JobStarted:
         storage = self.storage
         status = storage.status()
-        used = [*storage.checkpoints(), *(stats.id for stats in (status.history if status else ()))]
+        used = [*storage.numbers_used(), *(stats.id for stats in (status.history if status else ()))]
         restored, draining = {}, False
         for task in self._graph.subtasks():
             folder = layout.subtask(storage.job, task.task, task.subtask, run.lineage)
@@ -291,8 +292,7 @@ class Launch:
             draining = draining or (end is None and storage.drain(folder) is not None)
         return e.JobStarted(
             now_ms=0,
-            # One number is left free where the last driver may only be paused, writing one that nothing shows yet.
-            next_checkpoint=max(used, default=0) + (1 if run.run == 1 or storage.result(run.run - 1) else 2),
+            next_checkpoint=max(used, default=0) + 1,
             latest_checkpoint=next(iter(storage.checkpoints()), None),
             committed=uncommitted(storage) is None,
             tasks=restored,

@@ -328,6 +328,17 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Void:
+    """``manifest.json`` of a number that no checkpoint has: whoever was about to use it comes too late."""
+
+    checkpoint: int
+    #: that used it up
+    run: int
+    void: bool = True
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
     """``committed.json``: all transactions of a checkpoint are committed, so recovery need not repeat that."""
 

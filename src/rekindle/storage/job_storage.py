@@ -16,6 +16,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+import msgspec
+
 from rekindle.errors import RestoreError, StorageError
 from rekindle.ids import check_uid
 from rekindle.storage import layout
@@ -33,6 +35,7 @@ from rekindle.storage.documents import (
     Result,
     Run,
     Status,
+    Void,
 )
 from rekindle.storage.liveness import is_alive
 from rekindle.storage.port import NotFound, Store
@@ -47,6 +50,7 @@ LOST = "LOST"
 """State of a job whose driver is gone without having written a result: killed, or its machine died."""
 
 _NUMBERED = re.compile(r"(\d+)(?:\.json)?")
+_RESULT = re.compile(r"(\d+)\.result\.json")
 _REQUEST = re.compile(r"(.+)\.request\.json")
 _ANSWER = re.compile(r"(.+)\.answer\.json")
 
@@ -200,12 +204,46 @@ class JobStorage:
 
     def manifest(self, checkpoint: int) -> Manifest | None:
         """The manifest of a completed checkpoint; without one a checkpoint does not exist."""
-        return self.read(layout.manifest(layout.checkpoint(self.job, checkpoint)), Manifest)
+        return _manifest(self.store, layout.checkpoint(self.job, checkpoint))
 
     def checkpoints(self) -> list[int]:
         """Numbers of the completed checkpoints, newest first; whether their manifests can be read is not looked at."""
-        numbers = reversed(self._numbers(layout.checkpoints(self.job)))
-        return [n for n in numbers if self.store.exists(layout.manifest(layout.checkpoint(self.job, n)))]
+        return [number for number in reversed(self.numbers_used()) if self._is_complete(number)]
+
+    def _is_complete(self, checkpoint: int) -> bool:
+        try:
+            return self.manifest(checkpoint) is not None
+        except StorageError as error:
+            if error.code not in ("OBJECT_CORRUPT", "FORMAT_NEWER"):
+                raise
+            return True
+
+    def numbers_used(self) -> list[int]:
+        """Numbers that a checkpoint has, or that none may have any more, ascending."""
+        return self._numbers(layout.checkpoints(self.job))
+
+    def use_up(self, checkpoint: int, run: int) -> int:
+        """Let no checkpoint have a number any more, unless one has it already; returns the run that has used it.
+
+        Numbers are used without a gap, so a driver that was about to use this one, or a later one, comes too late.
+        """
+        path = layout.manifest(layout.checkpoint(self.job, checkpoint))
+        if self.create(path, Void(checkpoint=checkpoint, run=run)):
+            return run
+        found = self.read(path, _Taken)
+        return found.run if found is not None else 0
+
+    def fence_checkpoints(self, run: int) -> None:
+        """Let no driver that only seems to be dead complete a checkpoint any more.
+
+        Nothing is done where every earlier run has ended: it then writes none.
+        """
+        found = self.store.names(layout.runs(self.job))
+        ended = {int(match[1]) for name in found if (match := _RESULT.fullmatch(name))}
+        if ended.issuperset(number for number in self._numbers(layout.runs(self.job)) if number < run):
+            return
+        while self.use_up(max(self.numbers_used(), default=0) + 1, run) != run:
+            """A driver that was thought dead was quicker: its checkpoint counts, and so does the number after it."""
 
     def manifests(self) -> list[Manifest]:
         """The manifests of all completed checkpoints, newest first."""
@@ -303,10 +341,27 @@ def read_manifest(store: Store, folder: str) -> Manifest:
         RestoreError: ``CHECKPOINT_UNKNOWN``, there is none.
         StorageError: ``OBJECT_CORRUPT`` or ``FORMAT_NEWER``.
     """
-    manifest = _read(store, layout.manifest(folder), Manifest)
+    manifest = _manifest(store, folder)
     if manifest is None:
         raise RestoreError("CHECKPOINT_UNKNOWN", path=_place(store, folder))
     return manifest
+
+
+class _Taken(msgspec.Struct):
+    """What a manifest and what stands in the place of one have in common."""
+
+    run: int
+    void: bool = False
+
+
+def _manifest(store: Store, folder: str) -> Manifest | None:
+    path = layout.manifest(folder)
+    try:
+        data = store.read(path)
+    except NotFound:
+        return None
+    void = decode(data, _Taken, _place(store, path)).void
+    return None if void else decode(data, Manifest, _place(store, path))
 
 
 def _read(store: Store, path: str, kind: type[Document]) -> Document | None:

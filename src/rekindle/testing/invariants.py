@@ -38,19 +38,22 @@ def nothing_is_lost(world: World) -> Iterator[str]:
     last = world.results.get(world.run)
     if last is None or last.state not in ("FINISHED", "DRAINED"):
         return
-    missing = [row for row in world.rows_expected() if row not in world.sink]
-    if missing:
-        yield f"{len(missing)} rows were read and are not in the sink: {missing[:5]}"
+    expected = [*world.rows_expected()]
+    for name, shown in (("sink", world.sink), ("table", world.table)):
+        missing = [row for row in expected if row not in shown]
+        if missing:
+            yield f"{len(missing)} rows were read and are not in the {name}: {missing[:5]}"
     unread = [str(task) for task, files in world.tasks.items() if not files.sources_ended]
     if last.state == "FINISHED" and unread:
         yield f"FINISHED with unread inputs: {', '.join(unread)}"
 
 
 def nothing_is_there_twice(world: World) -> Iterator[str]:
-    """No row is in the sink twice."""
-    twice = [row for row, count in world.sink.items() if count > 1]
-    if twice:
-        yield f"{len(twice)} rows are in the sink twice: {twice[:5]}"
+    """No row is shown twice, neither by a sink that knows batches nor by one that knows checkpoints by their number."""
+    for name, shown in (("sink", world.sink), ("table", world.table)):
+        twice = [row for row, count in shown.items() if count > 1]
+        if twice:
+            yield f"{len(twice)} rows are in the {name} twice: {twice[:5]}"
 
 
 def what_is_committed_is_named(world: World) -> Iterator[str]:

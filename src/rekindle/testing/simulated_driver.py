@@ -73,6 +73,8 @@ class Driver:
     gathered: dict[int, dict[SubtaskId, Snapshot]] = field(default_factory=dict)
     #: task → last batch that it knows to be recorded
     last: dict[SubtaskId, int] = field(default_factory=dict)
+    #: every number up to this one is used
+    used_upto: int = 0
     #: checkpoints that were given up
     aborted: set[int] = field(default_factory=set)
     #: task → producer → how many of its batches may be read
@@ -88,6 +90,7 @@ class Driver:
         """Read the storage and tell the protocol."""
         facts = self.world.facts(self.now_ms)
         self.run = self.world.run
+        self.used_upto = facts.next_checkpoint - 1
         self.last = {task: files.batch for task, files in self.world.tasks.items()}
         self.allowed = {task: {} for task in self.world.tasks}
         self.queries = {task: Query() for task in self.world.tasks}
@@ -318,7 +321,9 @@ class Driver:
         if self._is_fenced():
             return
         number, manifest = command.checkpoint, self._manifest(command)
-        if number in self.world.manifests and self.world.manifests[number] != manifest:
+        passed_over = all(self.world.use_up(self.run, other) for other in range(self.used_upto + 1, number))
+        taken = number in self.world.void or self.world.manifests.get(number, manifest) != manifest
+        if taken or not passed_over:
             self.post("checkpoint", e.ManifestFailed(checkpoint=number, detail="its number is taken"))
             return
         if self.faults.strike(0.05):
@@ -327,7 +332,9 @@ class Driver:
             self.post("checkpoint", e.ManifestFailed(checkpoint=number, detail="the storage timed out"))
             return
         self.world.create_manifest(number, manifest)
-        self.post("checkpoint", e.ManifestWritten(checkpoint=number))
+        self.used_upto = number
+        if not self._is_fenced():
+            self.post("checkpoint", e.ManifestWritten(checkpoint=number))
 
     def _commit(self, number: int) -> Steps:
         yield
@@ -336,13 +343,15 @@ class Driver:
         if manifest is None and self.run != self.world.run:
             self.post("sinks", e.CommitFailed(checkpoint=number, detail="a newer run has deleted its manifest"))
             return
-        everything = ((task, batch) for task, last in self.last.items() for batch in range(last + 1))
-        for task, batch in manifest.transactions if manifest else everything:
+        everything = tuple((task, batch) for task, last in self.last.items() for batch in range(last + 1))
+        transactions = manifest.transactions if manifest else everything
+        for task, batch in transactions:
             if self.faults.strike(0.02):
                 self.post("sinks", e.CommitFailed(checkpoint=number, detail="the sink is away"))
                 return
             self.world.commit(self.run, number, task, batch)
             yield
+        self.world.commit_by_number(number, transactions)
         self.post("sinks", e.TransactionsCommitted(checkpoint=number))
 
     def _seal(self, command: c.SealSavepoint) -> Steps:

@@ -167,11 +167,16 @@ class World:
     #: producer → consuming task → the consumers that its rows are dealt out to
     consumers: Mapping[SubtaskId, Mapping[str, tuple[SubtaskId, ...]]]
     manifests: dict[int, Manifest] = field(default_factory=dict)
+    #: number that no checkpoint has or will have → the run that used it up
+    void: dict[int, int] = field(default_factory=dict)
     #: checkpoint, task and batch of everything that a manifest has ever named
     named: set[tuple[int, SubtaskId, int]] = field(default_factory=set)
     #: batches whose rows the sink shows
     visible: set[tuple[SubtaskId, int]] = field(default_factory=set)
     sink: Counter[Row] = field(default_factory=Counter)
+    #: a sink that goes by numbers: it knows the newest checkpoint that it has committed, and no batches
+    table: Counter[Row] = field(default_factory=Counter)
+    table_upto: int = 0
     savepoints: dict[str, int] = field(default_factory=dict)
     results: dict[int, c.RecordResult] = field(default_factory=dict)
     run: int = 0
@@ -184,6 +189,7 @@ class World:
     def facts(self, now_ms: int) -> e.JobStarted:
         """Begin the next run: what a driver reads from the storage, by the rules of the driver."""
         self.run += 1
+        self.fence_checkpoints()
         latest = max(self.manifests, default=None)
         snapshots = {} if latest is None else self.manifests[latest].snapshots
         tasks = {}
@@ -198,11 +204,27 @@ class World:
         draining = any(files.drain_begun and files.end is None for files in self.tasks.values())
         return e.JobStarted(
             now_ms=now_ms,
-            next_checkpoint=(latest or 0) + 1,
+            next_checkpoint=self.last_number + 1,
             latest_checkpoint=latest,
             tasks=tasks,
             draining=draining,
         )
+
+    def fence_checkpoints(self) -> None:
+        """Use up the next number: a driver that may only be paused could be about to create its manifest."""
+        if any(run not in self.results for run in range(1, self.run)):
+            self.void[self.last_number + 1] = self.run
+
+    @property
+    def last_number(self) -> int:
+        """The highest number that is used, 0 for none."""
+        return max((*self.manifests, *self.void), default=0)
+
+    def use_up(self, run: int, number: int) -> bool:
+        """Let a number have no checkpoint; False where another run has used it."""
+        if number in self.manifests:
+            return self.manifests[number].run == run
+        return self.void.setdefault(number, run) == run
 
     def create_manifest(self, number: int, manifest: Manifest) -> None:
         """Make a checkpoint complete."""
@@ -216,6 +238,13 @@ class World:
         if (task, batch) not in self.visible:
             self.visible.add((task, batch))
             self.sink.update(self.tasks[task].records[batch].rows)
+
+    def commit_by_number(self, number: int, batches: Iterable[tuple[SubtaskId, int]]) -> None:
+        """Show batches in the table, all at once, unless it has the checkpoint or a later one already."""
+        if number > self.table_upto:
+            self.table_upto = number
+            for task, batch in batches:
+                self.table.update(self.tasks[task].records[batch].rows)
 
     def batch(
         self, task: SubtaskId, behind: int, rows_each: int, readable: Mapping[SubtaskId, int], sources: bool
@@ -265,12 +294,13 @@ class World:
             )
             for task, files in self.tasks.items()
         }
-        fork = World(self.graph, tasks, self.consumers)
+        fork = World(self.graph, tasks, self.consumers, table_upto=number)
         fork.create_manifest(number, self.manifests[number])
         for task, files in tasks.items():
             for batch, record in enumerate(files.records):
                 fork.visible.add((task, batch))
                 fork.sink.update(record.rows)
+                fork.table.update(record.rows)
         return fork
 
     def discard_older(self, run: int, keep: int) -> None:
@@ -278,6 +308,8 @@ class World:
         newest = max(self.manifests, default=None)
         for number in sorted(self.manifests, reverse=True)[keep:]:
             del self.manifests[number]
+        oldest = min(self.manifests, default=0)
+        self.void = {number: by for number, by in self.void.items() if number > oldest}
         self.note(run, Discarded(newest is not None and newest not in self.manifests))
 
     def record_result(self, run: int, result: c.RecordResult, last: Mapping[SubtaskId, int]) -> None:
