@@ -10,6 +10,9 @@ A row is a marker by its own column, never by its value. The filter that drops t
 conjunct, which keeps Spark from pushing predicates, the user's or a join's, below the watermark, where they would drop
 the markers too and freeze the query. The guard fails a batch that holds a time before 1970, which Spark would drop
 silently as late (its watermarks begin at 1970, that very instant included).
+
+Spark plans each batch by what it holds, and a batch may hold nothing but markers: nothing about them is foldable
+(docs/decisions/0028-a-batch-is-not-planned-by-its-data.md).
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -43,7 +46,7 @@ from rekindle.storage.port import Store
 _MARKER = "__rekindle_marker"
 """Column that tells a watermark row from data, below the user's function; longer where the data has one like it."""
 
-_WATERMARKED = "spark.watermarkDelayMs"
+WATERMARKED = "spark.watermarkDelayMs"
 """What Spark notes on a column that has a watermark."""
 
 _EPOCH = "1970-01-01T00:00:00Z"
@@ -298,7 +301,7 @@ def _watermarked(
     marks: str,
 ) -> DataFrame:
     kind = check_event_time(data, uid, column)
-    if any(_WATERMARKED in (field.metadata or {}) for field in data.schema):
+    if any(WATERMARKED in (field.metadata or {}) for field in data.schema):
         raise DefinitionError("WATERMARK_IN_SOURCE", source=uid)
     time, epoch = F.col(quoted(column)), F.lit(_EPOCH).cast("timestamp")
     if late == "drop":
@@ -312,20 +315,49 @@ def _watermarked(
     marker = _MARKER
     while marker.lower() in (name.lower() for name in data.columns):
         marker += "_"
-    rows = spark.readStream.schema(f"{MARK_COLUMN} timestamp").option("recursiveFileLookup", "true").parquet(marks)
-    markers = rows.select(F.col(MARK_COLUMN).alias(column), F.lit(True).alias(marker))
     return (
         data.withColumn(marker, F.lit(False))
-        .unionByName(markers, allowMissingColumns=True)
+        .union(_markers(spark, data, column, marker, marks))
         .withWatermark(quoted(column), delay)
         .filter(~F.col(marker) | (F.spark_partition_id() < 0))
         .drop(marker)
     )
 
 
+def _markers(spark: SparkSession, data: DataFrame, column: str, marker: str, marks: str) -> DataFrame:
+    """The watermark rows with the columns of `data`, by position: all null but the event time.
+
+    In a batch without data Spark plans these rows alone, so its optimizer must learn nothing from them that is not true
+    of data. A literal null would tell it that the column is always null, and two columns with one expression that they
+    are equal; of either it makes filters for the other side of a join. So each null is computed, from a column of its
+    own, which Spark believes to be in the file.
+    """
+    absent = [f"_{index}" for index in range(len(data.columns))]
+    schema = ", ".join([f"{MARK_COLUMN} timestamp", *(f"{name} int" for name in absent)])
+    rows = spark.readStream.schema(schema).option("recursiveFileLookup", "true").parquet(marks)
+    fields: Any = data._jdf.schema()
+    columns = [
+        (F.col(MARK_COLUMN) if name == column else _computed_null(fields.apply(index).dataType(), F.col(absent[index])))
+        for index, name in enumerate(data.columns)
+    ]
+    named = [each.alias(name) for each, name in zip(columns, data.columns, strict=True)]
+    return rows.select(*named, F.lit(True).alias(marker))
+
+
+def _computed_null(kind: Any, absent: Column) -> Column:
+    """Return a null that Spark cannot fold, since it depends on what a file holds.
+
+    Args:
+        kind: Spark's own type, not Python's, which loses the collation of a string.
+        absent: a column that the file does not have.
+    """
+    null: Any = F.lit(None)
+    return F.get(F.array(Column(null._jc.cast(kind))), absent)
+
+
 def _delay_ms(data: DataFrame, column: str) -> int:
     """The delay of a column's watermark as Spark has understood it, ms."""
-    return int(data.schema[column].metadata[_WATERMARKED])
+    return int(data.schema[column].metadata[WATERMARKED])
 
 
 def observation(uid: str) -> str:

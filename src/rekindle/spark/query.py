@@ -21,6 +21,7 @@ from rekindle.errors import DefinitionError, JobError
 from rekindle.ids import SubtaskId
 from rekindle.runtime.steps import Steps
 from rekindle.spark.failures import brief
+from rekindle.spark.planning import same_for_each_batch, started_with
 from rekindle.spark.polling import INTERVAL_MS, Polling
 from rekindle.spark.progress_dir import is_committed, last_committed
 from rekindle.spark.state_partitions import first_run_in
@@ -116,9 +117,10 @@ class Query:
             .trigger(processingTime=f"{INTERVAL_MS} milliseconds")
             .option("checkpointLocation", self._store.spark_path(self._progress_dir))
         )
+        settings = {**same_for_each_batch(self._spark), **first_run_in(self._state_partitions)}
         polling = self._polling = Polling(self._spark, every_ms=self._polls_every_ms)
         try:
-            with first_run_in(self._spark, self._state_partitions):
+            with started_with(self._spark, settings):
                 query = writer.start()
         except PySparkException as error:
             raise DefinitionError("QUERY_REFUSED", task=self._subtask.task, reason=brief(error)) from error

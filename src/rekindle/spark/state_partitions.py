@@ -10,9 +10,7 @@ Spark has this behind a private attribute of the session, since 4.2 and for Rock
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 
 from py4j.protocol import Py4JError
@@ -29,9 +27,6 @@ from rekindle.storage.port import Store
 
 _SETTING = "spark.sql.shuffle.partitions"
 
-_SESSION = threading.Lock()
-"""Queries start side by side, and share the session that is set for them."""
-
 
 def state_partitions(store: Store, progress_dir: str) -> int | None:
     """In how many partitions the state of a query lies; None where it has none, or has planned no batch."""
@@ -41,22 +36,9 @@ def state_partitions(store: Store, progress_dir: str) -> int | None:
     return int(read_offsets(store, progress_dir, batch).metadata["conf"][_SETTING])
 
 
-@contextmanager
-def first_run_in(spark: SparkSession, count: int) -> Iterator[None]:
-    """A query that is started inside, and has never run before, keeps its state in `count` partitions; 0: as set."""
-    if not count:
-        yield
-        return
-    with _SESSION:
-        before = spark.conf.get(_SETTING, None)
-        spark.conf.set(_SETTING, str(count))
-        try:
-            yield
-        finally:
-            if before is None:
-                spark.conf.unset(_SETTING)
-            else:
-                spark.conf.set(_SETTING, before)
+def first_run_in(count: int) -> Mapping[str, str]:
+    """Return the settings under which a query that has never run keeps its state in `count` partitions; 0: as set."""
+    return {_SETTING: str(count)} if count else {}
 
 
 def repartition(spark: SparkSession, storage: JobStorage, folder: str, task: str, count: int) -> None:
