@@ -131,7 +131,7 @@ def test_it_is_a_run_like_any_other_to_whoever_looks(spark: SparkSession, world:
     assert "history  ended" in shown
     assert [(row["kind"], row["status"]) for row in json.loads(listed)] == [("final", "completed")]
     assert "kind   final of a batch run" in held
-    assert "history  ended  1 files" in held
+    assert "history  ended  1 file," in held
     assert world.output() == world.expected()
 
 
