@@ -64,6 +64,8 @@ _SIZES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("bytes", 1))
 
 def _setting_default(setting: Field[Any]) -> str:
     value = setting.default
+    if value is None:
+        return "unlimited"
     if isinstance(value, bool):
         return str(value).lower()
     if setting.name.endswith("_bytes"):
@@ -75,6 +77,10 @@ def _setting_values(key: str, setting: Field[Any]) -> str:
     parse = setting.metadata["parse"]
     if parse is config.duration_ms:
         return "duration"
+    if setting.default is None:
+        return "whole number from 0 up, or unlimited"
+    if setting.name.endswith("_ms"):
+        return "duration above 0"
     if setting.name.endswith("_bytes"):
         return "size" if parse is config.size_bytes else "size from 1 byte up"
     try:

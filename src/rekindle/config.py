@@ -59,6 +59,17 @@ def _count(key: str, value: object, least: int = 0) -> int:
     return number
 
 
+def _count_or_unlimited(key: str, value: object) -> int | None:
+    return None if value in (None, "unlimited") else _count(key, value)
+
+
+def _some_time(key: str, value: object) -> int:
+    time_ms = duration_ms(key, value)
+    if time_ms == 0:
+        raise ConfigError("VALUE_INVALID", key=key, value=value, reason="not more than nothing", example="'1 hour'")
+    return time_ms
+
+
 def _positive(key: str, value: object) -> int:
     return _count(key, value, least=1)
 
@@ -119,7 +130,10 @@ class Config:
         "checkpoint.retained", 3, _count, "How many completed checkpoints are kept while the job runs."
     )
     checkpoint_tolerable_failures: int = _setting(
-        "checkpoint.tolerable_failures", 0, _count, "Checkpoints that may fail in a row before the job does."
+        "checkpoint.tolerable_failures",
+        0,
+        _count,
+        "Checkpoints that may fail in a row before the tasks are started again.",
     )
     checkpoint_after_tasks_finish: bool = _setting(
         "checkpoint.after_tasks_finish", True, _flag, "Go on checkpointing when some tasks have finished (FLIP-147)."
@@ -139,11 +153,18 @@ class Config:
     input_target_batch_duration_ms: int = _setting(
         "input.target_batch_duration", 5_000, duration_ms, "Batches of file inputs are sized towards this duration."
     )
-    restart_attempts: int = _setting(
+    restart_attempts: int | None = _setting(
         "restart.attempts",
-        5,
-        _count,
-        "Failures of a task in a row before the job fails; a checkpoint with new batches resets.",
+        None,
+        _count_or_unlimited,
+        "How often what fails in a row is tried again before the job fails: a task, a commit, or, where too many "
+        "checkpoints have failed, the job. Progress resets it.",
+    )
+    restart_window_ms: int = _setting(
+        "restart.window",
+        3_600_000,
+        _some_time,
+        "A failure that comes so long after the one before is not in a row with it.",
     )
     restart_delay_ms: int = _setting(
         "restart.delay", 1_000, duration_ms, "Pause before the first restart; doubles with each failure in a row."

@@ -26,7 +26,7 @@ Row = tuple[dt.datetime | None, str, int]
 _WRITTEN = itertools.count(round(time.time()) - 86_400)
 """The times of files, in seconds: each is written a second after the one before."""
 
-QUICK = {"checkpoint.interval": "1 second", "restart.delay": "100 ms"}
+QUICK = {"checkpoint.interval": "1 second", "restart.delay": "100 ms", "restart.attempts": "5"}
 
 FLUSHED = ("waiting_for_final_checkpoint", "closed")
 """A task that has come to its end: a checkpoint may have closed it since, on a machine that is quick enough."""

@@ -195,8 +195,8 @@ def test_a_manifest_that_cannot_be_written_fails_the_checkpoint() -> None:
     )
 
 
-def test_more_failures_in_a_row_than_tolerated_fail_the_job() -> None:
-    job = running(checkpoint_tolerable_failures=1)
+def test_more_failures_in_a_row_than_tolerated_fail_the_job_where_it_may_not_start_again() -> None:
+    job = running(checkpoint_tolerable_failures=1, restart_attempts=0)
     tell(job, checkpoint(), declined(1), checkpoint("r2"))
     reason = "CHECKPOINT_DECLINED: a task declined it (no)"
     error = ("CHECKPOINTS_FAILING", {"failures": 2, "tolerable": 1, "reason": reason})
@@ -292,7 +292,7 @@ def test_a_final_checkpoint_that_failed_is_tried_again_after_the_pause() -> None
 
 
 def test_a_final_checkpoint_that_fails_too_often_fails_the_job() -> None:
-    job = running(checkpoint_tolerable_failures=0)
+    job = running(checkpoint_tolerable_failures=0, restart_attempts=0)
     assert tell(job, sources_ended(), finished(), declined(1))[-1].state == "FAILED"  # type: ignore[attr-defined]
 
 

@@ -294,7 +294,7 @@ def test_a_drain_that_had_ended_one_task_is_carried_through_for_all_although_no_
 
 
 def test_a_drain_whose_checkpoint_fails_is_tried_again_and_not_given_up() -> None:
-    job = running(checkpoint_tolerable_failures=1)
+    job = running(checkpoint_tolerable_failures=1, restart_attempts=0)
     tell(job, stop(drain=True), finished(drained=True), declined(1))
     assert tick(job, DELAY_MS) == snapshot(2)
     assert job.handle(declined(2))[-1].state == "FAILED"  # type: ignore[attr-defined]

@@ -112,7 +112,7 @@ def test_a_failure_that_would_repeat_itself_is_not_tried_again() -> None:
 def test_one_death_that_is_noticed_twice_counts_once() -> None:
     job = running()
     tell(job, failed(), failed())
-    assert job.tasks.states[A].failures == 1
+    assert job.tasks.states[A].restarts.failures == 1
 
 
 def test_the_end_of_the_inputs_finishes_a_task_once() -> None:

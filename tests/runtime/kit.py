@@ -32,7 +32,7 @@ JOB, TASK, SOURCE = "job", "task", "numbers"
 
 NEVER = {"checkpoint.interval": "0"}
 OFTEN = {"checkpoint.interval": "10 ms", "checkpoint.retained": "1000"}
-QUICK = {"restart.delay": "5 ms", "restart.delay_max": "10 ms"}
+QUICK = {"restart.delay": "5 ms", "restart.delay_max": "10 ms", "restart.attempts": "5"}
 
 
 class World:

@@ -245,12 +245,22 @@ def test_a_commit_that_never_succeeds_fails_the_job_and_a_later_run_begins_with_
     assert set(world.sinks["second"].permits) == {1}
 
 
+def test_a_checkpoint_that_fails_starts_the_tasks_again_and_the_job_goes_on(world: World) -> None:
+    world.rows.available = 20
+    refused = StorageError("STORAGE_UNAVAILABLE", uri="x", reason="away")
+    snapshots = world.before["snapshot"] = Faulty(3, refused)
+
+    assert world.run(**OFTEN).state == "FINISHED"
+    assert snapshots.calls > 3
+    assert world.all_committed()
+
+
 def test_checkpoints_that_keep_failing_fail_the_job(world: World) -> None:
     world.rows.available, world.rows.ended = 20, False
     refused = StorageError("STORAGE_UNAVAILABLE", uri="x", reason="away")
     world.before["snapshot"] = Faulty(1000, refused)
 
-    result = world.run(**OFTEN, **{"checkpoint.tolerable_failures": "2"})
+    result = world.run(**OFTEN, **{"checkpoint.tolerable_failures": "2", "restart.attempts": "1"})
 
     assert code(result.error) == "CHECKPOINTS_FAILING"
     assert result.error is not None and result.error["parameters"]["failures"] == 3

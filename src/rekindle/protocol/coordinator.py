@@ -7,7 +7,7 @@ Theory of operation
    how its barriers flow in `barriers`, who takes part in `checkpoint_plan`.
 2. Manifests are written one after the other, each only when the transactions of the one before are committed, so that
    only the newest can name transactions that are not. Recovery begins with committing those. Commits are tried again
-   with back-off until they succeed or the job gives up.
+   with back-off until they succeed or the restart strategy says no (`restarts`).
 3. Several aligned checkpoints may be under way at a time (`checkpoint.max_concurrent`). An unaligned one goes alone,
    and so does one that all tasks wait for (stop, final): it waits for those that are pending, it does not cancel them.
    A checkpoint that is complete *subsumes* the periodic ones before it.
@@ -16,7 +16,8 @@ Theory of operation
 6. Union-list state is whole or not in a checkpoint at all (`operator_state.check_union`).
 7. A task that fails, or is closed before it has acknowledged, fails the checkpoint at once, not at the time-out.
 8. Failures are counted as Flink counts them: by reason, in a row, reset by a success. One that somebody wished for and
-   the job can do without (a savepoint, a stop) is not counted: its failure is told to whoever asked.
+   the job can do without (a savepoint, a stop) is not counted: its failure is told to whoever asked. Too many fail the
+   job over: its tasks start again, as the restart strategy says (`job`).
 
 This module does not know why a job stops, what a task does, or what a snapshot holds.
 """
@@ -37,6 +38,7 @@ from rekindle.protocol.events import RestoredTask
 from rekindle.protocol.operator_state import Closing, check_union
 from rekindle.protocol.pending_checkpoint import GIVEN_UP_IN, Asked, PendingCheckpoint, Phase, Settled
 from rekindle.protocol.reasons import CheckpointKind, Reason
+from rekindle.protocol.restarts import Restarts
 from rekindle.protocol.states import TaskStatus
 
 QUEUE_LIMIT = 100
@@ -66,9 +68,10 @@ class Coordinator:
         self.recovering: int | None = None
         #: when a failed commit is tried again
         self.commit_again_ms: int | None = None
-        #: commits that failed in a row
-        self.commit_failures = 0
+        self.commits = Restarts(config)
         self.queue: list[Asked] = []
+        #: what too many failed checkpoints lead to; one that is complete is progress
+        self.restarts = Restarts(config)
         #: counted failures in a row, and the last one's words
         self.failures = 0
         self.last_failure = ""
@@ -237,6 +240,7 @@ class Coordinator:
             return ()
         pending.move(Phase.COMMITTING)
         self.latest, self.failures = max(number, self.latest or 0), 0
+        self.restarts.progressed()
         older = [one for one in self.pending.values() if one.number < number and one.subsumable]
         subsumed = [self._fail(now_ms, one, Reason.CHECKPOINT_SUBSUMED) for one in older]
         permit = CommitPermit(number)
@@ -255,7 +259,8 @@ class Coordinator:
         if pending is None and number != self.recovering:
             return ()
         # A try that was called failed may have gone through late: then there is nothing to try again.
-        self.recovering, self.commit_failures, self.commit_again_ms = None, 0, None
+        self.recovering, self.commit_again_ms = None, None
+        self.commits.progressed()
         if pending is None:
             return self._write_next()
         if pending.directory is not None:
@@ -263,11 +268,19 @@ class Coordinator:
             return (c.SealSavepoint(checkpoint=number, directory=pending.directory),)
         return self._settle(now_ms, Settled(checkpoint=pending))
 
-    def commit_failed(self, now_ms: int, number: int) -> None:
-        """Try again later; `commit_failures` tells how often in a row."""
-        if number == self.recovering or self._in(number, Phase.COMMITTING):
-            self.commit_failures += 1
-            self.commit_again_ms = now_ms + self.backoff_ms(self.commit_failures)
+    def commit_failed(self, now_ms: int, number: int) -> bool:
+        """Try again later. Return False if there is to be no other try."""
+        if number != self.recovering and not self._in(number, Phase.COMMITTING):
+            return True
+        pause_ms = self.commits.failed(now_ms)
+        self.commit_again_ms = None if pause_ms is None else now_ms + pause_ms
+        return pause_ms is not None
+
+    def wait(self, until_ms: int) -> None:
+        """Too many checkpoints have failed: the count begins again, and none is triggered before."""
+        self.failures = 0
+        self.not_before_ms = max(self.not_before_ms, until_ms)
+        self.periodic_due_ms = max(self.periodic_due_ms, until_ms)
 
     def sealed(self, now_ms: int, number: int, savepoint: str | None, detail: str = "") -> _Commands:
         """The savepoint is whole, or (None) could not be made; its checkpoint is complete either way."""
@@ -281,10 +294,6 @@ class Coordinator:
         phases = (Phase.ACKNOWLEDGING,) if reason is Reason.TASK_FAILURE else GIVEN_UP_IN
         open_ones = [one for one in self.pending.values() if one.phase in phases]
         return tuple(command for one in open_ones for command in self._fail(now_ms, one, reason, detail))
-
-    def backoff_ms(self, failures: int) -> int:
-        """Pause after the given number of failures in a row: doubles, up to a limit."""
-        return int(min(self.config.restart_delay_ms * 2 ** (failures - 1), self.config.restart_delay_max_ms))
 
     # -- in here -------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from rekindle.protocol.restarts import Restarts
 from rekindle.protocol.states import JobState, TaskStatus
 
 #: code and parameters of an error that somebody is told
@@ -28,8 +29,8 @@ class TaskState:
     has_sources: bool = True
     #: everything of them is in a batch record
     sources_ended: bool = False
-    #: failures in a row; a completed checkpoint with new batches resets
-    failures: int = 0
+    #: a completed checkpoint with new batches is progress
+    restarts: Restarts
     #: last batch that a checkpoint of this run has covered
     checkpointed: int = -1
     #: when it is started again

@@ -170,6 +170,8 @@ class CommitFailed(Event):
 
     checkpoint: int
     detail: str
+    #: nothing would be different the next time: do not try again
+    permanent: bool = False
     #: code and parameters of the error behind it, where it has one
     error: tuple[str, dict[str, object]] | None = None
 

@@ -62,7 +62,7 @@ class Job:
         self.state = JobState.CREATED
         self.now_ms = 0
         self.coordinator = Coordinator(config, graph.topology)
-        self.tasks = Tasks(graph, self.coordinator.barriers)
+        self.tasks = Tasks(graph, self.coordinator.barriers, config)
         #: the stop or drain in force
         self.stop: Stop | None = None
         #: requests that were heard: each is answered once, however often it is delivered
@@ -194,16 +194,16 @@ class Job:
             return self._fail("TASK_FAILED", task=str(event.task), reason=event.reason)
         if before is task.status:
             return ()
-        task.failures += 1
+        pause_ms = task.restarts.failed(self.now_ms)
         aborted = self.coordinator.give_up(self.now_ms, Reason.TASK_FAILURE, event.reason)
         if event.permanent:
             failed: Error = ("TASK_FAILED", {"task": str(event.task), "reason": event.reason})
             return aborted + self._end(JobState.FAILED, error=event.error or failed)
-        if task.failures > self.config.restart_attempts:
+        if pause_ms is None:
             return aborted + self._fail(
-                "RESTARTS_EXHAUSTED", task=str(event.task), attempts=task.failures, reason=event.reason
+                "RESTARTS_EXHAUSTED", task=str(event.task), attempts=task.restarts.failures, reason=event.reason
             )
-        task.restart_ms = self.now_ms + self.coordinator.backoff_ms(task.failures)
+        task.restart_ms = self.now_ms + pause_ms
         return aborted
 
     # -- checkpoints ------------------------------------------------------------------------------------------------
@@ -224,8 +224,7 @@ class Job:
         return self.coordinator.committed(self.now_ms, event.checkpoint)
 
     def _commit_failed(self, event: e.CommitFailed) -> _Commands:
-        self.coordinator.commit_failed(self.now_ms, event.checkpoint)
-        if self.coordinator.commit_failures > self.config.restart_attempts:
+        if event.permanent or not self.coordinator.commit_failed(self.now_ms, event.checkpoint):
             unnamed: Error = (
                 "SINK_COMMIT_FAILED",
                 {"sink": "-", "checkpoint": event.checkpoint, "reason": event.detail},
@@ -378,12 +377,7 @@ class Job:
         if settled:
             return tuple(command for one in settled for command in self._settle(one)) or self._next()
         if self.coordinator.failures > self.config.checkpoint_tolerable_failures:
-            return self._fail(
-                "CHECKPOINTS_FAILING",
-                failures=self.coordinator.failures,
-                tolerable=self.config.checkpoint_tolerable_failures,
-                reason=self.coordinator.last_failure,
-            )
+            return self._fail_over()
         if self.stop is not None and self.stop.may_overtake(self.now_ms, self.config.checkpoint_aligned_timeout_ms):
             self.stop.unaligned = True
         ordered = (*self.tasks.orders(self.now_ms, self.stop), *self._closable())
@@ -395,6 +389,21 @@ class Job:
         return self.coordinator.advance(
             self.now_ms, statuses, self._demanded(set(statuses.values())), periodic=self.stop is None and not self.batch
         )
+
+    def _fail_over(self) -> _Commands:
+        """Too many checkpoints have failed: start every task again after a pause, or end where that is enough."""
+        pause_ms = self.coordinator.restarts.failed(self.now_ms)
+        if pause_ms is None:
+            return self._fail(
+                "CHECKPOINTS_FAILING",
+                failures=self.coordinator.failures,
+                tolerable=self.config.checkpoint_tolerable_failures,
+                reason=self.coordinator.last_failure,
+            )
+        aborted = self.coordinator.give_up(self.now_ms, Reason.TASK_FAILURE, "the job starts again")
+        self.coordinator.wait(self.now_ms + pause_ms)
+        self.tasks.fail_over(self.now_ms + pause_ms)
+        return aborted or self._next()
 
     def _closable(self) -> _Commands:
         """A stop that owes a savepoint ends with the checkpoint of that savepoint, no earlier."""

@@ -22,12 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from rekindle.config import Config
 from rekindle.graph.job_graph import JobGraph
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.barriers import Barriers
 from rekindle.protocol.ending import Ended, Stop, TaskState
+from rekindle.protocol.restarts import Restarts
 from rekindle.protocol.states import ORDER_STEPS, TASK_STEPS, TaskStatus
 
 _MAY_END = (TaskStatus.STARTING, TaskStatus.RUNNING)
@@ -36,11 +38,12 @@ _MAY_END = (TaskStatus.STARTING, TaskStatus.RUNNING)
 class Tasks:
     """Every subtask of a job."""
 
-    def __init__(self, graph: JobGraph, barriers: Barriers) -> None:
+    def __init__(self, graph: JobGraph, barriers: Barriers, config: Config) -> None:
         self._barriers = barriers
         has_sources = {task.uid: bool(graph.sources_of(task)) for task in graph.tasks}
         self.states = {
-            task: TaskState(status=TaskStatus.STARTING, has_sources=has_sources[task.task]) for task in graph.subtasks()
+            task: TaskState(status=TaskStatus.STARTING, has_sources=has_sources[task.task], restarts=Restarts(config))
+            for task in graph.subtasks()
         }
 
     def step(self, event: e.TaskEvent) -> TaskState:
@@ -99,6 +102,13 @@ class Tasks:
             elif state.restart_ms is not None and state.restart_ms <= now_ms:
                 yield self.order(task, stop)
 
+    def fail_over(self, at_ms: int) -> None:
+        """Have each that is at work start again, from its records. Who waits or is closed has nothing to start."""
+        for state in self.states.values():
+            after = TASK_STEPS[e.TaskFailed][state.status]
+            if after is TaskStatus.RESTARTING and after is not state.status:
+                state.status, state.restart_ms = after, at_ms
+
     def stop_sources(self, stop: Stop, now_ms: int) -> Iterator[c.Command]:
         """A stop begins: sources end where they stand, channels are read on. Nobody waits for a restart any more."""
         for task, state in self.states.items():
@@ -156,7 +166,8 @@ class Tasks:
         for task, batch in batches.items():
             state = self.states[task]
             if batch > state.checkpointed:
-                state.checkpointed, state.failures = batch, 0
+                state.checkpointed = batch
+                state.restarts.progressed()
 
     def closable(self) -> Iterator[c.Command]:
         """Close whoever may be closed, all at the same time."""

@@ -321,7 +321,11 @@ class Driver:
             try:
                 self._checkpointing.commit(command.permit)
             except Exception as error:
-                self.post(e.CommitFailed(checkpoint=number, detail=str(error), error=_known(error)))
+                # No one else says so while it is tried again.
+                _LOG.warning("Checkpoint %d is not committed yet: %s", number, error)
+                permanent = isinstance(error, RekindleError) and error.permanent
+                failed = e.CommitFailed(checkpoint=number, detail=str(error), permanent=permanent, error=_known(error))
+                self.post(failed)
             else:
                 self.post(e.TransactionsCommitted(checkpoint=number))
 

@@ -186,7 +186,9 @@ class Driver:
             return False
         if self.world.record(task, self.last[task] + 1, record) != record:
             self.queries[task] = Query()
-            self.post(task, e.TaskFailed(task=task, reason="another driver has recorded another batch"))
+            # As BATCH_REPLAY_MISMATCH is: only another run, which reads the storage again, goes on from there.
+            reason = "another driver has recorded another batch"
+            self.post(task, e.TaskFailed(task=task, reason=reason, permanent=True))
             return False
         self.last[task] += 1
         return True

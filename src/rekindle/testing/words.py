@@ -51,7 +51,12 @@ EVENTS: dict[type[e.Event], tuple[str, ...]] = {
     e.ManifestWritten: ("manifest {checkpoint} written",),
     e.ManifestFailed: ("manifest {checkpoint} could not be written: {detail}",),
     e.TransactionsCommitted: ("transactions of checkpoint {checkpoint} committed",),
-    e.CommitFailed: ("transactions of checkpoint {checkpoint} could not be committed[ with {error}]: {detail}",),
+    e.CommitFailed: (
+        (
+            "transactions of checkpoint {checkpoint} could not be committed"
+            "[ for good{permanent!}][ with {error}]: {detail}"
+        ),
+    ),
     e.SavepointSealed: ("savepoint of checkpoint {checkpoint} sealed in {path}[ with {size_bytes} bytes]",),
     e.SavepointFailed: ("savepoint of checkpoint {checkpoint} could not be made: {detail}",),
     e.CheckpointRequested: (
