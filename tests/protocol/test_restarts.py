@@ -17,7 +17,9 @@ from tests.protocol.kit import (
     declined,
     done,
     failed,
+    finished,
     running,
+    sources_ended,
     started,
     statuses,
     taken,
@@ -107,3 +109,12 @@ def test_the_job_starts_again_as_often_as_is_allowed() -> None:
     assert job.state is JobState.RUNNING
     tell(job, checkpoint("r3"), declined(3))
     assert job.state is JobState.FAILED
+
+
+def test_a_final_checkpoint_that_fails_is_taken_again_and_what_has_ended_is_not_started() -> None:
+    job = running(A, B, checkpoint_tolerable_failures=0)
+    tell(job, sources_ended(A), finished(A), sources_ended(B), finished(B), declined(1))
+    assert statuses(job) == (TaskStatus.WAITING, TaskStatus.WAITING)
+    assert tick(job, 999) == ()
+    assert [type(command) for command in tick(job, 1)] == [c.TakeSnapshot, c.TakeSnapshot]
+    assert job.handle(commit_failed(7)) == (), "of a checkpoint that is not being committed"
