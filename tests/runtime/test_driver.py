@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -450,6 +451,23 @@ def test_on_a_store_where_a_look_is_dear_the_heart_beats_less_often(
 def _asked(handle: Any) -> None:
     with pytest.raises(RekindleError):
         handle.checkpoint()
+
+
+def test_a_canceled_job_closes_its_sinks_before_it_returns(world: World) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    closed: list[str] = []
+
+    def close() -> None:
+        time.sleep(0.2)
+        closed.append("closed")
+
+    world.sinks["out"].before["close"] = close
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 10)
+    handle.cancel()
+
+    assert ended(handle).state == "CANCELED"
+    assert closed == ["closed"]
 
 
 def test_a_sink_is_not_closed_while_it_commits(world: World) -> None:

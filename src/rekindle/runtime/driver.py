@@ -135,8 +135,10 @@ class Driver:
                 # Behind what the sinks still commit: no sink is closed while it does.
                 self._sinks.submit(partial(_close, runner))
             canceled = self.result is not None and self.result.state == JobState.CANCELED.value
-            for worker in (*self._workers.values(), self._sinks):
+            for worker in self._workers.values():
                 worker.close(0 if canceled else LEAVE_S)
+            # Also on a cancel, which hears of nothing else: what a sink holds open is to be released.
+            self._sinks.close(LEAVE_S)
             drive_no_more(self._storage, self._run.run)
         if self._fenced_by is not None:
             raise ControlError("DRIVER_FENCED", run=self._run.run, job=self._storage.job, newer=self._fenced_by)
