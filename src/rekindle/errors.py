@@ -142,6 +142,9 @@ _PERMANENT = (
     "STATE_SCHEMA_INCOMPATIBLE",
     "SINK_SCHEMA_MISMATCH",
     "SINK_STAGING_LOST",
+    "SINK_PARTITION_UNKNOWN",
+    "OUTPUT_NOT_SHARED",
+    "TARGET_TAKEN",
 )
 
 
@@ -463,6 +466,14 @@ CONDITIONS: dict[str, Condition] = {
             "Spark does not reach the storage {uri} that Rekindle reaches: {reason}",
             "Give Spark the same endpoint and credentials (spark.hadoop.fs.s3a...); see docs/object-storage.md.",
         ),
+        OUTPUT_NOT_SHARED=(
+            "Spark's tasks have written {rows} rows ({files} files) to {place}, and the driver finds nothing there.",
+            "Put it on storage that the driver and all workers reach under the same path.",
+        ),
+        OUTPUT_INCOMPLETE=(
+            "Spark's tasks have written {rows} rows ({files} files) to {place}; there are {seen_rows} ({seen_files}).",
+            "It is tried again. If that does not help, see that driver and workers reach the same storage there.",
+        ),
         STORAGE_NO_CREATE=(
             "The storage {uri} does not know conditional writes (If-None-Match: *), which keep two drivers apart.",
             "Use S3 itself, or a server that has them; see docs/object-storage.md.",
@@ -683,6 +694,14 @@ CONDITIONS: dict[str, Condition] = {
         SINK_SCHEMA_MISMATCH=(
             "Sink {sink!r}: the rows do not fit {target}: {reason}",
             "Change the task's columns, or the table; with Delta and Iceberg merge_schema=True adds columns to it.",
+        ),
+        SINK_PARTITION_UNKNOWN=(
+            "Sink {sink!r}: rows of a batch belong to no partition of {target} that is known for certain: {reason}",
+            "Clean that column in the task, or partition the table by another one.",
+        ),
+        TARGET_TAKEN=(
+            "Sink {sink!r}: {target} belongs to another job, {owner} in {storage}, since {since}.",
+            "Choose another target. If both are to write there, each all of its own rows: --allow-shared-target.",
         ),
         SINK_STAGING_LOST=(
             "Sink {sink!r}: {path} was prepared and is gone, and is not in the target.",

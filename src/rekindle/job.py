@@ -266,6 +266,7 @@ class Job:
         allow_non_restored_state: bool = False,
         allow_drained: bool = False,
         allow_sink_ahead: bool = False,
+        allow_shared_target: bool = False,
         steps: Steps = no_steps,
     ) -> JobHandle:
         """Start the job and return at once.
@@ -281,6 +282,7 @@ class Job:
             allow_non_restored_state: drop state of tasks the job no longer has.
             allow_drained: go on from before the flush of a drained job.
             allow_sink_ahead: start from behind what a sink has committed.
+            allow_shared_target: write to targets that another job, or another copy of this one, has written to.
             steps: hears the name of every durable step; for tests.
 
         Raises:
@@ -301,7 +303,10 @@ class Job:
         from rekindle.spark.session import make_session, prepare_session, quiet
 
         permissions = Permissions(
-            non_restored_state=allow_non_restored_state, drained=allow_drained, sink_ahead=allow_sink_ahead
+            non_restored_state=allow_non_restored_state,
+            drained=allow_drained,
+            sink_ahead=allow_sink_ahead,
+            shared_target=allow_shared_target,
         )
         launch = Launch(definition, location, settings, permissions, steps, mode=mode)
         ended = launch.prepare(restore)

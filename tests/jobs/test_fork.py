@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 import rekindle as rk
-from rekindle.errors import RestoreError
+from rekindle.errors import RestoreError, SinkError
 from rekindle.storage import layout
 from rekindle.storage.origin import find_origin
 from tests.jobs.kit import World, rows, until
@@ -44,7 +45,12 @@ def test_two_jobs_go_on_from_one_place_side_by_side_and_neither_disturbs_the_oth
         origin = f"{world.storage}/hourly/checkpoints/{original.checkpoint():09d}"
     before = world.output()
 
-    fork = world.hourly().start(spark, storage=str(world.root / "other"), restore=origin, config=ASKED_FOR)
+    options: dict[str, Any] = {"storage": str(world.root / "other"), "restore": origin, "config": ASKED_FOR}
+    with pytest.raises(SinkError) as taken:
+        world.hourly().start(spark, **options)
+    assert taken.value.code == "TARGET_TAKEN", "both would write the windows that are open"
+    assert world.output() == before
+    fork = world.hourly().start(spark, **options, allow_shared_target=True)
     world.add_live(rows(33, 90))
     until(lambda: read(original, 3) and read(fork, 3))
     fork.checkpoint()
@@ -85,7 +91,8 @@ def test_a_fork_from_a_checkpoint_that_is_deleted_while_it_is_copied_is_refused_
     assert refused.value.code == "CHECKPOINT_REPLACED"
 
     # What was refused has left nothing behind that anybody goes on from.
-    fork = world.hourly().start(spark, storage=other, restore=original.savepoint(other), config=ASKED_FOR)
+    saved = original.savepoint(other)
+    fork = world.hourly().start(spark, storage=other, restore=saved, config=ASKED_FOR, allow_shared_target=True)
     for handle in (fork, original):
         handle.stop(drain=True)
         assert handle.wait().state == "DRAINED"

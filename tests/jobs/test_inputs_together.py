@@ -80,7 +80,9 @@ def test_an_input_that_is_read_twice_is_read_from_one_position_also_in_a_new_lin
 
     def go_on_elsewhere(pipeline: Any, savepoint: str) -> str:
         elsewhere = str(world.root / "elsewhere")
-        handle = job_of(pipeline).start(spark, storage=elsewhere, restore=savepoint, config=config)
+        handle = job_of(pipeline).start(
+            spark, storage=elsewhere, restore=savepoint, config=config, allow_shared_target=True
+        )
         until(lambda: handle.status().tasks[0].inputs["history"].ended and has_read(handle, 3))
         handle.stop(drain=True)
         return handle.wait().state

@@ -182,7 +182,11 @@ def moved(spark: SparkSession, world: World, uids: Sequence[str], counts: Sequen
 
         storage = str(world.root / f"storage{number}")
         handle = job_of(world, uids).start(
-            spark, storage=storage, config=QUICK | {"state.partitions": count}, restore=saved
+            spark,
+            storage=storage,
+            config=QUICK | {"state.partitions": count},
+            restore=saved,
+            allow_shared_target=True,
         )
         handle.stop()
         assert handle.wait().state == "STOPPED"

@@ -25,7 +25,7 @@ class TestDelta(SinkContract):
     effects = (
         "deltalake.DeltaTable.create",
         "deltalake.DeltaTable.create_write_transaction",
-        "pyspark.sql.DataFrameWriter.parquet",
+        "rekindle.sinks.writing.run_write",
         "rekindle.storage.local.LocalStore.delete",
         "rekindle.storage.local.LocalStore.delete_tree",
         "rekindle.storage.local.LocalStore.replace",
@@ -73,27 +73,13 @@ def put(sink: Delta, frame: Any, number: int = 1) -> None:
     sink.commit(sink.prepare(frame, batch_of(number)), permit(number))
 
 
-def test_bounds_that_the_installed_pyarrow_cannot_read_are_left_out() -> None:
-    class Part:
-        has_null_count = has_min_max = True
-        null_count, num_values = 1, 9
-
-        @property
-        def min(self) -> None:  # as pyarrow 19 answers for decimals
-            raise pa.ArrowNotImplementedError("Cannot extract statistics for type")
-
-    found: dict[str, Any] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
-    footers._add(found, ["quarter"], [Part(), Part()])
-    assert found == {"minValues": {}, "maxValues": {}, "nullCount": {"quarter": 2}}
-
-
 def test_one_entry_of_the_log_names_the_checkpoint_and_the_statistics_of_each_file(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     frame = spark.sql(
         "SELECT id, decimal(id) / 4 AS quarter, timestamp_micros(id) AS ts, timestamp_ntz '2025-01-01' AS ntz,"
         " date_from_unix_date(int(id)) AS day, string(id) AS name, repeat('x', 300) AS long, id > 1 AS flag,"
-        " IF(id = 1, NULL, double(id)) AS some, double('NaN') AS nan, named_struct('a', id) AS inner, array(id) AS many"
+        " IF(id = 1, NULL, double(id)) AS some, named_struct('a', id) AS inner, array(id) AS many"
         " FROM range(3)"
     ).coalesce(1)
     put(opened(tmp_path), frame, 7)
@@ -106,22 +92,60 @@ def test_one_entry_of_the_log_names_the_checkpoint_and_the_statistics_of_each_fi
     assert found["nullCount"] == {
         name: int(name == "some") for name in frame.columns if name not in ("inner", "many")
     } | {"inner": {"a": 0}}
-    # Older ones cannot read the bounds of decimals.
-    decimals = int(pa.__version__.partition(".")[0]) >= 20
-    assert found["minValues"] == ({"quarter": 0.0} if decimals else {}) | {
+    assert found["minValues"] == {
         "id": 0,
+        "quarter": 0.0,
         "ts": "1970-01-01T00:00:00Z",
         "ntz": "2025-01-01T00:00:00",
         "day": "1970-01-01",
         "name": "0",
+        "long": "x" * footers.DELTA_STRING,
+        "flag": False,
         "some": 0.0,
         "inner": {"a": 0},
     }
     assert found["maxValues"]["ts"] == "1970-01-01T00:00:00.000002Z"
-    assert found["maxValues"].get("quarter") == (0.5 if decimals else None)
+    assert found["maxValues"]["quarter"] == 0.5
+    assert found["maxValues"]["long"] == "x" * (footers.DELTA_STRING - 1) + "y"
     [first, *_] = sorted(rows_of(tmp_path), key=lambda row: row["id"])
     assert first["ts"] == dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
     assert first["quarter"] == Decimal(0)
+
+
+ODD = (
+    "SELECT * FROM VALUES (1, 'a', date '2025-01-01', timestamp '2025-01-01 00:00:00', 1.0D, true),"
+    " (2, cast(X'ff' AS string), date_from_unix_date(-800000), timestamp_micros(-70000000000000000), 'NaN', false),"
+    " (3, 'c', date_from_unix_date(3000000), timestamp_micros(260000000000000000), 3.0D, true)"
+    " AS odd (id, text, day, ts, number, flag)"
+)
+"""Of each column, two values are as others are, and one is not: a row of them, and one more of dates after 9999."""
+
+
+def test_an_odd_value_stops_no_commit_and_readers_skip_no_row_for_its_sake(spark: SparkSession, tmp_path: Path) -> None:
+    put(opened(tmp_path), spark.sql(ODD).coalesce(1))
+    field, table = pa.dataset.field, DeltaTable(tmp_path).to_pyarrow_dataset()
+    found = {
+        "id > 1": field("id") > 1,
+        "flag": field("flag"),
+        "number = 3": field("number") == 3.0,
+        "day > 9999": field("day") > dt.date(9999, 12, 31),
+        "day = 2025": field("day") == dt.date(2025, 1, 1),
+        "text = c": field("text") == "c",
+    }
+    rows = {name: table.scanner(columns=["id"], filter=asked).count_rows() for name, asked in found.items()}
+    assert rows == {"id > 1": 2, "flag": 2, "number = 3": 1, "day > 9999": 1, "day = 2025": 1, "text = c": 1}
+
+
+@pytest.mark.parametrize("day", [-800_000, 3_000_000])
+def test_a_partition_by_a_day_that_deltas_log_cannot_name_is_refused(
+    spark: SparkSession, tmp_path: Path, day: int
+) -> None:
+    put(opened(tmp_path, partition_by=["day"]), spark.sql("SELECT 1 AS id, date '2025-01-01' AS day"), 1)
+    with pytest.raises(SinkError) as error:
+        opened(tmp_path).prepare(spark.sql(f"SELECT 2 AS id, date_from_unix_date({day}) AS day"), batch_of(2))
+    assert error.value.code == "SINK_PARTITION_UNKNOWN"
+    assert error.value.permanent
+    assert [row["id"] for row in rows_of(tmp_path)] == [1]
 
 
 def test_readers_skip_files_and_partitions_and_other_programs_read_the_table(

@@ -13,13 +13,22 @@ import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
-from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform, MonthTransform, YearTransform
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    Transform,
+    YearTransform,
+)
 from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.sinks import Iceberg
 from rekindle.sinks.staging import NOTES
 from rekindle.testing.sink_contract import Row, SinkContract, batch_of, permit
+from tests.sinks.test_delta import ODD
 
 PASSWORD = "hunter2"
 
@@ -28,7 +37,7 @@ class TestIceberg(SinkContract):
     effects = (
         "pyiceberg.catalog.sql.SqlCatalog.commit_table",
         "pyiceberg.catalog.sql.SqlCatalog.create_namespace_if_not_exists",
-        "pyspark.sql.DataFrameWriter.parquet",
+        "rekindle.sinks.writing.run_write",
         "rekindle.storage.local.LocalStore.delete",
         "rekindle.storage.local.LocalStore.delete_tree",
         "rekindle.storage.local.LocalStore.replace",
@@ -173,6 +182,35 @@ def test_files_are_skipped_by_their_bounds_and_other_programs_read_the_table(spa
     assert len(list(table.scan("id > 90").plan_files())) == 1
     table.scan().to_duckdb("bids", connection := duckdb.connect())
     assert connection.execute("SELECT count(*), sum(id) FROM bids").fetchall() == [(100, 4950)]
+
+
+def test_an_odd_value_stops_no_commit_and_readers_skip_no_row_for_its_sake(spark: SparkSession, target: Path) -> None:
+    put(opened(target), spark.sql(ODD).coalesce(1))
+    table = table_of(target)
+    ids = [
+        table.scan(f"{name} > '{value}'", selected_fields=("id",)).to_arrow().num_rows
+        for name, value in (("id", 2), ("number", 2.0), ("day", "9999-12-31"), ("ts", "9999-12-31T00:00:00+00:00"))
+    ]
+    assert ids == [1, 1, 1, 1]
+    assert not list(table.scan("id > 3").plan_files())
+
+
+@pytest.mark.parametrize(
+    ("arrow", "transform", "value"),
+    [
+        (pa.string(), IdentityTransform(), "cast(X'ff' AS string)"),
+        (pa.date32(), DayTransform(), "date_from_unix_date(3000000)"),
+        (pa.timestamp("us", "UTC"), MonthTransform(), "timestamp_micros(-70000000000000000)"),
+    ],
+)
+def test_rows_whose_partition_cannot_be_said_are_refused_before_their_checkpoint(
+    spark: SparkSession, target: Path, arrow: pa.DataType, transform: Transform[Any, Any], value: str
+) -> None:
+    made(target, pa.schema([("odd", arrow)]), odd=transform)
+    with pytest.raises(SinkError) as error:
+        opened(target).prepare(spark.sql(f"SELECT {value} AS odd"), batch_of(1))
+    assert error.value.code == "SINK_PARTITION_UNKNOWN"
+    assert error.value.permanent
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class KafkaContract(SinkContract):
         "rekindle.sinks.kafka.lanes.Lane.publish",
         "rekindle.sinks.kafka.lanes.Lane._finish",
         "rekindle.sinks.kafka.sink.Kafka._remove",
-        "pyspark.sql.DataFrameWriter.parquet",
+        "rekindle.sinks.writing.run_write",
     )
     secrets = ("hunter2",)
     producers = 1

@@ -21,7 +21,7 @@ from tests.servers.s3 import S3Server
 
 class TestParquet(SinkContract):
     effects = (
-        "pyspark.sql.DataFrameWriter.parquet",
+        "rekindle.sinks.writing.run_write",
         "rekindle.storage.local.LocalStore.move",
         "rekindle.storage.local.LocalStore.delete_tree",
     )
@@ -54,7 +54,7 @@ class TestPartitionedParquet(TestParquet):
 @pytest.mark.slow
 class TestParquetInABucket(SinkContract):
     effects = (
-        "pyspark.sql.DataFrameWriter.parquet",
+        "rekindle.sinks.writing.run_write",
         "rekindle.storage.s3.S3Store.copy",
         "rekindle.storage.s3.S3Store.delete",
         "rekindle.storage.s3.S3Store.delete_tree",

@@ -18,7 +18,7 @@ from rekindle.testing.sink_contract import Row, SinkContract, batch_of, permit
 from tests.servers.s3 import KEY, SECRET, S3Server
 
 EFFECTS = (
-    "pyspark.sql.DataFrameWriter.parquet",
+    "rekindle.sinks.writing.run_write",
     "rekindle.storage.s3.S3Store.delete",
     "rekindle.storage.s3.S3Store.delete_tree",
     "rekindle.storage.s3.S3Store.replace",

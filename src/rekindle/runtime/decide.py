@@ -36,6 +36,7 @@ class Permissions:
     non_restored_state: bool = False
     drained: bool = False
     sink_ahead: bool = False
+    shared_target: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +23,11 @@ from urllib.parse import unquote
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.footers import delta_statistics
-from rekindle.sinks.staging import NOTES, Attempts, for_each, open_writable
+from rekindle.sinks.owners import Claim
+from rekindle.sinks.staging import NOTES, Attempts, open_writable
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
-from rekindle.storage.addresses import is_bucket
+from rekindle.sinks.writing import for_each
+from rekindle.storage.addresses import is_bucket, shown
 from rekindle.storage.port import Entry, Store
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ TRIES = 10
 _PARTITION_TYPES = {"string", "byte", "short", "integer", "long", "date", "boolean"}
 """Types whose values read the same in Spark's folder names and in Delta's log."""
 
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 _REFUSED_PROPERTIES = ("delta.columnMapping.mode", "delta.constraints.", "delta.enableRowTracking")
@@ -121,10 +125,21 @@ class Delta(TwoPhaseSink):
         if DeltaTable.is_deltatable(**self._reached):
             self._refuse_features(self._table())
 
+    def claim(self, claim: Claim) -> None:
+        """Take the table."""
+        claim.make(self._store, NOTES, shown(self.path))
+
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Write the batch's files into the table's directory, where the log does not name them yet."""
         partition_by = self._fit(df.schema.json())
-        return self._attempts.write(df, batch, partition_by, self.options)
+        made = self._attempts.write(df, batch, partition_by, self.options)
+        dates = {field.name for field in df.schema.fields if field.dataType.simpleString() == "date"}
+        for path in (path for committable in made for path in committable["files"]):
+            for name, value in _partition_of(path.split("/")[:-1]).items():
+                if name in dates and value is not None and not _DAY.fullmatch(value):
+                    reason = f"{name} is {value}, and Delta's log has only days of the years 1 to 9999"
+                    raise SinkError("SINK_PARTITION_UNKNOWN", sink=self._sink, target=self.path, reason=reason)
+        return made
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Name all files in one entry of the log, unless the table has this checkpoint's already."""
@@ -186,17 +201,13 @@ class Delta(TwoPhaseSink):
     def _action(self, file: Entry) -> AddAction:
         from deltalake.transaction import AddAction
 
-        folders = file.path.split("/")[4:-1]  # behind rekindle/job/sink/attempt
-        values = dict(folder.split("=", 1) for folder in folders)
-        with self._store.open(file.path) as opened:
-            statistics = delta_statistics(opened)
         return AddAction(
             path=file.path,
             size=file.size_bytes,
-            partition_values={unquote(name): _value(text) for name, text in values.items()},
+            partition_values=_partition_of(file.path.split("/")[4:-1]),  # after rekindle/job/sink/attempt
             modification_time=time.time_ns() // 1_000_000,
             data_change=True,
-            stats=statistics,
+            stats=delta_statistics(self._attempts.footer(file)),
         )
 
     # -- the table's schema -------------------------------------------------------------------------------------------
@@ -286,5 +297,6 @@ def _relaxed(part: dict[str, Any]) -> dict[str, Any]:
     return {name: free.get(name, value) for name, value in part.items()}
 
 
-def _value(folder: str) -> str | None:
-    return None if folder == _NULL else unquote(folder)
+def _partition_of(folders: Sequence[str]) -> dict[str, str | None]:
+    values = (folder.split("=", 1) for folder in folders)
+    return {unquote(name): None if text == _NULL else unquote(text) for name, text in values}

@@ -6,8 +6,9 @@ the files, which tells job, sink and checkpoint in its summary, and sets a table
 snapshots expire, properties do not. A commit that finds its number there does nothing; one that another driver was
 quicker with is refused by the catalog, and looks again.
 
-pyiceberg reads the partition of a file off the bounds in its footer. So Spark keeps the rows of each partition in files
-of their own, split by what the partition is computed from.
+The partition of a file is read off the bounds in its footer (`iceberg_files`). So Spark keeps the rows of each
+partition in files of their own, split by what the partition is computed from. A batch with rows whose partition is not
+certain is refused when it is prepared: once its checkpoint is complete, it has to be committed.
 """
 
 from __future__ import annotations
@@ -19,14 +20,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rekindle.errors import DefinitionError, SinkError, one_line
 from rekindle.protocol.commit import CommitPermit
-from rekindle.sinks.staging import Attempts
+from rekindle.sinks.iceberg_files import NoPartitionError, data_file, partition_of
+from rekindle.sinks.owners import Claim
+from rekindle.sinks.staging import NOTES, Attempts
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+from rekindle.sinks.writing import for_each
 from rekindle.storage.addresses import is_bucket
 from rekindle.storage.open import open_store
+from rekindle.storage.port import Entry, Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
     from pyspark.sql import DataFrame
 
@@ -85,6 +91,8 @@ class Iceberg(TwoPhaseSink):
         self._catalog = catalog
         self._properties = dict(properties or {})
         self._job = self._sink = ""
+        #: not made yet
+        self._claim: Claim | None = None
         #: held while the table is made or its schema looked at
         self._lock = threading.Lock()
         #: schema of the last batches, as Spark tells it, and the table that they fit
@@ -119,13 +127,32 @@ class Iceberg(TwoPhaseSink):
             self._check_place(table)
             list(self._splits(table))  # a partition that cannot be written is refused
 
+    def claim(self, claim: Claim) -> None:
+        """Take the table; one that is still to be made is taken with the first batch."""
+        self._claim = claim
+        table = self._load()
+        if table is not None:
+            self._take(table)
+
+    def _take(self, table: Table) -> None:
+        if self._claim is not None:
+            self._claim.make(_store(table), NOTES, self.table)
+            self._claim = None
+
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Write the batch's files into the table's data folder, where no snapshot names them yet."""
         table = self._fit(df.schema.json())
         splits = dict(self._splits(table))
         if splits:
             df = df.selectExpr("*", *(f"{split} AS {name}" for name, split in splits.items()))
-        return self._attempts(table).write(df, batch, tuple(splits), self.options)
+
+        def check(footer: Any) -> None:
+            try:
+                partition_of(footer, table.metadata)
+            except NoPartitionError as error:
+                raise SinkError("SINK_PARTITION_UNKNOWN", sink=self._sink, target=self.table, reason=error) from error
+
+        return self._attempts(table).write(df, batch, tuple(splits), self.options, check)
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Add all files in one snapshot, unless the table has this checkpoint's already."""
@@ -175,17 +202,33 @@ class Iceberg(TwoPhaseSink):
             return None
 
     def _add(self, table: Table, committables: Sequence[Committable], checkpoint: int) -> None:
-        files = [f"{_data(table)}/{file.path}" for file in self._attempts(table).files(committables)]
+        attempts = self._attempts(table)
+
+        def described(file: Entry) -> DataFile:
+            footer = attempts.footer(file)
+            return data_file(footer, f"{_data(table)}/{file.path}", file.size_bytes, table.metadata)
+
+        try:
+            files = for_each(attempts.store, described, attempts.files(committables))
+        except ValueError as error:
+            raise self._mismatch(one_line(error)) from error
         # Were pyiceberg to try again by itself, it would add behind a rival what that one has added.
         tries_once = {**table.metadata.properties, "commit.retry.num-retries": "0"}
         table.metadata = table.metadata.model_copy(update={"properties": tries_once})
         tells = {"rekindle.job": self._job, "rekindle.sink": self._sink, "rekindle.checkpoint": str(checkpoint)}
         with table.transaction() as transaction:
-            transaction.add_files(files, snapshot_properties=tells, check_duplicate_files=False)
+            if table.metadata.name_mapping() is None:  # Spark's files do not know the numbers of the table's columns
+                mapping = table.metadata.schema().name_mapping.model_dump_json()
+                transaction.set_properties({"schema.name-mapping.default": mapping})
+            snapshot = transaction.update_snapshot(snapshot_properties=tells)
+            merges = table.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
+            with snapshot.merge_append() if merges else snapshot.fast_append() as append:
+                for file in files:
+                    append.append_data_file(file)
             transaction.set_properties({self._done: str(checkpoint)})
 
     def _attempts(self, table: Table) -> Attempts:
-        return Attempts(open_store(_data(table).removeprefix("file://")), self._job, self._sink)
+        return Attempts(_store(table), self._job, self._sink)
 
     # -- the table's schema -------------------------------------------------------------------------------------------
 
@@ -221,6 +264,7 @@ class Iceberg(TwoPhaseSink):
             except TableAlreadyExistsError:
                 """Another job was quicker by a moment; its table is looked at like any other."""
             table = self._catalog.load_table(self.table)
+        self._take(table)
         self._check_place(table)
         required = {field.name for field in table.schema().fields if field.required}
         certain = {field["name"] for field in wanted["fields"] if not field["nullable"]}
@@ -264,6 +308,10 @@ class Iceberg(TwoPhaseSink):
 
 def _data(table: Table) -> str:
     return table.properties.get("write.data.path", f"{table.location()}/data").rstrip("/")
+
+
+def _store(table: Table) -> Store:
+    return open_store(_data(table).removeprefix("file://"))
 
 
 def _arrow_schema(struct: Mapping[str, Any]) -> pa.Schema:

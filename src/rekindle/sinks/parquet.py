@@ -3,7 +3,7 @@
 Spark writes each batch into a hidden staging directory inside the target (``.rekindle/…``, which Spark, pyarrow and
 most readers skip), and commit moves the files into place: renamed in a file system, copied by the server in a bucket.
 So no reader ever sees half a *file*, but one that lists the directory during a commit may see some files of a
-checkpoint and not yet the others. File names carry job, sink, lineage and batch, so that two jobs may share a target,
+checkpoint and not yet the others. File names carry job, sink, lineage and batch, so that two jobs can share a target,
 and a repeated commit finds its files done.
 """
 
@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rekindle.errors import SinkError
 from rekindle.protocol.commit import CommitPermit
-from rekindle.sinks.staging import for_each, open_writable, write_parquet
+from rekindle.sinks.owners import Claim
+from rekindle.sinks.staging import open_writable
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+from rekindle.sinks.writing import for_each, write_parquet
+from rekindle.storage.addresses import shown
 from rekindle.storage.port import NotFound, Store
 
 if TYPE_CHECKING:
@@ -62,16 +65,20 @@ class Parquet(TwoPhaseSink):
         self._job, self._sink, self._staging = job, sink, f"{STAGING}/{job}/{sink}"
         self._target = open_writable(self.path, sink, self._staging)
 
+    def claim(self, claim: Claim) -> None:
+        """Take the directory."""
+        claim.make(self._store, STAGING, shown(self.path))
+
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Write the batch into a staging directory of its own; files without rows are left behind there."""
         folder = f"{self._staging}/{batch.name}"
         prefix = f"part-{batch.job}-{batch.sink}-{batch.lineage:06d}-{batch.batch:09d}-{batch.subtask:04d}"
-        files = [
+        files: list[dict[str, Any]] = [
             {
-                "from": file["path"],
-                "to": str(PurePosixPath(file["path"]).with_name(f"{prefix}-{index:05d}-{batch.attempt}.parquet")),
-                "rows": file["rows"],
-                "bytes": file["bytes"],
+                "from": file.path,
+                "to": str(PurePosixPath(file.path).with_name(f"{prefix}-{index:05d}-{batch.attempt}.parquet")),
+                "rows": file.rows,
+                "bytes": file.bytes,
             }
             for index, file in enumerate(write_parquet(df, self._store, folder, self.partition_by, self.options))
         ]

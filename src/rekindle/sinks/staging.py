@@ -17,13 +17,13 @@ This module does not know which table it is, nor when something is committed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from rekindle.errors import SinkError, StorageError
 from rekindle.sinks.two_phase import Committable, SinkBatch
+from rekindle.sinks.writing import read_footer, write_parquet
 from rekindle.storage.addresses import shown
 from rekindle.storage.open import open_store
 from rekindle.storage.port import Entry, Store
@@ -32,17 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DATA, NOTES = "rekindle", "_rekindle"
-
-_REQUESTS_AT_ONCE = 16
-
-_Item = TypeVar("_Item")
-_Done = TypeVar("_Done")
-
-# An attempt's folder is private to it, so files can be moved there directly, and nobody looks for a success marker.
-_WRITER_OPTIONS = {
-    "mapreduce.fileoutputcommitter.algorithm.version": "2",
-    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-}
 
 # Timestamps as Spark writes them by default have no statistics, and pyiceberg cannot read them. Spark 4.0 takes this of
 # the session alone, later ones of a writer's options.
@@ -69,34 +58,6 @@ def open_writable(path: str, sink: str, staging: str) -> Store:
     return store
 
 
-def write_parquet(
-    df: DataFrame, store: Store, folder: str, partition_by: Sequence[str], options: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    """Write `df` into the new `folder` → its files that have rows: ``path`` (relative), ``rows``, ``bytes``."""
-    import pyarrow.parquet as pq  # only drivers need it; the command line starts without
-
-    writer = df.write.mode("error").options(**_WRITER_OPTIONS, **options)
-    if partition_by:
-        writer = writer.partitionBy(*partition_by)
-    writer.parquet(store.spark_path(folder))
-
-    def described(entry: Entry) -> dict[str, Any]:
-        with store.open(entry.path) as file:
-            rows = pq.read_metadata(file).num_rows
-        return {"path": entry.path.removeprefix(f"{folder}/"), "rows": rows, "bytes": entry.size_bytes}
-
-    found = [entry for entry in store.walk(folder) if entry.path.endswith(".parquet")]
-    return [file for file in for_each(store, described, found) if file["rows"]]
-
-
-def for_each(store: Store, act: Callable[[_Item], _Done], items: Iterable[_Item]) -> list[_Done]:
-    """What `act` returns for each, in their order: several at a time where each is a request to a store."""
-    if store.pace == 1:
-        return [act(item) for item in items]
-    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        return list(pool.map(act, items))
-
-
 @contextmanager
 def _set_on(session: SparkSession, name: str, value: str) -> Iterator[None]:
     """A session has a setting for as long as anybody is inside; the last one out puts back what the first one found."""
@@ -119,23 +80,32 @@ class Attempts:
     """Attempts at the batches of one job's sink, below the root of `store`, where a table has its files."""
 
     def __init__(self, store: Store, job: str, sink: str) -> None:
-        self._store, self._job, self._sink = store, job, sink
+        self.store, self._job, self._sink = store, job, sink
         self._data = f"{DATA}/{job}/{sink}"
         self._notes = f"{NOTES}/{job}/{sink}"
 
     def write(
-        self, df: DataFrame, batch: SinkBatch, partition_by: Sequence[str], options: Mapping[str, str]
+        self,
+        df: DataFrame,
+        batch: SinkBatch,
+        partition_by: Sequence[str],
+        options: Mapping[str, str],
+        check: Callable[[Any], None] | None = None,
     ) -> list[Committable]:
-        """Write an attempt → what is to be committed of it; nothing where it has no rows."""
-        self._store.replace(f"{self._notes}/{batch.name}", b"")
+        """Write an attempt → what is to be committed of it; nothing where it has no rows.
+
+        Args:
+            check: is called with the footer of each file, and raises where its rows can never be committed.
+        """
+        self.store.replace(f"{self._notes}/{batch.name}", b"")
         options = {_TIMESTAMP_TYPE: "TIMESTAMP_MICROS", **options}
         with _set_on(df.sparkSession, _TIMESTAMP_TYPE, options[_TIMESTAMP_TYPE]):
-            files = write_parquet(df, self._store, f"{self._data}/{batch.name}", partition_by, options)
+            files = write_parquet(df, self.store, f"{self._data}/{batch.name}", partition_by, options, check)
         if not files:
             self.remove(batch.name)
             return []
-        rows, size = sum(file["rows"] for file in files), sum(file["bytes"] for file in files)
-        return [{"attempt": batch.name, "rows": rows, "bytes": size, "files": [file["path"] for file in files]}]
+        rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
+        return [{"attempt": batch.name, "rows": rows, "bytes": size, "files": [file.path for file in files]}]
 
     def files(self, committables: Sequence[Committable]) -> Iterator[Entry]:
         """The files that are to be committed.
@@ -145,23 +115,27 @@ class Attempts:
         """
         for committable in committables:
             folder = f"{self._data}/{committable['attempt']}"
-            found = {entry.path: entry for entry in self._store.walk(folder)}
+            found = {entry.path: entry for entry in self.store.walk(folder)}
             for name in committable["files"]:
                 file = found.get(f"{folder}/{name}")
                 if file is None:
-                    path = f"{self._store.location}/{folder}/{name}"
+                    path = f"{self.store.location}/{folder}/{name}"
                     raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=path)
                 yield file
+
+    def footer(self, file: Entry) -> Any:
+        """The footer of one of `files`."""
+        return read_footer(self.store, file.path)
 
     def committed(self, committables: Sequence[Committable]) -> None:
         """These are part of the table: they are not ours any more."""
         for committable in committables:
-            self._store.delete(f"{self._notes}/{committable['attempt']}")
+            self.store.delete(f"{self._notes}/{committable['attempt']}")
 
     def remove(self, attempt: str) -> None:
         """Remove an attempt that is not committed and never will be."""
-        self._store.delete_tree(f"{self._data}/{attempt}")
-        self._store.delete(f"{self._notes}/{attempt}")
+        self.store.delete_tree(f"{self._data}/{attempt}")
+        self.store.delete(f"{self._notes}/{attempt}")
 
     def clean(
         self,
@@ -175,11 +149,11 @@ class Attempts:
             holds: whether the table holds files of an attempt after all: a crash came before its note was removed.
         """
         kept = {committable["attempt"] for committable in named}
-        for attempt in self._store.names(self._notes):
+        for attempt in self.store.names(self._notes):
             batch = SinkBatch.named(attempt, job=self._job, sink=self._sink)
             if attempt in kept or batch is None or not may_remove(batch):
                 continue
             if holds(attempt):
-                self._store.delete(f"{self._notes}/{attempt}")
+                self.store.delete(f"{self._notes}/{attempt}")
             else:
                 self.remove(attempt)

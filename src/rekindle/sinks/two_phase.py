@@ -25,6 +25,7 @@ from rekindle.protocol.commit import CommitPermit
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from rekindle.sinks.owners import Claim
     from rekindle.storage.port import Store
 
 Committable = dict[str, Any]
@@ -110,6 +111,15 @@ class TwoPhaseSink(ABC):
 
         Raises:
             SinkError: ``SINK_TARGET_INVALID``.
+        """
+
+    def claim(self, claim: Claim) -> None:
+        """Let the job take the target (`Claim.make`), where there is a place to note who writes to it.
+
+        Called after `open`, before anything is prepared.
+
+        Raises:
+            SinkError: ``TARGET_TAKEN``.
         """
 
     @abstractmethod

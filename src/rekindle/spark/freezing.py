@@ -12,8 +12,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.errors import DefinitionError, InputError
+from rekindle.errors import DefinitionError, InputError, StorageError
 from rekindle.runtime.steps import Steps, step
+from rekindle.sinks.writing import write_unread
 from rekindle.sources import Batch, Files, Stream, statistics
 from rekindle.spark.failures import brief, translate
 from rekindle.spark.inputs import SourceSpec, made_by
@@ -119,15 +120,13 @@ def _write_batch(
     folder = layout.source_segments(storage.job, uid, attempt)
     with step(steps, "segments.write"):
         try:
-            frame.write.mode("error").parquet(storage.store.spark_path(folder))
+            entries = write_unread(frame, storage.store, folder)
+        except StorageError:
+            raise
         except Exception as error:
             raise DefinitionError("SOURCE_FUNCTION_FAILED", source=uid, reason=brief(error)) from error
     below = f"{layout.source(storage.job, uid)}/"
-    files = tuple(
-        FrozenFile(path=entry.path.removeprefix(below), size=entry.size_bytes)
-        for entry in storage.store.walk(folder)
-        if entry.path.endswith(".parquet")
-    )
+    files = tuple(FrozenFile(path=entry.path.removeprefix(below), size=entry.size_bytes) for entry in entries)
     return FrozenFiles(source=uid, files=files, schema=frame.schema.jsonValue())
 
 

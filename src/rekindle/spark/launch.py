@@ -26,6 +26,7 @@ from rekindle.runtime.decide import Decided, Decider, Permissions, covered_by, l
 from rekindle.runtime.driver import Clock, Driver, drive_here, drive_no_more, system_clock
 from rekindle.runtime.leftovers import clean, prepared, uncommitted
 from rekindle.runtime.steps import SteppedStore, Steps
+from rekindle.sinks.owners import Claim
 from rekindle.sources.globs import is_glob
 from rekindle.spark.assembly import Assembly
 from rekindle.spark.batch_assembly import BatchAssembly
@@ -199,6 +200,9 @@ class Launch:
         for uid, sink in sinks.items():
             sink.stage_in(storage.store, layout.sink(storage.job, uid))
             sink.open(owner, uid)
+            shared = self._permissions.shared_target
+            place = self.storage.store.location
+            sink.claim(Claim(owner=owner, sink=uid, storage=place, now_ms=self._clock(), shared=shared))
         job = Job(graph, self._config, batch=self._mode == "batch")
         posted: list[Driver] = []
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from rekindle.errors import RestoreError
+from rekindle.sinks.writing import write_parquet
 from rekindle.storage import layout
 from rekindle.storage.documents import OutputSchema, Segment
 from rekindle.storage.job_storage import JobStorage
@@ -51,33 +52,20 @@ class SegmentWriter:
         target = layout.segment_folder(self._folder, batch, attempt)
         sensible = max(self._cores, math.ceil(self._bytes / self._segment_bytes))
         gathered = self._parts > 2 * sensible
-        writer = (df.repartition(sensible) if gathered else df).write.mode("error")
+        options: dict[str, int] = {}
         if self._rows:
-            rows = max(1, self._rows * self._segment_bytes // max(self._bytes, 1))
-            writer = writer.option("maxRecordsPerFile", rows)
-        writer.parquet(self._storage.store.spark_path(target))
-        found = [entry for entry in self._storage.store.walk(target) if entry.path.endswith(".parquet")]
-        every = (
-            Segment(
-                path=entry.path.removeprefix(f"{self._folder}/"),
-                size=entry.size_bytes,
-                rows=_rows(self._storage, entry.path),
-            )
-            for entry in sorted(found)
+            options["maxRecordsPerFile"] = max(1, self._rows * self._segment_bytes // max(self._bytes, 1))
+        frame = df.repartition(sensible) if gathered else df
+        below = target.removeprefix(f"{self._folder}/")
+        segments = tuple(
+            Segment(path=f"{below}/{file.path}", size=file.bytes, rows=file.rows)
+            for file in write_parquet(frame, self._storage.store, target, options=options)
         )
-        segments = tuple(segment for segment in every if segment.rows)
         if segments:
             self._bytes = sum(segment.size for segment in segments)
             self._rows = sum(segment.rows for segment in segments)
             self._parts = self._parts if gathered else len(segments)
         return segments
-
-
-def _rows(storage: JobStorage, path: str) -> int:
-    import pyarrow.parquet as pq
-
-    with storage.store.open(path) as file:
-        return int(pq.read_metadata(file).num_rows)
 
 
 def output_schema(storage: JobStorage, folder: str, task: str, frame: DataFrame | None) -> T.StructType:

@@ -28,6 +28,7 @@ from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.kafka import commits
 from rekindle.sinks.kafka.lanes import Lane, Message, open_lanes, side_by_side, trying
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+from rekindle.sinks.writing import write_parquet
 from rekindle.storage.port import Store
 
 if TYPE_CHECKING:
@@ -110,13 +111,10 @@ class Kafka(TwoPhaseSink):
         """Let Spark write the messages into files, a folder for each lane."""
         target = self._attempt(batch.name)
         messages = df.selectExpr(*self._expressions(df))
-        messages.write.mode("error").partitionBy(_LANE).parquet(self._staging.spark_path(target))
         lanes: dict[str, list[dict[str, Any]]] = {}
-        for entry in self._staging.walk(target):
-            if entry.path.endswith(".parquet"):
-                path = entry.path.removeprefix(f"{target}/")
-                lane = path.partition("/")[0].removeprefix(f"{_LANE}=")
-                lanes.setdefault(lane, []).append({"path": path, "rows": self._rows(entry.path)})
+        for file in write_parquet(messages, self._staging, target, [_LANE]):
+            lane = file.path.partition("/")[0].removeprefix(f"{_LANE}=")
+            lanes.setdefault(lane, []).append({"path": file.path, "rows": file.rows})
         if not lanes:
             self._remove(batch.name)
             return []
@@ -176,12 +174,6 @@ class Kafka(TwoPhaseSink):
             f"{_binary(self.value, types) if self.value else f'CAST(to_json(struct({body})) AS BINARY)'} AS v",
             *(f"{_binary(name, types)} AS h{index}" for index, name in enumerate(self.headers)),
         ]
-
-    def _rows(self, path: str) -> int:
-        import pyarrow.parquet as pq
-
-        with self._staging.open(path) as file:
-            return int(pq.read_metadata(file).num_rows)
 
     # -- commit -------------------------------------------------------------------------------------------------------
 

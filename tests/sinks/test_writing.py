@@ -1,0 +1,141 @@
+"""What Spark's tasks say they have written is what the driver takes: no less, and no file besides."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.errors import StorageError
+from rekindle.sinks import writing
+from rekindle.sinks.writing import write_parquet, write_unread
+from rekindle.storage.local import LocalStore
+
+Write = Callable[[DataFrame, LocalStore, str], list[tuple[str, int]]]
+
+
+def read(df: DataFrame, store: LocalStore, folder: str) -> list[tuple[str, int]]:
+    return [(file.path, file.bytes) for file in write_parquet(df, store, folder)]
+
+
+def unread(df: DataFrame, store: LocalStore, folder: str) -> list[tuple[str, int]]:
+    return [(entry.path.removeprefix(f"{folder}/"), entry.size_bytes) for entry in write_unread(df, store, folder)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(str(tmp_path))
+
+
+@pytest.fixture
+def afterwards(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[list[Path]], None]], None]:
+    """Something happens to the files after Spark has written them, and before the driver looks."""
+    run_write = writing.run_write
+    monkeypatch.setattr(writing, "LOOKS_AGAIN_AFTER_S", (0, 0))
+
+    def happens(act: Callable[[list[Path]], None]) -> None:
+        def run(df, path, partition_by, options):
+            counts = run_write(df, path, partition_by, options)
+            act(sorted(Path(path.removeprefix("file://")).rglob("*.parquet")))
+            return counts
+
+        monkeypatch.setattr(writing, "run_write", run)
+
+    return happens
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_every_shape_of_a_write_is_counted_by_its_tasks(spark: SparkSession, store: LocalStore, adaptive: str) -> None:
+    rows = spark.range(0, 1000, numPartitions=3).selectExpr("id", "id % 3 AS _part", "id % 3 = 0 AS third")
+    persisted = rows.groupBy("_part").count().persist()
+    shapes: dict[str, tuple[DataFrame, tuple[str, ...], dict[str, object], int]] = {
+        "plain": (rows, (), {}, 1000),
+        "partitioned": (rows, ("_part", "third"), {}, 1000),
+        "cut": (rows, ("third",), {"maxRecordsPerFile": 100, "compression": "gzip"}, 1000),
+        "shuffled": (rows.repartition(4).filter("id > 900"), (), {}, 99),
+        "persisted": (persisted, (), {}, 3),
+        "empty": (rows.repartition(4).filter("id < 0"), ("_part",), {}, 0),
+        "nothing": (spark.range(0), (), {}, 0),
+    }
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    try:
+        for name, (frame, partition_by, options, wanted) in shapes.items():
+            files = write_parquet(frame, store, name, partition_by, options)
+            assert sum(file.rows for file in files) == wanted, name
+            assert all(file.rows for file in files)
+            if name == "cut":
+                assert max(file.rows for file in files) == 100
+                assert all(file.path.endswith(".gz.parquet") for file in files)
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")
+        persisted.unpersist()
+
+
+@pytest.mark.parametrize("write", [read, unread])
+def test_what_an_attempt_that_failed_has_left_is_no_output(
+    spark: SparkSession, store: LocalStore, afterwards: Callable[..., None], write: Write
+) -> None:
+    def leave(files: list[Path]) -> None:
+        for hidden in ("_temporary/0/_temporary/attempt_1/part=1", ".spark-staging-1", "part=1/_temporary"):
+            (files[0].parent / hidden).mkdir(parents=True)
+            shutil.copy(files[0], files[0].parent / hidden / files[0].name)
+        shutil.copy(files[0], files[0].parent / "_part-9.parquet")
+
+    afterwards(leave)
+    written = write(spark.range(0, 9, numPartitions=2), store, "out")
+    assert len(written) == 2
+    assert all("/" not in path and path.startswith("part-") for path, _ in written)
+
+
+@pytest.mark.parametrize("write", [read, unread])
+def test_rows_that_the_driver_does_not_find_are_an_error_and_not_nothing(
+    spark: SparkSession, store: LocalStore, afterwards: Callable[..., None], write: Write
+) -> None:
+    rows = spark.range(0, 9, numPartitions=2)
+    afterwards(lambda files: [file.unlink() for file in files])
+    with pytest.raises(StorageError) as all_gone:
+        write(rows, store, "gone")
+    assert all_gone.value.code == "OUTPUT_NOT_SHARED"
+    assert all_gone.value.permanent
+    assert all_gone.value.parameters["rows"] == 9
+
+
+@pytest.mark.parametrize("write", [read, unread])
+@pytest.mark.parametrize("fault", ["one file is missing", "a file is there twice"])
+def test_a_driver_that_finds_other_files_than_were_written_tries_again(
+    spark: SparkSession, store: LocalStore, afterwards: Callable[..., None], write: Write, fault: str
+) -> None:
+    def act(files: list[Path]) -> None:
+        if fault == "one file is missing":
+            files[0].unlink()
+        else:
+            shutil.copy(files[0], files[0].with_name("part-7.parquet"))
+
+    afterwards(act)
+    with pytest.raises(StorageError) as error:
+        write(spark.range(0, 9, numPartitions=2), store, "out")
+    assert error.value.code == "OUTPUT_INCOMPLETE"
+    assert not error.value.permanent
+
+
+@pytest.mark.parametrize("write", [read, unread])
+def test_a_file_system_that_shows_files_a_little_later_is_looked_at_again(
+    spark: SparkSession,
+    store: LocalStore,
+    afterwards: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    write: Write,
+) -> None:
+    afterwards(lambda files: None)
+    walk, looks = LocalStore.walk, []
+
+    def late(self, folder):
+        looks.append(folder)
+        return walk(self, folder) if len(looks) == 3 else iter(())
+
+    monkeypatch.setattr(LocalStore, "walk", late)
+    assert len(write(spark.range(0, 9, numPartitions=2), store, "out")) == 2
+    assert len(looks) == 3
