@@ -270,7 +270,16 @@ def test_a_start_commits_the_newest_manifest_before_anything_else_and_no_checkpo
     assert job.handle(checkpoint()) == ()
     assert job.handle(commit_failed(7)) == ()
     assert tick(job, 1_000) == (commit(7),)
-    assert job.handle(committed(7)) == snapshot(8)
+    assert job.handle(committed(7)) == (discard(), *snapshot(8))
+
+
+def test_what_a_driver_that_died_after_a_commit_has_left_is_cleaned_up_by_the_next_start() -> None:
+    facts = {"now_ms": 0, "next_checkpoint": 8}
+    assert discard() in created().handle(e.JobStarted(**facts, latest_checkpoint=7, committed=True))
+    assert discard() not in created().handle(e.JobStarted(**facts)), "there is nothing"
+    job = created()
+    assert discard() not in job.handle(e.JobStarted(**facts, latest_checkpoint=7)), "what it names is committed first"
+    assert discard() in job.handle(committed(7))
 
 
 def test_the_newest_checkpoint_is_kept_whatever_the_setting_says() -> None:
@@ -397,5 +406,5 @@ def test_a_request_during_a_stop_that_was_given_up_is_taken_again() -> None:
 def test_a_newest_checkpoint_that_is_known_to_be_committed_is_shown_and_not_committed_again() -> None:
     job = created()
     commands = job.handle(e.JobStarted(now_ms=0, next_checkpoint=8, latest_checkpoint=7, committed=True))
-    assert commands == (c.StartTask(task=A),)
+    assert commands == (discard(), c.StartTask(task=A)), "a driver may have died before it had cleaned up"
     assert job.coordinator.latest == 7

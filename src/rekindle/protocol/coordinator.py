@@ -83,11 +83,14 @@ class Coordinator:
         self.settled: list[Settled] = []
 
     def start(self, now_ms: int, next_number: int, latest: int | None, committed: bool) -> _Commands:
-        """Begin with what the storage holds; what the newest manifest left to commit is committed first (rule 2)."""
+        """Begin with what the storage holds: what the newest manifest left to commit is committed first (rule 2), and
+        what the driver before has not cleaned up is."""
         self.next_number, self.latest = next_number, latest
         self.periodic_due_ms = now_ms + self.config.checkpoint_interval_ms
-        if latest is None or committed:
+        if latest is None:
             return ()
+        if committed:
+            return (self._discard_older(),)
         self.recovering = latest
         return (c.CommitTransactions(permit=CommitPermit(latest)),)
 
@@ -262,7 +265,7 @@ class Coordinator:
         self.recovering, self.commit_again_ms = None, None
         self.commits.progressed()
         if pending is None:
-            return self._write_next()
+            return (self._discard_older(), *self._write_next())
         if pending.directory is not None:
             pending.move(Phase.SEALING)
             return (c.SealSavepoint(checkpoint=number, directory=pending.directory),)
@@ -353,8 +356,14 @@ class Coordinator:
         del self.pending[settled.checkpoint.number]
         self.periodic_due_ms = max(self.periodic_due_ms, now_ms + self.config.checkpoint_min_pause_ms)
         self.settled.append(settled)
-        # The newest is kept whatever the setting says: the job resumes from it (FLIP-45).
-        return (c.DiscardOlder(keep=max(1, self.config.checkpoint_retained)), *self._write_next())
+        return (self._discard_older(), *self._write_next())
+
+    def _discard_older(self) -> c.DiscardOlder:
+        """After each commit; a driver that died in between has left it to the start of the next.
+
+        The newest is kept whatever the setting says: the job resumes from it (FLIP-45).
+        """
+        return c.DiscardOlder(keep=max(1, self.config.checkpoint_retained))
 
     def _in(self, number: int, phase: Phase) -> PendingCheckpoint | None:
         pending = self.pending.get(number)
