@@ -499,6 +499,10 @@ CONDITIONS: dict[str, Condition] = {
             "{folder}: batch {batch} is not committed there, or no longer kept.",
             "Choose a later checkpoint: rekindle checkpoints JOB",
         ),
+        BATCH_PLAN_REPLACED=(
+            "Task {task!r}: an earlier driver has recorded batch {batch} with another plan than Spark now runs.",
+            "Nothing to do: the batch is run again as it was recorded.",
+        ),
         BATCH_REPLAY_MISMATCH=(
             "Task {task!r}: batch {batch} was recorded with other offsets than Spark now replays.",
             "Do not edit the progress directory. Start from a checkpoint: rekindle run --from ...",

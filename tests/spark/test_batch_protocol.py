@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from rekindle.errors import ProtocolError
+from rekindle.errors import ControlError, ProtocolError, StorageError
 from rekindle.protocol.life import Call
 from rekindle.runtime.steps import no_steps
 from rekindle.spark.batch_protocol import BatchFailedError, BatchProtocol
 from rekindle.spark.outputs import Outputs, Place
+from rekindle.spark.progress_dir import last_committed, put_back, read_offsets
 from rekindle.storage import layout
+from rekindle.storage.documents import BatchRecord, Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from rekindle.testing.fake_sink import FakeSink
@@ -35,9 +37,12 @@ class Subtask:
 
     def batch(self, number: int) -> None:
         """Spark plans a batch and runs it."""
-        offsets = f"v1\n{json.dumps({'batchWatermarkMs': 0, 'conf': {}})}\n"
-        self.storage.store.create(f"{layout.spark_progress_dir(self.folder)}/offsets/{number}", offsets.encode())
+        self.plan(number, 0)
         self.protocol(ROWS, number)
+
+    def plan(self, number: int, watermark_ms: int) -> None:
+        offsets = f"v1\n{json.dumps({'batchWatermarkMs': watermark_ms, 'conf': {}})}\n"
+        self.storage.store.replace(f"{layout.spark_progress_dir(self.folder)}/offsets/{number}", offsets.encode())
 
 
 @pytest.fixture
@@ -70,3 +75,47 @@ def test_a_new_attempt_after_a_failed_finish_may_write_again(subtask: Subtask) -
     subtask.protocol.begin_attempt()
     subtask.batch(0)
     assert subtask.storage.records(subtask.folder) == [0]
+
+
+def run_number(number: int) -> Run:
+    return Run(run=number, started_ms=0, lineage=1, host="elsewhere", pid=1)
+
+
+def test_a_driver_whose_plan_a_newer_run_has_replaced_records_nothing(subtask: Subtask) -> None:
+    subtask.storage.claim(run_number(1))
+    subtask.batch(0)
+    subtask.plan(1, 0)  # Spark runs this one, and the driver is paused before it looks
+    subtask.storage.claim(run_number(2))
+    subtask.plan(1, 7)
+
+    with pytest.raises(BatchFailedError):
+        subtask.protocol(ROWS, 1)
+
+    failure = subtask.protocol.failure
+    assert isinstance(failure, ControlError) and failure.code == "DRIVER_FENCED"
+    assert subtask.storage.records(subtask.folder) == [0]
+    assert len(subtask.sink.staged) == 1
+
+
+def test_a_record_of_another_plan_that_comes_first_counts_and_its_plan_is_put_back(subtask: Subtask) -> None:
+    """A driver that was thought dead records batch 1, which its successor has planned again meanwhile."""
+    subtask.storage.claim(run_number(1))
+    subtask.batch(0)
+    subtask.plan(1, 0)
+    progress_dir = layout.spark_progress_dir(subtask.folder)
+    store, old = subtask.storage.store, read_offsets(subtask.storage.store, progress_dir, 1)
+    subtask.plan(1, 7)
+    late = BatchRecord(batch=1, offsets_hash=old.hash, offsets=old.text, run=0)
+    subtask.sink.before["prepare"] = lambda: subtask.storage.create(layout.batch(subtask.folder, 1), late)
+
+    with pytest.raises(BatchFailedError):
+        subtask.protocol(ROWS, 1)
+
+    failure = subtask.protocol.failure
+    assert isinstance(failure, StorageError) and failure.code == "BATCH_PLAN_REPLACED" and not failure.permanent
+    assert len(subtask.sink.staged) == 1, "what it had prepared itself is gone"
+    assert subtask.protocol.last == 1, "the next attempt begins with the record"
+    store.create(f"{progress_dir}/commits/1", b"v1\n{}")
+    put_back(store, progress_dir, 1, late.offsets_hash, late.offsets)
+    assert read_offsets(store, progress_dir, 1) == old
+    assert last_committed(store, progress_dir) == -1, "its state may be of the other plan: it is run again"

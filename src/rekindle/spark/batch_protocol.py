@@ -1,6 +1,7 @@
 """What is done with each batch (DESIGN 5): the function given to ``foreachBatch``.
 
-1. A batch behind the hold raises. Returning would let Spark commit a batch whose outputs nobody wrote.
+1. A batch behind the hold raises. Returning would let Spark commit a batch whose outputs nobody wrote. So does one of a
+   driver that a newer run has fenced: its plan may have been replaced, and its rows must not be recorded under another.
 2. A batch that has a record is a replay: its outputs are durable. It is evaluated for its state's sake, nothing more.
 3. Otherwise every sink prepares it, from one evaluation, unless ``finish()`` has been called. What Spark would leave
    out without a word is looked for: files that have vanished, rows of bounded inputs that came late;
@@ -22,7 +23,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.channels.backlog import Backlog
-from rekindle.errors import StorageError
+from rekindle.errors import ControlError, StorageError
 from rekindle.protocol.life import Call, OperatorLife
 from rekindle.runtime.steps import Steps
 from rekindle.sources.listing import check_present
@@ -132,6 +133,7 @@ class BatchProtocol:
             # Which input a source is of is told by its number.
             reason = "its sources have names: spark.sql.streaming.offsetLog.formatVersion is 2"
             raise StorageError("PROGRESS_FORMAT_UNKNOWN", path=f"{folder}/spark/offsets/{batch}", reason=reason)
+        self._refuse_if_fenced()
         record, met = self._storage.record(folder, batch), dict[str, Seen]()
         if record is not None:
             self._check_replay(record, offsets)
@@ -148,9 +150,21 @@ class BatchProtocol:
         self._recorded(record, _ms_since(started), met)
         self._steps("spark.commit/before")
 
+    def _refuse_if_fenced(self) -> None:
+        """Only the run in force changes plans. If none has taken over by now, the plan read before is Spark's own."""
+        newer = self._storage.fenced_by(self._place.run)
+        if newer is not None:
+            raise ControlError("DRIVER_FENCED", run=self._place.run, job=self._storage.job, newer=newer)
+
     def _check_replay(self, record: BatchRecord, offsets: Offsets) -> None:
-        if record.offsets_hash != offsets.hash:
-            raise StorageError("BATCH_REPLAY_MISMATCH", task=self._place.task, batch=record.batch)
+        """A record of another plan stands: a driver that was thought dead was quicker. The next attempt puts that plan
+        back and runs it.
+        """
+        if record.offsets_hash == offsets.hash:
+            return
+        self.last = max(self.last, record.batch)
+        code = "BATCH_PLAN_REPLACED" if record.offsets else "BATCH_REPLAY_MISMATCH"
+        raise StorageError(code, task=self._place.task, batch=record.batch)
 
     def _write(self, df: DataFrame, batch: int, offsets: Offsets) -> BatchRecord:
         started = time.monotonic()
@@ -174,8 +188,8 @@ class BatchProtocol:
         )
         record = self._storage.adopt(layout.batch(self._place.folder, batch), made)
         if record != made:
-            self._check_replay(record, offsets)
             self._outputs.abort(prepared)
+            self._check_replay(record, offsets)
         return record
 
     def _refuse_losses(self, offsets: Offsets, batch: int) -> None:

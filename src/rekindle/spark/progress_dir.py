@@ -152,12 +152,16 @@ def unplant(store: Store, folder: str) -> tuple[int, ...]:
 
 
 def put_back(store: Store, folder: str, batch: int, offsets_hash: str, text: str) -> None:
-    """Plan `batch` as it was planned once, unless it still is: a record is of that plan and no other."""
+    """Plan `batch` as it was planned once, unless it still is: a record is of that plan and no other.
+
+    Where it is not, Spark's commit of the batch is removed with the plan: the state beside it may be of another plan.
+    """
     try:
         if read_offsets(store, folder, batch).hash == offsets_hash:
             return
     except NotFound:
         pass
+    store.delete(f"{folder}/commits/{batch}")
     store.replace(f"{folder}/offsets/{batch}", text.encode())
 
 
