@@ -12,6 +12,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -180,6 +181,8 @@ class Frame:
     #: rows are held back until the watermark is beyond them, as in a window
     windowed: bool = False
     isStreaming = True  # noqa: N815
+    columns = ()
+    sparkSession = SimpleNamespace(conf={"spark.sql.caseSensitive": "false"})  # noqa: N815
     schema: Any = None
 
     @property

@@ -66,6 +66,16 @@ IDLE_AFTER = "5 seconds"
 """Longer than a live source that has any rows goes without one: whatever else happens, it is not idle."""
 
 
+class Conf(dict[str, str]):
+    """The settings of a session."""
+
+    set = dict.__setitem__
+
+    def unset(self, key: str) -> None:
+        """See Spark."""
+        self.pop(key, None)
+
+
 class RowSink(FakeSink):
     """Takes what a batch evaluates to."""
 
@@ -240,7 +250,7 @@ class World:
     def spark(self) -> Any:
         """The session."""
         context = SimpleNamespace(defaultParallelism=1, setLocalProperty=lambda *_: None)
-        return SimpleNamespace(_jvm=None, sparkContext=context, readStream=Writer())
+        return SimpleNamespace(_jvm=None, sparkContext=context, readStream=Writer(), conf=Conf())
 
     def _stream(self, uid: str) -> Stream:
         frame: Any = Frame((Leaf(None, live=(uid, self.plan.live[uid])),))

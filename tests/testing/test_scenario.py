@@ -53,7 +53,7 @@ STARTED = "  start a/0\n  start a/1\n  start b/0\n"
 
 def test_a_long_step_goes_on_in_lines_of_its_own() -> None:
     script = f"{JOB}> the job starts, checkpoint 3 being the newest\n>   and committed\n"
-    assert record(script) == script + STARTED
+    assert record(script) == f"{script}  keep the newest 3 checkpoints, discard older ones\n{STARTED}"
 
 
 def test_a_step_that_stands_for_several_shows_each_with_its_answer() -> None:
