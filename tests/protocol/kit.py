@@ -151,8 +151,8 @@ def commit(number: int) -> c.Command:
     return c.CommitTransactions(permit=CommitPermit(number))
 
 
-def discard(keep: int = 3) -> c.Command:
-    return c.DiscardOlder(keep=keep)
+def discard(keep: int = 3, pinned: tuple[int, ...] = ()) -> c.Command:
+    return c.DiscardOlder(keep=keep, pinned=pinned)
 
 
 def statuses(job: Job) -> tuple[TaskStatus, ...]:

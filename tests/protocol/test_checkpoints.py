@@ -16,6 +16,7 @@ from tests.protocol.kit import (
     B,
     cancel,
     checkpoint,
+    closed,
     commit,
     commit_failed,
     committed,
@@ -68,7 +69,7 @@ def test_a_savepoint_is_sealed_after_its_checkpoint_has_committed() -> None:
     job = running()
     tell(job, checkpoint(directory="/save"), taken(1))
     assert job.handle(written(1)) == (commit(1),)
-    assert job.handle(committed(1)) == (c.SealSavepoint(checkpoint=1, directory="/save"),)
+    assert job.handle(committed(1)) == (c.SealSavepoint(checkpoint=1, directory="/save"), discard(pinned=(1,)))
     assert job.handle(sealed(1)) == (discard(), c.AnswerRequest(request="r1", checkpoint=1, savepoint="/save/1"))
 
 
@@ -95,7 +96,8 @@ def test_repeated_messages_of_every_phase_are_harmless(again: e.Event) -> None:
         if position >= start:
             said += job.handle(again)
     assert [type(command).__name__ for command in said] == [
-        "TakeSnapshot", "WriteManifest", "CommitTransactions", "SealSavepoint", "DiscardOlder", "AnswerRequest"
+        "TakeSnapshot", "WriteManifest", "CommitTransactions", "SealSavepoint", "DiscardOlder",
+        "DiscardOlder", "AnswerRequest"
     ]  # fmt: skip
 
 
@@ -143,7 +145,42 @@ def test_one_checkpoint_at_a_time_and_savepoints_before_checkpoints_before_the_o
         (pending,) = job.coordinator.pending.values()
         order.append(pending.requests or pending.kind)
         tell(job, *done(number), sealed(number))
-    assert order == [("r1",), ("s1",), ("s2",), ("r2",), ("r3",), CheckpointKind.PERIODIC]
+    # The second savepoint waits until the first is made, which nothing else does.
+    assert order == [("r1",), ("s1",), ("r2",), ("s2",), ("r3",), CheckpointKind.PERIODIC]
+
+
+def test_checkpoints_and_commits_go_on_while_a_savepoint_is_made_and_what_it_is_made_of_is_kept() -> None:
+    job = running(checkpoint_retained=1)
+    tell(job, checkpoint("s", "/save"), *done(1))
+    for number in (2, 3):
+        assert job.handle(checkpoint(f"r{number}")) == snapshot(number)
+        assert tell(job, *done(number))[-2:] == (
+            discard(1, pinned=(1,)),
+            c.AnswerRequest(request=f"r{number}", checkpoint=number),
+        )
+    answer = c.AnswerRequest(request="s", checkpoint=1, savepoint="/save/1")
+    assert job.handle(sealed(1)) == (discard(1), answer)
+
+
+def test_a_stop_does_not_wait_for_a_savepoint_that_somebody_else_asked_for() -> None:
+    job = running()
+    tell(job, checkpoint("s", "/save"), *done(1), stop(), suspended(), *done(2))
+    (result,) = job.handle(closed())
+    assert isinstance(result, c.RecordResult)
+    assert result.state == "STOPPED"
+    cut_short = c.AnswerRequest(
+        request="s", error=("SAVEPOINT_FAILED", {"path": "/save", "reason": "the job has ended meanwhile"})
+    )
+    assert job.handle(e.ResultRecorded())[0] == cut_short
+    assert job.handle(sealed(1)) == ()
+
+
+def test_a_job_that_ends_by_itself_waits_for_a_savepoint_that_is_being_made() -> None:
+    job = running()
+    tell(job, checkpoint("s", "/save"), *done(1), sources_ended(), finished(), *done(2))
+    assert job.handle(closed()) == ()
+    said = job.handle(sealed(1))
+    assert [type(one) for one in said] == [c.DiscardOlder, c.AnswerRequest, c.RecordResult]
 
 
 def test_a_full_queue_refuses_the_next_request() -> None:

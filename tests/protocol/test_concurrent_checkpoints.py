@@ -95,13 +95,14 @@ def test_a_later_checkpoint_does_not_wait_for_an_earlier_one_that_is_not_acknowl
     assert pending(world) == [1]
 
 
-def test_a_manifest_is_not_written_while_the_savepoint_of_an_earlier_checkpoint_is_being_sealed() -> None:
+def test_manifests_are_written_while_the_savepoint_of_an_earlier_checkpoint_is_being_sealed() -> None:
     world = several("sm")
     world.keep.add(c.SealSavepoint)
     world.hear(*acknowledged(1, A, B), *acknowledged(2, A, B))
-    assert manifests(world) == [1]
-    world.hear(e.SavepointSealed(checkpoint=1, path="/save/1"))
     assert manifests(world) == [1, 2]
+    assert world.said(c.DiscardOlder)[-1].pinned == (1,)
+    world.hear(e.SavepointSealed(checkpoint=1, path="/save/1"))
+    assert world.said(c.DiscardOlder)[-1].pinned == ()
 
 
 def test_the_newest_checkpoint_stays_the_newest_when_an_earlier_one_completes_after_it() -> None:

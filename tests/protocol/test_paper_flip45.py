@@ -130,7 +130,7 @@ def test_a_savepoint_is_orthogonal_to_the_checkpoint_of_a_stop_and_of_the_same_c
     """Savepoint: "completely orthogonal with the fuzzy/sharp checkpoint process": it copies the stop's checkpoint."""
     job = running()
     tell(job, stop(directory="/save"), suspended(), taken(1))
-    assert tell(job, *done(1)) == (c.SealSavepoint(checkpoint=1, directory="/save"),)
+    assert tell(job, *done(1)) == (c.SealSavepoint(checkpoint=1, directory="/save"), discard(pinned=(1,)))
     assert job.handle(sealed(1)) == (discard(), c.CloseTask(task=A))
     assert job.handle(closed()) == (c.RecordResult(state="STOPPED", checkpoint=1, savepoint="/save/1"),)
     answer = c.AnswerRequest(request="s1", checkpoint=1, savepoint="/save/1")

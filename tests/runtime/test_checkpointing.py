@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 import rekindle.runtime.decide
-from rekindle.errors import ControlError, RestoreError, SinkError, StorageError
+from rekindle.errors import ControlError, RekindleError, RestoreError, SinkError, StorageError
+from rekindle.handle import JobHandle
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol.commit import CommitPermit
@@ -243,3 +248,74 @@ def test_snapshots_of_an_aborted_checkpoint_are_forgotten(world: World) -> None:
         driver._checkpointing.complete(
             c.WriteManifest(checkpoint=1, kind=CheckpointKind.MANUAL, triggered_ms=1, finished=())
         )
+
+
+# -- while a savepoint is made ----------------------------------------------------------------------------------------
+
+
+class Saving(NamedTuple):
+    handle: JobHandle
+    answer: Future[str]
+    go: threading.Event
+
+
+@pytest.fixture
+def saving(world: World, tmp_path: Path) -> Iterator[Saving]:
+    """A job of which a savepoint is being made; the copy hangs until it is let go."""
+    world.rows.available, world.rows.ended = 9, False
+    copying, go = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        copying.set()
+        go.wait(30)
+
+    world.before["copy"] = hang
+    handle = world.start(**{"checkpoint.interval": "0", "checkpoint.retained": "1"})
+    until(lambda: world.read() == 9)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(handle.savepoint, str(tmp_path / "saves"))
+        assert copying.wait(30)
+        yield Saving(handle, answer, go)
+        go.set()
+        if handle.wait(0) is None:
+            handle.cancel()
+
+
+def test_checkpoints_and_commits_go_on_and_the_savepoint_is_whole(world: World, saving: Saving) -> None:
+    for available in (18, 27, 36):
+        world.rows.available = available
+        until(lambda: world.read() == available)  # noqa: B023
+        saving.handle.checkpoint()
+    assert sorted(world.sinks["out"].rows) == list(range(34))
+    assert [manifest.checkpoint for manifest in world.manifests()] == [1, 4], "the one that is saved is kept"
+    kept = world.manifests()[0].tasks[TASK][0].batch
+    folder = layout.subtask(JOB, TASK, 0, 1)
+    until(lambda: min(world.storage.records(folder)) == kept)
+
+    saving.go.set()
+    path = saving.answer.result(30)
+
+    assert Path(path, "manifest.json").exists()
+    until(lambda: [manifest.checkpoint for manifest in world.manifests()] == [4])
+    until(lambda: min(world.storage.records(folder)) > kept)
+
+
+def test_a_stop_does_not_wait_for_it(world: World, saving: Saving, tmp_path: Path) -> None:
+    assert saving.handle.stop().state == "STOPPED"
+    with pytest.raises(RekindleError, match="SAVEPOINT_FAILED"):
+        saving.answer.result(30)
+    ended(saving.handle)
+    saving.go.set()
+    assert list(tmp_path.glob("saves/*/manifest.json")) == []
+
+
+def test_a_stop_with_a_savepoint_of_its_own_waits_for_that(world: World, saving: Saving, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        stopped = pool.submit(saving.handle.stop, savepoint=str(tmp_path / "last"))
+        until(lambda: len(world.manifests()) == 2)
+        assert saving.handle.status().state == "STOPPING"
+        assert not stopped.done()
+        saving.go.set()
+        assert stopped.result(30).state == "STOPPED"
+    assert Path(stopped.result().savepoint or "", "manifest.json").exists()
+    assert Path(saving.answer.result(30), "manifest.json").exists()

@@ -17,7 +17,7 @@ from rekindle.spark.lineage_copy import InboxStart, copy_for_lineage, copy_for_s
 from rekindle.spark.progress_files import files_needed
 from rekindle.spark.retention import purge
 from rekindle.storage.local import LocalStore
-from rekindle.storage.port import NotFound
+from rekindle.storage.port import NotFound, Store
 
 FLUSH_MS = 253_402_300_790_000
 NEW_ID = "00000000-0000-0000-0000-00000000000{}"
@@ -264,6 +264,25 @@ def test_a_savepoint_holds_the_files_needed_and_counts_their_bytes(store: LocalS
     assert copy_for_savepoint(store, "p", store, "q", 10) == size_bytes
 
 
+def test_a_log_that_is_cut_while_it_is_copied_is_looked_up_again(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rocks_directory(store)
+    copy = LocalStore.copy_from
+
+    def cut_first(self: LocalStore, source: LocalStore, path: str, target: str) -> int:
+        if path == "p/sources/0/20" and source.exists(path):
+            for number in (20, 21, 22):
+                source.delete(f"p/sources/0/{number}")
+            source.replace("p/sources/0/29.compact", source.read("p/sources/0/19.compact"))
+        return copy(self, source, path, target)
+
+    monkeypatch.setattr(LocalStore, "copy_from", cut_first)
+    target = LocalStore(str(tmp_path / "elsewhere"))
+    copy_for_savepoint(store, "p", target, "sp/spark", 10)
+    assert files_needed(target, "sp/spark", 10) == files_needed(store, "p", 10)
+
+
 def test_a_batch_that_is_not_committed_or_was_purged_cannot_be_copied(store: LocalStore) -> None:
     batches(store, 3)
     put(store, {"p/offsets/3": offsets(3)})
@@ -275,14 +294,14 @@ def test_a_batch_that_is_not_committed_or_was_purged_cannot_be_copied(store: Loc
 
 def test_a_needed_file_that_vanishes_fails_the_copy(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     rocks_directory(store)
-    read = store.copy
+    read = store.copy_from
 
-    def lose(source: str, target: str) -> int:
-        if source.endswith("/7.changelog"):
-            raise NotFound(source)
-        return read(source, target)
+    def lose(source: Store, path: str, target: str) -> int:
+        if path.endswith("/7.changelog"):
+            raise NotFound(path)
+        return read(source, path, target)
 
-    monkeypatch.setattr(store, "copy", lose)
+    monkeypatch.setattr(store, "copy_from", lose)
     assert code(lambda: copy_for_savepoint(store, "p", store, "q", 10)) == "OBJECT_CORRUPT"
 
 

@@ -5,13 +5,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from rekindle.errors import StorageError
+from rekindle.storage import s3
+from rekindle.storage.local import LocalStore
+from rekindle.storage.memory import MemoryStore
 from rekindle.storage.port import Entry, NotFound, Store
 
 OUTSIDE = ["..", "../x", "a/../../x", "a/../b", "/etc/passwd", "/", "a//b", "a/", "./a", "a/.", "a\0b"]
+
+
+def _with_source() -> Store:
+    other = MemoryStore()
+    other.create("source", b"")
+    return other
+
 
 ACTS: dict[str, Callable[[Store, str], object]] = {
     "uri": lambda store, path: store.uri(path),
@@ -26,6 +37,8 @@ ACTS: dict[str, Callable[[Store, str], object]] = {
     "delete_tree": lambda store, path: store.delete_tree(path),
     "copy from": lambda store, path: store.copy(path, "target"),
     "copy to": lambda store, path: store.copy("source", path),
+    "copy from elsewhere": lambda store, path: store.copy_from(store, path, "target"),
+    "copy to from elsewhere": lambda store, path: store.copy_from(_with_source(), "source", path),
     "move from": lambda store, path: store.move(path, "target"),
     "move to": lambda store, path: store.move("source", path),
 }
@@ -39,9 +52,15 @@ OBJECT_ACTS = [
     "delete_tree",
     "copy from",
     "copy to",
+    "copy from elsewhere",
+    "copy to from elsewhere",
     "move from",
     "move to",
 ]
+
+
+def _refuse(path: str) -> bytes:
+    raise AssertionError(f"{path} is read whole")
 
 
 class StoreContract:
@@ -221,6 +240,30 @@ class StoreContract:
         store.replace("a/source", b"")
         assert store.copy("a/source", "b/c/target") == 0
         assert store.read("b/c/target") == b""
+
+    @pytest.mark.parametrize("size_bytes", [0, 1_000, 12 << 20])
+    @pytest.mark.parametrize("other", ["memory", "local"])
+    def test_an_object_of_another_storage_is_copied_and_never_read_whole(
+        self, store: Store, other: str, size_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(s3, "_PART_BYTES", 5 << 20)  # the least that S3 takes
+        source: Store = MemoryStore() if other == "memory" else LocalStore(str(tmp_path / "other"))
+        data = bytes(range(250)) * (size_bytes // 250 + 1)
+        source.create("a/source", data)
+        source.read = _refuse  # type: ignore[method-assign]
+        store.create("b/target", b"old")
+        for target in ("b/target", "c/d/new"):
+            assert store.copy_from(source, "a/source", target) == len(data)
+            assert store.read(target) == data
+        with pytest.raises(NotFound):
+            store.copy_from(source, "a/nothing", "b/other")
+        assert store.names("b") == ["target"]
+
+    def test_a_copy_does_not_follow_its_original(self, store: Store) -> None:
+        store.create("a", b"one")
+        store.copy_from(store, "a", "b")
+        store.replace("a", b"two")
+        assert store.read("b") == b"one"
 
     def test_move_gives_an_object_another_name_over_whatever_has_it(self, store: Store) -> None:
         store.create("a/source", b"new")

@@ -170,6 +170,11 @@ class DeletesTheNewestCheckpoint(Broken):
         return tuple(replace(one, keep=0) if isinstance(one, c.DiscardOlder) else one for one in said)
 
 
+class DeletesWhatIsBeingSaved(Broken):
+    def bug(self, event: e.Event, said: _Commands) -> _Commands:
+        return tuple(replace(one, pinned=()) if isinstance(one, c.DiscardOlder) else one for one in said)
+
+
 class ForgetsToClose(Broken):
     def bug(self, event: e.Event, said: _Commands) -> _Commands:
         return tuple(one for one in said if not isinstance(one, c.CloseTask))
@@ -300,6 +305,7 @@ FOUND_BY: dict[type[Job], str] = {
     InventsASavepoint: "answers_are_true",
     CallsItFinishedTooEarly: "good_ends_have_committed_everything",
     DeletesTheNewestCheckpoint: "the_newest_checkpoint_is_kept",
+    DeletesWhatIsBeingSaved: "what_is_being_saved_is_kept",
     ForgetsToClose: "the_job_ends",
     DoesNotWaitForTheCommit: "good_ends_have_committed_everything",
     ForgetsWhatIsInFlight: "checkpoints_are_consistent_cuts",

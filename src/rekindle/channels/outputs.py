@@ -17,7 +17,7 @@ from rekindle.graph.topology import Edge, Topology, Vertex
 from rekindle.ids import SubtaskId
 from rekindle.storage import layout
 from rekindle.storage.codec import decode, encode
-from rekindle.storage.copying import copy_between
+from rekindle.storage.copying import copy_all, copy_between
 from rekindle.storage.documents import (
     BatchRecord,
     ChannelPosition,
@@ -120,8 +120,8 @@ def copy_outputs(
             record = decode(source.read(path), BatchRecord, path)
         except NotFound:
             continue
-        for segment in record.segments:
-            size += copy_between(source, f"{source_folder}/{segment.path}", target, f"{target_folder}/{segment.path}")
+        paths = [(f"{source_folder}/{one.path}", f"{target_folder}/{one.path}") for one in record.segments]
+        size += copy_all(source, target, paths)
         kept = replace(record, inputs={}, committables={}, offsets="", timings_ms={})
         target.create(layout.batch(target_folder, batch), encode(kept))
     return size

@@ -122,7 +122,8 @@ class CommitTransactions(Command):
 class SealSavepoint(Command):
     """Copy what the checkpoint names into `directory` → `SavepointSealed` or `SavepointFailed`.
 
-    Comes after `TransactionsCommitted`, so that the copy names no pending transaction.
+    Comes after `TransactionsCommitted`, so that the copy names no pending transaction. Checkpoints and commits go on
+    meanwhile; until one of the two events has come, each `DiscardOlder` pins the checkpoint.
     """
 
     checkpoint: int
@@ -139,10 +140,15 @@ class AbortCheckpoint(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardOlder(Command):
-    """Delete what only checkpoints beyond the retained ones need. Looks at the fence first."""
+    """Delete what only checkpoints beyond the retained ones need. Looks at the fence first.
+
+    It may be carried out late, or only the last of several; never one that a later one has replaced.
+    """
 
     #: at least 1: the newest one is what the job resumes from (FLIP-45)
     keep: int
+    #: checkpoints that are kept beside those: savepoints are made of them
+    pinned: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

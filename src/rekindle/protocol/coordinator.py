@@ -12,7 +12,9 @@ Theory of operation
    and so does one that all tasks wait for (stop, final): it waits for those that are pending, it does not cancel them.
    A checkpoint that is complete *subsumes* the periodic ones before it.
 4. Requests wait in a queue, ordered savepoint > manual > periodic and then by age; of too many the last is dropped.
-5. A savepoint shares its barrier with a checkpoint and is sealed after that one has committed.
+5. A savepoint shares its barrier with a checkpoint and is sealed after that one has committed. That may take long, and
+   nothing waits for it but who asked: the checkpoint is settled, and pinned until its savepoint is sealed. No other
+   savepoint begins meanwhile, but for that of a stop.
 6. Union-list state is whole or not in a checkpoint at all (`operator_state.check_union`).
 7. A task that fails, or is closed before it has acknowledged, fails the checkpoint at once, not at the time-out.
 8. Failures are counted as Flink counts them: by reason, in a row, reset by a success. One that somebody wished for and
@@ -46,7 +48,7 @@ QUEUE_LIMIT = 100
 
 _ORDER = {CheckpointKind.SAVEPOINT: 0, CheckpointKind.MANUAL: 1}
 _DEMANDED = (CheckpointKind.STOP, CheckpointKind.FINAL)
-_COMPLETING = (Phase.WRITING, Phase.COMMITTING, Phase.SEALING)
+_COMPLETING = (Phase.WRITING, Phase.COMMITTING)
 
 _Commands = tuple[c.Command, ...]
 
@@ -64,6 +66,8 @@ class Coordinator:
         self.next_number = 1
         #: those under way, the oldest first
         self.pending: dict[int, PendingCheckpoint] = {}
+        #: those that are settled and of which a savepoint is being made
+        self.sealing: dict[int, PendingCheckpoint] = {}
         #: checkpoint whose transactions recovery is committing
         self.recovering: int | None = None
         #: when a failed commit is tried again
@@ -151,14 +155,15 @@ class Coordinator:
         if asked.kind is CheckpointKind.PERIODIC:
             self.periodic_due_ms = now_ms + self.config.checkpoint_interval_ms
         elif asked.kind not in _DEMANDED:
-            self.queue.pop(0)
+            self.queue.remove(asked)
         return self._trigger(now_ms, planned, asked)
 
     def _next_asked(self, now_ms: int, demanded: Asked | None, periodic: bool) -> Asked | None:
         if demanded is not None:
             return demanded if now_ms >= self.not_before_ms else None
-        if self.queue:
-            return self.queue[0]
+        waiting = next((one for one in self.queue if one.directory is None or not self.sealing), None)
+        if waiting is not None:
+            return waiting
         if periodic and self.config.checkpoint_interval_ms and now_ms >= self.periodic_due_ms:
             return Asked(kind=CheckpointKind.PERIODIC, unaligned=self.unaligned)
         return None
@@ -266,10 +271,7 @@ class Coordinator:
         self.commits.progressed()
         if pending is None:
             return (self._discard_older(), *self._write_next())
-        if pending.directory is not None:
-            pending.move(Phase.SEALING)
-            return (c.SealSavepoint(checkpoint=number, directory=pending.directory),)
-        return self._settle(now_ms, Settled(checkpoint=pending))
+        return self._settle(now_ms, pending)
 
     def commit_failed(self, now_ms: int, number: int) -> bool:
         """Try again later. Return False if there is to be no other try."""
@@ -285,12 +287,14 @@ class Coordinator:
         self.not_before_ms = max(self.not_before_ms, until_ms)
         self.periodic_due_ms = max(self.periodic_due_ms, until_ms)
 
-    def sealed(self, now_ms: int, number: int, savepoint: str | None, detail: str = "") -> _Commands:
+    def sealed(self, number: int, savepoint: str | None, detail: str = "") -> _Commands:
         """The savepoint is whole, or (None) could not be made; its checkpoint is complete either way."""
-        pending = self._in(number, Phase.SEALING)
-        if pending is None:
+        checkpoint = self.sealing.pop(number, None)
+        if checkpoint is None:
             return ()
-        return self._settle(now_ms, Settled(checkpoint=pending, savepoint=savepoint, detail=detail))
+        checkpoint.move(Phase.COMPLETE)
+        self.settled.append(Settled(checkpoint=checkpoint, savepoint=savepoint, detail=detail, sealed=True))
+        return (self._discard_older(),)
 
     def give_up(self, now_ms: int, reason: Reason, detail: str = "") -> _Commands:
         """Fail every checkpoint that can still be given up; one that all have acknowledged needs no task any more."""
@@ -351,19 +355,25 @@ class Coordinator:
             ),
         )
 
-    def _settle(self, now_ms: int, settled: Settled) -> _Commands:
-        settled.checkpoint.move(Phase.COMPLETE)
-        del self.pending[settled.checkpoint.number]
+    def _settle(self, now_ms: int, pending: PendingCheckpoint) -> _Commands:
+        del self.pending[pending.number]
         self.periodic_due_ms = max(self.periodic_due_ms, now_ms + self.config.checkpoint_min_pause_ms)
-        self.settled.append(settled)
-        return (self._discard_older(), *self._write_next())
+        self.settled.append(Settled(checkpoint=pending))
+        seal: _Commands = ()
+        if pending.directory is None:
+            pending.move(Phase.COMPLETE)
+        else:
+            pending.move(Phase.SEALING)
+            self.sealing[pending.number] = pending
+            seal = (c.SealSavepoint(checkpoint=pending.number, directory=pending.directory),)
+        return (*seal, self._discard_older(), *self._write_next())
 
     def _discard_older(self) -> c.DiscardOlder:
         """After each commit; a driver that died in between has left it to the start of the next.
 
         The newest is kept whatever the setting says: the job resumes from it (FLIP-45).
         """
-        return c.DiscardOlder(keep=max(1, self.config.checkpoint_retained))
+        return c.DiscardOlder(keep=max(1, self.config.checkpoint_retained), pinned=tuple(self.sealing))
 
     def _in(self, number: int, phase: Phase) -> PendingCheckpoint | None:
         pending = self.pending.get(number)

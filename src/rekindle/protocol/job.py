@@ -233,10 +233,10 @@ class Job:
         return ()
 
     def _savepoint_sealed(self, event: e.SavepointSealed) -> _Commands:
-        return self.coordinator.sealed(self.now_ms, event.checkpoint, event.path)
+        return self.coordinator.sealed(event.checkpoint, event.path)
 
     def _savepoint_failed(self, event: e.SavepointFailed) -> _Commands:
-        return self.coordinator.sealed(self.now_ms, event.checkpoint, None, event.detail)
+        return self.coordinator.sealed(event.checkpoint, None, event.detail)
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
@@ -323,6 +323,9 @@ class Job:
         overtaken += [asked.request or "" for asked in self.coordinator.queue]
         refused: Error = told or ("CHECKPOINT_REFUSED", {"reason": "the job has ended"})
         self.answers += [c.AnswerRequest(request=request, error=refused) for request in overtaken]
+        for one in self.coordinator.sealing.values():
+            cut_short: Error = ("SAVEPOINT_FAILED", {"path": one.directory, "reason": "the job has ended meanwhile"})
+            self.answers += [c.AnswerRequest(request=request, error=told or cut_short) for request in one.requests]
         self._become(state)
         self.stop_error = told
         savepoint = None
@@ -384,7 +387,9 @@ class Job:
         if ordered:
             return ordered
         statuses = self.tasks.statuses()
-        if set(statuses.values()) == {TaskStatus.CLOSED} and not self.coordinator.busy:
+        # A stop waits for its own savepoint (`_closable`), an end by itself for everybody's.
+        waits = self.coordinator.busy or (self.stop is None and self.coordinator.sealing)
+        if set(statuses.values()) == {TaskStatus.CLOSED} and not waits:
             return self._end(final_state({state.ended for state in self.tasks.states.values()}))
         return self.coordinator.advance(
             self.now_ms, statuses, self._demanded(set(statuses.values())), periodic=self.stop is None and not self.batch
@@ -414,6 +419,8 @@ class Job:
     def _demanded(self, statuses: set[TaskStatus]) -> Asked | None:
         if not statuses <= {TaskStatus.WAITING, TaskStatus.CLOSED}:
             return None
+        if any(one.kind is CheckpointKind.STOP for one in self.coordinator.sealing.values()):
+            return None
         if self.stop is None:
             return Asked(kind=CheckpointKind.FINAL, unaligned=self.coordinator.unaligned)
         unaligned = self.stop.unaligned
@@ -425,7 +432,10 @@ class Job:
         checkpoint, stop = settled.checkpoint, self.stop
         if settled.reason is not None:
             return self._settle_failed(checkpoint, settled.reason, settled.detail)
-        self.tasks.completed(checkpoint.number, checkpoint.batches)
+        if not settled.sealed:
+            self.tasks.completed(checkpoint.number, checkpoint.batches)
+            if checkpoint.directory is not None:
+                return ()  # who asked for the savepoint is answered when that is made
         if stop is not None and stop.waits_for_savepoint and checkpoint.kind is CheckpointKind.STOP:
             stop.savepoint, stop.savepoint_failure, stop.settled = settled.savepoint, settled.detail, True
             if stop.savepoint is None and not stop.drain:

@@ -2,14 +2,15 @@
 
 ::
 
-    ACKNOWLEDGING ──all have──► READY ──► WRITING ──manifest exists──► COMMITTING ──► [SEALING] ──► settled
+    ACKNOWLEDGING ──all have──► READY ──► WRITING ──manifest exists──► COMMITTING ──► settled [──► SEALING ──► sealed]
          │ declined, expired, subsumed,      │ the write
          │ a task failed or finished,        │ failed
          │ the job ended                     │
          └──────────► failed ◄───────────────┘
 
 A checkpoint is *complete* once its manifest exists; from then on it cannot fail, it can only be late. READY is one that
-waits for an earlier one to be committed. Acknowledgements may come twice, or late.
+waits for an earlier one to be committed. In SEALING it is settled and holds nothing up any more: only who asked for its
+savepoint waits. Acknowledgements may come twice, or late.
 """
 
 from __future__ import annotations
@@ -138,3 +139,5 @@ class Settled:
     detail: str = ""
     #: path of its savepoint
     savepoint: str | None = None
+    #: it was settled before: this tells what came of its savepoint
+    sealed: bool = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -23,7 +23,7 @@ from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.commit import CommitPermit
 from rekindle.runtime.ports import TaskRunner
-from rekindle.runtime.steps import SteppedStore, Steps, step
+from rekindle.runtime.steps import SteppedStore, Steps, allow, step
 from rekindle.sinks import TwoPhaseSink
 from rekindle.storage import layout
 from rekindle.storage.documents import Committed, End, Manifest, Run, SubtaskSnapshot, Transaction
@@ -210,12 +210,19 @@ class Checkpointing:
         done = Committed(checkpoint=permit.checkpoint, run=self._run.run, committed_ms=self._clock())
         self._storage.create(layout.committed(layout.checkpoint(self._storage.job, permit.checkpoint)), done)
 
-    def seal(self, checkpoint: int, directory: str) -> tuple[str, int]:
-        """Copy what the checkpoint names into a new folder below `directory`; returns its absolute path, and bytes."""
+    def seal(self, checkpoint: int, directory: str, look: Callable[[], None] = allow) -> tuple[str, int]:
+        """Copy what the checkpoint names into a new folder below `directory`; returns its absolute path, and bytes.
+
+        The job goes on meanwhile; the checkpoint is pinned (`discard_older`).
+
+        Args:
+            look: called before each copy; raises where the savepoint is not wanted any more.
+        """
         manifest = self._storage.manifest(checkpoint)
         if manifest is None:
             raise ControlError("SAVEPOINT_FAILED", path=directory, reason=f"checkpoint {checkpoint} is gone")
         store = SteppedStore(open_store(directory), self._steps)
+        store.look = look
         into = f"{self._storage.job}-{checkpoint:09d}-{secrets.token_hex(3)}"
         size = copy_sources(self._storage, manifest, store, into)
         for task, snapshot in snapshots_of(manifest).items():
@@ -226,20 +233,26 @@ class Checkpointing:
             folder = layout.subtask(self._storage.job, task.task, task.subtask, self._run.lineage)
             size += copy_outputs(self._storage.store, folder, store, target, manifest, task)
         sealed = replace(manifest, savepoint=True, transactions={}, size_bytes=size)
+        look()
         JobStorage(store, self._storage.job).create(layout.manifest(into), sealed)
         return f"{store.location.rstrip('/')}/{into}", size
 
-    def discard_older(self, keep: int) -> None:
-        """Delete checkpoints beyond the retained ones, and what only they needed; looks at the fence before each."""
+    def discard_older(self, keep: int, pinned: Collection[int] = ()) -> None:
+        """Delete checkpoints beyond the retained ones, and what only they needed; looks at the fence before each.
+
+        Args:
+            pinned: checkpoints that are kept beside the newest `keep`.
+        """
         numbers = self._storage.checkpoints()
         oldest = min(numbers[: max(keep, 1)], default=0)
+        retained = [number for number in numbers if number >= oldest or number in pinned]
         for number in self._storage.numbers_used():
-            if number < oldest:
+            if number < oldest and number not in retained:
                 if self._fenced():
                     return
                 self._storage.forget_checkpoint(number)
         # One that cannot be read raises here: what it pins is not known, so all is kept until it is gone itself.
-        kept = [manifest for number in numbers[: max(keep, 1)] if (manifest := self._storage.manifest(number))]
+        kept = [manifest for number in retained if (manifest := self._storage.manifest(number))]
         ours = [manifest for manifest in kept if manifest.lineage == self._run.lineage]
         for task, runner in self._runners.items():
             pinned = [snapshots_of(manifest)[task].batch for manifest in ours if task in snapshots_of(manifest)]

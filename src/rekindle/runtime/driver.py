@@ -1,7 +1,8 @@
 """The driver's loop: events go to the protocol, its commands are carried out in order, what came of them are events.
 
 One thread, the loop, feeds the protocol; nothing in it blocks for long. Orders to a task run on a thread of the task's
-own, one after the other; commits and copies run on another. So a cancel is durable within moments, whatever hangs.
+own, one after the other; commits run on another, and savepoints are copied on a third. So a cancel is durable within
+moments, whatever hangs, and nothing waits for a large savepoint but who asked for it.
 
 The driver writes nothing that the protocol did not order, but for its heartbeat.
 """
@@ -105,6 +106,9 @@ class Driver:
         self._events: queue.SimpleQueue[e.Event] = queue.SimpleQueue()
         self._workers = {task: Worker(f"task-{task}") for task in runners}
         self._sinks = Worker("sinks")
+        self._savepoints = Worker("savepoints")
+        #: what is to be kept, as the protocol said last
+        self._retention: c.DiscardOlder | None = None
         self._heartbeat = Heartbeat(storage, run, job, runners, clock)
         self._exited = False
         #: the newer run that has taken over
@@ -135,6 +139,7 @@ class Driver:
                 # Behind what the sinks still commit: no sink is closed while it does.
                 self._sinks.submit(partial(_close, runner))
             canceled = self.result is not None and self.result.state == JobState.CANCELED.value
+            self._savepoints.close()  # the protocol has waited for what the end waits for
             for worker in self._workers.values():
                 worker.close(0 if canceled else LEAVE_S)
             # Also on a cancel, which hears of nothing else: what a sink holds open is to be released.
@@ -334,23 +339,32 @@ class Driver:
         self._sinks.submit(commit)
 
     def _seal(self, command: c.SealSavepoint) -> None:
+        def look() -> None:
+            if self._exited:
+                reason = "the job has ended meanwhile"
+                raise ControlError("SAVEPOINT_FAILED", path=command.directory, reason=reason)
+
         def seal() -> None:
             try:
-                path, size_bytes = self._checkpointing.seal(command.checkpoint, command.directory)
+                path, size_bytes = self._checkpointing.seal(command.checkpoint, command.directory, look)
             except Exception as error:
                 self.post(e.SavepointFailed(checkpoint=command.checkpoint, detail=str(error)))
             else:
                 self.post(e.SavepointSealed(checkpoint=command.checkpoint, path=path, size_bytes=size_bytes))
 
-        self._sinks.submit(seal)
+        self._savepoints.submit(seal)
 
     def _abort_checkpoint(self, command: c.AbortCheckpoint) -> None:
         self._checkpointing.abort(command.checkpoint)
 
     def _discard_older(self, command: c.DiscardOlder) -> None:
+        self._retention = command
+
         def discard() -> None:
+            # The last order counts: what it pins was not pinned when an earlier one was given.
+            last = self._retention or command
             try:
-                self._checkpointing.discard_older(command.keep)
+                self._checkpointing.discard_older(last.keep, last.pinned)
             except Exception as error:
                 # Nothing rests on it, and the next checkpoint tries again; but somebody has to hear of it.
                 _LOG.warning("Old checkpoints could not be deleted: %s", error)

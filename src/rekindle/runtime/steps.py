@@ -57,7 +57,12 @@ class SteppedStore:
         self._store = store
         self._steps = steps
         #: called between the announcement of a deletion or replacement and the act; raises where it must not be
-        self.look: Callable[[], None] = _allow
+        self.look: Callable[[], None] = allow
+
+    @property
+    def within(self) -> Store:
+        """The store itself."""
+        return self._store
 
     @property
     def location(self) -> str:
@@ -129,6 +134,12 @@ class SteppedStore:
         with step(self._steps, layout.step_of(target)):
             return self._store.copy(source, target)
 
+    def copy_from(self, source: Store, path: str, target: str) -> int:
+        """A step."""
+        with step(self._steps, layout.step_of(target)):
+            self.look()
+            return self._store.copy_from(source.within if isinstance(source, SteppedStore) else source, path, target)
+
     def move(self, source: str, target: str) -> None:
         """A step."""
         with step(self._steps, layout.step_of(target)):
@@ -136,5 +147,5 @@ class SteppedStore:
             self._store.move(source, target)
 
 
-def _allow() -> None:
+def allow() -> None:
     """Before a run is claimed there is no fence to look at."""

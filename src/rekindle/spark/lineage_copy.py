@@ -15,12 +15,14 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
+from rekindle.errors import StorageError
 from rekindle.spark.progress_dir import encode_file_log, read_offsets
 from rekindle.spark.progress_files import at_home, files_needed, is_operator_metadata, log_batches
 from rekindle.spark.state_schema import all_nullable, is_state_schema
-from rekindle.storage.copying import copy_between
+from rekindle.storage.copying import copy_all, copy_between
 from rekindle.storage.port import Store
 
+_TRIES = 5
 _START = '{"logOffset":0}'
 
 
@@ -41,11 +43,25 @@ def copy_for_savepoint(
 ) -> int:
     """Copy all that a query needs to go on behind the committed `batch`; returns the bytes copied.
 
+    The query may go on meanwhile, and what only earlier batches need be deleted. The logs of its file sources are cut
+    as it goes, whatever is retained: where one of their files has just been replaced, they are looked up again.
+
     Raises:
         StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
     """
     paths = files_needed(source_store, source_folder, batch)
-    return _copy_all(source_store, source_folder, target_store, target_folder, paths)
+    size = 0
+    for left in reversed(range(_TRIES)):
+        logs = [path for path in paths if path.startswith("sources/")]
+        try:
+            size = _copy_all(source_store, source_folder, target_store, target_folder, logs)
+            break
+        except StorageError as error:
+            if error.code != "OBJECT_CORRUPT" or not left:
+                raise
+        paths = files_needed(source_store, source_folder, batch)
+    rest = [path for path in paths if not path.startswith("sources/")]
+    return size + _copy_all(source_store, source_folder, target_store, target_folder, rest)
 
 
 def copy_for_lineage(
@@ -147,6 +163,5 @@ def _at_inbox_starts(
 def _copy_all(
     source_store: Store, source_folder: str, target_store: Store, target_folder: str, paths: list[str]
 ) -> int:
-    return sum(
-        copy_between(source_store, f"{source_folder}/{path}", target_store, f"{target_folder}/{path}") for path in paths
-    )
+    pairs = ((f"{source_folder}/{path}", f"{target_folder}/{path}") for path in paths)
+    return copy_all(source_store, target_store, pairs)

@@ -1,9 +1,19 @@
-"""Copying an object from one store to another, or within one."""
+"""Copying objects from one store to another: one, or many side by side.
+
+Threads of our own, not a `ThreadPoolExecutor`: Python waits for an executor's threads when it exits, and a copy may
+hang for as long as a server does.
+"""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterable
+
 from rekindle.errors import StorageError
 from rekindle.storage.port import NotFound, Store
+
+SIDE_BY_SIDE = 8
+"""How many objects are copied at a time: each waits for a server most of its time."""
 
 
 def copy_between(source: Store, path: str, target: Store, target_path: str) -> int:
@@ -13,10 +23,38 @@ def copy_between(source: Store, path: str, target: Store, target_path: str) -> i
         StorageError: ``OBJECT_CORRUPT``, it vanished.
     """
     try:
-        if source is target:
-            return source.copy(path, target_path)
-        data = source.read(path)
+        return target.copy_from(source, path, target_path)
     except NotFound as error:
         raise StorageError("OBJECT_CORRUPT", path=path, reason="it vanished while it was copied") from error
-    target.replace(target_path, data)
-    return len(data)
+
+
+def copy_all(source: Store, target: Store, paths: Iterable[tuple[str, str]]) -> int:
+    """Copy objects that must be there, from path to path, several at a time; returns their bytes.
+
+    Raises:
+        StorageError: the first that went wrong; ``OBJECT_CORRUPT`` where one vanished.
+    """
+    left, taking = iter(list(paths)), threading.Lock()
+    sizes: list[int] = []
+    wrong: list[BaseException] = []
+
+    def work() -> None:
+        while not wrong:
+            with taking:
+                pair = next(left, None)
+            if pair is None:
+                return
+            try:
+                sizes.append(copy_between(source, pair[0], target, pair[1]))
+            except BaseException as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=work, name="copy", daemon=True) for _ in range(SIDE_BY_SIDE - 1)]
+    for thread in threads:
+        thread.start()
+    work()
+    for thread in threads:
+        thread.join()
+    if wrong:
+        raise wrong[0]
+    return sum(sizes)

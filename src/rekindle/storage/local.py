@@ -24,11 +24,14 @@ from typing import BinaryIO
 
 from rekindle.errors import StorageError
 from rekindle.storage.addresses import encoded
-from rekindle.storage.port import Entry, NotFound, check_path
+from rekindle.storage.port import Entry, NotFound, Store, check_path
 
 _TEMPORARY = ".tmp-"
 _HIDDEN = re.compile(r"\.tmp-.*|\..+\.crc")
 _CHUNK_BYTES = 1 << 20
+_SYSTEM_BYTES = 1 << 30
+_NOT_BY_THE_SYSTEM = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF, errno.EIO)
+"""What a system says that cannot copy between these two files: plain reading may, or tells what is wrong."""
 
 _WRITE_ERRORS = {
     errno.EACCES: "STORAGE_READ_ONLY",
@@ -142,6 +145,12 @@ class LocalStore:
             self._put(target, file)
             return file.tell()
 
+    def copy_from(self, source: Store, path: str, target: str) -> int:
+        check_path(target)
+        with source.open(path) as file:
+            self._put(target, file)
+            return file.tell()
+
     def move(self, source: str, target: str) -> None:
         old, new = self.path(check_path(source)), self.path(check_path(target))
         with self._errors(target, _WRITE_ERRORS):
@@ -198,12 +207,31 @@ def _staged(target: str, source: BinaryIO) -> Iterator[str]:
     temporary = os.path.join(folder, _TEMPORARY + os.urandom(8).hex())
     try:
         with open(temporary, "xb") as file:
+            _copied_by_the_system(source, file)
             while chunk := source.read(_CHUNK_BYTES):
                 file.write(chunk)
         yield temporary
     finally:
         with suppress(OSError):
             os.unlink(temporary)
+
+
+def _copied_by_the_system(source: BinaryIO, target: BinaryIO) -> None:
+    """Let the system copy from file to file where it can; what it leaves over is still to be read.
+
+    A file system that can share blocks between files then copies nothing at all. Hard links would go farther: what is
+    linked changes with its original, and a savepoint must not.
+    """
+    if not hasattr(os, "copy_file_range"):
+        return
+    try:
+        while os.copy_file_range(source.fileno(), target.fileno(), _SYSTEM_BYTES):
+            pass
+    except io.UnsupportedOperation:
+        return  # the source is no file
+    except OSError as error:
+        if error.errno not in _NOT_BY_THE_SYSTEM:
+            raise
 
 
 def _side_file(target: str) -> str:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from rekindle.storage.port import Entry, NotFound, check_path
+from rekindle.storage.port import Entry, NotFound, Store, check_path
 
 
 class MemoryStore:
@@ -39,7 +39,8 @@ class MemoryStore:
             return self._read(path)
 
     def open(self, path: str) -> BinaryIO:
-        return io.BytesIO(self.read(path))
+        with self._lock:
+            return io.BytesIO(self._read(path))
 
     def exists(self, path: str) -> bool:
         return path == "" or check_path(path) in self._objects or bool(self._below(path))
@@ -78,6 +79,13 @@ class MemoryStore:
             data = self._read(source)
             self._objects[check_path(target)] = data
             return len(data)
+
+    def copy_from(self, source: Store, path: str, target: str) -> int:
+        check_path(target)
+        with source.open(path) as file:
+            data = file.read()
+        self.replace(target, data)
+        return len(data)
 
     def move(self, source: str, target: str) -> None:
         with self._lock:

@@ -114,6 +114,14 @@ class Store(Protocol):
         """Copy an object within this storage; returns its bytes. `NotFound` where there is no source."""
         ...
 
+    def copy_from(self, source: Store, path: str, target: str) -> int:
+        """Copy an object of another storage into this one; returns its bytes. `NotFound` where there is none.
+
+        Where both are of one kind its bytes do not pass through this process; else they do a part at a time, so that
+        objects of any size may be copied, several at once. The target appears whole.
+        """
+        ...
+
     def move(self, source: str, target: str) -> None:
         """Give an object another name, over whatever has it. `NotFound` where there is no source.
 

@@ -23,16 +23,18 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from typing import Any, BinaryIO, cast
 
 from rekindle.errors import StorageError
 from rekindle.storage.addresses import encoded
-from rekindle.storage.port import Entry, NotFound, check_path
+from rekindle.storage.port import Entry, NotFound, Store, check_path
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _MARK = "rekindle-mark"
+_PART_BYTES = 16 << 20
+"""What is held in memory of an object on its way up; ten thousand of them are the most that an object has."""
 _REFUSED = {"PreconditionFailed", "412"}
 _CONFLICTS = {"ConditionalRequestConflict", "409"}
 """Another put or delete of the same name was under way: the condition is to be asked again."""
@@ -58,7 +60,7 @@ class S3Store:
 
     @property
     def location(self) -> str:
-        return f"s3://{self._file('')}"
+        return f"s3://{self.file('')}"
 
     @property
     def pace(self) -> int:
@@ -74,23 +76,23 @@ class S3Store:
         return encoded(self.spark_path(path))
 
     def spark_path(self, path: str) -> str:
-        return f"s3a://{self._file(path)}"
+        return f"s3a://{self.file(path)}"
 
     def read(self, path: str) -> bytes:
         with self._errors(check_path(path)):
-            return bytes(self._files.cat_file(self._file(path)))
+            return bytes(self._files.cat_file(self.file(path)))
 
     def open(self, path: str) -> BinaryIO:
         with self._errors(check_path(path)):
-            self._size(path)  # a folder could be opened as well, and an error would come at the first read
-            return cast("BinaryIO", self._files.open(self._file(path), "rb"))
+            self.size(path)  # a folder could be opened as well, and an error would come at the first read
+            return cast("BinaryIO", self._files.open(self.file(path), "rb"))
 
     def exists(self, path: str) -> bool:
         if not path:
             return True  # a bucket has no folders: nothing tells a prefix without objects from one that is not there
         try:
             with self._errors(path):
-                self._files.info(self._file(path))
+                self._files.info(self.file(path))
         except NotFound:
             return False
         return True
@@ -99,7 +101,7 @@ class S3Store:
         mark = secrets.token_hex(8)
         with self._errors(check_path(path), "STORAGE_READ_ONLY"):
             try:
-                self._files.pipe_file(self._file(path), bytes(data), mode="create", Metadata={_MARK: mark})
+                self._files.pipe_file(self.file(path), bytes(data), mode="create", Metadata={_MARK: mark})
             except OSError as error:
                 if _code(error) in _CONFLICTS:
                     return self.create(path, data)
@@ -110,7 +112,7 @@ class S3Store:
 
     def replace(self, path: str, data: bytes) -> None:
         with self._errors(check_path(path), "STORAGE_READ_ONLY"):
-            self._files.pipe_file(self._file(path), bytes(data))
+            self._files.pipe_file(self.file(path), bytes(data))
 
     def names(self, folder: str) -> list[str]:
         below = self._key(folder, "/")
@@ -127,7 +129,7 @@ class S3Store:
 
     def delete(self, path: str) -> None:
         with self._errors(check_path(path), "STORAGE_READ_ONLY"):
-            self._files.rm_file(self._file(path))
+            self._files.rm_file(self.file(path))
 
     def delete_tree(self, folder: str) -> None:
         self._delete_all(folder, [self._key(check_path(folder))])
@@ -137,9 +139,25 @@ class S3Store:
     def copy(self, source: str, target: str) -> int:
         check_path(target)
         with self._errors(check_path(source)):
-            size_bytes = self._size(source)
-            self._files.cp_file(self._file(source), self._file(target))
+            size_bytes = self.size(source)
+            self._files.cp_file(self.file(source), self.file(target))
             return size_bytes
+
+    def copy_from(self, source: Store, path: str, target: str) -> int:
+        check_path(target)
+        if isinstance(source, S3Store):
+            with self._errors(check_path(path)):
+                size_bytes = source.size(path)
+                # Beyond 5 GB the client has the server copy it in parts.
+                self._files.cp_file(source.file(path), self.file(target))
+                return size_bytes
+        with source.open(path) as file:
+            data = file.read(_PART_BYTES)
+            if len(data) < _PART_BYTES:
+                self.replace(target, data)
+                return len(data)
+            with self._errors(target, "STORAGE_READ_ONLY"):
+                return self._put_in_parts(target, data, file)
 
     def move(self, source: str, target: str) -> None:
         self.copy(source, target)
@@ -154,8 +172,8 @@ class S3Store:
         key = "/".join(part for part in (self._prefix, check_path(path, folder=True)) if part)
         return f"{key}{end}" if key else ""
 
-    def _file(self, path: str) -> str:
-        """The same as the client has it."""
+    def file(self, path: str) -> str:
+        """What the client calls an object or folder."""
         return f"{self._bucket}/{self._key(path)}".rstrip("/")
 
     def _pages(self, folder: str, prefix: str, **more: str) -> Iterator[dict[str, Any]]:
@@ -175,8 +193,28 @@ class S3Store:
                 if refused := done.get("Errors"):
                     raise PermissionError(refused[0].get("Message") or refused[0].get("Code"))
 
-    def _size(self, path: str) -> int:
-        info = self._files.info(self._file(path))
+    def _put_in_parts(self, path: str, part: bytes, rest: BinaryIO) -> int:
+        """Write an object part by part; it appears when all are there."""
+        of = {"Bucket": self._bucket, "Key": self._key(path)}
+        upload = {**of, "UploadId": self._files.call_s3("create_multipart_upload", **of)["UploadId"]}
+        size_bytes, parts = 0, list[dict[str, Any]]()
+        try:
+            while part:
+                number = len(parts) + 1
+                done = self._files.call_s3("upload_part", **upload, PartNumber=number, Body=part)
+                parts.append({"PartNumber": number, "ETag": done["ETag"]})
+                size_bytes += len(part)
+                part = rest.read(_PART_BYTES)
+            self._files.call_s3("complete_multipart_upload", **upload, MultipartUpload={"Parts": parts})
+        except BaseException:
+            with suppress(Exception):  # what went wrong first counts; the server gives up what is left over some time
+                self._files.call_s3("abort_multipart_upload", **upload)
+            raise
+        return size_bytes
+
+    def size(self, path: str) -> int:
+        """Bytes of an object; `NotFound` where there is none."""
+        info = self._files.info(self.file(path))
         if info["type"] != "file":
             raise NotFound(path)
         return int(info["size"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rekindle.storage import layout
 from rekindle.storage.codec import encode
-from rekindle.storage.copying import copy_between
+from rekindle.storage.copying import copy_all
 from rekindle.storage.documents import FrozenFiles, Manifest
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
@@ -28,10 +28,8 @@ def copy_sources(storage: JobStorage, manifest: Manifest, store: Store, folder: 
 
 def copy_source(source: Store, source_folder: str, target: Store, target_folder: str, frozen: FrozenFiles) -> int:
     """Copy one source's list, and its own segments, from folder to folder; returns bytes."""
-    size = 0
-    for file in frozen.files:
-        if is_own_segment(file.path):
-            size += copy_between(source, f"{source_folder}/{file.path}", target, f"{target_folder}/{file.path}")
+    ours = [file.path for file in frozen.files if is_own_segment(file.path)]
+    size = copy_all(source, target, ((f"{source_folder}/{path}", f"{target_folder}/{path}") for path in ours))
     data = encode(frozen)
     target.replace(f"{target_folder}/files.json", data)
     return size + len(data)

@@ -17,6 +17,7 @@ from rekindle.testing.simulated_world import (
     DriverDied,
     ManifestCreated,
     ResultDurable,
+    SealedFromNothing,
     World,
 )
 
@@ -206,6 +207,13 @@ def the_newest_checkpoint_is_kept(world: World) -> Iterator[str]:
             yield f"run {run} deleted the newest checkpoint"
 
 
+def what_is_being_saved_is_kept(world: World) -> Iterator[str]:
+    """The checkpoint that a savepoint is made of is there as long as that takes."""
+    for run, thing in world.history:
+        if isinstance(thing, SealedFromNothing) and not thing.fenced:
+            yield f"run {run} deleted checkpoint {thing.checkpoint} while a savepoint was made of it"
+
+
 CHECKERS: tuple[Checker, ...] = (
     the_job_ends,
     nothing_is_lost,
@@ -222,6 +230,7 @@ CHECKERS: tuple[Checker, ...] = (
     checkpoints_are_consistent_cuts,
     aligned_checkpoints_have_nothing_in_flight,
     every_checkpoint_settles,
+    what_is_being_saved_is_kept,
 )
 
 

@@ -20,7 +20,7 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
-from rekindle.testing.simulated_world import End, Manifest, Record, Snapshot, World
+from rekindle.testing.simulated_world import End, Manifest, Record, SealedFromNothing, Snapshot, World
 
 Steps = Iterator[None]
 """Work in steps: a crash may fall at each."""
@@ -79,6 +79,8 @@ class Driver:
     aborted: set[int] = field(default_factory=set)
     #: task → producer → how many of its batches may be read
     allowed: dict[SubtaskId, dict[SubtaskId, int]] = field(default_factory=dict)
+    #: what is to be kept, as ordered last
+    retention: c.DiscardOlder | None = None
     #: tasks whose sources give no more
     stopped: set[SubtaskId] = field(default_factory=set)
     run: int = 0
@@ -129,7 +131,7 @@ class Driver:
     def deliver(self, source: object) -> None:
         """Hear the next event of `source`. Facts about checkpoints may come twice, snapshots may get lost."""
         event = self.inbox[source].popleft()
-        if source in ("checkpoint", "sinks", "control") and self.faults.strike(0.02):
+        if source in ("checkpoint", "sinks", "savepoints", "control") and self.faults.strike(0.02):
             self.post("late", event)
         if isinstance(event, e.SnapshotTaken) and self.faults.strike(0.01):
             return
@@ -357,19 +359,27 @@ class Driver:
         self.post("sinks", e.TransactionsCommitted(checkpoint=number))
 
     def _seal(self, command: c.SealSavepoint) -> Steps:
-        yield
+        for _ in range(self.faults.chance.choice((1, 1, 30, 200))):
+            yield
+            if command.checkpoint not in self.world.manifests and not self.exited:
+                self.world.note(self.run, SealedFromNothing(command.checkpoint, fenced=self.run != self.world.run))
         if self.faults.strike(0.4):
-            self.post("sinks", e.SavepointFailed(checkpoint=command.checkpoint, detail="the folder is full"))
+            self.post("savepoints", e.SavepointFailed(checkpoint=command.checkpoint, detail="the folder is full"))
             return
         path = f"{command.directory}/{self.world.run}-{command.checkpoint}"
         self.world.savepoints[path] = command.checkpoint
         yield
-        self.post("sinks", e.SavepointSealed(checkpoint=command.checkpoint, path=path))
+        self.post("savepoints", e.SavepointSealed(checkpoint=command.checkpoint, path=path))
 
-    def _discard(self, keep: int) -> Steps:
+    def _discard_older(self, command: c.DiscardOlder) -> None:
+        self.retention = command
+        self._on("retention", self._discard())
+
+    def _discard(self) -> Steps:
         yield
-        if not self._is_fenced():
-            self.world.discard_older(self.run, keep)
+        command = self.retention  # the last one, if others have come since this was ordered
+        if command is not None and not self._is_fenced():
+            self.world.discard_older(self.run, command.keep, command.pinned)
 
     def _is_fenced(self) -> bool:
         """Whether a newer run exists; one that was paused after its look finds out too late."""
@@ -397,11 +407,11 @@ _CARRY_OUT: dict[type[c.Command], Callable[[Driver, Any], None]] = {
     c.TakeSnapshot: Driver._snapshot,
     c.WriteManifest: Driver._write_manifest,
     c.CommitTransactions: lambda driver, command: driver._on("sinks", driver._commit(command.permit.checkpoint)),
-    c.SealSavepoint: lambda driver, command: driver._on("sinks", driver._seal(command)),
+    c.SealSavepoint: lambda driver, command: driver._on("savepoints", driver._seal(command)),
     c.AbortCheckpoint: lambda driver, command: driver.aborted.add(command.checkpoint),
     c.AllowReading: Driver._allow,
     c.StopSources: lambda driver, command: driver.stopped.add(command.task),
-    c.DiscardOlder: lambda driver, command: driver._on("sinks", driver._discard(command.keep)),
+    c.DiscardOlder: Driver._discard_older,
     c.RecordResult: Driver._result,
     c.AnswerRequest: lambda driver, command: None,
     c.Exit: Driver._exit,

@@ -8,7 +8,7 @@ between any two. The world knows no protocol: it does what it is told and keeps 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from rekindle.graph.job_graph import JobGraph
@@ -139,6 +139,14 @@ class Discarded:
     """Fact: old checkpoints were deleted; `newest`: the newest of all was among them."""
 
     newest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SealedFromNothing:
+    """Fact: the checkpoint that a savepoint is being made of was deleted; `fenced`: its driver has no say any more."""
+
+    checkpoint: int
+    fenced: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,11 +311,12 @@ class World:
                 fork.table.update(record.rows)
         return fork
 
-    def discard_older(self, run: int, keep: int) -> None:
-        """Delete all manifests but the newest `keep`."""
+    def discard_older(self, run: int, keep: int, pinned: Collection[int]) -> None:
+        """Delete all manifests but the newest `keep` and those that are `pinned`."""
         newest = max(self.manifests, default=None)
         for number in sorted(self.manifests, reverse=True)[keep:]:
-            del self.manifests[number]
+            if number not in pinned:
+                del self.manifests[number]
         oldest = min(self.manifests, default=0)
         self.void = {number: by for number, by in self.void.items() if number > oldest}
         self.note(run, Discarded(newest is not None and newest not in self.manifests))

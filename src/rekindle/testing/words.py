@@ -313,12 +313,16 @@ COMMANDS: dict[type[c.Command], Callable[[Any], str]] = {
     c.CommitTransactions: lambda one: f"commit checkpoint {one.permit.checkpoint}",
     c.SealSavepoint: lambda one: f"copy checkpoint {one.checkpoint} to {one.directory}",
     c.AbortCheckpoint: lambda one: f"abort checkpoint {one.checkpoint}: {one.reason}",
-    c.DiscardOlder: lambda one: f"keep {_newest(one.keep)}, discard older ones",
+    c.DiscardOlder: lambda one: f"keep {_newest(one.keep)}{_pinned(one.pinned)}, discard older ones",
     c.RecordResult: _record_result,
     c.AnswerRequest: _answer,
     c.Exit: lambda one: "exit",
 }
 """Every command in words."""
+
+
+def _pinned(numbers: tuple[int, ...]) -> str:
+    return f" and checkpoint {', '.join(map(str, numbers))}" if numbers else ""
 
 
 def _newest(count: int) -> str:

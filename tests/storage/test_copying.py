@@ -1,0 +1,48 @@
+"""Copying many objects side by side."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from rekindle.errors import StorageError
+from rekindle.storage.copying import SIDE_BY_SIDE, copy_all
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.port import Store
+
+PATHS = [(f"from/{number}", f"to/{number}") for number in range(40)]
+
+
+def filled() -> MemoryStore:
+    source = MemoryStore()
+    for number, (path, _) in enumerate(PATHS):
+        source.create(path, b"x" * number)
+    return source
+
+
+def test_all_are_copied_and_their_bytes_counted() -> None:
+    source, target = filled(), MemoryStore()
+    assert copy_all(source, target, PATHS) == sum(range(40))
+    assert {path: target.read(path) for _, path in PATHS} == {path: b"x" * n for n, (_, path) in enumerate(PATHS)}
+    assert copy_all(source, target, []) == 0
+
+
+def test_several_are_copied_at_a_time() -> None:
+    class Meeting(MemoryStore):
+        together = threading.Barrier(SIDE_BY_SIDE)
+
+        def copy_from(self, source: Store, path: str, target: str) -> int:
+            self.together.wait(30)  # raises where the others do not come
+            return super().copy_from(source, path, target)
+
+    assert copy_all(filled(), Meeting(), PATHS) == sum(range(40))
+
+
+def test_what_vanishes_is_told_and_the_rest_is_not_begun() -> None:
+    source, target = filled(), MemoryStore()
+    source.delete("from/3")
+    with pytest.raises(StorageError, match="from/3") as caught:
+        copy_all(source, target, PATHS)
+    assert caught.value.code == "OBJECT_CORRUPT"
+    assert len(target.names("to")) <= 3 + SIDE_BY_SIDE
