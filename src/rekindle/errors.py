@@ -681,6 +681,14 @@ CONDITIONS: dict[str, Condition] = {
         CHECKPOINT_FAILED=("Checkpoint {checkpoint} failed: {reason}", "See: rekindle checkpoints {job}"),
         CHECKPOINT_REFUSED=("No checkpoint can be taken now: {reason}", "Try again when the job is RUNNING."),
         SAVEPOINT_FAILED=("The savepoint could not be written to {path}: {reason}", "Choose another directory."),
+        SAVEPOINT_WITHOUT_CHECKPOINT=(
+            "The job {job!r} is not running ({state}) and has no checkpoint that could be copied.",
+            "Start it, and make the savepoint while it runs: rekindle run JOBFILE",
+        ),
+        CHECKPOINT_NOT_COMMITTED=(
+            "Checkpoint {checkpoint} of job {job!r} has rows that its sinks have not committed yet.",
+            "Start the job, which commits them first, and stop it: rekindle run JOBFILE",
+        ),
         SAVEPOINT_TARGET_EXISTS=("{path} is not empty.", "Choose a new directory."),
         CHECKPOINT_IN_USE=(
             "Checkpoint {checkpoint} is the one job {job!r} would resume from.",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from rekindle.runtime import client
+from rekindle.spark.saving import savepoint_at_rest
 from rekindle.storage import layout
 from rekindle.storage.documents import InputStatus, Result, Status
 from rekindle.storage.job_storage import JobStorage
@@ -165,22 +166,30 @@ class JobHandle:
     def savepoint(self, directory: str | None = None, *, unaligned: bool = False) -> str:
         """Make a savepoint in a new folder below `directory`; returns its path. Default: inside the storage.
 
+        Once the job has ended, its last checkpoint is copied.
+
         Args:
             unaligned: do not wait until what lies between tasks has been read: copy it.
         """
-        answer = self._ask(client.Wish(verb="savepoint", savepoint=self._directory(directory), unaligned=unaligned))
+        target = self._directory(directory)
+        if self._thread is None or not self._thread.is_alive():
+            return savepoint_at_rest(self._storage, target).savepoint or ""
+        answer = self._ask(client.Wish(verb="savepoint", savepoint=target, unaligned=unaligned))
         return answer.savepoint or ""
 
-    def stop(self, drain: bool = False, savepoint: str | None = None) -> JobResult:
+    def stop(self, drain: bool = False, savepoint: str | None = None, *, unaligned: bool = False) -> JobResult:
         """End at a batch boundary with a last checkpoint; with `drain`, flush everything and end for good.
 
         Returns how the job has ended, as `wait` does.
 
         Args:
             savepoint: a directory: make a savepoint of the same cut below it.
+            unaligned: do not wait until what lies between tasks has been read: name it, and copy it. Not for a drain,
+                which reads everything.
         """
         directory = self._directory(savepoint) if savepoint is not None else None
-        return self._ended(self._ask(client.Wish(verb="stop", drain=drain, savepoint=directory)))
+        wish = client.Wish(verb="stop", drain=drain, savepoint=directory, unaligned=unaligned)
+        return self._ended(self._ask(wish))
 
     def cancel(self) -> JobResult:
         """End now, without a checkpoint; works while a stop hangs. Returns how the job has ended."""

@@ -76,7 +76,20 @@ def test_the_drivers_refusal_is_printed_as_it_was_raised(command: Command, job: 
     assert command.json("stop", "bids", code=1) == {"error": error}
 
 
-@pytest.mark.parametrize("verb", ["checkpoint", "savepoint", "stop", "cancel"])
+def test_a_savepoint_of_a_job_that_does_not_run_needs_a_checkpoint_that_is_committed(
+    command: Command, job: JobStorage
+) -> None:
+    assert command.error("savepoint", "bids") == "JOB_UNKNOWN"
+    start(job, **GONE)
+    assert command.error("savepoint", "bids") == "SAVEPOINT_WITHOUT_CHECKPOINT"
+    job.create(layout.lineage("bids", 1), d.Lineage(lineage=1, run=1, created_ms=0))
+    assert command.error("savepoint", "bids") == "SAVEPOINT_WITHOUT_CHECKPOINT"
+    complete(job, 7)
+    assert command.error("savepoint", "bids") == "CHECKPOINT_NOT_COMMITTED"
+    assert job.store.names("_savepoints") == []
+
+
+@pytest.mark.parametrize("verb", ["checkpoint", "stop", "cancel"])
 def test_nobody_is_asked_where_nobody_runs(verb: str, command: Command, job: JobStorage) -> None:
     assert command.error(verb, "bids") == "JOB_UNKNOWN"
     start(job, **GONE)
@@ -112,6 +125,15 @@ def test_asking_twice_is_harmless_where_what_was_asked_is_done(
         assert document == {"job": "bids", "state": state, "checkpoint": 9, "savepoint": None}
     else:
         assert document["error"]["code"] == "JOB_NOT_RUNNING"
+
+
+def test_a_stop_can_be_asked_not_to_wait_and_a_drain_cannot(command: Command, job: JobStorage, drive: Drive) -> None:
+    start(job)
+    seen = drive(lambda request: answer(request, "STOPPED", savepoint=request.savepoint))
+
+    assert command("stop", "bids", "--savepoint", "/s", "--unaligned").exit_code == 0
+    assert (seen[0].verb, seen[0].savepoint, seen[0].unaligned) == ("stop", "/s", True)
+    assert command("stop", "bids", "--drain", "--unaligned").exit_code == 2
 
 
 def test_a_stopped_job_cannot_give_the_savepoint_it_was_not_asked_for(command: Command, job: JobStorage) -> None:

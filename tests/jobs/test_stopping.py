@@ -20,6 +20,12 @@ def storage_of(world: World, name: str = "hourly") -> JobStorage:
     return JobStorage(open_store(world.storage), name)
 
 
+def tree(savepoint: str) -> dict[str, bytes]:
+    """What a savepoint consists of."""
+    root = Path(savepoint.removeprefix("file://"))
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
 def test_a_stopped_job_reads_nothing_again_and_a_savepoint_starts_it_elsewhere(
     spark: SparkSession, world: World
 ) -> None:
@@ -36,6 +42,11 @@ def test_a_stopped_job_reads_nothing_again_and_a_savepoint_starts_it_elsewhere(
     assert made.size_bytes == sum(path.stat().st_size for path in copied if path.name != "manifest.json") > 0
     records = storage_of(world).records(f"hourly/tasks/count/0/{1:06d}")
 
+    # A copy of its last checkpoint, which needs no Spark, is the same.
+    at_rest = handle.savepoint(str(world.root / "savepoints"))
+    assert at_rest != result.savepoint
+    assert tree(at_rest) == tree(result.savepoint)
+
     # In place: the next batch is the next batch.
     handle = world.hourly().start(spark, storage=world.storage, config=QUICK)
     world.add_live(rows(102, 60))
@@ -49,7 +60,7 @@ def test_a_stopped_job_reads_nothing_again_and_a_savepoint_starts_it_elsewhere(
     whole = world.output()
     world.out = world.root / "elsewhere-out"
     elsewhere = str(world.root / "elsewhere")
-    handle = world.hourly().start(spark, storage=elsewhere, restore=result.savepoint, config=QUICK)
+    handle = world.hourly().start(spark, storage=elsewhere, restore=at_rest, config=QUICK)
     until(lambda: has_read(handle, 2))
     handle.stop(drain=True)
     assert handle.wait().state == "DRAINED"

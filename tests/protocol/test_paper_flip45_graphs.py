@@ -93,6 +93,28 @@ def test_a_drain_and_a_stop_with_a_savepoint_read_all_however_long_that_takes(or
     assert not world.job.exited
 
 
+@pytest.mark.parametrize("first", [(), (stop("s0", directory="/unaligned"),)])
+@pytest.mark.parametrize("directory", ["/unaligned", None])
+def test_a_stop_that_is_asked_not_to_read_on_names_the_backlog_and_waits_for_nobody(
+    first: tuple[e.StopRequested, ...], directory: str | None
+) -> None:
+    """FLIP-76: barriers overtake the data. So does that of a stop, also where one that waits is under way already."""
+    world = Obedient(CHAIN, slow=[B, C], checkpoint_mode="aligned")
+    world.write(A, A)
+    world.hear(*first, stop(directory=directory, unaligned=True))
+    saved = directory or (first and "/unaligned")
+    assert {one.task: dict(one.in_flight) for one in world.said(c.TakeSnapshot)} == {A: {}, B: {A: (0, 2)}, C: {}}
+    assert results(world) == [("STOPPED", 1)]
+    assert [one.directory for one in world.said(c.SealSavepoint)] == ([saved] if saved else [])
+
+
+def test_a_drain_reads_all_also_when_it_is_asked_not_to() -> None:
+    world = Obedient(CHAIN, slow=[B, C])
+    world.write(A, A)
+    world.hear(stop(drain=True, unaligned=True), stop("s2", drain=True, unaligned=True))
+    assert manifests(world) == []
+
+
 @MODES
 def test_a_graph_that_was_stopped_resumes_where_it_stood_without_rewinding(mode: str) -> None:
     """Checkpoint: "Resuming a Flink job after stop should be able to load from the latest retained checkpoint without

@@ -12,6 +12,7 @@ from rekindle.cli.reading import job_storage
 from rekindle.errors import ConfigError, ControlError, RestoreError
 from rekindle.runtime import client
 from rekindle.runtime.client import Wish
+from rekindle.spark.saving import savepoint_at_rest
 from rekindle.storage import layout
 from rekindle.storage.documents import Result
 from rekindle.storage.job_storage import RUNNING, JobStorage
@@ -36,10 +37,14 @@ def checkpoint(job: str, storage: str, as_json: bool) -> None:
 def savepoint(job: str, directory: str | None, unaligned: bool, storage: str, as_json: bool) -> None:
     """Make a savepoint: a copy that can be moved, and started from.
 
-    It becomes a new folder below DIR, which the driver must reach too; without DIR, in the storage.
+    It becomes a new folder below DIR, which the driver must reach too; without DIR, in the storage. Of a job that does
+    not run, its last checkpoint is copied.
     """
     found = job_storage(storage, job)
     target = open_store(directory).location if directory else _default_target(found)
+    if found.state() != RUNNING:
+        _print(found, savepoint_at_rest(found, target), as_json, f"{job} does not run: this is its last checkpoint.")
+        return
     _ask(found, Wish(verb="savepoint", savepoint=target, unaligned=unaligned), as_json)
 
 
@@ -47,6 +52,7 @@ def savepoint(job: str, directory: str | None, unaligned: bool, storage: str, as
 @click.argument("job")
 @click.option("--drain", is_flag=True, help="End for good: flush all windows and timers, as if every source had ended.")
 @click.option("--savepoint", "directory", metavar="DIR", help="Make a savepoint of the same moment there.")
+@click.option("--unaligned", is_flag=True, help="Do not read data between tasks first: copy it into the savepoint.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="S", help="Wait at most so many seconds.")
 @click.option("--detached", is_flag=True, help="Print the request's id and do not wait.")
 @with_storage
@@ -56,14 +62,17 @@ def stop(
     job: str,
     drain: bool,
     directory: str | None,
+    unaligned: bool,
     timeout_s: float | None,
     detached: bool,
     storage: str,
     as_json: bool,
 ) -> None:
     """Stop a job at a batch boundary, with a last checkpoint; `run` resumes it there."""
+    if drain and unaligned:
+        raise click.UsageError("A drain reads all data between tasks: leave out --unaligned, or --drain.")
     target = open_store(directory).location if directory else None
-    wish = Wish(verb="stop", drain=drain, savepoint=target)
+    wish = Wish(verb="stop", drain=drain, savepoint=target, unaligned=unaligned)
     _ask(job_storage(storage, job), wish, as_json, timeout_s=timeout_s, detached=detached)
 
 

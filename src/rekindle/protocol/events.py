@@ -212,6 +212,8 @@ class StopRequested(Event):
     drain: bool = False
     #: where a savepoint of the same cut is to go; None: none
     directory: str | None = None
+    #: whether what is in the channels is named, and copied, instead of waiting until it is read; not for a drain
+    unaligned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

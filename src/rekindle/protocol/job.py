@@ -17,7 +17,8 @@ what the result is called. A stop without a savepoint is taken in the job's mode
 an aligned one is up, nobody reads on. An order to end that meets a failure is repeated after the restart delay; a plain
 stop whose checkpoint fails is given up and the job goes on, what had finished by itself excepted; a drain, whose flush
 cannot be taken back, is carried through. A stop that asks for a savepoint ends with the checkpoint of that savepoint,
-no earlier. Cancel records its result first and asks questions of nobody.
+no earlier; it reads all that is in the channels first, unless it is asked not to. Cancel records its result first and
+asks questions of nobody.
 
 Every request is answered exactly once, unless the run dies or is fenced first; one that comes while the result is being
 recorded is answered with it.
@@ -269,9 +270,11 @@ class Job:
             return (self._stop_refusal(event.request),)
         if self.stop is not None:
             self.stop.requests.append(event.request)
+            self.stop.unaligned |= event.unaligned and not event.drain
             return ()
         self._become(JobState.STOPPING)
-        unaligned = self.coordinator.unaligned and not event.drain and event.directory is None
+        in_its_mode = self.coordinator.unaligned and event.directory is None
+        unaligned = (in_its_mode or event.unaligned) and not event.drain
         self.stop = Stop(
             drain=event.drain,
             begun_ms=self.now_ms,
@@ -387,9 +390,9 @@ class Job:
         if ordered:
             return ordered
         statuses = self.tasks.statuses()
-        # A stop waits for its own savepoint (`_closable`), an end by itself for everybody's.
-        waits = self.coordinator.busy or (self.stop is None and self.coordinator.sealing)
-        if set(statuses.values()) == {TaskStatus.CLOSED} and not waits:
+        if set(statuses.values()) == {TaskStatus.CLOSED} and not self.coordinator.busy:
+            if self.stop is None and self.coordinator.sealing:
+                return ()  # an end by itself waits for savepoints, a stop for its own alone (`_closable`)
             return self._end(final_state({state.ended for state in self.tasks.states.values()}))
         return self.coordinator.advance(
             self.now_ms, statuses, self._demanded(set(statuses.values())), periodic=self.stop is None and not self.batch

@@ -29,6 +29,7 @@ from rekindle.storage import layout
 from rekindle.storage.documents import Committed, End, Manifest, Run, SubtaskSnapshot, Transaction
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
+from rekindle.storage.port import Store
 from rekindle.storage.savepoint import copy_sources
 
 
@@ -223,19 +224,12 @@ class Checkpointing:
             raise ControlError("SAVEPOINT_FAILED", path=directory, reason=f"checkpoint {checkpoint} is gone")
         store = SteppedStore(open_store(directory), self._steps)
         store.look = look
-        into = f"{self._storage.job}-{checkpoint:09d}-{secrets.token_hex(3)}"
-        size = copy_sources(self._storage, manifest, store, into)
-        for task, snapshot in snapshots_of(manifest).items():
-            target = layout.savepoint_subtask(into, task.task, task.subtask)
+
+        def copy(task: SubtaskId, snapshot: SubtaskSnapshot, target: str) -> int:
             runner = self._runners.get(task)
-            if runner is not None:
-                size += runner.copy(snapshot, store, target)
-            folder = layout.subtask(self._storage.job, task.task, task.subtask, self._run.lineage)
-            size += copy_outputs(self._storage.store, folder, store, target, manifest, task)
-        sealed = replace(manifest, savepoint=True, transactions={}, size_bytes=size)
-        look()
-        JobStorage(store, self._storage.job).create(layout.manifest(into), sealed)
-        return f"{store.location.rstrip('/')}/{into}", size
+            return runner.copy(snapshot, store, target) if runner is not None else 0
+
+        return write_savepoint(self._storage, manifest, store, copy, look)
 
     def discard_older(self, keep: int, pinned: Collection[int] = ()) -> None:
         """Delete checkpoints beyond the retained ones, and what only they needed; looks at the fence before each.
@@ -273,6 +267,32 @@ class Checkpointing:
 
     def _fenced(self) -> bool:
         return self._storage.fenced_by(self._run.run) is not None
+
+
+def write_savepoint(
+    storage: JobStorage,
+    manifest: Manifest,
+    store: Store,
+    copy: Callable[[SubtaskId, SubtaskSnapshot, str], int],
+    look: Callable[[], None],
+) -> tuple[str, int]:
+    """Copy what a committed checkpoint names into a new folder of `store`; returns its absolute path, and bytes.
+
+    Args:
+        copy: copies what a subtask's query needs into a folder; returns bytes.
+        look: called before the manifest, which comes last; raises where there must not be one.
+    """
+    into = f"{storage.job}-{manifest.checkpoint:09d}-{secrets.token_hex(3)}"
+    size = copy_sources(storage, manifest, store, into)
+    for task, snapshot in snapshots_of(manifest).items():
+        target = layout.savepoint_subtask(into, task.task, task.subtask)
+        size += copy(task, snapshot, target)
+        folder = layout.subtask(storage.job, task.task, task.subtask, manifest.lineage)
+        size += copy_outputs(storage.store, folder, store, target, manifest, task)
+    sealed = replace(manifest, savepoint=True, transactions={}, size_bytes=size)
+    look()
+    JobStorage(store, storage.job).create(layout.manifest(into), sealed)
+    return f"{store.location.rstrip('/')}/{into}", size
 
 
 def snapshots_of(manifest: Manifest) -> dict[SubtaskId, SubtaskSnapshot]:

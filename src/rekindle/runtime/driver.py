@@ -443,7 +443,9 @@ _EVENTS: dict[str, Callable[[Request], e.Event]] = {
     "savepoint": lambda request: e.CheckpointRequested(
         request=request.id, directory=request.savepoint, unaligned=request.unaligned
     ),
-    "stop": lambda request: e.StopRequested(request=request.id, drain=request.drain, directory=request.savepoint),
+    "stop": lambda request: e.StopRequested(
+        request=request.id, drain=request.drain, directory=request.savepoint, unaligned=request.unaligned
+    ),
     "cancel": lambda request: e.CancelRequested(request=request.id),
 }
 """Verb of a request → what the protocol hears. Any other verb is answered with an error."""

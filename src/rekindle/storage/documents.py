@@ -361,7 +361,7 @@ class Request:
     drain: bool = False
     #: directory for the savepoint, absolute; None: none asked for
     savepoint: str | None = None
-    #: the savepoint may name in-flight data; without channels it has none, so that both kinds are the same
+    #: the savepoint, or the stop, may name in-flight data; without channels it has none, so that both are the same
     unaligned: bool = False
     format: int = FORMAT_VERSION
 

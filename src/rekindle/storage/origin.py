@@ -46,6 +46,10 @@ class Origin:
             if not self._is_there():
                 raise self._replaced() from error
             raise
+        self.check_is_there()
+
+    def check_is_there(self) -> None:
+        """Raise ``CHECKPOINT_REPLACED`` if it was deleted."""
         if not self._is_there():
             raise self._replaced()
 

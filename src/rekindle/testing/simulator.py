@@ -234,6 +234,8 @@ _WISHES: tuple[Callable[[str], e.Event], ...] = (
     lambda request: e.CheckpointRequested(request=request, directory="/unaligned", unaligned=True),
     *(lambda request: e.StopRequested(request=request),) * 3,
     *(lambda request: e.StopRequested(request=request, directory="/stop"),) * 5,
+    lambda request: e.StopRequested(request=request, unaligned=True),
+    lambda request: e.StopRequested(request=request, directory="/unaligned", unaligned=True),
     lambda request: e.StopRequested(request=request, drain=True),
     lambda request: e.StopRequested(request=request, drain=True, directory="/drain"),
     lambda request: e.CancelRequested(request=request),

@@ -66,7 +66,9 @@ EVENTS: dict[type[e.Event], tuple[str, ...]] = {
     ),
     e.StopRequested: (
         "{request} asks to stop[, with a savepoint in {directory}]",
+        "{request} asks to stop unaligned{unaligned!}[, with a savepoint in {directory}]",
         "{request} asks to drain{drain!}[, with a savepoint in {directory}]",
+        "{request} asks to drain{drain!} unaligned{unaligned!}[, with a savepoint in {directory}]",
     ),
     e.CancelRequested: ("{request} asks to cancel",),
     e.ResultRecorded: ("the result is recorded",),

@@ -1,0 +1,58 @@
+"""A savepoint of a job that does not run: a copy of its last checkpoint, made without Spark.
+
+Nothing pins that checkpoint: the job may be started meanwhile, and delete it once newer ones have replaced it, its
+manifest first. So the copy counts only if that is still there when everything is copied (`Origin.read_whole`).
+"""
+
+from __future__ import annotations
+
+from rekindle.errors import ControlError
+from rekindle.ids import SubtaskId
+from rekindle.runtime.checkpointing import write_savepoint
+from rekindle.runtime.leftovers import uncommitted
+from rekindle.spark.lineage_copy import copy_for_savepoint
+from rekindle.storage import layout
+from rekindle.storage.documents import Answer, Manifest, SubtaskSnapshot
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.open import open_store
+from rekindle.storage.origin import Origin
+
+
+def savepoint_at_rest(storage: JobStorage, directory: str) -> Answer:
+    """Copy the last completed checkpoint of a job that does not run into a new folder below `directory`.
+
+    Returns what a running job would have answered.
+
+    Raises:
+        ControlError: ``SAVEPOINT_WITHOUT_CHECKPOINT``, ``CHECKPOINT_NOT_COMMITTED``; ``BATCH_VERB_REFUSED``.
+        RestoreError: ``CHECKPOINT_REPLACED``, it was started meanwhile.
+    """
+    state = storage.state()
+    manifest = _last(storage, state)
+    store = open_store(directory)
+    origin = Origin(store=storage.store, folder="", manifest=manifest)
+
+    def copy(task: SubtaskId, snapshot: SubtaskSnapshot, target: str) -> int:
+        if snapshot.batch < 0:
+            return 0
+        source = layout.spark_progress_dir(origin.subtask(task))
+        return copy_for_savepoint(storage.store, source, store, layout.spark_progress_dir(target), snapshot.batch)
+
+    with origin.read_whole():
+        path, _ = write_savepoint(storage, manifest, store, copy, origin.check_is_there)
+    return Answer(
+        id="", job=storage.job, state=state, answered_ms=0, checkpoint=manifest.checkpoint, savepoint=path, notes=()
+    )
+
+
+def _last(storage: JobStorage, state: str) -> Manifest:
+    lineage = storage.lineage()
+    manifest = storage.latest_manifest(lineage.lineage) if lineage else None
+    if manifest is None:
+        raise ControlError("SAVEPOINT_WITHOUT_CHECKPOINT", job=storage.job, state=state)
+    if manifest.mode == "batch":
+        raise ControlError("BATCH_VERB_REFUSED", job=storage.job, verb="savepoint")
+    pending = uncommitted(storage)
+    if pending is not None:
+        raise ControlError("CHECKPOINT_NOT_COMMITTED", checkpoint=pending.checkpoint, job=storage.job)
+    return manifest

@@ -1,0 +1,70 @@
+"""A savepoint of a job that does not run is a copy of its last checkpoint, whole or none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from rekindle.errors import RestoreError
+from rekindle.runtime.checkpointing import snapshots_of
+from rekindle.runtime.client import Wish
+from rekindle.spark.progress_files import files_needed
+from rekindle.spark.saving import savepoint_at_rest
+from rekindle.storage import layout
+from rekindle.storage.job_storage import read_manifest
+from rekindle.storage.local import LocalStore
+from tests.simulation.test_storage_stays_bounded import two_tasks
+from tests.simulation.world import World
+
+
+@pytest.fixture
+def stopped() -> World:
+    """A job of two tasks that was stopped with an unaligned checkpoint, half of its channel not read yet."""
+    plan = two_tasks(400)
+    plan.speed["second"] = 1.0  # type: ignore[index]
+    world = World(plan, seed=1, calm=True)
+
+    def stop() -> None:
+        world.scheduler.pause(8)
+        world.ask(Wish(verb="stop", unaligned=True))
+
+    result = world.run(plan.settings, stop)
+    assert result is not None and result.state == "STOPPED", result
+    for task in ("first", "second"):  # which the engine that stands in for Spark does not write
+        folder = layout.spark_progress_dir(layout.subtask("simulated", task, 0, 1))
+        world.store.create(f"{folder}/metadata", b"{}")
+    return world
+
+
+def test_it_names_what_the_checkpoint_names_and_holds_all_of_it(stopped: World, tmp_path: Path) -> None:
+    answer = savepoint_at_rest(stopped.storage, str(tmp_path))
+    checkpoint, store = stopped.storage.newest_manifest(), LocalStore(str(tmp_path))
+    assert answer.savepoint is not None and checkpoint is not None
+    folder = Path(answer.savepoint).name
+    manifest = read_manifest(store, folder)
+    assert (manifest.savepoint, manifest.transactions, manifest.tasks) == (True, {}, checkpoint.tasks)
+    assert manifest.in_flight_bytes > 0
+    for task, snapshot in snapshots_of(manifest).items():
+        below = layout.savepoint_subtask(folder, task.task, task.subtask)
+        assert files_needed(store, layout.spark_progress_dir(below), snapshot.batch)
+    segments = [entry for entry in store.walk(folder) if "/segments/" in entry.path]
+    assert sum(entry.size_bytes for entry in segments) >= manifest.in_flight_bytes
+
+
+def test_one_whose_checkpoint_is_replaced_meanwhile_is_none(stopped: World, tmp_path: Path) -> None:
+    number = stopped.storage.checkpoints()[0]
+    copy, copied = LocalStore.copy_from, [0]
+
+    def replaced(self: LocalStore, *args: object) -> int:
+        copied[0] += 1
+        if copied[0] == 5:
+            stopped.storage.forget_checkpoint(number)
+        return copy(self, *args)  # type: ignore[arg-type]
+
+    with patch.object(LocalStore, "copy_from", replaced), pytest.raises(RestoreError) as caught:
+        savepoint_at_rest(stopped.storage, str(tmp_path))
+    assert caught.value.code == "CHECKPOINT_REPLACED"
+    assert copied[0] >= 5
+    assert list(tmp_path.glob("*/manifest.json")) == []
