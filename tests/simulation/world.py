@@ -281,6 +281,7 @@ class World:
             (assembly, "build_task", self._build_task),
             (assembly, "windows_of", _nothing),
             (assembly, "refuse_other_windows", _nothing),
+            (assembly, "refuse_duplicate_columns", _nothing),
             (assembly, "output_schema", lambda *_: T.StructType()),
             (assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 250),
             (inputs, "made_by", lambda _, make: make()),

@@ -249,11 +249,11 @@ class Checkpointing:
         kept = [manifest for number in retained if (manifest := self._storage.manifest(number))]
         ours = [manifest for manifest in kept if manifest.lineage == self._run.lineage]
         for task, runner in self._runners.items():
-            pinned = [snapshots_of(manifest)[task].batch for manifest in ours if task in snapshots_of(manifest)]
+            batches = [snapshots_of(manifest)[task].batch for manifest in ours if task in snapshots_of(manifest)]
             read = [reading.position.batches for manifest in ours for reading in readings_of(manifest, task)]
-            if pinned and not self._fenced():
+            if batches and not self._fenced():
                 # One output more is kept than is still to be read: it tells the time of what was.
-                runner.purge(min(pinned), min(read, default=min(pinned)) - 1)
+                runner.purge(min(batches), min(read, default=min(batches)) - 1)
         self._forget_lineages({manifest.lineage for manifest in kept} | {self._run.lineage})
 
     def _forget_lineages(self, needed: set[int]) -> None:
