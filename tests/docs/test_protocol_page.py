@@ -51,7 +51,7 @@ class Steps:
     def handle(self, job: Job, event: e.Event) -> tuple[c.Command, ...]:
         """Let the job hear the event, and look what it does."""
         state, statuses = job.state, job.tasks.statuses()
-        phases = {number: one.phase for number, one in job.coordinator.pending.items()}
+        phases = _phases(job)
         commands = _HANDLE(job, event)
         if isinstance(event, e.DriverFenced):
             return commands
@@ -70,7 +70,7 @@ class Steps:
         return commands
 
     def _see_phases(self, before: dict[int, Phase], job: Job, commands: tuple[c.Command, ...]) -> None:
-        after = {number: one.phase for number, one in job.coordinator.pending.items()}
+        after = _phases(job)
         aborted = {one.checkpoint for one in commands if isinstance(one, c.AbortCheckpoint)}
         for number in {*before, *after, *aborted}:
             place = before.get(number, Phase.ACKNOWLEDGING)
@@ -79,6 +79,11 @@ class Steps:
             if place is Phase.ACKNOWLEDGING and new is Phase.WRITING:
                 way[1:1] = [Phase.READY]  # it does not stay there
             self.phases |= {(a, b) for a, b in pairwise(way) if a is not b}
+
+
+def _phases(job: Job) -> dict[int, Phase]:
+    under_way = {**job.coordinator.sealing, **job.coordinator.pending}
+    return {number: one.phase for number, one in under_way.items()}
 
 
 DRAWN_ORDERS = {(before, kind, after) for kind, moves in ORDER_STEPS.items() for before, after in moves.items()}
