@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C for a running job: the first stops it properly, a second Ctrl-C cancels it (DESIGN 4).
+"""SIGTERM, SIGHUP and Ctrl-C for a running job: the first stops it properly, a second Ctrl-C cancels it.
 
 A batch run has no place to stop at: the first cancels it. Used by `Job.run` and by the command line. It knows nothing
 of a job but that it can be stopped and cancelled.
@@ -37,8 +37,8 @@ def _silent(message: str) -> None:
 
 @contextmanager
 def stop_on_signals(handle: Stoppable, say: Callable[[str], None] = _silent) -> Iterator[None]:
-    """While inside, SIGTERM and the first Ctrl-C call ``handle.stop()``, any further Ctrl-C ``handle.cancel()``; in
-    batch mode all of them cancel.
+    """While inside, SIGTERM, SIGHUP and the first Ctrl-C call ``handle.stop()``, any further Ctrl-C
+    ``handle.cancel()``; in batch mode all of them cancel. A SIGHUP that is ignored, as under nohup, stays so.
 
     Enter it after Spark has started: PySpark sets a SIGINT handler of its own. Each call runs in a thread, so that a
     stop that hangs does not hold up a cancel; what it raises goes to `say`, because the job goes on and whoever waits
@@ -63,7 +63,10 @@ def stop_on_signals(handle: Stoppable, say: Callable[[str], None] = _silent) -> 
         cancel = handle.mode == "batch" or (number == signal.SIGINT and interrupts > 1)
         threading.Thread(target=act, args=(cancel,), daemon=True).start()
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, on_signal) for number in numbers}
     try:
         yield
     finally:

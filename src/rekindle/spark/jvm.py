@@ -8,10 +8,12 @@ of the JVM's stderr, which therefore passes through here. Everything else comes 
 from __future__ import annotations
 
 import os
+import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.find_spark_home import _find_spark_home
@@ -39,10 +41,31 @@ def start_jvm(settings: Mapping[str, str]) -> None:
         with _java_options(
             "" if configures_log4j(settings) else f"-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()}"
         ):
-            gateway = launch_gateway(conf, {"stderr": writer})  # type: ignore[no-untyped-call]
+            gateway = launch_gateway(conf, _Deaf(stderr=writer))  # type: ignore[no-untyped-call]
     finally:
         os.close(writer)
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+class _Deaf(dict[str, Any]):
+    """Arguments of Popen for a JVM that does not hear SIGTERM and SIGHUP.
+
+    Both mean that the job is to stop, which needs the JVM, and often reach every process of a group or a container.
+    Java leaves a signal alone that is ignored when it starts; PySpark uses that for Ctrl-C, by a function of its own
+    that it puts here. The JVM ends with its driver, as always: when its stdin is closed.
+    """
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(key, _deafened(value) if key == "preexec_fn" else value)
+
+
+def _deafened(before: Callable[[], None]) -> Callable[[], None]:
+    def run() -> None:
+        before()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+
+    return run
 
 
 def configures_log4j(settings: Mapping[str, str]) -> bool:
