@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rekindle.runtime import client
 from rekindle.spark.saving import savepoint_at_rest
@@ -15,7 +15,16 @@ from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 
 if TYPE_CHECKING:
-    from rekindle.runtime.driver import Driver
+    from rekindle.runtime.heartbeat import Heartbeat
+
+
+class Shown(Protocol):
+    """What drives the job, as far as a handle needs to know it."""
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """What it shows of itself."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +115,7 @@ class JobHandle:
         *,
         mode: str = "streaming",
         ended: JobResult | None = None,
-        driver: Driver | None = None,
+        driver: Shown | None = None,
         run: Callable[[], Result] | None = None,
     ) -> None:
         self._storage = storage

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +19,6 @@ from rekindle.runtime.signals import stop_on_signals
 from rekindle.runtime.steps import Steps, no_steps
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sources import Batch, Files, Source, Stream
-from rekindle.storage.documents import Result
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 
@@ -300,7 +300,8 @@ class Job:
         definition = self._definition()
         from rekindle.runtime.decide import Permissions
         from rekindle.spark.launch import Launch
-        from rekindle.spark.session import make_session, prepare_session, quiet
+        from rekindle.spark.running import Running
+        from rekindle.spark.session import make_session, prepare_session
 
         permissions = Permissions(
             non_restored_state=allow_non_restored_state,
@@ -308,31 +309,31 @@ class Job:
             sink_ahead=allow_sink_ahead,
             shared_target=allow_shared_target,
         )
-        launch = Launch(definition, location, settings, permissions, steps, mode=mode)
+
+        def launched(since: int | None = None, engine_failures: int = 0) -> Launch:
+            return Launch(
+                definition,
+                location,
+                settings,
+                permissions,
+                steps,
+                mode=mode,
+                since=since,
+                engine_failures=engine_failures,
+            )
+
+        launch = launched()
         ended = launch.prepare(restore)
         if ended is not None:
             return JobHandle(launch.storage, mode=mode, ended=JobResult.of(self.name, ended, already_ended=True))
+        own = partial(make_session, self.name, spark_config or {}) if spark is None else None
         session = prepare_session(spark) if spark is not None else make_session(self.name, spark_config or {})
-        try:
-            with quiet(session):
-                driver = launch.begin(session)
-        except BaseException:
-            if spark is None:
-                session.stop()
-            raise
-        if isinstance(driver, Result):
-            if spark is None:
-                session.stop()
-            return JobHandle(launch.storage, mode=mode, ended=JobResult.of(self.name, driver, already_ended=True))
-
-        def run() -> Result:
-            with quiet(session):
-                result = driver.run()
-            if spark is None and result.state != "CANCELED":
-                session.stop()
-            return result
-
-        self._handle = JobHandle(launch.storage, mode=mode, driver=driver, run=run)
+        running = Running(launch, session, launched, own)
+        if running.ended is not None:
+            return JobHandle(
+                launch.storage, mode=mode, ended=JobResult.of(self.name, running.ended, already_ended=True)
+            )
+        self._handle = JobHandle(launch.storage, mode=mode, driver=running, run=running.run)
         return self._handle
 
     def adopt(

@@ -87,6 +87,19 @@ def kill_at(spark: SparkSession, world: BrokenWorld, moment: Moment, *, live: bo
     return resume(spark, world, live=live)
 
 
+def kill_engine_at(spark: SparkSession, world: BrokenWorld, moment: Moment, *, live: bool, rival: bool = False) -> str:
+    """Kill the JVM there, and not its driver, which goes on with another; returns what came of it, in a few words."""
+    victim = Victim(world, "--kill-engine-at", str(moment), live=live, rival=rival)
+    code, log = victim.wait(), victim.log.read_text()
+    if code == 1 and "[SPARK_DIED]" in log:
+        return f"{resume(spark, world, live=live)}: it had not started yet"
+    assert code == 0, f"exit code {code}:\n{log[-3000:]}"
+    world.check(live=live)
+    run = world.documents().latest_run()
+    assert run is not None
+    return f"exact, run {run.run}"
+
+
 def kill_after(spark: SparkSession, world: BrokenWorld, seconds: float, *, live: bool) -> str:
     """Kill a driver so long after its job has begun, run the job on; returns what came of it."""
     ran = Victim(world, live=live).kill_after(seconds)

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.testing.crash import ALL_MOMENTS, WHEN, Moment
 from tests.crash.kit import OF_PIPELINES, CrashWorld
-from tests.crash.lives import kill_after, kill_at
+from tests.crash.lives import kill_after, kill_at, kill_engine_at
 from tests.crash.report import Report
 
 ONLY_LIVE = ("answer.create", "drain.create", "mark.admit", "mark.write", "request.create", "segments.copy")
@@ -38,8 +38,18 @@ def report() -> Iterator[Report]:
         yield report
 
 
+@pytest.fixture(scope="module")
+def engines() -> Iterator[Report]:
+    with Report("engine", MOMENTS, 0).written() as report:
+        yield report
+
+
 def kill(spark: SparkSession, world: CrashWorld, moment: Moment) -> str:
     return kill_at(spark, world, moment, live=moment.step in ONLY_LIVE, rival=moment.step == "sink.abort")
+
+
+def kill_engine(spark: SparkSession, world: CrashWorld, moment: Moment) -> str:
+    return kill_engine_at(spark, world, moment, live=moment.step in ONLY_LIVE, rival=moment.step == "sink.abort")
 
 
 @pytest.mark.parametrize("text", TELLING)
@@ -55,6 +65,22 @@ def test_a_driver_killed_at_any_step_is_resumed_without_loss(
     spark: SparkSession, world: CrashWorld, moment: Moment, report: Report
 ) -> None:
     report.at(moment, lambda: kill(spark, world, moment))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", TELLING[:1])
+def test_a_job_goes_on_in_its_process_when_its_jvm_is_killed_at_a_telling_step(
+    spark: SparkSession, world: CrashWorld, text: str
+) -> None:
+    assert kill_engine(spark, world, Moment.parse(text)) == "exact, run 2"
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("moment", MOMENTS, ids=str)
+def test_a_job_goes_on_in_its_process_when_its_jvm_is_killed_at_any_step(
+    spark: SparkSession, world: CrashWorld, moment: Moment, engines: Report
+) -> None:
+    engines.at(moment, lambda: kill_engine(spark, world, moment))
 
 
 @pytest.mark.crash

@@ -37,6 +37,7 @@ EVENTS: dict[type[e.Event], e.Event] = {
     e.StopRequested: e.StopRequested(request="s"),
     e.CancelRequested: e.CancelRequested(request="c"),
     e.ResultRecorded: e.ResultRecorded(),
+    e.EngineDied: e.EngineDied(reason="killed"),
     e.DriverFenced: e.DriverFenced(newer_run=2),
 }
 

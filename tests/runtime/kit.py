@@ -35,6 +35,28 @@ OFTEN = {"checkpoint.interval": "10 ms", "checkpoint.retained": "1000"}
 QUICK = {"restart.delay": "5 ms", "restart.delay_max": "10 ms", "restart.attempts": "5"}
 
 
+class FakeEngine:
+    """An `Engine` that dies when a test says so."""
+
+    def __init__(self) -> None:
+        self.replaceable = False
+        self.gone = False
+        self._died: Callable[[str], None] = lambda reason: None
+
+    def watch(self, died: Callable[[str], None]) -> None:
+        self._died = died
+
+    def is_gone(self) -> bool:
+        return self.gone
+
+    def close(self) -> None:
+        self._died = lambda reason: None
+
+    def die(self, reason: str = "killed") -> None:
+        self.gone = True
+        self._died(reason)
+
+
 class World:
     """What outlives the drivers of one test."""
 
@@ -46,6 +68,7 @@ class World:
         #: see `FakeRunner`
         self.before: dict[str, Callable[[], None]] = {}
         self.runner: FakeRunner | None = None
+        self.engine = FakeEngine()
 
     def driver(self, steps: Steps = no_steps, **config: object) -> tuple[Driver, JobStorage]:
         """Begin the next run; the driver is ready to loop."""
@@ -61,7 +84,7 @@ class World:
         launch = _Launch(self, steps, definition, self.location, settings, Permissions(), steps)
         ended = launch.prepare(None)
         assert ended is None, ended
-        return launch.begin(None), launch.storage  # type: ignore[arg-type]
+        return launch.begin(None, self.engine), launch.storage  # type: ignore[arg-type]
 
     def start(self, steps: Steps = no_steps, **config: object) -> rk.JobHandle:
         """Start the next run in a thread."""

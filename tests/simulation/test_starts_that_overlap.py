@@ -13,6 +13,7 @@ from rekindle.runtime.client import Wish
 from rekindle.runtime.driver import Driver
 from rekindle.storage import layout
 from rekindle.storage.documents import Result
+from tests.runtime.kit import FakeEngine
 from tests.simulation.cooperative import Killed
 from tests.simulation.world import Plan, World
 
@@ -85,11 +86,11 @@ def test_of_two_starts_at_once_the_later_is_refused_and_the_first_goes_on() -> N
     with world.stood_in():
         first, second = (world.launch(Config.of(QUICK)) for _ in range(2))
         assert first.prepare(None) is None and second.prepare(None) is None, "neither sees the other yet"
-        driver = first.begin(world.spark)
+        driver = first.begin(world.spark, FakeEngine())
         assert isinstance(driver, Driver)
 
         with pytest.raises(ControlError, match="JOB_ALREADY_RUNNING"):
-            second.begin(world.spark)
+            second.begin(world.spark, FakeEngine())
 
         assert driver.run().state == "FINISHED"
     world.scheduler.bury()

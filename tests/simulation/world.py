@@ -56,6 +56,7 @@ from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition, R
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.memory import MemoryStore
 from rekindle.testing.fake_sink import FakeSink
+from tests.runtime.kit import FakeEngine
 from tests.simulation.cooperative import Killed, Scheduler, Threading
 from tests.simulation.fake_spark import ENGINE, BatchFrame, Engine, Frame, Leaf, Row, Writer, live_row, path_of
 
@@ -230,7 +231,7 @@ class World:
             return ended
         if before_claim is not None:
             before_claim()
-        return launch.begin(self.spark)
+        return launch.begin(self.spark, FakeEngine())
 
     def launch(self, config: Config) -> Launch:
         """A start of the job; to be used inside `stood_in`."""

@@ -41,6 +41,7 @@ _VALUES: dict[str, st.SearchStrategy[object]] = {
     "latest_checkpoint": st.none() | _numbers,
     "next_checkpoint": _numbers,
     "newer_run": _numbers,
+    "engine_failures": _numbers,
     "size_bytes": _numbers,
     "now_ms": st.integers(min_value=0, max_value=10**7),
     "notes": st.sampled_from([(), ("half unread",), ("half unread", "a timer left")]),

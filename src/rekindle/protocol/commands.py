@@ -175,5 +175,19 @@ class AnswerRequest(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailOver(Command):
+    """Leave this run, without a result, to the next one of this process, which has another engine.
+
+    Requests that have no answer are heard again there.
+    """
+
+    reason: str
+    #: engines that have died in a row, for `JobStarted.engine_failures`
+    failures: int
+    #: pause before the next one is made
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exit(Command):
     """The run is over: leave the loop. Writes nothing."""

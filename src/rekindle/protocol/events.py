@@ -51,6 +51,8 @@ class JobStarted(Event):
     tasks: Mapping[SubtaskId, RestoredTask] = field(default_factory=dict)
     #: a drain had begun and is to be carried through; follows also from any task that a drain has ended
     draining: bool = False
+    #: how many engines in a row have died under this job in this process
+    engine_failures: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +231,15 @@ class ResultRecorded(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EngineDied(Event):
+    """What runs the queries is gone, with all of them."""
+
+    reason: str
+    #: this process can make another
+    replaceable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DriverFenced(Event):
     """A newer run of this job exists: this driver has lost its right to go on."""
 
@@ -257,6 +268,7 @@ ALL: tuple[type[Event], ...] = (
     StopRequested,
     CancelRequested,
     ResultRecorded,
+    EngineDied,
     DriverFenced,
 )
 """Every event there is."""

@@ -43,8 +43,10 @@ from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.coordinator import Coordinator
 from rekindle.protocol.ending import Ended, Error, Stop, final_state
+from rekindle.protocol.engine import GRACE_MS, NEEDS_NO_ENGINE, LostEngine
 from rekindle.protocol.pending_checkpoint import Asked, PendingCheckpoint, Settled
 from rekindle.protocol.reasons import CheckpointKind, Reason
+from rekindle.protocol.restarts import Restarts
 from rekindle.protocol.states import JOB_EVENTS, JOB_STEPS, TASK_STEPS, JobState, TaskStatus
 from rekindle.protocol.story import Story
 from rekindle.protocol.tasks import Tasks
@@ -72,6 +74,10 @@ class Job:
         self.answers: list[c.AnswerRequest] = []
         #: what those are told who asked for a stop, if it is an error
         self.stop_error: Error | None = None
+        #: set once the engine is gone, which never comes back in this run
+        self.lost: LostEngine | None = None
+        #: engines that have died in a row
+        self.engines = Restarts(config)
         #: nothing more is heard or said
         self.exited = False
         self.notes: list[str] = []
@@ -134,6 +140,7 @@ class Job:
 
     def _job_started(self, event: e.JobStarted) -> _Commands:
         self.now_ms = event.now_ms
+        self.engines.resume(event.engine_failures, event.now_ms)
         commands = self.coordinator.start(event.now_ms, event.next_checkpoint, event.latest_checkpoint, event.committed)
         if event.draining or any(restored.drained for restored in event.tasks.values()):
             self.stop = Stop(drain=True)
@@ -188,6 +195,9 @@ class Job:
     def _task_failed(self, event: e.TaskFailed) -> _Commands:
         before = self.tasks.states[event.task].status
         task = self.tasks.step(event)
+        if self.lost is not None:
+            self.lost.failures += before not in NEEDS_NO_ENGINE or before is TaskStatus.CLOSING
+            return ()
         if before is TaskStatus.CLOSING:
             savepoint = self.stop.savepoint if self.stop else None
             if savepoint is not None:
@@ -225,6 +235,10 @@ class Job:
         return self.coordinator.committed(self.now_ms, event.checkpoint)
 
     def _commit_failed(self, event: e.CommitFailed) -> _Commands:
+        if self.lost is not None:
+            self.coordinator.commit_failed(self.now_ms, event.checkpoint)
+            self.lost.failures += 1
+            return ()
         if event.permanent or not self.coordinator.commit_failed(self.now_ms, event.checkpoint):
             unnamed: Error = (
                 "SINK_COMMIT_FAILED",
@@ -363,17 +377,43 @@ class Job:
         killed = [c.KillTask(task=task) for task, status in statuses.items() if status is not TaskStatus.CLOSED]
         return (*answers, *killed, c.Exit())
 
+    def _engine_died(self, event: e.EngineDied) -> _Commands:
+        if self.lost is None:
+            self.lost = LostEngine(event.reason, event.replaceable, self.now_ms)
+        return ()
+
     def _driver_fenced(self, event: e.DriverFenced) -> _Commands:
         """Write nothing more: the storage is the newer run's."""
         self.state, self.exited = JobState.FAILED, True
         return (*(c.KillTask(task=task) for task in self.tasks.states), c.Exit())
+
+    # -- without an engine --------------------------------------------------------------------------------------------
+
+    def _without_engine(self, lost: LostEngine) -> _Commands | None:
+        """What to do now that there is none; None: go on as always."""
+        statuses = set(self.tasks.statuses().values())
+        plain_stop = self.stop is not None and not self.stop.drain and self.stop.directory is None
+        if lost.may_go_on(statuses, plain_stop=plain_stop, tasks=len(self.tasks.states)):
+            if self.stop is not None and plain_stop:
+                self.stop.unaligned = True  # nothing reads what lies between tasks
+            self.tasks.hurry(self.now_ms)
+            return None
+        if self.stop is None and not statuses <= NEEDS_NO_ENGINE and self.now_ms < lost.since_ms + GRACE_MS:
+            return ()
+        delay_ms = self.engines.failed(self.now_ms) if lost.replaceable else None
+        if delay_ms is None:
+            return self._fail("SPARK_DIED", reason=lost.reason)
+        self.exited = True
+        over = c.FailOver(reason=lost.reason, failures=self.engines.failures, delay_ms=delay_ms)
+        return (*(c.KillTask(task=task) for task in self.tasks.states), over, c.Exit())
 
     # -- what follows from the state ----------------------------------------------------------------------------------
 
     def _follow(self) -> list[c.Command]:
         commands: list[c.Command] = []
         while True:
-            more = () if self.state.terminal or self.state is JobState.CREATED else self._next()
+            over = self.state.terminal or self.exited or self.state is JobState.CREATED
+            more = () if over else self._next()
             if not more:
                 return commands
             commands += more
@@ -382,6 +422,10 @@ class Job:
         settled = self._take_settled()
         if settled:
             return tuple(command for one in settled for command in self._settle(one)) or self._next()
+        if self.lost is not None:
+            instead = self._without_engine(self.lost)
+            if instead is not None:
+                return instead
         if self.coordinator.failures > self.config.checkpoint_tolerable_failures:
             return self._fail_over()
         if self.stop is not None and self.stop.may_overtake(self.now_ms, self.config.checkpoint_aligned_timeout_ms):
@@ -436,7 +480,8 @@ class Job:
         if settled.reason is not None:
             return self._settle_failed(checkpoint, settled.reason, settled.detail)
         if not settled.sealed:
-            self.tasks.completed(checkpoint.number, checkpoint.batches)
+            if self.tasks.completed(checkpoint.number, checkpoint.batches):
+                self.engines.progressed()
             if checkpoint.directory is not None:
                 return ()  # who asked for the savepoint is answered when that is made
         if stop is not None and stop.waits_for_savepoint and checkpoint.kind is CheckpointKind.STOP:
@@ -500,6 +545,7 @@ _HANDLERS: dict[type[e.Event], Callable[[Job, Any], _Commands]] = {
     e.CheckpointRequested: Job._checkpoint_requested,
     e.StopRequested: Job._stop_requested,
     e.CancelRequested: Job._cancel_requested,
+    e.EngineDied: Job._engine_died,
     e.DriverFenced: Job._driver_fenced,
 }
 

@@ -38,6 +38,10 @@ class Restarts:
         doubled_ms = self._config.restart_delay_ms * 2 ** min(self.failures - 1, 40)
         return int(min(doubled_ms, self._config.restart_delay_max_ms))
 
+    def resume(self, failures: int, now_ms: int) -> None:
+        """Go on counting where another run of this process has stopped."""
+        self.failures, self._failed_ms = failures, now_ms
+
     def progressed(self) -> None:
         """It has got on: the next failure is the first again."""
         self.failures = 0

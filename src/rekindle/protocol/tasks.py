@@ -111,12 +111,17 @@ class Tasks:
 
     def stop_sources(self, stop: Stop, now_ms: int) -> Iterator[c.Command]:
         """A stop begins: sources end where they stand, channels are read on. Nobody waits for a restart any more."""
+        self.hurry(now_ms)
         for task, state in self.states.items():
-            if state.status is TaskStatus.RESTARTING:
-                state.restart_ms = now_ms
             open_sources = state.has_sources and not state.sources_ended
             if open_sources and state.status in _MAY_END and self.ending_of(task, stop) is None:
                 yield c.StopSources(task=task)
+
+    def hurry(self, now_ms: int) -> None:
+        """Let no task wait for its restart any more."""
+        for state in self.states.values():
+            if state.status is TaskStatus.RESTARTING:
+                state.restart_ms = now_ms
 
     def go_on(self) -> Iterator[c.Command]:
         """A stop was given up: whoever it held runs again. Who had finished by itself keeps waiting."""
@@ -156,18 +161,18 @@ class Tasks:
         if state.status is TaskStatus.WAITING and state.final_from is None:
             state.final_from = checkpoint
 
-    def completed(self, checkpoint: int, batches: Mapping[SubtaskId, int]) -> None:
+    def completed(self, checkpoint: int, batches: Mapping[SubtaskId, int]) -> bool:
         """A checkpoint is complete and committed: whose end it has seen need not wait for another, and who has got on
         since the last one has not failed in a row. (One behind the same batch says nothing of a task that fails in the
-        next.)"""
+        next.) Return True if any has got on."""
         for state in self.states.values():
             if state.final_from is not None and state.final_from <= checkpoint:
                 state.covered = True
-        for task, batch in batches.items():
-            state = self.states[task]
-            if batch > state.checkpointed:
-                state.checkpointed = batch
-                state.restarts.progressed()
+        got_on = {task: batch for task, batch in batches.items() if batch > self.states[task].checkpointed}
+        for task, batch in got_on.items():
+            self.states[task].checkpointed = batch
+            self.states[task].restarts.progressed()
+        return bool(got_on)
 
     def closable(self) -> Iterator[c.Command]:
         """Close whoever may be closed, all at the same time."""

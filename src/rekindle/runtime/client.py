@@ -123,7 +123,7 @@ def wait(
             if answer.error is not None:
                 raise answered(answer.error)
             return answer
-        if state != RUNNING or storage.fenced_by(request.run):
+        if state != RUNNING or _is_over(storage, request):
             return _without_answer(storage, wish, request)
         if time.monotonic() - looked_s >= _LOOK_S * storage.store.pace:
             looked_s = time.monotonic()
@@ -136,11 +136,20 @@ def wait(
         pause = min(pause * 1.5, longest)
 
 
+def _is_over(storage: JobStorage, request: Request) -> bool:
+    """Whether a newer run has taken over, other than one that goes on in the same process and answers for it."""
+    if not storage.fenced_by(request.run):
+        return False
+    newest = storage.latest_run()
+    return newest is None or not newest.answers(request.run)
+
+
 def _without_answer(storage: JobStorage, wish: Wish, request: Request) -> Result:
-    result = storage.result(request.run)
+    newest = storage.latest_run()
+    result = storage.result(newest.run if newest and newest.answers(request.run) else request.run)
     if result is not None and wish.met_by(result):
         return result
-    if storage.fenced_by(request.run):
+    if _is_over(storage, request):
         raise ControlError("REQUEST_STALE", run=request.run)
     if result is not None and result.state == "CANCELED":
         raise ControlError("CANCELED_MEANWHILE", job=storage.job)

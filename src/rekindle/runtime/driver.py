@@ -30,7 +30,7 @@ from rekindle.runtime.checkpointing import Checkpointing
 from rekindle.runtime.control import ControlFolder
 from rekindle.runtime.elapsed import Elapsed
 from rekindle.runtime.heartbeat import Heartbeat
-from rekindle.runtime.ports import TaskRunner
+from rekindle.runtime.ports import Engine, TaskRunner
 from rekindle.runtime.worker import Worker
 from rekindle.storage import layout
 from rekindle.storage.documents import Answer, Request, Result, Run
@@ -93,6 +93,7 @@ class Driver:
         checkpointing: Checkpointing,
         started: e.JobStarted,
         config: Config,
+        engine: Engine,
         clock: Clock = system_clock,
     ) -> None:
         self._storage = storage
@@ -101,6 +102,7 @@ class Driver:
         self._runners = runners
         self._checkpointing = checkpointing
         self._started = started
+        self._engine = engine
         self._clock = clock
         self._elapsed = Elapsed()
         self._events: queue.SimpleQueue[e.Event] = queue.SimpleQueue()
@@ -117,24 +119,30 @@ class Driver:
         #: answers that the storage has refused, to be tried again
         self._owed: list[Answer] = []
         self.result: Result | None = None
+        self._failed_over: c.FailOver | None = None
 
     def post(self, event: e.Event) -> None:
-        """Take in an event, from any thread."""
+        """Take in an event, from any thread but the loop's where a task has failed: asking the engine may take time."""
+        if isinstance(event, e.TaskFailed) and event.permanent and self._engine.is_gone():
+            # Whatever it looks like: a dying engine loses files, and refuses plans.
+            event = replace(event, permanent=False)
         self._events.put(event)
 
-    def run(self) -> Result:
-        """Loop until the run is over.
+    def run(self) -> Result | c.FailOver:
+        """Loop until the run is over; returns how it ended, or how it is left to the next run of this process.
 
         Raises:
             ControlError: ``DRIVER_FENCED``, a newer run has taken over.
         """
         try:
             self._feed(self._started)
+            self._engine.watch(self._engine_died)
             self._loop()
         except BaseException as error:
             self._give_up(error)
             raise
         finally:
+            self._engine.close()
             for runner in self._runners.values():
                 # Behind what the sinks still commit: no sink is closed while it does.
                 self._sinks.submit(partial(_close, runner))
@@ -147,6 +155,8 @@ class Driver:
             drive_no_more(self._storage, self._run.run)
         if self._fenced_by is not None:
             raise ControlError("DRIVER_FENCED", run=self._run.run, job=self._storage.job, newer=self._fenced_by)
+        if self._failed_over is not None:
+            return self._failed_over
         self._heartbeat.beat()
         assert self.result is not None, "the protocol exits only after it has recorded a result"
         return self.result
@@ -198,6 +208,9 @@ class Driver:
             self._heartbeat.ordered(command)
             _EXECUTE[type(command)](self, command)
 
+    def _engine_died(self, reason: str) -> None:
+        self.post(e.EngineDied(reason=reason, replaceable=self._engine.replaceable))
+
     # -- watching -----------------------------------------------------------------------------------------------------
 
     def _is_fenced(self) -> bool:
@@ -220,7 +233,7 @@ class Driver:
             if self._exited:
                 # What comes after the end is for the next run to refuse.
                 return
-            if request.run != self._run.run:
+            if not self._run.answers(request.run):
                 self._refuse(request.id, ControlError("REQUEST_STALE", run=request.run))
             elif request.verb not in _EVENTS:
                 verbs = ", ".join(_EVENTS)
@@ -244,7 +257,7 @@ class Driver:
                 return
             try:
                 event = act()
-            except BaseException as error:
+            except BaseException as error:  # whatever it is: an order never ends without a word
                 event = e.TaskFailed(
                     task=task,
                     reason=one_line(error),
@@ -410,8 +423,21 @@ class Driver:
         if _tried(lambda: self._storage.answer(made)) is None:
             self._owed.append(made)
 
+    def _fail_over(self, command: c.FailOver) -> None:
+        self._failed_over = command
+
     def _exit(self, command: c.Exit) -> None:
         self._exited = True
+
+    @property
+    def number(self) -> int:
+        """The number of its run."""
+        return self._run.run
+
+    @property
+    def storage(self) -> JobStorage:
+        """Where its job is kept."""
+        return self._storage
 
     @property
     def state(self) -> JobState:
@@ -475,6 +501,7 @@ _EXECUTE: dict[type[c.Command], Callable[[Driver, Any], None]] = {
     c.DiscardOlder: Driver._discard_older,
     c.RecordResult: Driver._record_result,
     c.AnswerRequest: Driver._answer_request,
+    c.FailOver: Driver._fail_over,
     c.Exit: Driver._exit,
 }
 """Command → how it is carried out."""

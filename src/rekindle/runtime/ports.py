@@ -1,12 +1,34 @@
-"""What the driver needs of whoever runs the queries: one port, implemented on Spark and, for tests, without."""
+"""What the driver needs of whoever runs the queries: ports, implemented on Spark and, for tests, without."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from rekindle.ids import SubtaskId
 from rekindle.storage.documents import SubtaskSnapshot, TaskStatusDocument
 from rekindle.storage.port import Store
+
+
+class Engine(Protocol):
+    """What runs the queries of all tasks, and can die."""
+
+    @property
+    def replaceable(self) -> bool:
+        """This process can make another one."""
+        ...
+
+    def watch(self, died: Callable[[str], None]) -> None:
+        """Call `died` once, from another thread, with the reason, when it is gone."""
+        ...
+
+    def is_gone(self) -> bool:
+        """Return True if it is dead or dying, so that what fails now fails for that reason. May block."""
+        ...
+
+    def close(self) -> None:
+        """Watch it no more."""
+        ...
 
 
 class TaskRunner(Protocol):

@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.channels.inbox import Inbox
@@ -226,7 +225,7 @@ class BatchTask:
             while not self._idle.is_set():
                 self._spark.sparkContext.cancelJobGroup(self._group)
                 self._idle.wait(_CANCEL_AGAIN_S)
-        except (Py4JError, OSError, AttributeError):
+        except Exception:
             return  # Spark is gone already
 
     def suspend(self) -> int:

@@ -25,6 +25,7 @@ from rekindle.runtime.checkpointing import Checkpointing, snapshots_of
 from rekindle.runtime.decide import Decided, Decider, Permissions, covered_by, latest_manifest
 from rekindle.runtime.driver import Clock, Driver, drive_here, drive_no_more, system_clock
 from rekindle.runtime.leftovers import clean, prepared, uncommitted
+from rekindle.runtime.ports import Engine
 from rekindle.runtime.steps import SteppedStore, Steps
 from rekindle.sinks.owners import Claim
 from rekindle.sources.globs import is_glob
@@ -45,7 +46,12 @@ from rekindle.storage.resolve import AlreadyEnded, Decision, Fresh, Restore, Res
 
 
 class Launch:
-    """One start of a job, step by step; `prepare` touches neither Spark nor anything durable."""
+    """One start of a job, step by step; `prepare` touches neither Spark nor anything durable.
+
+    Args:
+        since: first run of this process, where this one goes on for it.
+        engine_failures: see `JobStarted`.
+    """
 
     def __init__(
         self,
@@ -56,7 +62,11 @@ class Launch:
         steps: Steps,
         clock: Clock = system_clock,
         mode: str = "streaming",
+        since: int | None = None,
+        engine_failures: int = 0,
     ) -> None:
+        self._since = since
+        self._engine_failures = engine_failures
         self._definition = definition
         self._mode = mode
         self._graph = definition.graph if mode == "streaming" else definition.graph.with_single_subtasks()
@@ -96,7 +106,7 @@ class Launch:
 
     # -- with Spark ---------------------------------------------------------------------------------------------------
 
-    def begin(self, spark: SparkSession) -> Driver | Result:
+    def begin(self, spark: SparkSession, engine: Engine) -> Driver | Result:
         """Claim the run, open what is to be opened, build the plan; returns the driver. Records what goes wrong.
 
         Returns the result of a job that has ended since `prepare`.
@@ -111,7 +121,7 @@ class Launch:
         if isinstance(run, Result):
             return run
         try:
-            return self._open(spark, run, identity.owner)
+            return self._open(spark, engine, run, identity.owner)
         except BaseException as error:
             self._give_up(run, _failed(error), began=True)
             raise
@@ -158,6 +168,7 @@ class Launch:
             undo_drain=isinstance(decision, Restore) and decision.undo_drain,
             token=secrets.token_hex(8),
             mode=self._mode,
+            since=self._since,
             **this_process()._asdict(),
         )
 
@@ -177,7 +188,7 @@ class Launch:
         for sink in self._definition.sinks.values():
             yield from sink.addresses
 
-    def _open(self, spark: SparkSession, run: Run, owner: str) -> Driver:
+    def _open(self, spark: SparkSession, engine: Engine, run: Run, owner: str) -> Driver:
         storage, graph, sinks = self.storage, self._graph, self._definition.sinks
         origin, decision = self._decided.origin, self._decided.decision
         if origin is not None:
@@ -224,7 +235,7 @@ class Launch:
         started = self._started(run, finished, covered, assembly)
         named = prepared(storage, graph.subtasks(), run.lineage, covered)
         clean(storage, graph.subtasks(), run, sinks, named, self._steps)
-        driver = Driver(storage, run, job, runners, checkpointing, started, self._config, self._clock)
+        driver = Driver(storage, run, job, runners, checkpointing, started, self._config, engine, self._clock)
         posted.append(driver)
         return driver
 
@@ -301,6 +312,7 @@ class Launch:
             committed=uncommitted(storage) is None,
             tasks=restored,
             draining=draining,
+            engine_failures=self._engine_failures,
         )
 
     def _refuse_if_fenced(self, run: Run) -> None:

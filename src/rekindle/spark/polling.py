@@ -8,14 +8,19 @@ our own doing, so they need not look for it: they are woken (`Polling.wake`). A 
 Spark has no call that wakes a query. But its trigger waits for a clock, and Spark has one that is set by hand: it is
 put in the place of the trigger's own. Neither is part of Spark's public interface. Where this cannot be done, the query
 is triggered every `INTERVAL_MS`, as it was told when it was started, and waking it does nothing.
+
+`wake` and `last_report` call nothing in the JVM, where a call may hang: the driver's loop uses them. A thread of the
+query's does it for them.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -29,38 +34,70 @@ INBOXES_MS = 10_000
 _TAKE_OVER_MS = 20
 """Between two looks whether a query that has just been started has its trigger."""
 
+_REPORT_S = 0.9
+"""A report that is asked for is fetched at most so often: a little less than the driver's heartbeat takes."""
+
 _LOG = logging.getLogger("rekindle")
+
+Report = Mapping[str, Any]
+"""Spark's report on a query's progress."""
 
 
 class Polling:
-    """The trigger of one run of one query; `wake` may be called from any thread."""
+    """The trigger of one run of one query; `wake` and `last_report` may be called from any thread."""
 
     def __init__(self, spark: SparkSession, *, every_ms: int) -> None:
         self._jvm: Any = spark._jvm
-        self._every_ms = every_ms
+        self._every_s = every_ms / 1000
         #: what the trigger waits for; None until it does, and where it cannot be had
         self._clock: Any = None
+        #: something is to be done for the query: see `_tend`
+        self._called = threading.Event()
+        self._wanted = False
+        self._asked = False
+        self._ended = False
+        self._report: Report = {}
 
     def wake(self) -> None:
         """Let the query look for something to do now, or once more behind the batch that it is at."""
-        if self._clock is not None:
-            self._clock.advance(INTERVAL_MS)
+        self._wanted = True
+        self._called.set()
+
+    def last_report(self) -> Report:
+        """Return Spark's last report as far as it is known here, and have it fetched for the next time."""
+        self._asked = True
+        self._called.set()
+        return self._report
 
     def watch(self, query: StreamingQuery) -> None:
         """Poll until `query` ends; raises what it has failed of, as `StreamingQuery.awaitTermination` does."""
+        tended = threading.Thread(target=self._tend, args=(query,), name="tend-query", daemon=True)
+        try:
+            if self._has_taken_over(query):
+                tended.start()
+                query.awaitTermination()
+        finally:
+            self._ended = True
+            self._called.set()
+
+    def fetch_report(self, query: StreamingQuery) -> Report:
+        """Ask Spark for its last report; an empty one where there is none."""
+        report = query.lastProgress
+        if report is not None:
+            self._report = dict(report)
+        return self._report
+
+    def _has_taken_over(self, query: StreamingQuery) -> bool:
+        """Put a clock of ours into the query's trigger, where that can be done; False if the query ends before."""
         try:
             while not self._take_over(query):
                 if query._jsq.awaitTermination(_TAKE_OVER_MS):
-                    return
-        except (Py4JError, TypeError, AttributeError) as error:
+                    return False
+        except Exception as error:
             _LOG.debug("Spark's trigger cannot be woken, and polls every %d ms: %s", INTERVAL_MS, error)
-            query.awaitTermination()
-            return
-        while not query._jsq.awaitTermination(self._every_ms):
-            self.wake()
+        return True
 
     def _take_over(self, query: StreamingQuery) -> bool:
-        """Put a clock of ours into the query's trigger; False as long as it has none."""
         trigger = query._jsq.streamingQuery().triggerExecutor()
         if trigger is None:
             return False
@@ -71,3 +108,27 @@ class Polling:
         self._clock = clock
         self.wake()  # whoever would have done so until now could not
         return True
+
+    def _tend(self, query: StreamingQuery) -> None:
+        """Wake the query, and fetch its reports, until it ends."""
+        fetched_s = float("-inf")
+        wake_s = time.monotonic() + self._every_s
+        while True:
+            self._called.wait(max(wake_s - time.monotonic(), 0))
+            self._called.clear()
+            if self._ended:
+                return
+            now_s = time.monotonic()
+            if self._wanted or now_s >= wake_s:
+                self._wanted, wake_s = False, now_s + self._every_s
+                self._tried(lambda: self._clock and self._clock.advance(INTERVAL_MS))
+            if self._asked and now_s >= fetched_s + _REPORT_S:
+                self._asked, fetched_s = False, now_s
+                self._tried(lambda: self.fetch_report(query))
+
+    def _tried(self, act: Callable[[], object]) -> None:
+        """What fails here fails because Spark is gone, which others report."""
+        try:
+            act()
+        except Exception as error:
+            _LOG.debug("A query could not be reached: %s", error)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -30,9 +30,6 @@ from rekindle.storage.port import Store
 _POLL_S = 0.02
 _REPORT_S = 10
 """How long Spark may take to report on a batch that it has committed."""
-
-_GONE = (PySparkException, Py4JError, OSError)
-"""What calls raise once Spark or its connection is gone."""
 
 
 class Batches(Protocol):
@@ -88,6 +85,8 @@ class Query:
         self._polls_every_ms = polls_every_ms
         self._died = died
         self._query: StreamingQuery | None = None
+        #: its name in Spark, asked for once: `interrupt` must not wait for the JVM
+        self._run_id = ""
         #: of the query that runs, or ran last
         self._polling: Polling | None = None
         #: runs that are being stopped on purpose: their end is no failure
@@ -124,8 +123,9 @@ class Query:
                 query = writer.start()
         except PySparkException as error:
             raise DefinitionError("QUERY_REFUSED", task=self._subtask.task, reason=brief(error)) from error
-        self._query = query
-        threading.Thread(target=self._watch, args=(query, polling), name=f"watch-{query.runId}", daemon=True).start()
+        self._query, self._run_id = query, str(query.runId)
+        watching = (query, self._run_id, polling)
+        threading.Thread(target=self._watch, args=watching, name=f"watch-{self._run_id}", daemon=True).start()
 
     def wake(self) -> None:
         """There is something to read: let it look now, or behind the batch that it is at."""
@@ -140,19 +140,21 @@ class Query:
         query = self._query
         if query is None:
             return
-        was_active = query.isActive
+        was_active = _is_active(query)
         self._protocol.hold_after = batch
         self.wait(lambda: self._protocol.running is None and self.is_committed(self._protocol.last))
-        died_of = self._protocol.failure if was_active and not query.isActive else None
+        died_of = self._protocol.failure if was_active and not _is_active(query) else None
         self.expect_end()
-        query.stop()
+        with suppress(Exception):
+            self._fetch_report()
+        _stop(query)
         self._query = None
         if died_of is not None:
             raise died_of
 
     def abandon(self) -> None:
         """Forget the query of an earlier attempt; one that still runs is stopped first."""
-        if self._query is not None and self._query.isActive:
+        if self._query is not None and _is_active(self._query):
             self.stop_behind(self._protocol.last)
         self._query = None
 
@@ -168,15 +170,15 @@ class Query:
             raise self._protocol.failure
         self._raise_what_spark_died_of()
         deadline = time.monotonic() + _REPORT_S
-        self.wait(lambda: self.report().get("batchId", -1) >= batch or time.monotonic() > deadline)
-        report = self.report()
+        self.wait(lambda: self._fetch_report().get("batchId", -1) >= batch or time.monotonic() > deadline)
+        report = self._fetch_report()
         self.stop_behind(batch)
         return report
 
     def _raise_what_spark_died_of(self) -> None:
         """Where Spark itself failed, before or behind its batch; nothing where the query runs, or was stopped."""
         query = self._query
-        error: Any = query.exception() if query is not None and not query.isActive else None
+        error: Any = query.exception() if query is not None and not _is_active(query) else None
         if query is not None and error is not None:
             # PySpark keeps no more than the text of what this method returns.
             error._origin = query._jsq.exception().get()
@@ -186,7 +188,7 @@ class Query:
     def wait(self, until: Callable[[], bool]) -> None:
         """Wait until something holds, or the query is over."""
         query = self._query
-        while query is not None and not until() and query.isActive:
+        while query is not None and not until() and _is_active(query):
             time.sleep(_POLL_S * self._store.pace)
 
     def is_committed(self, batch: int) -> bool:
@@ -202,12 +204,13 @@ class Query:
             self._steps("spark.commit/after")
 
     def report(self) -> Mapping[str, Any]:
-        """Spark's last progress report, empty where there is none."""
-        try:
-            report = self._query.lastProgress if self._query is not None else None
-        except _GONE:
+        """Return Spark's last progress report as far as it is known here; calls nothing in Spark."""
+        return self._polling.last_report() if self._polling is not None else {}
+
+    def _fetch_report(self) -> Mapping[str, Any]:
+        if self._query is None or self._polling is None:
             return {}
-        return dict(report) if report is not None else {}
+        return self._polling.fetch_report(self._query)
 
     def interrupt(self) -> None:
         """Stop it now, whatever it does, and wait for nothing; it is never started again."""
@@ -221,20 +224,33 @@ class Query:
     def expect_end(self) -> None:
         """The query that runs now is about to end on purpose: that is no failure."""
         if self._query is not None:
-            self._expected.add(str(self._query.runId))
+            self._expected.add(self._run_id)
 
-    def _watch(self, query: StreamingQuery, polling: Polling) -> None:
+    def _watch(self, query: StreamingQuery, run_id: str, polling: Polling) -> None:
         reason: BaseException | None = None
         try:
             polling.watch(query)
-        except (StreamingQueryException, Py4JError, OSError) as error:
+        except BaseException as error:  # whatever it is: this thread never ends without a word
             reason = error
-        if str(query.runId) not in self._expected:
+        if run_id not in self._expected:
             self._died(self._protocol.failure or reason)
 
 
-def _stop_quietly(query: StreamingQuery) -> None:
+def _is_active(query: StreamingQuery) -> bool:
+    try:
+        return query.isActive
+    except Exception:  # there is no Spark left to ask
+        return False
+
+
+def _stop(query: StreamingQuery) -> None:
     try:
         query.stop()
-    except _GONE:
-        return
+    except Exception:
+        if _is_active(query):
+            raise
+
+
+def _stop_quietly(query: StreamingQuery) -> None:
+    with suppress(Exception):
+        query.stop()

@@ -194,15 +194,23 @@ class _Hush:
         with self._lock:
             self._wanted -= 1
             while self._wanted == 0 and self._put_back:
-                with suppress(Py4JError, OSError):  # the JVM may be gone by now
+                with suppress(Exception):  # the JVM may be gone by now
                     self._put_back.pop()()
 
 
 def _hush_python() -> Iterator[Callable[[], object]]:
+    root = logging.getLogger()
+    root.addFilter(_is_no_lost_call)
+    yield partial(root.removeFilter, _is_no_lost_call)
     for name in _QUIET_PYTHON_LOGGERS:
         logger = logging.getLogger(name)
         yield partial(logger.setLevel, logger.level)
         logger.setLevel(logging.CRITICAL)
+
+
+def _is_no_lost_call(record: logging.LogRecord) -> bool:
+    """py4j prints each call that a dead JVM did not answer, by the root logger; the death is reported once, by us."""
+    return not record.getMessage().startswith("Exception while sending command")
 
 
 def _hush_jvm(spark: SparkSession) -> Iterator[Callable[[], object]]:

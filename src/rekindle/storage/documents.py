@@ -52,7 +52,13 @@ class Run:
     process_started: str = ""
     #: streaming | batch
     mode: str = "streaming"
+    #: first of the runs of this process whose unanswered requests it hears; None: it has no predecessor there
+    since: int | None = None
     format: int = FORMAT_VERSION
+
+    def answers(self, run: int) -> bool:
+        """Whether a request to that run is for this one."""
+        return (self.since or self.run) <= run <= self.run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,9 @@ does. Afterwards the job is run again without it, and what it has written is com
     python -m rekindle.testing.crash JOBFILE --storage DIR --kill-at record.create/after:2
     rekindle run JOBFILE --storage DIR
 
-With ``--pause-at`` the driver stops there as a machine that is suspended does, until somebody sends it SIGCONT.
+With ``--kill-engine-at`` it kills the processes that the driver has started, Spark's JVM among them: the driver is to
+go on with another. With ``--pause-at`` the driver stops there as a machine that is suspended does, until somebody sends
+it SIGCONT.
 
 This module must not know Spark, nor what a job computes.
 """
@@ -23,6 +25,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rekindle.errors import RekindleError, StorageError
@@ -115,6 +119,14 @@ def kill(name: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def kill_engine(name: str) -> None:
+    """End the processes that this one has started, as the system does when memory runs out."""
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError):
+            for child in (task / "children").read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+
+
 def pause(name: str) -> None:
     """Stop this process, all its threads, until it is sent SIGCONT."""
     # Sent to the process, it might be another thread that takes notice, while this one goes on for a moment.
@@ -133,6 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--mode", default="streaming", help="as for rekindle run")
     at = parser.add_mutually_exclusive_group()
     at.add_argument("--kill-at", type=_moment, metavar="STEP/before[:N]", help="SIGKILL")
+    at.add_argument("--kill-engine-at", type=_moment, metavar="STEP/before[:N]", help="SIGKILL to Spark's JVM")
     at.add_argument("--pause-at", type=_moment, metavar="STEP/before[:N]", help="SIGSTOP")
     parser.add_argument("--set", dest="config", type=_pair, action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--conf", type=_pair, action="append", default=[], metavar="spark.KEY=VALUE")
@@ -140,8 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--ask-at", type=int, default=0, metavar="BATCH", help="once this batch is recorded")
     options = parser.parse_args(arguments)
 
-    act = kill if options.kill_at else pause
-    moments = Moments([moment for moment in (options.kill_at, options.pause_at) if moment], act)
+    acts = ((options.kill_at, kill), (options.kill_engine_at, kill_engine), (options.pause_at, pause))
+    moment, act = next((one for one in acts if one[0]), (None, None))
+    moments = Moments([moment] if moment else [], act)
     try:
         handle = _load(options.jobfile).start(
             storage=options.storage,

@@ -24,6 +24,8 @@ from rekindle.testing.simulated_world import (
 Checker = Callable[[World], Iterator[str]]
 
 _REQUESTS = (e.CheckpointRequested, e.StopRequested, e.CancelRequested)
+_DEAD = (DriverDied, e.DriverFenced, c.FailOver)
+_CUT_SHORT = (*_DEAD, c.RecordResult)
 _GOOD_ENDS = ("FINISHED", "DRAINED", "STOPPED")
 
 
@@ -131,7 +133,7 @@ def every_request_is_answered_once(world: World) -> Iterator[str]:
     """Exactly once, unless the driver died or was fenced first; then at most once."""
     heard = {(run, thing.request) for run, thing in world.history if isinstance(thing, _REQUESTS)}
     said = Counter((run, thing.request) for run, thing in world.history if isinstance(thing, c.AnswerRequest))
-    dead = {run for run, thing in world.history if isinstance(thing, DriverDied | e.DriverFenced)}
+    dead = {run for run, thing in world.history if isinstance(thing, _DEAD)}
     over = {run for run, thing in world.history if isinstance(thing, c.Exit)} - dead
     for (run, request), times in said.items():
         if times > 1:
@@ -187,7 +189,7 @@ def aligned_checkpoints_have_nothing_in_flight(world: World) -> Iterator[str]:
 
 def every_checkpoint_settles(world: World) -> Iterator[str]:
     """A checkpoint that was begun is complete, or failed with a reason, unless its driver died or the job was ended."""
-    cut_short = {run for run, thing in world.history if isinstance(thing, DriverDied | e.DriverFenced | c.RecordResult)}
+    cut_short = {run for run, thing in world.history if isinstance(thing, _CUT_SHORT)}
     begun = {(run, thing.checkpoint) for run, thing in world.history if isinstance(thing, c.TakeSnapshot)}
     settled = {
         (run, thing.checkpoint)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -84,13 +84,21 @@ class Driver:
     #: tasks whose sources give no more
     stopped: set[SubtaskId] = field(default_factory=set)
     run: int = 0
+    #: engines that have died in a row before this run
+    engine_failures: int = 0
+    #: its engine is gone
+    lost: bool = False
+    #: how it has left its run to the next, where it has
+    failed_over: c.FailOver | None = None
+    #: requests that were heard and not answered
+    unanswered: dict[str, e.Event] = field(default_factory=dict)
     #: it was paused after it had looked at the fence: its next write does not look again
     has_looked: bool = False
     exited: bool = False
 
     def begin(self) -> None:
         """Read the storage and tell the protocol."""
-        facts = self.world.facts(self.now_ms)
+        facts = replace(self.world.facts(self.now_ms), engine_failures=self.engine_failures)
         self.run = self.world.run
         self.used_upto = facts.next_checkpoint - 1
         self.last = {task: files.batch for task, files in self.world.tasks.items()}
@@ -107,6 +115,8 @@ class Driver:
     def hear(self, event: e.Event) -> None:
         """Give an event to the protocol."""
         self.world.note(self.run, event)
+        if isinstance(event, e.CheckpointRequested | e.StopRequested | e.CancelRequested):
+            self.unanswered[event.request] = event
         self.todo += self.job.handle(event)
 
     def moves(self) -> list[Callable[[], None]]:
@@ -211,6 +221,15 @@ class Driver:
         if self.faults.strike(0.2):
             self.post("late", e.TaskFailed(task=task, reason="the query died"))
 
+    def kill_engine(self, *, replaceable: bool) -> None:
+        """All queries die with their engine; some of that is noticed before the engine's own death."""
+        self.lost = True
+        for task, query in self.queries.items():
+            if query.live and self.faults.chance.random() < 0.5:
+                self.post("watch", e.TaskFailed(task=task, reason="the query died"))
+            query.live, query.batch = False, None
+        self.post("engine", e.EngineDied(reason="killed", replaceable=replaceable))
+
     # -- orders to tasks ----------------------------------------------------------------------------------------------
 
     def _order(self, command: c.TaskCommand, work: Callable[[Any], Steps]) -> None:
@@ -228,6 +247,9 @@ class Driver:
         if (end := self.world.tasks[task].end) is not None:
             self.post(task, e.TaskFinished(task=task, batch=end.batch, drained=end.drained))
             return
+        if self.lost:
+            self._fails_without_engine(task)
+            return
         self.queries[task] = Query(live=True)
         yield
         self.post(task, e.TaskStarted(task=task))
@@ -242,8 +264,11 @@ class Driver:
 
     def _suspend(self, command: c.SuspendTask) -> Steps:
         yield from self._hold(command.task)
-        yield from self._replay(command.task)
-        self.post(command.task, e.TaskSuspended(task=command.task, batch=self.last[command.task]))
+        if (yield from self._replay(command.task)):
+            self.post(command.task, e.TaskSuspended(task=command.task, batch=self.last[command.task]))
+
+    def _fails_without_engine(self, task: SubtaskId) -> None:
+        self.post(task, e.TaskFailed(task=task, reason="there is no engine", permanent=False))
 
     def _finish(self, command: c.FinishTask) -> Steps:
         task, files = command.task, self.world.tasks[command.task]
@@ -254,12 +279,17 @@ class Driver:
                 files.drain_begun = True
                 yield
             yield from self._hold(task)
-            yield from self._replay(task)
+            if not (yield from self._replay(task)):
+                return
             if files.at(self.last[task]).held:
+                if self.lost:
+                    self._fails_without_engine(task)
+                    return
                 if not self._record(task, files.flushed(self.last[task])):
                     return
                 yield
-                yield from self._replay(task)
+                if not (yield from self._replay(task)):
+                    return
             if self.faults.strike(0.05):
                 self.post(task, e.TaskFailed(task=task, reason="finish() raised"))
                 return
@@ -269,13 +299,17 @@ class Driver:
             yield
         self.post(task, e.TaskFinished(task=task, batch=files.end.batch, drained=files.end.drained))
 
-    def _replay(self, task: SubtaskId) -> Steps:
-        """Let Spark commit what is recorded."""
+    def _replay(self, task: SubtaskId) -> Generator[None, None, bool]:
+        """Let Spark commit what is recorded; False where it would have to and is gone."""
         if self.last[task] >= 0:
             self._tell(task)
         yield
+        if self.lost and self.world.tasks[task].committed < self.last[task]:
+            self._fails_without_engine(task)
+            return False
         self._spark_commits(task)
         yield
+        return True
 
     def _close(self, command: c.CloseTask) -> Steps:
         yield
@@ -394,6 +428,12 @@ class Driver:
         self.world.record_result(self.run, command, self.last)
         self.post("loop", e.ResultRecorded())
 
+    def _answer(self, command: c.AnswerRequest) -> None:
+        self.unanswered.pop(command.request, None)
+
+    def _fail_over(self, command: c.FailOver) -> None:
+        self.failed_over = command
+
     def _exit(self, command: c.Exit) -> None:
         self.exited = True
 
@@ -413,7 +453,8 @@ _CARRY_OUT: dict[type[c.Command], Callable[[Driver, Any], None]] = {
     c.StopSources: lambda driver, command: driver.stopped.add(command.task),
     c.DiscardOlder: Driver._discard_older,
     c.RecordResult: Driver._result,
-    c.AnswerRequest: lambda driver, command: None,
+    c.AnswerRequest: Driver._answer,
+    c.FailOver: Driver._fail_over,
     c.Exit: Driver._exit,
 }
 """Command → how it is carried out."""

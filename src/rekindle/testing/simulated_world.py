@@ -242,10 +242,13 @@ class World:
 
     def commit(self, run: int, number: int, task: SubtaskId, batch: int) -> None:
         """Show a batch in the sink; again is harmless."""
-        self.note(run, BatchCommitted(number, task, batch, (number, task, batch) in self.named))
+        records = self.tasks[task].records
+        self.note(
+            run, BatchCommitted(number, task, batch, (number, task, batch) in self.named and batch < len(records))
+        )
         if (task, batch) not in self.visible:
             self.visible.add((task, batch))
-            self.sink.update(self.tasks[task].records[batch].rows)
+            self.sink.update(row for record in records[batch : batch + 1] for row in record.rows)
 
     def commit_by_number(self, number: int, batches: Iterable[tuple[SubtaskId, int]]) -> None:
         """Show batches in the table, all at once, unless it has the checkpoint or a later one already."""

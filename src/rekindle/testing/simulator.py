@@ -30,7 +30,7 @@ from rekindle.testing.simulated_driver import Driver, Faults, JobFactory
 from rekindle.testing.simulated_world import DriverDied, TaskFiles, World
 
 TURMOIL_STEPS = 500
-MOST_STEPS = 4_000
+MOST_STEPS = 6_000
 _CALM = Config(checkpoint_interval_ms=10_000, restart_delay_max_ms=4_000, checkpoint_tolerable_failures=3)
 
 
@@ -61,6 +61,8 @@ class Simulation:
         self.faults_at_first = self.faults.left
         self.turmoil_steps = 0 if calm else TURMOIL_STEPS
         self.world = world or self._new_world(calm)
+        #: in one life of four; the others are as they would be without it
+        self.engine_dies = seed % 4 == 1
         self._make_job = job
         self._requests = 0
         self._drain_asked_of_run = 0
@@ -125,10 +127,14 @@ class Simulation:
             restart_delay_ms=self.chance.choice((0, 1_000)),
         )
 
-    def _driver(self) -> Driver:
+    def _driver(self, before: Driver | None = None) -> Driver:
+        """The next driver; where it goes on for one of its own process, it hears what that one left unanswered."""
         job = self._make_job(self.world.graph, self._config())
-        driver = Driver(self.world, job, self.faults, self.now_ms)
+        over = before.failed_over if before is not None else None
+        driver = Driver(self.world, job, self.faults, self.now_ms, engine_failures=over.failures if over else 0)
         driver.begin()
+        for event in before.unanswered.values() if before is not None and over is not None else ():
+            driver.post("control", event)
         return driver
 
     def live(self) -> Life:
@@ -166,7 +172,7 @@ class Simulation:
                 self.faults.left = 0
                 self._crash()
         if self.driver.exited:
-            self.driver = self._driver()
+            self.driver = self._driver(self.driver)
         elif self.faults.strike(0.006):
             self._crash()
         else:
@@ -211,6 +217,8 @@ class Simulation:
         live = [task for task, query in self.driver.queries.items() if query.live]
         if live and self.faults.strike(0.3):
             self.driver.kill_query(self.chance.choice(live))
+        elif self.engine_dies and not self.driver.lost and self.faults.strike(0.2):
+            self.driver.kill_engine(replaceable=self.chance.random() < 0.7)
         elif self.faults.strike(0.03):
             self.driver.post("fence", e.DriverFenced(newer_run=self.world.run + 1))
         else:

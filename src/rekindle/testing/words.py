@@ -31,7 +31,8 @@ from rekindle.protocol import events as e
 
 _JOB_STARTED = (
     "the job starts[ at {now_ms}][, checkpoint {latest_checkpoint} being the newest][ and committed{committed!}]"
-    "[, number {next_checkpoint} the next][, a drain having begun{draining!}][: {tasks}]"
+    "[, number {next_checkpoint} the next][, a drain having begun{draining!}]"
+    "[, {engine_failures} engines having died][: {tasks}]"
 )
 
 EVENTS: dict[type[e.Event], tuple[str, ...]] = {
@@ -72,6 +73,7 @@ EVENTS: dict[type[e.Event], tuple[str, ...]] = {
     ),
     e.CancelRequested: ("{request} asks to cancel",),
     e.ResultRecorded: ("the result is recorded",),
+    e.EngineDied: ("the engine died[ and can be replaced{replaceable!}]: {reason}",),
     e.DriverFenced: ("run {newer_run} has taken over",),
 }
 """Every event in words."""
@@ -242,6 +244,7 @@ _FIELDS: dict[str, _Field] = {
     "checkpoint": _NUMBER,
     "latest_checkpoint": _NUMBER,
     "next_checkpoint": _NUMBER,
+    "engine_failures": _NUMBER,
     "newer_run": _NUMBER,
     "size_bytes": _NUMBER,
     "now_ms": _Field(r"\d+ \w+", lambda text: duration_ms("time", text), duration),
@@ -318,6 +321,7 @@ COMMANDS: dict[type[c.Command], Callable[[Any], str]] = {
     c.DiscardOlder: lambda one: f"keep {_newest(one.keep)}{_pinned(one.pinned)}, discard older ones",
     c.RecordResult: _record_result,
     c.AnswerRequest: _answer,
+    c.FailOver: lambda one: f"fail over after engine {one.failures}, in {one.delay_ms} ms: {one.reason}",
     c.Exit: lambda one: "exit",
 }
 """Every command in words."""

@@ -1,0 +1,47 @@
+"""The death of the engine that runs the queries: what a job can still do without it, and when it moves to another.
+
+Everything that is recorded is durable, and commits need no engine. So a job of which only the last checkpoint or its
+commits are missing ends as if nothing had happened, and a plain stop holds each task where it durably stands. What
+needs a query needs another engine: where the process can make one, a new run of the job goes on with it (`FailOver`),
+for as long as the restart strategy allows; else the job has failed.
+
+A signal that ends the engine often ends the job too, a moment later. So what needs a query is left alone for
+`GRACE_MS`: a stop may come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rekindle.protocol.states import TaskStatus
+
+GRACE_MS = 1_000
+
+TRIES = 3
+"""How often a task may fail to be held without an engine: its query's death is reported too, sometimes twice."""
+
+_S = TaskStatus
+
+NEEDS_NO_ENGINE = frozenset({_S.WAITING, _S.CLOSING, _S.CLOSED})
+"""What is left to do for such a task is done on the storage and by the sinks."""
+
+_MAY_BE_HELD = NEEDS_NO_ENGINE | {_S.SUSPENDING, _S.RESTARTING, _S.STARTING, _S.RUNNING}
+"""What a plain stop can still end where it durably stands."""
+
+
+@dataclass(slots=True)
+class LostEngine:
+    """An engine that is gone."""
+
+    reason: str
+    #: the process can make another
+    replaceable: bool
+    since_ms: int
+    #: orders, and commits, that came to nothing since then
+    failures: int = 0
+
+    def may_go_on(self, statuses: set[TaskStatus], *, plain_stop: bool, tasks: int) -> bool:
+        """Return True while the job can still end well without an engine."""
+        if statuses <= NEEDS_NO_ENGINE:
+            return self.failures == 0
+        return plain_stop and statuses <= _MAY_BE_HELD and self.failures < TRIES * tasks

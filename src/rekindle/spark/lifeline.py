@@ -1,0 +1,151 @@
+"""Whether Spark still lives: the one place where its death becomes known.
+
+A connection to the JVM is held open and never used. The system closes it at once when the JVM ends, however that comes
+about (killed for memory, a crash, a signal), and whether the JVM is our child or our parent (``spark-submit``). Where
+the JVM lives on and its SparkContext has been stopped, by someone else or because the cluster is gone, queries are as
+dead; that is asked every `LOOK_S`.
+
+Calls into a JVM that hangs hang too. So nothing here is called by the driver's loop: `watch` has a thread of its own.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import select
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql.udf import UserDefinedFunction
+
+LOOK_S = 0.5
+_EXIT_S = 2.0
+"""How long to wait for the exit code of a JVM that has closed its connection."""
+
+_LOG = logging.getLogger("rekindle")
+_REPLACING = threading.Lock()
+
+
+class Lifeline:
+    """An `Engine`: the Spark of one session.
+
+    Args:
+        ours: the session is Rekindle's own, so that another may take its place.
+    """
+
+    def __init__(self, spark: SparkSession, *, ours: bool) -> None:
+        self._spark = spark
+        self._gateway: Any = spark.sparkContext._gateway
+        self._process: subprocess.Popen[bytes] | None = getattr(self._gateway, "proc", None)
+        #: whether this process can make another one
+        self.replaceable = ours and self._process is not None
+        self._closed = threading.Event()
+        self._gone = ""
+
+    def watch(self, died: Callable[[str], None]) -> None:
+        """Call `died` once, with the reason, when Spark is gone; returns at once."""
+        threading.Thread(target=self._watch, args=(died,), name="spark-lifeline", daemon=True).start()
+
+    def close(self) -> None:
+        """Watch no more: Spark may be stopped now."""
+        self._closed.set()
+
+    def is_gone(self) -> bool:
+        """Return True if Spark is dead, or is being stopped: what fails now fails for that reason."""
+        return bool(self._gone) or self._is_stopped()
+
+    def _watch(self, died: Callable[[str], None]) -> None:
+        try:
+            reason = self._wait()
+        except Exception as error:  # nothing here may end without a word: a call into a dying JVM may raise anything
+            reason = f"its connection is lost: {error}"
+        if reason and not self._closed.is_set():
+            self._gone = reason
+            died(reason)
+
+    def _wait(self) -> str:
+        try:
+            link = socket.create_connection(_address(self._gateway), timeout=10)
+        except OSError:
+            return self._last_words()
+        with link:
+            while not self._closed.is_set():
+                readable, _, _ = select.select([link], [], [], LOOK_S)
+                if readable:
+                    return self._last_words()
+                if self._is_stopped():
+                    # A JVM that ends stops its SparkContext first: what it died of says more.
+                    ended, _, _ = select.select([link], [], [], _EXIT_S)
+                    return self._last_words() if ended else "its SparkContext was stopped"
+        return ""
+
+    def _is_stopped(self) -> bool:
+        try:
+            context: Any = self._spark.sparkContext._jsc
+            return bool(context.sc().isStopped())
+        except Exception:  # it was stopped in Python, or there is no JVM to ask
+            return True
+
+    def _last_words(self) -> str:
+        if self._process is None:
+            return "its JVM has ended"
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_EXIT_S)
+        code = self._process.poll()
+        if code is None:
+            return "its JVM has closed its connection"
+        if code < 0:
+            hint = ", as the system does when memory runs out" if code == -signal.SIGKILL else ""
+            return f"its JVM (process {self._process.pid}) was ended by {signal.Signals(-code).name}{hint}"
+        return f"its JVM (process {self._process.pid}) ended with code {code}"
+
+
+def stop_session(spark: SparkSession) -> None:
+    """Stop a session; where its JVM is gone, forget it, so that the next session gets a new one."""
+    gateway: Any = spark.sparkContext._gateway
+    try:
+        spark.stop()
+    except Exception as error:
+        _LOG.debug("The session could not be stopped: %s", error)
+    process = getattr(gateway, "proc", None)
+    if process is not None and process.poll() is not None:
+        forget_jvm(gateway)
+
+
+def forget_jvm(gateway: Any) -> None:
+    """Let PySpark forget its JVM, which is ended if it still lives. Another thread may have done so already."""
+    with _REPLACING:
+        context: Any = SparkContext
+        if context._gateway is not gateway:
+            return
+        process = gateway.proc
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+        with suppress(Exception):
+            gateway.shutdown_callback_server()
+        with suppress(Exception):
+            gateway.shutdown()
+        context._active_spark_context = context._gateway = context._jvm = None
+        session: Any = SparkSession
+        session._instantiatedSession = None
+        if hasattr(session, "_activeSession"):
+            session._activeSession = None
+        for thing in gc.get_objects():
+            # A function made at the top of a job file keeps its counterpart in the JVM that first used it.
+            if type(thing) is UserDefinedFunction:
+                thing._judf_placeholder = None
+
+
+def _address(gateway: Any) -> tuple[str, int]:
+    parameters = getattr(gateway, "java_parameters", None) or gateway.gateway_parameters
+    return parameters.address, parameters.port

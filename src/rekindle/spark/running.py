@@ -1,0 +1,163 @@
+"""The runs of a job in this process: one, or one after the other where Spark dies under them.
+
+A run whose Spark has died, and which may go on with another, ends without a result (`FailOver`). Then the old JVM is
+forgotten, a new session is made, and the next run is started like any other: it resumes where the job durably stands,
+and hears the requests that its predecessor did not answer. What cannot be done in this way ends the job as FAILED with
+``SPARK_DIED``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from pyspark.sql import SparkSession
+
+from rekindle.errors import JobError, StorageError, one_line
+from rekindle.protocol.commands import FailOver
+from rekindle.runtime.driver import Driver, system_clock
+from rekindle.runtime.heartbeat import Heartbeat
+from rekindle.spark.launch import Launch
+from rekindle.spark.lifeline import Lifeline, stop_session
+from rekindle.spark.session import quiet
+from rekindle.storage import layout
+from rekindle.storage.documents import Result
+
+_LOOK_S = 0.2
+_BEAT_S = 1.0
+
+_LOG = logging.getLogger("rekindle")
+
+
+class Running:
+    """A job from its start to its end.
+
+    Args:
+        launch: of its first run, prepared.
+        successor: makes the launch of the next run, given the first run of this process and the engines that have died.
+        make_session: makes a session of Rekindle's own, which is stopped at the end; None: `session` is the user's.
+    """
+
+    def __init__(
+        self,
+        launch: Launch,
+        session: SparkSession,
+        successor: Callable[[int, int], Launch],
+        make_session: Callable[[], SparkSession] | None,
+    ) -> None:
+        self._successor = successor
+        self._make_session = make_session
+        self._session = session
+        begun = self._begin(launch)
+        #: how the job had ended before this start could begin it; None: it runs
+        self.ended: Result | None = None
+        if isinstance(begun, Result):
+            self.ended = begun
+            self._stop_session()
+            return
+        self._driver = begun
+        #: the first run of this process
+        self._since = begun.number
+
+    def _begin(self, launch: Launch) -> Driver | Result:
+        lifeline = Lifeline(self._session, ours=self._make_session is not None)
+        try:
+            with quiet(self._session):
+                return launch.begin(self._session, lifeline)
+        except BaseException as error:
+            gone = lifeline.is_gone()
+            self._stop_session()
+            if gone:
+                raise JobError("SPARK_DIED", reason=f"while the job was starting: {one_line(error)}") from error
+            raise
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """What the driver at work shows of itself, or the last one did."""
+        return self._driver.heartbeat
+
+    def run(self) -> Result:
+        """Run the job to its end.
+
+        Raises:
+            RekindleError: what `Driver.run` raises.
+        """
+        canceled = False
+        try:
+            while True:
+                with quiet(self._session):
+                    ended = self._driver.run()
+                result = self._fail_over(ended) if isinstance(ended, FailOver) else ended
+                if result is not None:
+                    canceled = result.state == "CANCELED"
+                    return result
+        finally:
+            # A cancel waits for nothing: queries may still hang in the session.
+            if not canceled:
+                self._stop_session()
+
+    def _stop_session(self) -> None:
+        if self._make_session is not None:
+            stop_session(self._session)
+
+    def _fail_over(self, over: FailOver) -> Result | None:
+        """Begin the next run; its result where that cannot be done."""
+        _LOG.warning("Spark is gone (%s); going on with a new session", over.reason)
+        driver = self._driver
+        with self._beating(driver.heartbeat):
+            self._pause(over.delay_ms / 1000)
+            try:
+                stop_session(self._session)
+                assert self._make_session is not None, "only a session of ours is replaced"
+                self._session = self._make_session()
+                launch = self._successor(self._since, over.failures)
+                ended = launch.prepare(None)
+                if ended is not None:
+                    return ended
+                begun = self._begin(launch)
+                if isinstance(begun, Result):
+                    return begun
+                self._driver = begun
+            except Exception as error:
+                reason = f"{over.reason}; no new session could go on: {one_line(error)}"
+                return self._failed(driver, JobError("SPARK_DIED", reason=reason))
+        return None
+
+    def _failed(self, driver: Driver, error: JobError) -> Result:
+        storage, number = driver.storage, driver.number
+        with suppress(StorageError):
+            newest = storage.latest_run()
+            number = newest.run if newest is not None and newest.answers(number) else number
+        result = Result(run=number, state="FAILED", ended_ms=system_clock(), error=error.to_json())
+        with suppress(StorageError):
+            return storage.adopt(layout.result(storage.job, number), result)
+        return result
+
+    def _pause(self, seconds: float) -> None:
+        """Wait before the next session is made; whoever asks for something is not kept waiting."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            time.sleep(min(_LOOK_S, seconds))
+            with suppress(StorageError):
+                if self._driver.storage.control(frozenset()).requests:
+                    return
+
+    @contextmanager
+    def _beating(self, heartbeat: Heartbeat) -> Iterator[None]:
+        """Let the heart beat on between two runs."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(_BEAT_S):
+                heartbeat.beat()
+
+        thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()

@@ -1,0 +1,36 @@
+"""A job whose Spark is killed, or that is told to end together with it; where its folders are says the environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
+
+import rekindle as rk
+from tests.jobs.kit import QUICK, World
+
+same = F.udf(lambda value: value, LongType())  # at the top: it must outlive the JVM that it was first used in
+
+
+def job_of(world: World) -> rk.Job:
+    """Rows per hour and key, counted by Python workers."""
+    job = rk.Job("dying")
+    live = job.source("live", world.stream(), event_time="ts", watermark="4 seconds")
+
+    @job.task(live)
+    def counted(live):  # type: ignore[no-untyped-def]
+        return live.groupBy(F.window("ts", "1 hour"), "k").agg(F.sum(same("v")).alias("v"))
+
+    job.sink("out", counted, rk.sinks.Parquet(world.out))
+    return job
+
+
+if __name__ == "__main__":
+    world = World(Path(os.environ["DYING_WORLD"]))
+    mine = os.environ.get("DYING_SESSION") == "mine"
+    spark = SparkSession.builder.master("local[2]").getOrCreate() if mine else None
+    small = {} if mine else {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"}
+    print(job_of(world).run(spark, storage=world.storage, config=QUICK, spark_config=small).state)
