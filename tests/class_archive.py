@@ -40,7 +40,7 @@ def live_a_life() -> None:
     with tempfile.TemporaryDirectory() as folder:
         spark = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
         world = CrashWorld(Path(folder)).fill()
-        world.job(live=False).run(spark, storage=world.storage)
+        world.job(live=False).start(spark, storage=world.storage).wait()
         world.check(live=False)
         spark.stop()
         gateway = SparkContext._gateway

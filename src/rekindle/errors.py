@@ -30,9 +30,11 @@ class RekindleError(Exception):
         parameters: what the sentence was filled with; JSON values.
         message: the sentence alone.
         next_step: what the user can do now.
+        result: of the job that has failed, a `JobResult`, where `Job.run` raises it; else None.
     """
 
     kind: ClassVar[str] = ""
+    result: Any = None
 
     def __init__(self, code: str, **parameters: Any) -> None:
         condition = CONDITIONS[code]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rekindle.errors import RekindleError, error_from
 from rekindle.runtime import client
 from rekindle.spark.saving import savepoint_at_rest
 from rekindle.storage import layout
@@ -104,6 +105,15 @@ def _progress(item: InputStatus) -> str:
     if item.ended or item.idle:
         return "ended" if item.ended else "idle"
     return "unbounded" if item.share is None else f"{int(100 * item.share)} %"
+
+
+def failure(result: JobResult) -> RekindleError:
+    """Return why a job has failed, to be raised: the last lines of its traceback say what to do now."""
+    assert result.error is not None, "it has not failed"
+    error = error_from(result.error["code"], result.error["parameters"])
+    error.result = result
+    error.args = (f"{error}\nnext: {error.next_step}",)
+    return error
 
 
 class JobHandle:

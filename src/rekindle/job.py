@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rekindle.config import Config
 from rekindle.errors import DefinitionError
 from rekindle.graph import job_graph
-from rekindle.handle import JobHandle, JobResult
+from rekindle.handle import JobHandle, JobResult, failure
 from rekindle.runtime.signals import stop_on_signals
 from rekindle.runtime.steps import Steps, no_steps
 from rekindle.sinks import TwoPhaseSink
@@ -246,12 +246,18 @@ class Job:
         """Run the job to its end; SIGTERM and Ctrl-C stop it, a second Ctrl-C cancels it. A batch run they cancel.
 
         Takes what `start` takes. A job that was stopped, cancelled, killed or failed goes on from where it durably
-        stood. Raises what `start` raises; a job that fails while it runs returns a result with its error.
+        stood.
+
+        Raises:
+            RekindleError: what `start` raises; and why the job has failed, with its result in the attribute `result`.
+                ``start(...).wait()`` returns the result of a job that fails.
         """
         handle = self.start(spark, storage=storage, restore=restore, mode=mode, config=config, **options)
         with stop_on_signals(handle):
             result = handle.wait()
         assert result is not None
+        if result.error is not None:
+            raise failure(result)
         return result
 
     def start(

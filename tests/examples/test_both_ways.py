@@ -39,7 +39,7 @@ def all_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rows_of(job: rk.Job, out: list[Path], spark: SparkSession, storage: Path, **options: Any) -> list[Counter[str]]:
     """What a run of the job writes, by sink; its folders are empty again behind it."""
-    result = job.run(spark, storage=str(storage), **options)
+    result = job.start(spark, storage=str(storage), **options).wait()
     assert (result.state, result.error) == ("FINISHED", None)
     found = [Counter(json.dumps(row, sort_keys=True, default=str) for row in committed(folder)) for folder in out]
     for folder in out:
@@ -101,7 +101,7 @@ def test_the_pipeline_of_orders_does_too_but_for_its_timers(
     orders.write_live(tmp_path / "live", 900, 300, 2)
     out = [tmp_path / "out" / task for task in ("revenue", "sessions", "archive")]
     with pytest.raises(DefinitionError, match="timers never fire") as refused:
-        orders.define(tmp_path, tmp_path / "out").run(spark, storage=str(tmp_path / "refused"), mode="batch")
+        orders.define(tmp_path, tmp_path / "out").start(spark, storage=str(tmp_path / "refused"), mode="batch").wait()
     assert refused.value.code == "BATCH_UNSUPPORTED"
 
     monkeypatch.setattr(orders, "sessions_of", session_windows)

@@ -56,5 +56,5 @@ def test_a_task_waits_for_the_slowest_that_reads_it_and_stops_and_goes_on_withou
     handle.stop()
     result = handle.wait()
     assert result is not None and result.state == "STOPPED"
-    assert job.run(spark, **start).state == "FINISHED"
+    assert job.start(spark, **start).wait().state == "FINISHED"
     world.check(live=False)

@@ -53,7 +53,7 @@ def refused(
 
 def fails(world: World, job: rk.Job, code: str, hint: str, spark: SparkSession, **how: Any) -> dict[str, Any]:
     """Run the job, which must start and fail with `code`; returns the error."""
-    result = job.run(spark, **{"storage": world.storage, "config": FAIL_AT_ONCE, **how})
+    result = job.start(spark, **{"storage": world.storage, "config": FAIL_AT_ONCE, **how}).wait()
     assert result.state == "FAILED"
     assert result.error is not None
     check(result.error, code, hint)
@@ -341,7 +341,7 @@ def test_a_job_that_never_came_to_start_may_be_mended_in_every_way_and_then_runs
     failed = fails(world, job(failing_udf), "RESTARTS_EXHAUSTED", "run again", spark)
     assert failed["parameters"]["reason"] == "CustomerUnknown: a does not exist"
 
-    assert job(hourly).run(spark, storage=world.storage, config=BY_HAND).state == "FINISHED"
+    assert job(hourly).start(spark, storage=world.storage, config=BY_HAND).wait().state == "FINISHED"
     assert world.output() == world.expected()
 
 
@@ -384,7 +384,7 @@ def test_a_storage_that_cannot_be_made_is_named(spark: SparkSession, world: Worl
             spark,
             storage=str(world.root / place),
         )
-    assert world.hourly(live=False).run(spark, storage=world.storage).state == "FINISHED"
+    assert world.hourly(live=False).start(spark, storage=world.storage).wait().state == "FINISHED"
     assert world.output() == world.expected()
 
 
@@ -400,14 +400,14 @@ def test_a_disk_that_is_really_full_loses_nothing(spark: SparkSession, world: Wo
         job = world.hourly(live=False)
         (disk / "ballast").write_bytes(b"x" * 100_000)
         try:
-            state = job.run(spark, storage=world.storage, config=FAIL_AT_ONCE).state
+            state = job.start(spark, storage=world.storage, config=FAIL_AT_ONCE).wait().state
         except RekindleError as error:
             state = error.code
         assert state in ("FAILED", "STORAGE_FULL")
         subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
         (disk / "ballast").unlink()
 
-        assert job.run(spark, storage=world.storage, config=BY_HAND).state == "FINISHED"
+        assert job.start(spark, storage=world.storage, config=BY_HAND).wait().state == "FINISHED"
         assert world.output() == world.expected()
     finally:
         time.sleep(0.5)

@@ -103,9 +103,9 @@ def storage_of(world: World, job: str) -> JobStorage:
 def test_every_form_of_task_gives_the_rows_of_the_streaming_run(spark: SparkSession, tmp_path: Path) -> None:
     world = FormsWorld(tmp_path).fill()
     streamed, batched = tmp_path / "streamed", tmp_path / "batched"
-    assert world.job(streamed).run(spark, storage=str(tmp_path / "a")).error is None
+    assert world.job(streamed).start(spark, storage=str(tmp_path / "a")).wait().error is None
 
-    result = world.job(batched).run(spark, storage=world.storage, mode="batch")
+    result = world.job(batched).start(spark, storage=world.storage, mode="batch").wait()
 
     assert (result.state, result.checkpoint, result.error) == ("FINISHED", 1, None)
     for task in ("enrich", "hourly", "sessions", "joined", "once", "copied"):
@@ -120,9 +120,9 @@ def test_every_form_of_task_gives_the_rows_of_the_streaming_run(spark: SparkSess
 
 def test_it_is_a_run_like_any_other_to_whoever_looks(spark: SparkSession, world: World) -> None:
     world.add_history(rows(0, 90))
-    world.hourly(live=False).run(spark, storage=world.storage, mode="batch")
+    world.hourly(live=False).start(spark, storage=world.storage, mode="batch").wait()
 
-    again = world.hourly(live=False).run(spark, storage=world.storage, mode="batch")
+    again = world.hourly(live=False).start(spark, storage=world.storage, mode="batch").wait()
     shown = CliRunner().invoke(rekindle, ["status", "hourly", "--storage", world.storage]).stdout
     listed = CliRunner().invoke(rekindle, ["checkpoints", "hourly", "--json", "--storage", world.storage]).stdout
     held = CliRunner().invoke(rekindle, ["inspect", "hourly/checkpoints/000000001", "--storage", world.storage]).stdout
@@ -139,7 +139,7 @@ def test_it_is_a_run_like_any_other_to_whoever_looks(spark: SparkSession, world:
 def test_how_a_job_runs_does_not_change_on_the_way(spark: SparkSession, world: World) -> None:
     world.add_history(rows(0, 30))
     job = world.hourly(live=False)
-    job.run(spark, storage=world.storage, mode="batch")
+    job.start(spark, storage=world.storage, mode="batch").wait()
     checkpoint = f"{world.storage}/hourly/checkpoints/000000001"
 
     with pytest.raises(RestoreError, match=r"MODE_FIXED.*begun in batch mode"):
@@ -149,7 +149,7 @@ def test_how_a_job_runs_does_not_change_on_the_way(spark: SparkSession, world: W
     with pytest.raises(RestoreError, match="BATCH_FROM_CHECKPOINT"):
         job.start(spark, storage=f"{world.storage}-2", restore=checkpoint, mode="batch")
 
-    job.run(spark, storage=f"{world.storage}-3")
+    job.start(spark, storage=f"{world.storage}-3").wait()
     with pytest.raises(RestoreError, match=r"MODE_FIXED.*begun in streaming mode"):
         job.start(spark, storage=f"{world.storage}-3", mode="batch")
 
@@ -190,9 +190,9 @@ def test_what_a_failed_run_had_finished_is_not_evaluated_again(spark: SparkSessi
 
     counting.failing = "two"
     config = {"restart.attempts": "1", "restart.delay": "10 ms"}
-    failed = job.run(spark, storage=world.storage, mode="batch", config=config)
+    failed = job.start(spark, storage=world.storage, mode="batch", config=config).wait()
     counting.failing = ""
-    done = job.run(spark, storage=world.storage, mode="batch")
+    done = job.start(spark, storage=world.storage, mode="batch").wait()
 
     assert failed.error is not None
     assert failed.error["code"] == "RESTARTS_EXHAUSTED"
@@ -301,7 +301,7 @@ def test_postgres_has_every_row_once(spark: SparkSession, world: World, postgres
     counted = job.task(history, uid="counted")(lambda rows: rows.groupBy("k").agg(F.sum("v").alias("v")))
     job.sink("out", counted, rk.sinks.Postgres(postgres.dsn(), "totals_of_a_batch"))
 
-    assert job.run(spark, storage=world.storage, mode="batch").error is None
+    assert job.start(spark, storage=world.storage, mode="batch").wait().error is None
 
     assert sorted(postgres.query("SELECT k, v FROM totals_of_a_batch")) == [("a", 30), ("b", 30), ("c", 30)]
 

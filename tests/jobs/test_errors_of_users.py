@@ -40,7 +40,7 @@ def test_an_error_of_a_user_keeps_its_words_in_a_batch_in_the_flush_and_in_a_sin
         job = rk.Job(function.__name__)
         history = job.source("history", world.files(), event_time="ts")
         job.sink("out", job.task(history)(function), sink)
-        result = job.run(spark, storage=world.storage, config=FAIL_AT_ONCE)
+        result = job.start(spark, storage=world.storage, config=FAIL_AT_ONCE).wait()
         assert result.error is not None
         return result.error["code"], result.error["parameters"]["reason"]
 

@@ -114,13 +114,17 @@ def test_what_cannot_be_read_fails_by_name_and_is_read_once_it_is_mended(spark: 
             if step == "record.create/after" and not harmed:
                 harmed.append(harm(second))
 
-        first = copy_of(world, name, rk.Files(str(place), **arguments)).run(
-            spark, storage=world.storage, config=ONE_BY_ONE, steps=watch
+        first = (
+            copy_of(world, name, rk.Files(str(place), **arguments))
+            .start(spark, storage=world.storage, config=ONE_BY_ONE, steps=watch)
+            .wait()
         )
         before = numbers(world, name)
         second.write_bytes(whole)
-        again = copy_of(world, name, rk.Files(str(place), **arguments)).run(
-            spark, storage=world.storage, config=ONE_BY_ONE
+        again = (
+            copy_of(world, name, rk.Files(str(place), **arguments))
+            .start(spark, storage=world.storage, config=ONE_BY_ONE)
+            .wait()
         )
         return first, before, again
 
@@ -149,7 +153,7 @@ def test_modes_of_malformed_rows_are_sparks(spark: SparkSession, world: World) -
     found = {}
     for mode in ("PERMISSIVE", "DROPMALFORMED"):
         source = rk.Files(str(place), format="json", schema="n int, s string", options={"mode": mode})
-        result = copy_of(world, mode, source).run(spark, storage=world.storage)
+        result = copy_of(world, mode, source).start(spark, storage=world.storage).wait()
         assert result.error is None
         expected = spark.read.schema("n int, s string").option("mode", mode).json(str(place)).collect()
         found[mode] = sorted(str((row["n"], row["s"])) for row in committed(world.root / "outs" / mode))
@@ -181,5 +185,5 @@ def test_what_is_wrong_at_the_first_start_is_told_there_and_nothing_is_frozen(
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         parquet(folder / "0.parquet", n=[1])
-        assert copy_of(world, code, source).run(spark, storage=world.storage).error is None
+        assert copy_of(world, code, source).start(spark, storage=world.storage).wait().error is None
         assert numbers(world, code) == [1]

@@ -104,7 +104,7 @@ def test_odd_names_of_files_folders_storage_and_target_and_times_that_run_backwa
     world.history = folder
     job = world.hourly(live=False)
 
-    result = job.run(spark, storage=world.storage, config={"input.target_batch_duration": "1 ms"})
+    result = job.start(spark, storage=world.storage, config={"input.target_batch_duration": "1 ms"}).wait()
 
     assert result.error is None
     assert world.output() == world.expected()
@@ -113,7 +113,7 @@ def test_odd_names_of_files_folders_storage_and_target_and_times_that_run_backwa
         lambda frame: frame.withColumn("p", F.lit("x/y%=ä b"))
     )
     partitioned.sink("out", task, rk.sinks.Parquet(world.root / "p ä%20", partition_by=["p"]))
-    assert partitioned.run(spark, storage=world.storage).error is None
+    assert partitioned.start(spark, storage=world.storage).wait().error is None
     found = spark.read.parquet(str(world.root / "p ä%20"))
     assert found.groupBy("p").count().collect() == [("x/y%=ä b", 80)]
 
@@ -176,7 +176,7 @@ def test_many_small_files_are_admitted_together_and_no_set_before_the_one_before
             ahead.append(max(admitted) - max(storage.records(str(folder.relative_to(world.storage))), default=-1))
 
     config = {"input.target_batch_duration": "1 hour"}
-    result = world.hourly(live=False).run(spark, storage=world.storage, steps=watch, config=config)
+    result = world.hourly(live=False).start(spark, storage=world.storage, steps=watch, config=config).wait()
 
     assert result.error is None
     assert world.output() == world.expected()
@@ -215,21 +215,23 @@ def test_ordered_files_give_results_while_they_are_read_and_a_false_order_fails_
             records = sorted((Path(world.storage) / "allowed/tasks/count/0/000001/batches").glob("*.json"))
             seen.append('"flush": false' in records[-1].read_text() and '"rows": ' in records[-1].read_text())
 
-    allowed = hourly("allowed", False, watermark="7 hours").run(
-        spark, storage=world.storage, config=one_by_one, steps=watch
+    allowed = (
+        hourly("allowed", False, watermark="7 hours")
+        .start(spark, storage=world.storage, config=one_by_one, steps=watch)
+        .wait()
     )
     assert allowed.error is None
     world.out = world.root / "outs" / "allowed"
     assert world.output() == world.expected()
     assert any(seen), "rows come before the end"
 
-    beyond = hourly("beyond", False, watermark="1 hour").run(spark, storage=world.storage, config=one_by_one)
+    beyond = hourly("beyond", False, watermark="1 hour").start(spark, storage=world.storage, config=one_by_one).wait()
     assert (beyond.state, (beyond.error or {}).get("code")) == ("FAILED", "ROWS_DROPPED_AS_LATE")
 
     # Beside a stream, whose own late rows are nobody's fault.
     world.data = data
     world.add_live(rows(20, 5), rows(30, 5))
-    mixed = hourly("mixed", True, watermark="1 hour").run(spark, storage=world.storage, config=one_by_one)
+    mixed = hourly("mixed", True, watermark="1 hour").start(spark, storage=world.storage, config=one_by_one).wait()
     assert (mixed.state, (mixed.error or {}).get("code")) == ("FAILED", "ROWS_DROPPED_AS_LATE")
     for name in ("beyond", "mixed"):
         # The window was committed before its late rows came, and not again: no row was counted and then lost.

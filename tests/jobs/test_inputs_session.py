@@ -85,7 +85,7 @@ def test_a_job_in_a_session_of_another_time_zone_gives_the_same_instants(spark: 
     world.add_history(rows(0, 60), rows(30, 60))
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "America/St_Johns")
-    result = world.hourly(live=False).run(session, storage=world.storage)
+    result = world.hourly(live=False).start(session, storage=world.storage).wait()
     assert result.error is None
     # Windows of an hour begin at the hour, wherever one is.
     assert world.output() == world.expected()
@@ -140,9 +140,11 @@ def test_what_workers_need_for_transform_with_state_is_looked_for_before_anythin
         assert error.value.code == "WORKER_MODULE_MISSING"
         assert "no_such_module_anywhere" in str(error.value) and "pip install" in error.value.next_step
         # Who does not need it is not asked for it.
-        assert job_of("needless", hours).run(spark, storage=world.storage).error is None
+        assert job_of("needless", hours).start(spark, storage=world.storage).wait().error is None
 
-    result = job_of("present", last_of_each).run(spark, storage=world.storage, config={"restart.attempts": "0"})
+    result = (
+        job_of("present", last_of_each).start(spark, storage=world.storage, config={"restart.attempts": "0"}).wait()
+    )
     assert result.error is None
     found = {row["k"]: row["n"] for row in committed(world.root / "outs" / "present")}
     assert found == {"a": 12, "b": 12, "c": 12}

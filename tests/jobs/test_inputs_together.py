@@ -150,7 +150,7 @@ def test_several_sinks_are_written_from_one_evaluation(spark: SparkSession, worl
 
     for number in range(3):
         job.sink(f"out{number}", same, rk.sinks.Parquet(world.root / "outs" / str(number)))
-    assert job.run(spark, storage=world.storage).error is None
+    assert job.start(spark, storage=world.storage).wait().error is None
 
     first, *others = [contents(spark.read.parquet(str(world.root / "outs" / str(number)))) for number in range(3)]
     assert others == [first, first]
@@ -249,7 +249,7 @@ def test_a_batch_of_no_rows_ends_and_holds_nothing_back(spark: SparkSession, wor
         job.sink("out", task, rk.sinks.Parquet(world.out))
         return job
 
-    alone = job_of("alone", live=False).run(spark, storage=world.storage)
+    alone = job_of("alone", live=False).start(spark, storage=world.storage).wait()
     assert (alone.state, alone.error, committed(world.out)) == ("FINISHED", None, [])
 
     world.add_live(rows(0, 60), rows(2, 60))
@@ -290,7 +290,7 @@ def test_an_input_that_a_task_takes_twice_can_be_joined_with_itself_and_ends(spa
         "both", job.task(union, union, uid="both")(lambda a, b: a.unionByName(b)), rk.sinks.Parquet(world.root / "b")
     )
 
-    assert job.run(spark, storage=world.storage, config=QUICK).state == "FINISHED"
+    assert job.start(spark, storage=world.storage, config=QUICK).wait().state == "FINISHED"
 
     one, two = Counter((ts, k, v) for ts, k, v in world.data), Counter((ts, k, v) for ts, k, v in other.data)
     found = {name: _rows(world.root / "out" / name) for name in ("pairs", "union")}
@@ -321,5 +321,5 @@ def test_an_input_that_a_task_makes_nothing_of_is_refused_and_one_that_spark_pru
     assert (caught.value.code, caught.value.parameters) == ("INPUT_IGNORED", {"task": "work", "input": "ignored"})
 
     pruned = job_of("prunes", lambda used, ignored: used.unionByName(ignored.filter("1 = 0")))
-    assert pruned.run(spark, storage=world.storage, config=QUICK).state == "FINISHED"
+    assert pruned.start(spark, storage=world.storage, config=QUICK).wait().state == "FINISHED"
     assert _rows(world.out / "prunes") == Counter(world.data)

@@ -61,7 +61,7 @@ def test_times_that_are_missing_or_far_off_and_columns_of_every_type_pass_unchan
     _write_live(spark, world, read(spark))
 
     handle = beside.start(spark, storage=world.storage, config=QUICK)
-    result = batch.run(spark, storage=world.storage)
+    result = batch.start(spark, storage=world.storage).wait()
     until(lambda: handle.status().tasks[0].inputs["s0"].ended)
     until(lambda: (handle.status().tasks[0].inputs["s1"].position or {}).get("logOffset") == 0)
     handle.stop(drain=True)
@@ -93,7 +93,7 @@ def test_a_window_at_the_end_of_all_dates_comes_and_such_dates_make_nothing_late
 
     job = job_of("far", world, daily, (rk.Files(str(world.history)), {"event_time": "ts"}))
     # One file a batch: the far date comes before the others.
-    result = job.run(spark, storage=world.storage, config={"input.target_batch_duration": "1 ms"})
+    result = job.start(spark, storage=world.storage, config={"input.target_batch_duration": "1 ms"}).wait()
 
     assert result.error is None
     assert sorted(row["v"] for row in committed(world.root / "outs" / "far")) == [1, 5, 6]
@@ -111,9 +111,11 @@ def test_a_time_before_1970_fails_the_batch_and_nothing_of_it_is_recorded_unless
     def distinct(frame: Frame) -> Frame:
         return frame.dropDuplicates(["ts"])
 
-    failing = job_of("failing", world, same, (spec(), {"event_time": "ts"})).run(spark, storage=world.storage)
-    dropping = job_of("dropping", world, distinct, (spec(), {"event_time": "ts", "late": "drop"})).run(
-        spark, storage=world.storage
+    failing = job_of("failing", world, same, (spec(), {"event_time": "ts"})).start(spark, storage=world.storage).wait()
+    dropping = (
+        job_of("dropping", world, distinct, (spec(), {"event_time": "ts", "late": "drop"}))
+        .start(spark, storage=world.storage)
+        .wait()
     )
 
     assert failing.state == "FAILED" and failing.error is not None
@@ -134,7 +136,7 @@ def test_a_row_of_an_outer_join_that_has_no_time_and_so_never_comes_is_told(spar
         return left.join(right, F.expr("k = l and t >= ts and t <= ts + interval 1 hour"), "leftOuter").select("k", "l")
 
     source = (rk.Files(str(world.history)), {"event_time": "ts"})
-    result = job_of("outer", world, outer, source, source).run(spark, storage=world.storage)
+    result = job_of("outer", world, outer, source, source).start(spark, storage=world.storage).wait()
 
     assert sorted(row["k"] for row in committed(world.root / "outs" / "outer")) == ["a", "b"]
     assert len(result.notes) == 1 and "rows stay in its state for ever" in result.notes[0]
@@ -203,7 +205,7 @@ def test_what_cannot_go_well_is_refused_before_anything_runs_with_what_to_do(spa
     assert "F.col('ntz').cast('timestamp')" in found["time-without-zone"][1]
     # Spark refuses some plans when the query starts.
     refused = job_of("refused", world, lambda frame: frame.orderBy("ts"), (files, timed))
-    result = refused.run(spark, storage=world.storage)
+    result = refused.start(spark, storage=world.storage).wait()
     assert result.error is not None and result.error["code"] == "QUERY_REFUSED"
 
 

@@ -18,7 +18,9 @@ def test_a_bounded_job_ends_by_itself_with_every_window_and_one_final_checkpoint
 ) -> None:
     world.add_history(rows(10, 90), rows(0, 90), rows(20, 90))
 
-    result = world.hourly(live=False).run(spark, storage=world.storage, config={"checkpoint.interval": "1 hour"})
+    result = (
+        world.hourly(live=False).start(spark, storage=world.storage, config={"checkpoint.interval": "1 hour"}).wait()
+    )
 
     assert result.error is None
     assert (result.state, result.checkpoint) == ("FINISHED", 1)
@@ -27,9 +29,9 @@ def test_a_bounded_job_ends_by_itself_with_every_window_and_one_final_checkpoint
 
 def test_a_finished_job_says_so_when_it_is_run_again(spark: SparkSession, world: World) -> None:
     world.add_history(rows(0, 30))
-    world.hourly(live=False).run(spark, storage=world.storage)
+    world.hourly(live=False).start(spark, storage=world.storage).wait()
 
-    again = world.hourly(live=False).run(spark, storage=world.storage)
+    again = world.hourly(live=False).start(spark, storage=world.storage).wait()
 
     assert (again.state, again.already_ended) == ("FINISHED", True)
     assert world.output() == world.expected()
@@ -69,7 +71,9 @@ def test_half_of_sparks_first_plan_does_not_keep_a_query_from_starting_for_ever(
     (progress / "offsets").mkdir(parents=True)
     (progress / "offsets" / ".0.931511c5-6dfa-42c1-9c89-b012a65e72fa.tmp").write_text("v1\n{")
 
-    result = world.hourly(live=False).run(spark, storage=world.storage, config=QUICK | {"restart.attempts": "1"})
+    result = (
+        world.hourly(live=False).start(spark, storage=world.storage, config=QUICK | {"restart.attempts": "1"}).wait()
+    )
 
     assert (result.state, result.error) == ("FINISHED", None)
     assert world.output() == world.expected()
@@ -95,7 +99,9 @@ def test_a_stop_while_the_first_batch_keeps_failing_leaves_a_job_that_goes_on(
     assert list((progress / "state").iterdir()), "the batch had got that far"
     assert not list((progress / "offsets").glob("[0-9]*")), "and is forgotten"
 
-    result = world.hourly(live=False).run(spark, storage=world.storage, config=QUICK | {"restart.attempts": "1"})
+    result = (
+        world.hourly(live=False).start(spark, storage=world.storage, config=QUICK | {"restart.attempts": "1"}).wait()
+    )
 
     assert (result.state, result.error) == ("FINISHED", None)
     assert world.output() == world.expected()

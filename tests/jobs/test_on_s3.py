@@ -109,7 +109,7 @@ def test_a_pipeline_with_its_channels_and_tables_in_a_bucket_ends_with_one_check
     archive = job.task(positive, uid="archive", parallelism=1 if mode == "batch" else 2)(lambda found: found)
     job.sink("out", hourly, rk.sinks.Parquet(world.out))
     job.sink("table", archive, rk.sinks.Delta(f"s3://{world.bucket}/archive of all"))
-    result = job.run(spark, storage=world.storage, mode=mode, config=QUICK)
+    result = job.start(spark, storage=world.storage, mode=mode, config=QUICK).wait()
     assert (result.state, result.error) == ("FINISHED", None)
     assert world.output() == world.expected()
     table = DeltaTable(f"s3://{world.bucket}/archive of all", storage_options=s3.delta_options).to_pyarrow_table()

@@ -131,9 +131,9 @@ def test_a_batch_run_that_failed_is_not_run_on_with_other_tasks(spark: SparkSess
 
     start = {"storage": world.storage, "mode": "batch"}
     with pytest.raises(RuntimeError, match="injected"):
-        batch("early", "late").run(spark, **start, steps=failing_at("manifest.create/before"))
+        batch("early", "late").start(spark, **start, steps=failing_at("manifest.create/before")).wait()
     with pytest.raises(RestoreError, match=r"TASKS_CHANGED.*new: none; gone: late"):
-        batch("early").run(spark, **start, allow_non_restored_state=True)
+        batch("early").start(spark, **start, allow_non_restored_state=True).wait()
 
-    assert batch("early", "late").run(spark, **start).state == "FINISHED"
+    assert batch("early", "late").start(spark, **start).wait().state == "FINISHED"
     assert len(committed(world.root / "early")) == len(committed(world.root / "late")) == 10

@@ -44,7 +44,7 @@ def world(tmp_path: Path) -> ParallelWorld:
 
 def test_subtasks_share_a_source_and_channels_and_end_with_one_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     world = ParallelWorld(tmp_path).fill(FEW)
-    result = world.parallel(3, 2).run(spark, storage=world.storage, config=SETTINGS)
+    result = world.parallel(3, 2).start(spark, storage=world.storage, config=SETTINGS).wait()
 
     assert (result.state, result.checkpoint, result.error) == ("FINISHED", 1, None)
     world.check()
@@ -109,9 +109,9 @@ def test_a_restore_deals_out_anew_what_was_unread_and_in_flight(
     assert 0 < sum(until - first for first, until in stopped.unread["clean"]["history"]) < FILES
 
     with pytest.raises(RestoreError, match="PARALLELISM_CHANGED"):
-        world.parallel(clean, shape).run(spark, storage=world.storage, config=SETTINGS)
+        world.parallel(clean, shape).start(spark, storage=world.storage, config=SETTINGS).wait()
     job = world.parallel(clean, shape)
-    result = job.run(spark, storage=world.storage, restore=str(stopped.checkpoint), config=SETTINGS)
+    result = job.start(spark, storage=world.storage, restore=str(stopped.checkpoint), config=SETTINGS).wait()
 
     assert (result.state, result.error) == ("FINISHED", None)
     world.check()
@@ -155,7 +155,11 @@ def test_subtasks_that_had_finished_read_what_a_restore_deals_out_to_those_that_
     assert sum(one.end is not None for one in stopped.tasks["shape"].values()) == 2
     assert stopped.unread["clean"]["history"] != ()
 
-    result = world.parallel(2, 3).run(spark, storage=world.storage, restore=str(stopped.checkpoint), config=SETTINGS)
+    result = (
+        world.parallel(2, 3)
+        .start(spark, storage=world.storage, restore=str(stopped.checkpoint), config=SETTINGS)
+        .wait()
+    )
 
     assert result.state == "FINISHED"
     world.check()
@@ -197,7 +201,7 @@ def test_one_query_feeds_several_which_share_its_output_and_a_sink(spark: SparkS
     work = job.task(read, uid="work", parallelism=3)(lambda frame: frame)
     job.sink("out", work, sink)
 
-    assert job.run(spark, storage=world.storage, config=SETTINGS).state == "FINISHED"
+    assert job.start(spark, storage=world.storage, config=SETTINGS).wait().state == "FINISHED"
 
     assert sum(sink.prepared.values()) == len(world.data)
     assert len(sink.prepared) == 3
@@ -211,7 +215,7 @@ def test_more_subtasks_than_files_end_too(spark: SparkSession, tmp_path: Path) -
     world = ParallelWorld(tmp_path)
     world.add_history(rows(0, 90, keys="ab"))
 
-    assert world.parallel(4, 2).run(spark, storage=world.storage, config=SETTINGS).state == "FINISHED"
+    assert world.parallel(4, 2).start(spark, storage=world.storage, config=SETTINGS).wait().state == "FINISHED"
 
     world.check()
 
@@ -231,7 +235,7 @@ def test_a_parallel_task_that_keeps_state_is_refused_with_the_reason(
     history = job.source("history", rk.Files(str(world.history)), event_time="ts")
     job.sink("out", job.task(history, uid="count", parallelism=2)(keeps), CountingSink())
     with pytest.raises(DefinitionError, match=rf"PARALLELISM_UNSUPPORTED.*keeps state over its rows \({operator}\)"):
-        job.run(spark, storage=world.storage)
+        job.start(spark, storage=world.storage).wait()
 
 
 def test_a_join_with_a_static_table_is_no_state(spark: SparkSession, world: ParallelWorld) -> None:
@@ -239,7 +243,7 @@ def test_a_join_with_a_static_table_is_no_state(spark: SparkSession, world: Para
     job, sink = rk.Job("parallel"), CountingSink()
     history = job.source("history", rk.Files(str(world.history)), event_time="ts")
     job.sink("out", job.task(history, uid="named", parallelism=2)(lambda frame: frame.join(names, "k")), sink)
-    assert job.run(spark, storage=world.storage, config=SETTINGS).state == "FINISHED"
+    assert job.start(spark, storage=world.storage, config=SETTINGS).wait().state == "FINISHED"
     assert sum(sink.prepared.values()) == len(world.data)
 
 
@@ -251,7 +255,7 @@ def test_what_an_earlier_lineage_shared_out_goes_with_it(spark: SparkSession, wo
     job = world.parallel(2, 2)
     config = {**SETTINGS, "checkpoint.retained": "1"}
 
-    job.run(spark, storage=world.storage, restore=str(stopped.checkpoint), config=config)
+    job.start(spark, storage=world.storage, restore=str(stopped.checkpoint), config=config).wait()
 
     assert not store.exists(f"{layout.tasks('parallel')}/clean/splits/000001")
     for index in range(3):

@@ -55,7 +55,7 @@ def test_a_bounded_pipeline_ends_by_itself_with_one_checkpoint_and_nothing_lost(
 ) -> None:
     world.fill()
 
-    result = world.job(live=False).run(spark, storage=world.storage, config=NO_INTERVAL)
+    result = world.job(live=False).start(spark, storage=world.storage, config=NO_INTERVAL).wait()
 
     assert (result.state, result.checkpoint, result.error) == ("FINISHED", 1, None)
     world.check(live=False)
@@ -87,7 +87,7 @@ def test_a_chain_of_five_sinks_ends_with_one_checkpoint(spark: SparkSession, wor
     # Nothing of the last file comes through the first task: its last batch puts no segment into the channel.
     world.add_history(rows(0, 30), rows(1, 30, keys="z"))
 
-    result = chain(world, 5).run(spark, storage=world.storage, config=NO_INTERVAL | SMALL_BATCHES)
+    result = chain(world, 5).start(spark, storage=world.storage, config=NO_INTERVAL | SMALL_BATCHES).wait()
 
     assert (result.state, result.checkpoint) == ("FINISHED", 1)
     expected = Counter((key, value) for _, key, value in world.data if key != "z")
@@ -99,7 +99,7 @@ def test_a_chain_of_five_sinks_ends_with_one_checkpoint(spark: SparkSession, wor
 def test_a_task_that_is_sent_nothing_ends_too(spark: SparkSession, world: PipelineWorld) -> None:
     world.add_history(rows(0, 3, keys="z"))
 
-    result = chain(world, 2).run(spark, storage=world.storage, config=NO_INTERVAL)
+    result = chain(world, 2).start(spark, storage=world.storage, config=NO_INTERVAL).wait()
 
     assert (result.state, result.checkpoint) == ("FINISHED", 1)
     assert committed(world.root / "out1") == []
@@ -316,7 +316,7 @@ def test_what_cannot_be_a_pipeline_is_refused(spark: SparkSession, world: Pipeli
         for uid in sinks:
             job.sink(f"{uid}_out", {"begin": begin, "end": end}[uid], rk.sinks.Parquet(world.root / "refused"))
         with pytest.raises(rk.RekindleError) as caught:
-            job.run(spark, storage=world.storage, config=NO_INTERVAL)
+            job.start(spark, storage=world.storage, config=NO_INTERVAL).wait()
         return caught.value
 
     error = refused(lambda frame: frame.drop("ts"), event_time="ts")
@@ -347,7 +347,7 @@ def test_what_a_pipeline_keeps_is_bounded(spark: SparkSession, world: PipelineWo
     world.add_extra(rows(0, 2))
     config = {"checkpoint.interval": "1 second", "checkpoint.retained": "2", **SMALL_BATCHES}
 
-    result = world.job(live=False).run(spark, storage=world.storage, config=config)
+    result = world.job(live=False).start(spark, storage=world.storage, config=config).wait()
 
     assert result.state == "FINISHED"
     world.check(live=False)

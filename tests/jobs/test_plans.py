@@ -39,7 +39,7 @@ def test_folders_may_spell_a_column_of_the_schema_in_other_capitals(spark: Spark
     spec = rk.Files(str(world.history), schema="ts timestamp, k string, v long, month int")
     history = job.source("history", spec, event_time="ts")
     job.sink("out", job.task(history, uid="work")(lambda history: history), rk.sinks.Parquet(world.out))
-    assert job.run(spark, storage=world.storage, config=QUICK).state == "FINISHED"
+    assert job.start(spark, storage=world.storage, config=QUICK).wait().state == "FINISHED"
     assert Counter(row["month"] for row in committed(world.out)) == {1: 5, 2: 5}
 
 

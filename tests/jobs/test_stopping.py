@@ -77,7 +77,7 @@ def test_a_drained_job_goes_on_only_if_allowed_and_later_rows_are_not_late(spark
     assert handle.wait().state == "DRAINED"
     assert world.output() == world.expected()
 
-    again = world.hourly(history=False).run(spark, storage=world.storage)
+    again = world.hourly(history=False).start(spark, storage=world.storage).wait()
     assert (again.state, again.already_ended) == ("DRAINED", True)
     with pytest.raises(RestoreError, match="JOB_DRAINED"):
         world.hourly(history=False).start(spark, storage=world.storage, restore=str(again.checkpoint))

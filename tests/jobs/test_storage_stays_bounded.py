@@ -36,7 +36,7 @@ def test_storage_stays_bounded(
     job = world.hourly(live=False)
     config = {"checkpoint.interval": "2 seconds", "checkpoint.retained": "2", "input.target_batch_duration": "1 ms"}
 
-    result = job.run(spark, storage=world.storage, config=config)
+    result = job.start(spark, storage=world.storage, config=config).wait()
 
     assert result.state == "FINISHED"
     assert world.output() == world.expected()

@@ -59,7 +59,7 @@ def test_windows_come_out_while_it_is_read_and_nothing_is_lost(spark: SparkSessi
     fill(world)
     told: list[int] = []
 
-    assert job(world, told=told).run(spark, storage=world.storage, config=ALWAYS_ONE_FILE).error is None
+    assert job(world, told=told).start(spark, storage=world.storage, config=ALWAYS_ONE_FILE).wait().error is None
 
     assert world.output() == world.expected()
     assert len([rows_out for rows_out in told if rows_out]) > HOURS / 2
@@ -71,7 +71,7 @@ def test_in_any_order_nothing_comes_before_the_end_and_the_rows_are_the_same(spa
     told: list[int] = []
     unordered = job(world, ordered=False, told=told)
 
-    assert unordered.run(spark, storage=world.storage, config=ALWAYS_ONE_FILE).error is None
+    assert unordered.start(spark, storage=world.storage, config=ALWAYS_ONE_FILE).wait().error is None
 
     assert world.output() == world.expected()
     assert [rows_out for rows_out in told if rows_out] == [sum(world.expected().values())]
@@ -113,7 +113,7 @@ def test_a_transform_that_computes_the_event_time_makes_statistics_useless(
     if not by_time:
         with pytest.raises(DefinitionError, match=r"STATISTICS_UNUSABLE.*its transform computes 'ts'"):
             job(world, "statistics", transform=transform).start(spark, storage=f"{world.storage}-2")
-    job(world, transform=transform).run(spark, storage=world.storage)
+    job(world, transform=transform).start(spark, storage=world.storage).wait()
 
     assert frozen_by_time(world.storage) == by_time
 
@@ -135,5 +135,5 @@ def test_what_has_no_statistics_is_read_in_any_order_unless_they_are_asked_for(
         with pytest.raises(DefinitionError, match=rf"STATISTICS_UNUSABLE.*{word}"):
             job(world, "statistics", **arguments).start(spark, storage=f"{world.storage}-no-{number}")
         world.out = tmp_path / f"out-{number}"
-        assert job(world, **arguments).run(spark, storage=f"{world.storage}-{number}").error is None
+        assert job(world, **arguments).start(spark, storage=f"{world.storage}-{number}").wait().error is None
         assert world.output() == world.expected()
