@@ -6,7 +6,7 @@
 A page marks a part with ``<!-- generated: KIND ARGUMENT -->`` and ``<!-- end generated -->``; everything between them
 is made by the function for KIND in `MAKERS`. What stands outside of the marks is written by hand.
 
-Nothing here imports PySpark: the tables of Spark's settings are read from the source of `rekindle.spark.session`.
+Nothing here imports PySpark: the table `CHOSEN` is read from the source of `rekindle.spark.session`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from click.testing import CliRunner
 from rekindle import config, errors
 from rekindle.cli.verbs import rekindle
 from rekindle.runtime import steps
+from rekindle.spark import spark_settings
 from rekindle.storage import documents, layout
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where this file is run and not imported
@@ -123,11 +124,19 @@ def spark_table(name: str) -> str:
     return table(("setting", "value", "why"), rows)
 
 
-def refused_table(_: str) -> str:
-    """The Spark settings with which no job starts: key, the value it must have, and what is wrong otherwise."""
-    found = _annotated(ast.parse(SESSION.read_text()), "REFUSED")
-    rows = [(f"`{key}`", f"`{wanted}`", f"otherwise {reason}") for key, wanted, reason in ast.literal_eval(found)]
-    return table(("setting", "must be", "why"), rows)
+def decisions_table(name: str) -> str:
+    """The Spark settings with the decision `name`; those that are free are put together by their reason."""
+    decision = spark_settings.Decision[name]
+    rows = spark_settings.of(decision)
+    if decision is not spark_settings.Decision.FREE:
+        cells = [
+            (f"`{setting}`", f"`{row.value}`" if row.value else "not set", row.why) for setting, row in rows.items()
+        ]
+        return table(("setting", "value", "why" if decision is spark_settings.Decision.SET else "otherwise"), cells)
+    names: dict[str, list[str]] = {}
+    for setting, row in rows.items():
+        names.setdefault(row.why, []).append(f"`{setting}`")
+    return table(("settings", "why"), [(", ".join(settings), why) for why, settings in names.items()])
 
 
 def _annotated(module: ast.Module, name: str) -> ast.expr:
@@ -231,7 +240,7 @@ def document_classes(module: ModuleType = documents) -> Iterator[type]:
 MAKERS: dict[str, Callable[[str], str]] = {
     "settings": settings_table,
     "spark": spark_table,
-    "refused": refused_table,
+    "decisions": decisions_table,
     "errors": error_table,
     "help": help_text,
     "layout": layout_tree,

@@ -303,10 +303,6 @@ CONDITIONS: dict[str, Condition] = {
             ),
             "Say job.source(..., event_time=...), or use output_mode='update' or 'complete'.",
         ),
-        WATERMARK_POLICY_UNSUPPORTED=(
-            "spark.sql.streaming.multipleWatermarkPolicy is 'max', under which rows of the slower input are dropped.",
-            "Set it to 'min'.",
-        ),
         DEDUPLICATION_UNSUPPORTED=(
             (
                 "Task {task!r} uses dropDuplicatesWithinWatermark over source {source!r}, whose rows are not held by a "
@@ -350,8 +346,8 @@ CONDITIONS: dict[str, Condition] = {
             "Use a classic session (SparkSession.builder.master(...) without remote()).",
         ),
         SPARK_SETTING_REFUSED=(
-            "The session has {setting}={value}, with which {reason}",
-            "Set it to {wanted} before the session is made.",
+            "{place} {setting}={value}, with which {reason}",
+            "Set it to {wanted!r}, or leave it out. A job that first ran with it has to start under a new name.",
         ),
         PYSPARK_MISSING=("PySpark is not installed.", "pip install 'rekindle[spark]', or run with spark-submit."),
         SPARK_NOT_STARTED=(

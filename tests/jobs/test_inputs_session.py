@@ -12,7 +12,8 @@ import rekindle as rk
 from rekindle.errors import DefinitionError
 from rekindle.spark import plan
 from rekindle.spark.session import NEEDED, prepare_session, quiet
-from tests.jobs.kit import World, committed, rows
+from rekindle.spark.spark_settings import FILES, STREAMING, Decision, decided, of, refused
+from tests.jobs.kit import QUICK, World, committed, rows
 
 LOGGER = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
 
@@ -33,20 +34,63 @@ class Connect:
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "expected"),
+    ("setting", "value"),
     [
-        ("spark.sql.streaming.multipleWatermarkPolicy", "max", "WATERMARK_POLICY_UNSUPPORTED"),
-        ("spark.sql.streaming.fileSink.log.compactInterval", "5", "SPARK_SETTING_REFUSED"),
+        ("spark.sql.streaming.multipleWatermarkPolicy", "max"),
+        ("spark.sql.streaming.fileSink.log.compactInterval", "5"),
+        ("spark.sql.streaming.fileStreamSink.ignoreMetadata", "true"),
+        ("spark.sql.streaming.stateStore.checkpointFormatVersion", "2"),
+        ("spark.sql.files.ignoreMissingFiles", "TRUE"),
     ],
 )
 def test_a_session_with_which_rows_would_be_lost_is_refused_before_anything_is_claimed(
-    spark: SparkSession, world: World, setting: str, value: str, expected: str
+    spark: SparkSession, world: World, setting: str, value: str
 ) -> None:
     world.add_history(rows(0, 1))
     session = spark.newSession()
     session.conf.set(setting, value)
-    assert code(lambda: world.hourly(live=False).start(session, storage=world.storage)) == expected
+    with pytest.raises(DefinitionError) as error:
+        world.hourly(live=False).start(session, storage=world.storage)
+    assert error.value.code == "SPARK_SETTING_REFUSED" and setting in str(error.value)
     assert not (world.root / "storage").exists()
+
+
+def test_every_streaming_and_file_setting_of_this_spark_has_a_decision(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    companion = jvm.java.lang.Class.forName("org.apache.spark.sql.internal.SQLConf$")
+    entries = companion.getMethod("getConfigEntries", None).invoke(companion.getField("MODULE$").get(None), None)
+    names = [str(entry.key()) for entry in entries.toArray()]
+    ours = [name for name in names if name.startswith((STREAMING, FILES)) or "streaming" in name.lower()]
+    assert len(ours) > 60
+    assert [name for name in ours if not decided(name)] == [], "decide them in rekindle.spark.spark_settings"
+
+
+def test_what_a_setting_must_be_is_what_this_spark_has_it_at(spark: SparkSession) -> None:
+    session = spark.newSession()
+    found = {name: session.conf.get(name, None) for name in of(Decision.ONLY)}
+    assert list(refused(found)) == []
+    defaults = {row["key"]: row["value"] for row in session.sql("SET -v").collect()}
+    wrong = {name: row.value for name, row in of(Decision.ONLY).items() if defaults.get(name, row.value) != row.value}
+    assert wrong == {}
+
+
+def test_a_setting_that_is_changed_while_the_job_runs_is_refused_when_the_query_starts_again(
+    spark: SparkSession, world: World
+) -> None:
+    session, setting = spark.newSession(), "spark.sql.streaming.fileStreamSink.ignoreMetadata"
+    world.add_history(rows(0, 1))
+
+    def change(rows: Any, batch: Any) -> None:
+        session.conf.set(setting, "true")
+        raise OSError("the target is away")
+
+    job = rk.Job("changing")
+    job.sink(
+        "out", job.task(job.source("in", world.files()), uid="same")(lambda frame: frame), rk.sinks.Foreach(change)
+    )
+    result = job.run(session, storage=world.storage, config=QUICK)
+    assert result.state == "FAILED" and result.error is not None
+    assert (result.error["code"], result.error["parameters"]["setting"]) == ("SPARK_SETTING_REFUSED", setting)
 
 
 def test_spark_connect_is_refused_by_name(world: World) -> None:

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.spark import assembly
-from tests.jobs.kit import World, rows
+from rekindle.spark import assembly, kept_batches
+from rekindle.spark.query import Query
+from rekindle.spark.session import NEEDED
+from rekindle.spark.spark_settings import BATCHES_KEPT
+from tests.jobs.kit import World, has_read, rows, until
 
 
 def kinds_of_files(folder: Path) -> Counter[str]:
@@ -52,3 +55,62 @@ def test_storage_stays_bounded(
     }
     assert {kind: kept[kind] for kind, most in bounds.items() if kept[kind] > most} == {}
     assert max(count for kind, count in kept.items() if "/state/" in kind) < 150
+
+
+def test_spark_clears_up_what_no_checkpoint_needs_and_nothing_that_one_needs(
+    spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_batches, "LEAST", 16)
+    monkeypatch.setattr(kept_batches, "MOST_ROOM", 16)
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.stateStore.maintenanceInterval", "100ms")
+    starts: list[int] = []
+    start = Query.start
+
+    def counted(self: Query, hold_after: int | None = None) -> None:
+        starts.append(self.committed)
+        start(self, hold_after)
+
+    monkeypatch.setattr(Query, "start", counted)
+    world.add_live(*(rows(hour / 2, 3) for hour in range(3)))
+    handle = world.hourly(history=False).start(
+        session, storage=world.storage, config={"checkpoint.interval": 0, "checkpoint.retained": 2}
+    )
+    until(lambda: has_read(handle, 3))
+    kept = handle.checkpoint()
+
+    # The one checkpoint is kept, and Spark is let keep more and more.
+    world.add_live(*(rows(hour / 2, 3) for hour in range(3, 33)))
+    until(lambda: has_read(handle, 33))
+    assert len(starts) >= 2 and starts == sorted(starts)
+    handle.stop()
+    first, world.out = world.out, world.root / "again"
+    handle = world.hourly(history=False).start(session, storage=world.storage, restore=str(kept), allow_sink_ahead=True)
+    until(lambda: has_read(handle, 33))
+    result = handle.stop(drain=True)
+    assert result.state == "DRAINED"
+    assert world.output() == world.expected()
+    world.out = first
+    assert not world.output() - world.expected(), "nothing is there twice"
+
+
+def test_a_query_runs_on_where_checkpoints_follow_it_and_its_directory_stays_small(
+    spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_batches, "LEAST", 20)
+    monkeypatch.setitem(NEEDED, BATCHES_KEPT, "20")
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.stateStore.maintenanceInterval", "100ms")
+    session.conf.set("spark.sql.streaming.fileSource.log.cleanupDelay", "0")
+    config = {"checkpoint.interval": 0, "checkpoint.retained": 1}
+    handle = world.hourly(history=False).start(session, storage=world.storage, config=config)
+    for part in range(10):
+        world.add_live(*(rows(hour / 2, 3) for hour in range(part * 6, part * 6 + 6)))
+        until(lambda part=part: has_read(handle, part * 6 + 6))
+        handle.checkpoint()
+    handle.stop()
+    found = kinds_of_files(Path(world.storage) / "hourly")
+    task = "tasks/count/0/#/spark"
+    assert 0 < found[f"{task}/offsets"] <= 2 * (20 + 3) and found[f"{task}/commits"] <= 2 * (20 + 3)
+    assert found[f"{task}/sources/0"] <= 2 * 40
+    assert max(count for kind, count in found.items() if "/state/" in kind) <= 4 * 20

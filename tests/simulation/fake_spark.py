@@ -184,6 +184,7 @@ class Frame:
     columns = ()
     sparkSession = SimpleNamespace(conf={"spark.sql.caseSensitive": "false"})  # noqa: N815
     schema: Any = None
+    sparkSession: Any = None  # noqa: N815
 
     @property
     def writeStream(self) -> Writer:  # noqa: N802
@@ -302,6 +303,8 @@ class Engine:
     late: list[Row] = field(default_factory=list)
     #: live source → what the last batch had of it
     met: dict[str, list[Row]] = field(default_factory=dict)
+    #: what a query that is started has ``minBatchesToRetain`` at
+    keeps: int = 100
 
     def start(self, writer: Writer) -> StreamingQuery:
         """Start a query."""
@@ -327,6 +330,7 @@ class StreamingQuery:
     def __init__(self, engine: Engine, frame: Frame, callback: Callable[[Any, int], None], folder: str) -> None:
         self.engine, self._frame, self._callback, self._folder = engine, frame, callback, folder
         self.runId = uuid.uuid4()
+        self._keeps = engine.keeps
         self.isActive = True
         self.lastProgress: dict[str, Any] | None = None
         self._stopped = False
@@ -403,7 +407,19 @@ class StreamingQuery:
             text = "\n".join(["v1", json.dumps(metadata, separators=(",", ":")), *lines])
             assert store.create(f"{self._folder}/offsets/{last + 1}", text.encode())
             engine.scheduler.step("spark.offsets/after")
+            self._clear_up(last + 1)
             self._batch(last + 1)
+
+    def _clear_up(self, planned: int) -> None:
+        """Delete what is beyond the batches to keep: state at any time, logs when a batch is planned."""
+        store = self.engine.store
+        for log in ("offsets", "commits"):
+            old = [number for number in self._numbers(log) if number < planned - self._keeps]
+            store.delete_many([f"{self._folder}/{log}/{number}" for number in old])
+        state = f"{self._folder}/state/0/0"
+        versions = sorted(int(name.removesuffix(".snapshot")) for name in store.names(state))
+        least = max((one for one in versions if one <= versions[-1] - self._keeps + 1), default=0)
+        store.delete_many([f"{state}/{version}.snapshot" for version in versions if version < least])
 
     def _open(self, number: int, leaf: Leaf) -> Any:
         engine = self.engine

@@ -49,7 +49,7 @@ def job_of(files: list[list[Row]], *, live: dict[str, float]) -> Plan:
     )
 
 
-@pytest.mark.parametrize("kill_at", range(1, 40))
+@pytest.mark.parametrize("kill_at", range(1, 33))
 def test_a_drain_is_carried_through_wherever_it_was_killed(kill_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # The last file is empty: nothing of it comes through the channel, so that its reader has to be told of it again.
     world = World(

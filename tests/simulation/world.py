@@ -34,10 +34,12 @@ import rekindle.spark.assembly
 import rekindle.spark.batch_protocol
 import rekindle.spark.inputs
 import rekindle.spark.intake
+import rekindle.spark.kept_batches
 import rekindle.spark.launch
 import rekindle.spark.query
 import rekindle.spark.segments
 import rekindle.spark.siblings
+import rekindle.spark.task
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.channels.splits import Splits
 from rekindle.config import Config
@@ -49,6 +51,7 @@ from rekindle.runtime.driver import Driver
 from rekindle.sources import Files, Stream
 from rekindle.spark.inputs import SourceSpec
 from rekindle.spark.launch import Launch
+from rekindle.spark.spark_settings import BATCHES_KEPT
 from rekindle.spark.starting import Definition
 from rekindle.spark.times import Seen
 from rekindle.storage import layout
@@ -272,6 +275,12 @@ class World:
             (driver, "time", threads),
             (query, "threading", threads),
             (query, "time", threads),
+            (query, "started_with", self._started_with),
+            (query, "check_settings", _nothing),
+            (query, "same_for_each_batch", lambda _: {}),
+            (rekindle.spark.task, "threading", threads),
+            (rekindle.spark.kept_batches, "LEAST", 14),
+            (rekindle.spark.kept_batches, "MOST_ROOM", 30),
             (batch, "time", threads),
             (rekindle.spark.intake, "threading", threads),
             (rekindle.spark.siblings, "threading", threads),
@@ -280,6 +289,7 @@ class World:
             (launch, "open_store", lambda _: self.store),
             (launch, "freeze", self._freeze),
             (assembly, "build_task", self._build_task),
+            (assembly, "refuse_duplicate_columns", _nothing),
             (assembly, "windows_of", _nothing),
             (assembly, "refuse_other_windows", _nothing),
             (assembly, "refuse_duplicate_columns", _nothing),
@@ -306,6 +316,11 @@ class World:
             for module, name, stand_in in stand_ins:
                 stack.enter_context(patch.object(module, name, stand_in))
             yield
+
+    @contextlib.contextmanager
+    def _started_with(self, _: Any, settings: dict[str, str]) -> Iterator[None]:
+        self.engine.keeps = int(settings[BATCHES_KEPT])
+        yield
 
     def _freeze(self, _: Any, storage: JobStorage, spec: SourceSpec, *__: Any) -> FrozenFiles | None:
         uid = spec.source.uid

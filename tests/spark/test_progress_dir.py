@@ -7,6 +7,7 @@ import json
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from rekindle.errors import StorageError
 from rekindle.spark import progress_dir as pd
 from rekindle.spark.lineage_copy import InboxStart, copy_for_lineage, copy_for_savepoint
 from rekindle.spark.progress_files import files_needed
-from rekindle.spark.retention import purge
+from rekindle.spark.retention import cut_inbox_logs
 from rekindle.storage.local import LocalStore
 from rekindle.storage.port import NotFound, Store
 
@@ -189,29 +190,52 @@ def test_a_source_log_tells_input_and_admission(store: LocalStore) -> None:
     put(store, {f"p/sources/0/{name}": data for name, data in inbox_log(23, 7).items()})
     put(store, {"p/sources/1/0": "v1\n1795253835689", "p/sources/2/3": "v1\n" + entry(3, 1_795_253_835_645)})
     assert pd.inputs_of_sources(store, "p", 5) == (7, None, None, None, None)
-    for log_offset in (22, 19, 9, 3):
-        assert pd.admission_of(store, "p", 0, log_offset) == (7, log_offset)
-    store.delete("p/sources/0/3")
-    assert pd.admission_of(store, "p", 0, 3) == (7, 3), "the compacted log still has it"
-    with pytest.raises(NotFound):
-        pd.admission_of(store, "p", 0, 23)
+
+
+def test_of_a_million_files_in_a_sources_log_only_the_first_is_read_and_that_once(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [entry(99_999, 1_795_253_835_645) for _ in range(1_000)]
+    put(store, {"p/sources/0/99999.compact": "\n".join(["v1", *lines])})
+    looked: list[str] = []
+    opened = LocalStore.open
+    monkeypatch.setattr(LocalStore, "open", lambda self, path: looked.append(path) or opened(self, path))
+    monkeypatch.setattr(pd.json, "loads", counting := Counting(json.loads))
+    sources = pd.SourceInputs(store, "p")
+    assert sources.of(2) == (None, None)
+    put(store, {f"p/sources/1/{name}": data for name, data in inbox_log(1, 6).items()})
+    assert [sources.of(2) for _ in range(20)] == [(None, 6)] * 20, "what had read nothing is looked at again"
+    assert looked == ["p/sources/0/99999.compact", "p/sources/1/0"]
+    assert counting.calls == 2
+
+
+class Counting:
+    """A function that counts its calls."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.calls = 0
+
+    def __call__(self, *args: Any) -> Any:
+        self.calls += 1
+        return self._function(*args)
 
 
 @pytest.mark.parametrize(
     ("log_offset", "time_ms", "expected"),
     [
-        (50_000, stamp_ms(50_000, 999), (999, 50_000)),
+        (50_000, stamp_ms(50_000, 999), 999),
         (50_000, stamp_ms(50_000, 0) + 1_000, None),
         (12, 1_795_252_724_031, None),
         (12, 0, None),
-        (12, stamp_ms(11_000, 0), (0, 11_000)),
+        (12, stamp_ms(11_000, 0), 0),
     ],
 )
 def test_real_times_are_told_from_admissions(
     store: LocalStore, log_offset: int, time_ms: int, expected: object
 ) -> None:
     put(store, {f"p/sources/0/{log_offset}": "v1\n" + entry(log_offset, time_ms)})
-    assert pd.admission_of(store, "p", 0, log_offset) == expected
+    assert pd.inputs_of_sources(store, "p", 1) == (expected,)
 
 
 def operator_metadata(home: str) -> str:
@@ -287,7 +311,7 @@ def test_a_batch_that_is_not_committed_or_was_purged_cannot_be_copied(store: Loc
     batches(store, 3)
     put(store, {"p/offsets/3": offsets(3)})
     assert code(lambda: copy_for_savepoint(store, "p", store, "q", 3)) == "PROGRESS_BATCH_MISSING"
-    purge(store, "p", 2)
+    store.delete_many(["p/offsets/0", "p/commits/0"])  # as Spark does
     assert code(lambda: copy_for_savepoint(store, "p", store, "q", 1)) == "PROGRESS_BATCH_MISSING"
     assert copy_for_savepoint(store, "p", store, "q", 2) > 0
 
@@ -318,7 +342,7 @@ def test_a_new_lineage_starts_its_inboxes_anew_and_keeps_other_sources(store: Lo
     assert pd.read_offsets(store, "q", 0).sources == (None, '{"logOffset":8}', "55", None)
     assert pd.read_offsets(store, "q", 1).sources == ('{"logOffset":0}', '{"logOffset":9}', "55", None)
     assert [e.path for e in store.walk("q/sources")] == ["q/sources/0/0", "q/sources/1/9", "q/sources/2/0"]
-    assert pd.admission_of(store, "q", 0, 0) == (4, 0)
+    assert pd.inputs_of_sources(store, "q", 1) == (4,)
     assert store.read("p/offsets/1") == offsets(1, '{"logOffset":12}', '{"logOffset":9}', "55", "-")
 
 
@@ -340,56 +364,15 @@ def test_a_lineage_before_the_first_batch_is_empty_but_for_its_id(store: LocalSt
     assert [e.path for e in store.walk("q")] == ["q/metadata"]
 
 
-def test_a_purge_keeps_exactly_what_retained_batches_need(store: LocalStore) -> None:
-    rocks_directory(store)
-    state = "p/state/0/0/left-keyToNumValues"
-    before = {n: files_needed(store, "p", n) for n in range(18, 30)}
-    assert purge(store, "p", 18) > 0
-    assert {n: files_needed(store, "p", n) for n in range(18, 30)} == before
-    assert pd.numbered(store, "p/offsets") == pd.numbered(store, "p/commits") == list(range(17, 30))
-    assert not store.exists(f"{state}/5.zip") and not store.exists(f"{state}/15.changelog")
-    assert store.exists(f"{state}/16.changelog")
-    assert store.names(f"{state}/SSTs") == ["b.sst", "c.sst", "d.sst", "up.sst"]
-    assert purge(store, "p", 18) == 0, "a second purge finds nothing"
-    purge(store, "p", 1_000)
-    assert pd.last_committed(store, "p") == 29 and files_needed(store, "p", 29), "the last batch is never purged"
-
-
-def test_state_without_a_snapshot_is_never_purged(store: LocalStore) -> None:
-    batches(store, 30)
-    put(store, {f"p/state/0/0/{v}.changelog": "x" for v in range(1, 31)})
-    put(store, {f"p/state/0/0/{v}.zip": snapshot() for v in (29,)})
-    purge(store, "p", 20)
-    assert len(list(store.walk("p/state"))) == 31
-
-
-def test_hdfs_backed_state_keeps_its_newest_snapshot_and_all_deltas_after_it(store: LocalStore) -> None:
-    batches(store, 30)
-    put(store, {f"p/state/0/0/{v}.delta": "x" for v in range(1, 31)})
-    put(store, {f"p/state/0/0/{v}.delta.crc": "x" for v in range(1, 31)})
-    put(store, {f"p/state/0/0/{v}.snapshot": "x" for v in (10, 20, 30)})
-    purge(store, "p", 22)
-    kept = {f"{v}.delta" for v in range(21, 31)} | {"20.snapshot", "30.snapshot"}
-    assert set(store.names("p/state/0/0")) == kept | {f"{v}.delta.crc" for v in range(21, 31)}
-
-
 def test_only_the_source_logs_of_inboxes_are_cut(store: LocalStore) -> None:
     batches(store, 60)
     for source in (0, 1):
         put(store, {f"p/sources/{source}/{name}": data for name, data in inbox_log(53, 1).items()})
     other = store.names("p/sources/1")
-    purge(store, "p", 58, inbox_sources=[0, 5])
+    assert cut_inbox_logs(store, "p", [0, 5]) > 0
     # With one compaction alone Spark would guess how often to compact, and for the second one guess wrong.
     assert store.names("p/sources/0") == ["39.compact", "49.compact", "50", "51", "52"]
     entries = pd.file_log(store.read("p/sources/0/49.compact"), "")
     assert entries and [e["batchId"] for e in entries] == list(range(39, 50))
     assert store.names("p/sources/1") == other
     assert pd.inputs_of_sources(store, "p", 1) == (1,)
-
-
-def test_a_damaged_snapshot_stops_the_purge_before_it_deletes(store: LocalStore) -> None:
-    rocks_directory(store)
-    put(store, {"p/state/0/0/left-keyToNumValues/15.zip": "no zip"})
-    before = list(store.walk("p"))
-    assert code(lambda: purge(store, "p", 18)) == "OBJECT_CORRUPT"
-    assert list(store.walk("p")) == before

@@ -14,6 +14,7 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.runtime.steps import no_steps
 from rekindle.spark.flush import END_OF_TIME_MS
+from rekindle.spark.kept_batches import KeptBatches
 from rekindle.spark.outputs import Outputs, Place
 from rekindle.spark.query import Query
 from rekindle.spark.siblings import Siblings
@@ -44,7 +45,20 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         subtask: Any = SparkTask
         outputs = Outputs(place, {}, None, no_steps)
         subtask(
-            spark, storage, place, task, None, [], outputs, None, Config(), no_steps, heard.append, {}, Siblings(1)
+            spark,
+            storage,
+            place,
+            task,
+            None,
+            [],
+            outputs,
+            None,
+            Config(),
+            no_steps,
+            heard.append,
+            {},
+            Siblings(1),
+            KeptBatches(),
         ).start()
         return heard, bool(queries)
 

@@ -35,6 +35,7 @@ ACTS: dict[str, Callable[[Store, str], object]] = {
     "walk": lambda store, path: list(store.walk(path)),
     "delete": lambda store, path: store.delete(path),
     "delete_tree": lambda store, path: store.delete_tree(path),
+    "delete_many": lambda store, path: store.delete_many([path]),
     "copy from": lambda store, path: store.copy(path, "target"),
     "copy to": lambda store, path: store.copy("source", path),
     "copy from elsewhere": lambda store, path: store.copy_from(store, path, "target"),
@@ -221,6 +222,14 @@ class StoreContract:
         store.delete("no/such")
         assert store.names("a") == ["bc"]
         assert not store.exists("a/b")
+
+    def test_delete_many_removes_these_objects_and_missing_is_fine(self, store: Store) -> None:
+        paths = [f"a/{number}" for number in range(5)]
+        for path in paths:
+            store.create(path, b"x")
+        store.delete_many([])
+        store.delete_many([*paths[1:], "a/9", "nowhere/1"])
+        assert store.names("a") == ["0"]
 
     def test_delete_tree_removes_all_at_and_below_a_folder_and_missing_is_fine(self, store: Store) -> None:
         for path in ("a/b", "a/c/d/e", "ab", "x/y"):

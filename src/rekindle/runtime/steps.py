@@ -8,7 +8,7 @@ by untested.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -30,6 +30,8 @@ BEYOND_STORAGE = (
     "storage.delete",
 )
 """Steps that are not writes to the storage."""
+
+_AT_ONCE = 1_000
 
 ALL = tuple(sorted((*layout.STEPS, *BEYOND_STORAGE)))
 """Every durable step there is."""
@@ -122,6 +124,13 @@ class SteppedStore:
         with step(self._steps, "storage.delete"):
             self.look()
             self._store.delete(path)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """A step for each few of them: the fence is looked at once for all that one request takes away."""
+        for start in range(0, len(paths), _AT_ONCE):
+            with step(self._steps, "storage.delete"):
+                self.look()
+                self._store.delete_many(paths[start : start + _AT_ONCE])
 
     def delete_tree(self, folder: str) -> None:
         """A step."""

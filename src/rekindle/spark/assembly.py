@@ -11,11 +11,14 @@ from rekindle.channels.admission import AdmissionSizer
 from rekindle.channels.backlog import Backlog
 from rekindle.channels.producer import Producer, Reader
 from rekindle.channels.splits import Splits
+from rekindle.errors import StorageError
 from rekindle.graph.job_graph import Task
 from rekindle.graph.topology import Edge
 from rekindle.ids import SubtaskId
+from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.spark.freezing import located
 from rekindle.spark.inputs import Input, build_channel, build_input
+from rekindle.spark.kept_batches import KeptBatches
 from rekindle.spark.plan import build_task, refuse_duplicate_columns
 from rekindle.spark.segments import output_schema
 from rekindle.spark.siblings import Siblings
@@ -24,6 +27,7 @@ from rekindle.spark.task import SparkTask
 from rekindle.spark.windows import refuse_other_windows, windows_of
 from rekindle.storage import layout
 from rekindle.storage.documents import ChannelPosition, FrozenFiles, InputPosition, Lineage
+from rekindle.storage.job_storage import JobStorage
 
 FIRST_ADMISSION_BYTES_PER_CORE = 128 * 1024 * 1024
 """What is admitted while nothing is known of a batch's speed: about what a core reads in a few seconds."""
@@ -38,6 +42,8 @@ class Assembly:
 
     def __init__(self, starting: Starting, lineage: Lineage) -> None:
         self._of = starting
+        #: subtask → the oldest batch of it that a checkpoint needs
+        self._needed = oldest_needed(starting.storage, lineage)
         self._topology = starting.graph.topology
         #: task → columns of what it puts into its channels
         self._outputs: dict[str, T.StructType] = {}
@@ -129,6 +135,7 @@ class Assembly:
             self._of.post,
             self._backlogs,
             siblings,
+            KeptBatches(self._needed.get(subtask)),
             windows,
         )
 
@@ -194,3 +201,16 @@ class Assembly:
                 oldest=self._oldest_of(SubtaskId(uid, index)),
             )
         return found
+
+
+def oldest_needed(storage: JobStorage, lineage: Lineage) -> dict[SubtaskId, int]:
+    """Find the oldest batch of each subtask that a retained checkpoint of `lineage` needs."""
+    for number in reversed(storage.checkpoints()):
+        try:
+            manifest = storage.manifest(number)
+        except StorageError:
+            # What it needs is not known: all is kept until it is gone.
+            return dict.fromkeys(lineage.subtasks(), 0)
+        if manifest is not None and manifest.lineage == lineage.lineage:
+            return {subtask: max(snapshot.batch, 0) for subtask, snapshot in snapshots_of(manifest).items()}
+    return {}

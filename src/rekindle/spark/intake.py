@@ -64,6 +64,10 @@ class Intake:
             self._admit()
             return self.sources_ended
 
+    def pause(self) -> None:
+        """Admit nothing more until it is opened again, which the query's next start does at once."""
+        self._open = False
+
     def close(self) -> None:
         """Admit nothing more until it is opened again, for the sources too."""
         self._open = self._sources_stopped = False

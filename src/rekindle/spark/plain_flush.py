@@ -27,6 +27,7 @@ from rekindle.runtime.steps import no_steps
 from rekindle.spark.batch_protocol import BatchFailedError, BatchHeldError
 from rekindle.spark.failures import brief
 from rekindle.spark.flush import flush
+from rekindle.spark.kept_batches import KeptBatches
 from rekindle.spark.lineage_copy import copy_for_lineage
 from rekindle.spark.plain_directory import PlainDirectory
 from rekindle.spark.polling import STREAM_MS
@@ -151,6 +152,7 @@ class _Run:
             _COPY,
             no_steps,
             0,
+            KeptBatches(),
             STREAM_MS,
             lambda reason: None,
         )

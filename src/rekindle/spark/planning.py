@@ -29,7 +29,7 @@ RULES = {
 }
 """Rules that would plan a batch by its data, and what each does; a version of Spark ignores the names that it lacks."""
 
-_SESSION = threading.Lock()
+SESSION = threading.Lock()
 """Queries start side by side, and share the session that is set for them."""
 
 
@@ -42,7 +42,7 @@ def same_for_each_batch(spark: SparkSession) -> Mapping[str, str]:
 @contextmanager
 def started_with(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Set the session for a query that is started inside, which copies it; put it back after."""
-    with _SESSION:
+    with SESSION:
         before = {key: spark.conf.get(key, None) for key in settings}
         try:
             for key, value in settings.items():

@@ -15,13 +15,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from rekindle.channels.inbox import unstamp
 from rekindle.errors import StorageError
 from rekindle.storage.port import NotFound, Store
+
+_LOG_FILE = re.compile(r"[0-9]+(\.compact)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +50,6 @@ class Offsets:
         if self.names:
             ends = [f"{name}:{end}" for name, end in zip(self.names, ends, strict=True)]
         return "\n".join(["v2" if self.names else "v1", _compact({**self.metadata, **metadata}), *ends]).encode()
-
-
-class Admission(NamedTuple):
-    """What a file in a source's log says about where it came from."""
-
-    input_index: int
-    admission: int
 
 
 def last_planned(store: Store, folder: str) -> int:
@@ -176,31 +172,47 @@ def set_watermark(store: Store, folder: str, batch: int, watermark_ms: int) -> N
     store.replace(path, f"v1\n{_compact(commit)}".encode())
 
 
-def admission_of(store: Store, folder: str, source: int, log_offset: int) -> Admission | None:
-    """The admission that Spark's source number `source` read as its ``logOffset``.
+class SourceInputs:
+    """For each of Spark's sources the index of the input whose inbox it reads; None: no inbox, or nothing read yet.
 
-    None if that source is not fed by an inbox: then it has no log of files, or its times are real ones.
-
-    Raises:
-        NotFound: the log does not reach back to that offset any more.
+    The order of a query's sources never changes, so each is looked at until it has read something, and then no more.
     """
-    times = [entry["timestamp"] for entry in log_entries(store, f"{folder}/sources/{source}", log_offset)]
-    found = [Admission(*stamped) for time_ms in times if (stamped := unstamp(time_ms))]
-    return max(found) if found and len(found) == len(times) else None
+
+    def __init__(self, store: Store, folder: str) -> None:
+        self._store = store
+        self._folder = folder
+        #: source → its input; None: it is not fed by an inbox
+        self._found: dict[int, int | None] = {}
+
+    def of(self, source_count: int) -> tuple[int | None, ...]:
+        """Return them for a query of so many sources."""
+        for source in set(range(source_count)) - self._found.keys():
+            first = first_entry(self._store, f"{self._folder}/sources/{source}")
+            if first is not None:
+                stamped = unstamp(first["timestamp"]) if "timestamp" in first else None
+                self._found[source] = stamped[0] if stamped else None
+        return tuple(self._found.get(source) for source in range(source_count))
 
 
 def inputs_of_sources(store: Store, folder: str, source_count: int) -> tuple[int | None, ...]:
-    """For each of Spark's sources the index of the input whose inbox it reads.
+    """Look once; see `SourceInputs`."""
+    return SourceInputs(store, folder).of(source_count)
 
-    None: it is not fed by an inbox, or has read nothing yet. The order of a query's sources never changes.
+
+def first_entry(store: Store, log: str) -> dict[str, Any] | None:
+    """Read the first entry of a source's newest log file, and no more: there may be a million.
+
+    Returns None where there is no log, and an empty entry where it is none of files.
     """
-    return tuple(_input_of(store, folder, source) for source in range(source_count))
-
-
-def _input_of(store: Store, folder: str, source: int) -> int | None:
-    log = numbered(store, f"{folder}/sources/{source}", ".compact")
-    found = admission_of(store, folder, source, log[-1]) if log else None
-    return found.input_index if found else None
+    found = {int(name.removesuffix(".compact")): name for name in store.names(log) if _LOG_FILE.fullmatch(name)}
+    for number in sorted(found, reverse=True):
+        try:
+            with store.open(f"{log}/{found[number]}") as file:
+                head = [file.readline(), file.readline()]
+        except NotFound:
+            continue
+        return next(iter(file_log(b"".join(head).rstrip(b"\n"), f"{log}/{found[number]}") or ()), {})
+    return None
 
 
 def log_entries(store: Store, log: str, log_offset: int) -> list[dict[str, Any]]:

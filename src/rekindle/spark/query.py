@@ -21,9 +21,12 @@ from rekindle.errors import DefinitionError, JobError
 from rekindle.ids import SubtaskId
 from rekindle.runtime.steps import Steps
 from rekindle.spark.failures import brief
+from rekindle.spark.kept_batches import KeptBatches
 from rekindle.spark.planning import same_for_each_batch, started_with
 from rekindle.spark.polling import INTERVAL_MS, Polling
 from rekindle.spark.progress_dir import is_committed, last_committed
+from rekindle.spark.session import NEEDED, check_settings
+from rekindle.spark.spark_settings import BATCHES_KEPT
 from rekindle.spark.state_partitions import first_run_in
 from rekindle.storage.port import Store
 
@@ -55,6 +58,7 @@ class Query:
     Args:
         frame: its plan; None where the subtask has ended, so that it is never started.
         state_partitions: in how many it keeps its state if it has never run; 0: as the session says.
+        kept: how many batches Spark has to keep.
         polls_every_ms: how often it looks for something to read by itself, ms.
         died: told when the query ends by itself, with the reason if there is one; from another thread.
     """
@@ -70,6 +74,7 @@ class Query:
         progress_dir: str,
         steps: Steps,
         state_partitions: int,
+        kept: KeptBatches,
         polls_every_ms: int,
         died: Callable[[BaseException | None], None],
     ) -> None:
@@ -82,6 +87,7 @@ class Query:
         self._progress_dir = progress_dir
         self._steps = steps
         self._state_partitions = state_partitions
+        self._kept = kept
         self._polls_every_ms = polls_every_ms
         self._died = died
         self._query: StreamingQuery | None = None
@@ -91,7 +97,8 @@ class Query:
         self._polling: Polling | None = None
         #: runs that are being stopped on purpose: their end is no failure
         self._expected: set[str] = set()
-        self._interrupted = False
+        #: whether it was stopped for good
+        self.interrupted = False
         #: last batch that Spark is known to have committed, -1 for none
         self.committed = last_committed(store, progress_dir)
 
@@ -99,11 +106,11 @@ class Query:
         """Start it; batches behind `hold_after` are held.
 
         Raises:
-            DefinitionError: ``QUERY_REFUSED``.
+            DefinitionError: ``QUERY_REFUSED``, ``SPARK_SETTING_REFUSED``.
             JobError: ``QUERY_DIED``, it was interrupted before.
         """
         assert self._frame is not None, "a subtask that has ended is never started"
-        if self._interrupted:
+        if self.interrupted:
             raise JobError("QUERY_DIED", task=self._subtask.task, reason="its run is over")
         self._protocol.failure = None
         self._protocol.hold_after = hold_after
@@ -116,10 +123,18 @@ class Query:
             .trigger(processingTime=f"{INTERVAL_MS} milliseconds")
             .option("checkpointLocation", self._store.spark_path(self._progress_dir))
         )
-        settings = {**same_for_each_batch(self._spark), **first_run_in(self._state_partitions)}
+        # The user's function may have made its frames in another session, and what it has may have been changed.
+        session = self._frame.sparkSession
+        check_settings(session)
+        settings = {
+            **NEEDED,
+            **same_for_each_batch(session),
+            **first_run_in(self._state_partitions),
+            BATCHES_KEPT: str(self._kept.start(max(self.committed, self._protocol.last))),
+        }
         polling = self._polling = Polling(self._spark, every_ms=self._polls_every_ms)
         try:
-            with started_with(self._spark, settings):
+            with started_with(session, settings):
                 query = writer.start()
         except PySparkException as error:
             raise DefinitionError("QUERY_REFUSED", task=self._subtask.task, reason=brief(error)) from error
@@ -151,6 +166,11 @@ class Query:
         self._query = None
         if died_of is not None:
             raise died_of
+
+    def hold_behind(self, batch: int) -> None:
+        """Let no batch after `batch` run; `stop_behind` follows. From the query's own thread."""
+        self.expect_end()
+        self._protocol.hold_after = batch
 
     def abandon(self) -> None:
         """Forget the query of an earlier attempt; one that still runs is stopped first."""
@@ -214,7 +234,7 @@ class Query:
 
     def interrupt(self) -> None:
         """Stop it now, whatever it does, and wait for nothing; it is never started again."""
-        self._interrupted = True
+        self.interrupted = True
         query = self._query
         if query is not None:
             self._protocol.hold_after = -1

@@ -2,7 +2,7 @@
 
 A session that Rekindle makes itself gets `CHOSEN` below whatever the user passes as ``--conf``; a session that the user
 brings is respected: only `NEEDED` is set on it, which are settings of streaming queries that are read when one starts.
-`docs/configuration.md` shows both tables.
+What is needed and what is refused stands in `spark_settings`.
 """
 
 from __future__ import annotations
@@ -26,34 +26,17 @@ from pyspark.sql import SparkSession
 from rekindle.errors import DefinitionError
 from rekindle.spark.failures import brief
 from rekindle.spark.jvm import configures_log4j, start_jvm
+from rekindle.spark.planning import SESSION
 from rekindle.spark.reach import s3a_settings
+from rekindle.spark.spark_settings import Decision, of, refused
 
 OLDEST = (3, 5)
 """Oldest PySpark this version runs on."""
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
-NEEDED: dict[str, str] = {
-    # Spark must not delete what a retained checkpoint needs: the coordinator does, once nothing needs it.
-    "spark.sql.streaming.minBatchesToRetain": "1000000000",
-    # Windows over windows, joins before windows: the flush goes through all of them.
-    "spark.sql.streaming.statefulOperator.allowMultiple": "true",
-    # After a watermark has moved, Spark is to emit what is due without waiting for more data.
-    "spark.sql.streaming.noDataMicroBatches.enabled": "true",
-    # A driver killed in Spark's first write to a progress directory leaves half of it there, and Spark 4.3 would refuse
-    # that for ever. The directory is ours: what lies there without a planned batch means nothing.
-    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
-}
-"""Set on every session: checkpoints and flushes rest on them."""
-
-REFUSED: tuple[tuple[str, str, str], ...] = (
-    (
-        "spark.sql.streaming.fileSink.log.compactInterval",
-        "10",
-        "Spark would misread the logs of inboxes, which are written for an interval of ten.",
-    ),
-)
-"""Setting, the only value it may have, and what comes of any other."""
+NEEDED: dict[str, str] = {name: setting.value for name, setting in of(Decision.SET).items()}
+"""Set on every session: checkpoints and flushes rest on them (`spark_settings`)."""
 
 CHOSEN: dict[str, str] = {
     # State beside the heap, as large as the disk.
@@ -142,20 +125,29 @@ def prepare_session(spark: SparkSession) -> SparkSession:
     """Check a session, the user's or ours, and set what is `NEEDED`.
 
     Raises:
-        DefinitionError: ``SPARK_CONNECT_UNSUPPORTED``, ``PYSPARK_TOO_OLD``, ``WATERMARK_POLICY_UNSUPPORTED``,
-            ``SPARK_SETTING_REFUSED``.
+        DefinitionError: ``SPARK_CONNECT_UNSUPPORTED``, ``PYSPARK_TOO_OLD``, ``SPARK_SETTING_REFUSED``.
     """
     check_version()
     if not isinstance(spark, SparkSession) or not hasattr(spark, "_jvm"):
         raise DefinitionError("SPARK_CONNECT_UNSUPPORTED")
-    if spark.conf.get("spark.sql.streaming.multipleWatermarkPolicy", "min") != "min":
-        raise DefinitionError("WATERMARK_POLICY_UNSUPPORTED")
-    for key, wanted, reason in REFUSED:
-        if (value := spark.conf.get(key, wanted)) != wanted:
-            raise DefinitionError("SPARK_SETTING_REFUSED", setting=key, value=value, reason=reason, wanted=wanted)
-    for key, value in NEEDED.items():
-        spark.conf.set(key, value)
+    check_settings(spark)
+    with SESSION:  # a query that starts beside this has settings of its own
+        for key, value in NEEDED.items():
+            spark.conf.set(key, value)
     return spark
+
+
+def check_settings(spark: SparkSession) -> None:
+    """Raise ``SPARK_SETTING_REFUSED`` where a session has a setting with which no query may run."""
+    refuse_settings({key: spark.conf.get(key, None) for key in of(Decision.ONLY)})
+
+
+def refuse_settings(values: Mapping[str, str | None], place: str = "The session has") -> None:
+    """Raise ``SPARK_SETTING_REFUSED`` for the first of these settings with which no query may run."""
+    for key, value, setting in refused(values):
+        raise DefinitionError(
+            "SPARK_SETTING_REFUSED", place=place, setting=key, value=value, reason=setting.why, wanted=setting.value
+        )
 
 
 def check_version() -> None:

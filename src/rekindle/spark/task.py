@@ -8,6 +8,7 @@ itself, the next batch is held back. How a query is stopped stands in `query`, w
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -18,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.channels.backlog import Backlog
 from rekindle.channels.feed import FileFeed
 from rekindle.config import Config
-from rekindle.errors import JobError, RekindleError
+from rekindle.errors import JobError, RekindleError, StorageError
 from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
@@ -30,12 +31,14 @@ from rekindle.spark.failures import brief, is_same_file, task_failed, translate
 from rekindle.spark.flush import END_OF_TIME_MS, Flushed, flush
 from rekindle.spark.inputs import Input
 from rekindle.spark.intake import Intake, Progress
+from rekindle.spark.kept_batches import KeptBatches
 from rekindle.spark.lineage_copy import copy_for_savepoint
 from rekindle.spark.outputs import Outputs, Place
 from rekindle.spark.polling import INBOXES_MS, STREAM_MS
-from rekindle.spark.progress_dir import inputs_of_sources, last_planned, plant_due, put_back, read_offsets, unplant
+from rekindle.spark.progress_dir import SourceInputs, last_planned, plant_due, put_back, read_offsets, unplant
 from rekindle.spark.query import Query
-from rekindle.spark.retention import purge
+from rekindle.spark.retention import cut_inbox_logs
+from rekindle.spark.session import refuse_settings
 from rekindle.spark.siblings import Siblings
 from rekindle.spark.times import Seen
 from rekindle.storage import layout
@@ -61,6 +64,7 @@ class SparkTask:
         backlog: of its own channels; None where no task reads it.
         read_from: producer → the backlog of its channels.
         siblings: the subtasks of its task.
+        kept: how many batches Spark has to keep of its query.
         windows: of its query.
     """
 
@@ -79,6 +83,7 @@ class SparkTask:
         post: Callable[[e.Event], None],
         read_from: Mapping[SubtaskId, Backlog],
         siblings: Siblings,
+        kept: KeptBatches,
         windows: Windows | None = None,
     ) -> None:
         self._storage = storage
@@ -95,6 +100,12 @@ class SparkTask:
         self._intake = Intake(inputs, self._protocol.last)
         self._read_from = read_from
         self._siblings = siblings
+        self._kept = kept
+        self._source_inputs = SourceInputs(storage.store, self._progress_dir)
+        #: orders of the driver, and starting the query again, one at a time
+        self._orders = threading.Lock()
+        #: whether the query is to run; not while and after it is suspended or finished
+        self._runs = False
         self._query = Query(
             spark,
             frame,
@@ -105,6 +116,7 @@ class SparkTask:
             self._progress_dir,
             steps,
             config.state_partitions,
+            kept,
             INBOXES_MS if self._intake.only_inboxes else STREAM_MS,
             lambda reason: post(self._failed(reason)),
         )
@@ -114,6 +126,10 @@ class SparkTask:
 
     def start(self) -> None:
         """See `TaskRunner`."""
+        with self._orders:
+            self._start()
+
+    def _start(self) -> None:
         self._query.abandon()
         self._protocol.begin_attempt()
         end = self._storage.end(self._place.folder)
@@ -121,16 +137,40 @@ class SparkTask:
             self._post(e.TaskFinished(task=self._id, batch=end.batch, drained=end.drained, notes=end.notes))
             return
         self._put_plan_back()
+        self._refuse_fixed_settings()
         flushed = self._has_flushed()
         if self._intake.sources_ended if flushed else self._intake.open():
             self._post(e.SourcesEnded(task=self._id))
             if not self._intake.has_channels:
                 return
         if not flushed:
+            self._runs = True
             if self._task.output_mode != "complete":
                 plant_due(self._storage.store, self._progress_dir)
             self._query.start()
         self._post(e.TaskStarted(task=self._id))
+
+    def _refuse_fixed_settings(self) -> None:
+        """Spark goes by what it wrote down when the query first ran, whatever the session says."""
+        store, planned = self._storage.store, last_planned(self._storage.store, self._progress_dir)
+        if planned >= 0:
+            conf = read_offsets(store, self._progress_dir, planned).metadata.get("conf", {})
+            refuse_settings(conf, f"The query of task {self._task.uid!r} first ran with")
+
+    def _start_again(self) -> None:
+        """Stop the query between two batches and start it again, for Spark to keep more batches from now on."""
+        with self._orders:
+            if not self._runs:
+                return  # it is being stopped for another reason
+            try:
+                self._intake.pause()
+                self._query.stop_behind(self._protocol.last)
+                self._replay()
+                if not self._intake.open() or self._intake.has_channels:
+                    self._query.start()
+            except BaseException as error:
+                if not self._query.interrupted:
+                    self._post(self._failed(error))
 
     def stop_sources(self) -> None:
         """See `TaskRunner`."""
@@ -150,13 +190,19 @@ class SparkTask:
 
     def suspend(self) -> int:
         """See `TaskRunner`."""
-        with self._explained():
+        with self._orders, self._explained():
+            self._runs = False
             self._hold()
             self._replay()
-        return self._query.committed
+            return self._query.committed
 
     def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
         """See `TaskRunner`."""
+        with self._orders:
+            self._runs = False
+            return self._finish(drain)
+
+    def _finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
         folder = self._place.folder
         done = self._storage.end(folder)
         if done is not None:
@@ -199,6 +245,7 @@ class SparkTask:
 
     def kill(self) -> None:
         """See `TaskRunner`."""
+        self._runs = False
         self._intake.close()
         self._query.interrupt()
 
@@ -307,6 +354,9 @@ class SparkTask:
         """A batch record exists: the inputs may go on. Called by the batch itself, before Spark commits it."""
         self._query.note_commit(record.batch - 1)
         self._last_duration_ms = duration_ms
+        if self._kept.ran(record.batch) and self._runs:
+            self._query.hold_behind(record.batch)
+            threading.Thread(target=self._start_again, name=f"again-{self._id}", daemon=True).start()
         progress, ended = self._intake.recorded(record, duration_ms, met)
         self._query.wake()
         self._tell(progress)
@@ -325,6 +375,8 @@ class SparkTask:
         if not self._query.is_committed(batch):
             return None
         record = self._storage.record(self._place.folder, batch) if batch >= 0 else None
+        if not self._kept.pin(batch):
+            raise StorageError("PROGRESS_BATCH_MISSING", folder=self._progress_dir, batch=batch)
         end = self._storage.end(self._place.folder)
         if end is not None and end.batch != batch:
             end = None  # it came after the snapshot was ordered, and belongs to the next one
@@ -343,21 +395,18 @@ class SparkTask:
 
     def purge(self, oldest_batch: int, oldest_output: int) -> None:
         """See `TaskRunner`."""
+        self._kept.release(oldest_batch)
         store, folder = self._storage.store, self._place.folder
         oldest = min(oldest_batch, self._query.committed)
         if oldest < 1:
             return
-        sources = inputs_of_sources(
-            store, self._progress_dir, len(read_offsets(store, self._progress_dir, oldest).sources)
-        )
-        ours = [source for source, index in enumerate(sources) if index is not None]
-        purge(store, self._progress_dir, oldest, ours)
+        found = self._source_inputs.of(len(read_offsets(store, self._progress_dir, oldest).sources))
+        cut_inbox_logs(store, self._progress_dir, [source for source, index in enumerate(found) if index is not None])
         for name in store.names(layout.segments(folder)):
             if int(name.split("-", 1)[0]) < min(oldest, oldest_output):
                 store.delete_tree(f"{layout.segments(folder)}/{name}")
-        for batch in self._storage.records(folder):
-            if batch < min(oldest, oldest_output):
-                store.delete(layout.batch(folder, batch))
+        batches = [batch for batch in self._storage.records(folder) if batch < min(oldest, oldest_output)]
+        store.delete_many([layout.batch(folder, batch) for batch in batches])
 
     def status(self) -> TaskStatusDocument:
         """See `TaskRunner`."""

@@ -18,7 +18,7 @@ import errno
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
@@ -132,6 +132,10 @@ class LocalStore:
         with self._errors(path, _WRITE_ERRORS):
             _remove(_side_file(target))
             _remove(target)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
 
     def delete_tree(self, folder: str) -> None:
         target = self.path(check_path(folder))

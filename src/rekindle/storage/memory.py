@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from rekindle.storage.port import Entry, NotFound, Store, check_path
@@ -69,6 +69,10 @@ class MemoryStore:
     def delete(self, path: str) -> None:
         with self._lock:
             self._objects.pop(check_path(path), None)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
 
     def delete_tree(self, folder: str) -> None:
         for path in (check_path(folder), *self._below(folder)):

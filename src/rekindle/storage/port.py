@@ -14,7 +14,7 @@ What is deleted may be listed for a moment by others. Errors of the medium are `
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple, Protocol
 
 from rekindle.errors import StorageError
@@ -104,6 +104,10 @@ class Store(Protocol):
 
     def delete(self, path: str) -> None:
         """Delete the object; missing is fine."""
+        ...
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Delete these objects, in any order and in as few requests as can be; missing is fine."""
         ...
 
     def delete_tree(self, folder: str) -> None:

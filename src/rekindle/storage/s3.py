@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from typing import Any, BinaryIO, cast
@@ -35,6 +35,8 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _MARK = "rekindle-mark"
 _PART_BYTES = 16 << 20
 """What is held in memory of an object on its way up; ten thousand of them are the most that an object has."""
+_AT_ONCE = 1_000
+"""Objects that one request may delete."""
 _REFUSED = {"PreconditionFailed", "412"}
 _CONFLICTS = {"ConditionalRequestConflict", "409"}
 """Another put or delete of the same name was under way: the condition is to be asked again."""
@@ -130,6 +132,11 @@ class S3Store:
     def delete(self, path: str) -> None:
         with self._errors(check_path(path), "STORAGE_READ_ONLY"):
             self._files.rm_file(self.file(path))
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        for start in range(0, len(paths), _AT_ONCE):
+            some = paths[start : start + _AT_ONCE]
+            self._delete_all(some[0], [self._key(check_path(path)) for path in some])
 
     def delete_tree(self, folder: str) -> None:
         self._delete_all(folder, [self._key(check_path(folder))])
