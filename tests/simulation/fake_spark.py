@@ -184,7 +184,6 @@ class Frame:
     columns = ()
     sparkSession = SimpleNamespace(conf={"spark.sql.caseSensitive": "false"})  # noqa: N815
     schema: Any = None
-    sparkSession: Any = None  # noqa: N815
 
     @property
     def writeStream(self) -> Writer:  # noqa: N802

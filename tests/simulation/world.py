@@ -48,6 +48,7 @@ from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.runtime.client import Wish, send
 from rekindle.runtime.decide import Permissions
 from rekindle.runtime.driver import Driver
+from rekindle.sinks.writing import WrittenFile
 from rekindle.sources import Files, Stream
 from rekindle.spark.inputs import SourceSpec
 from rekindle.spark.launch import Launch
@@ -302,7 +303,7 @@ class World:
             (batch, "check_present", _nothing),
             (batch, "seen", self._seen),
             (batch, "refuse_late_rows", self._refuse_late_rows),
-            (rekindle.spark.segments, "_rows", lambda _, path: len(self.engine.read(path))),
+            (rekindle.spark.segments, "write_parquet", self._write_parquet),
         ]
         # The same seed is the same life: names that are drawn are drawn from it too.
         bits = self.scheduler.chance.getrandbits
@@ -321,6 +322,15 @@ class World:
     def _started_with(self, _: Any, settings: dict[str, str]) -> Iterator[None]:
         self.engine.keeps = int(settings[BATCHES_KEPT])
         yield
+
+    def _write_parquet(self, frame: BatchFrame, _: Any, folder: str, **__: Any) -> list[WrittenFile]:
+        frame.write_to(folder)
+        entries = [entry for entry in self.store.walk(folder) if entry.path.endswith(".parquet")]
+        files = [
+            WrittenFile(entry.path.removeprefix(f"{folder}/"), len(self.engine.read(entry.path)), entry.size_bytes)
+            for entry in entries
+        ]
+        return [file for file in files if file.rows]
 
     def _freeze(self, _: Any, storage: JobStorage, spec: SourceSpec, *__: Any) -> FrozenFiles | None:
         uid = spec.source.uid

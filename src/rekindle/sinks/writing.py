@@ -18,8 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from py4j.protocol import Py4JError
-
 from rekindle.errors import StorageError
 from rekindle.storage.addresses import shown
 from rekindle.storage.port import Entry, NotFound, Store
@@ -182,6 +180,8 @@ def run_write(df: DataFrame, path: str, partition_by: Sequence[str], options: Ma
 
 def _defaults(owner: Any, method: str, first: int) -> list[Any]:
     """The values that a Scala method's parameters have unless they are given, from the `first` on."""
+    from py4j.protocol import Py4JError  # only drivers have it; the command line starts without
+
     found: list[Any] = []
     with suppress(Py4JError):  # no parameter follows
         while True:

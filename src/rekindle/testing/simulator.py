@@ -145,8 +145,8 @@ class Simulation:
                 if self._over():
                     break
                 self._step()
-        except ProtocolError as error:
-            wrong.append(f"no_event_is_illegal: {error.message.splitlines()[0]}")
+        except (ProtocolError, AssertionError) as error:
+            wrong.append(f"no_event_is_illegal: {str(error).splitlines()[0]}")
         wrong += broken(self.world)
         wrong += () if wrong else self._gone_on_elsewhere()
         return Life(self.seed, self.world, tuple(wrong), str(self.driver.job.story))
