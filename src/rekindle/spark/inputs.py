@@ -328,9 +328,8 @@ def _markers(spark: SparkSession, data: DataFrame, column: str, marker: str, mar
     """The watermark rows with the columns of `data`, by position: all null but the event time.
 
     In a batch without data Spark plans these rows alone, so its optimizer must learn nothing from them that is not true
-    of data. A literal null would tell it that the column is always null, and two columns with one expression that they
-    are equal; of either it makes filters for the other side of a join. So each null is computed, from a column of its
-    own, which Spark believes to be in the file.
+    of data. A literal null would tell it that the column is always null, and of that it makes a filter for the other
+    side of a join. So each null is computed, from a column of its own, which Spark believes to be in the file.
     """
     absent = [f"_{index}" for index in range(len(data.columns))]
     schema = ", ".join([f"{MARK_COLUMN} timestamp", *(f"{name} int" for name in absent)])

@@ -4,15 +4,21 @@ Spark plans each batch of a query by itself, and knows how much each source has 
 by that. It is right for this batch and wrong for the next: a filter on one side of a join, inferred because the other
 side of the join has nothing else today, keeps rows from the state which tomorrow's would have met; and a join that is
 done once in one batch and twice in another finds the state of something else. See docs/decisions/0028.
+
+Only a join can be planned wrong in this way. A query without one keeps the rules: from a batch without watermark rows
+Spark then drops their branch, and reads as fast as it would without them.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.spark.plan import tree
 
 EXCLUDED = "spark.sql.optimizer.excludedRules"
 
@@ -33,9 +39,18 @@ SESSION = threading.Lock()
 """Queries start side by side, and share the session that is set for them."""
 
 
-def same_for_each_batch(spark: SparkSession) -> Mapping[str, str]:
-    """Return the settings that exclude `RULES`, and what the user excludes."""
-    own = [name.strip() for name in (spark.conf.get(EXCLUDED, "") or "").split(",") if name.strip()]
+_JOIN = re.compile(r" *~?\w*Join\b")
+
+
+def same_for_each_batch(frame: DataFrame) -> Mapping[str, str]:
+    """Return the settings under which a query that joins is planned alike in each batch, none for another query.
+
+    They exclude `RULES`, and what the user excludes.
+    """
+    if not any(_JOIN.match(line) for line in tree(frame)):
+        return {}
+    excluded = frame.sparkSession.conf.get(EXCLUDED, "") or ""
+    own = [name.strip() for name in excluded.split(",") if name.strip()]
     return {EXCLUDED: ",".join(dict.fromkeys([*own, *(_PACKAGE + name for name in RULES)]))}
 
 

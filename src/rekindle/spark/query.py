@@ -128,7 +128,7 @@ class Query:
         check_settings(session)
         settings = {
             **NEEDED,
-            **same_for_each_batch(session),
+            **same_for_each_batch(self._frame),
             **first_run_in(self._state_partitions),
             BATCHES_KEPT: str(self._kept.start(max(self.committed, self._protocol.last))),
         }
