@@ -8,10 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from rekindle.cli import output, reading
 from rekindle.storage import documents as d
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
-from tests.cli.kit import Command, Reply
+from tests.cli.kit import JANUARY_MS, Command, Reply
+
+
+@pytest.fixture(autouse=True)
+def january(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the clock show a moment shortly after the heartbeats of `kit.beat`, and a second look come at once."""
+    monkeypatch.setattr(output, "now_ms", lambda: JANUARY_MS + 1_200)
+    monkeypatch.setattr(reading, "_BEATS_S", 0.1)
 
 
 @pytest.fixture

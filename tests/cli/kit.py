@@ -45,6 +45,8 @@ def beat(job: JobStorage, run: int = 1, state: str = "RUNNING", **changes: Any) 
         batch_duration_ms=4_800,
     )
     status = {
+        "beat": 1,
+        "written_ms": JANUARY_MS,
         "tasks": (task,),
         "checkpoints_completed": 7,
         "checkpoints_failed": 1,
@@ -54,7 +56,7 @@ def beat(job: JobStorage, run: int = 1, state: str = "RUNNING", **changes: Any) 
     process = this_process()._asdict()
     job.replace(
         layout.status(job.job),
-        d.Status(job=job.job, state=state, run=run, beat=1, written_ms=JANUARY_MS, **(process | status | changes)),
+        d.Status(job=job.job, state=state, run=run, **(process | status | changes)),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from rekindle.cli import output, views
+from rekindle.cli import output, reading, views
 from rekindle.cli.verbs import rekindle
 from rekindle.storage import documents as d
 from rekindle.storage.job_storage import JobStorage
@@ -31,6 +31,8 @@ def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: Jo
         "host": this_process().host,
         "pid": this_process().pid,
         "last_heard_of": "2025-01-01T00:00:00.000Z",
+        "heartbeat_age_ms": 1_200,
+        "silent": False,
         "ended_at": None,
         "error": None,
         "notes": [],
@@ -107,6 +109,53 @@ def test_a_job_whose_driver_was_killed_is_lost(command: Command, job: JobStorage
     text = command("status", "bids").stdout
     assert "bids  LOST  run 1" in text
     assert "rows/s" not in text  # a rate from when it lived
+
+
+@pytest.mark.parametrize("process", [{}, {"host": "elsewhere"}])
+def test_a_driver_that_is_there_and_does_not_beat_is_silent(
+    process: dict[str, str], command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(job, **process)
+    beat(job, **process)
+    assert command("status", "bids", "--check").exit_code == 0
+    assert "SILENT" not in command("status", "bids").stdout
+    assert "last heartbeat 1.2 s ago\n" in command("status", "bids").stdout
+    monkeypatch.setattr(output, "now_ms", lambda: JANUARY_MS + 245_000)
+
+    told, row = command.json("status", "bids", "--check", code=1), command.json("list")[0]
+    text = command("status", "bids").stdout
+
+    for shown in (told, row):
+        assert (shown["state"], shown["silent"], shown["heartbeat_age_ms"]) == ("RUNNING", True, 245_000)
+    assert "last heartbeat 4 min 5 s ago\nSILENT: its driver, process " in text
+    assert "rows/s" not in text
+    assert command("list").stdout.splitlines()[1].split() == ["SILENT", "bids", "1", "7", "4", "min", "5", "s", "ago"]
+
+
+def test_a_heartbeat_that_looks_old_and_moves_is_not_silent(
+    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(job)
+    beat(job)
+    monkeypatch.setattr(output, "now_ms", lambda: JANUARY_MS + 245_000)  # a clock that differs, or a laptop that slept
+    monkeypatch.setattr(reading.time, "sleep", lambda seconds: beat(job, beat=2))
+
+    assert command.json("status", "bids", "--check")["silent"] is False
+
+
+def test_a_run_before_its_first_heartbeat_and_one_that_has_ended_are_not_silent(
+    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "now_ms", lambda: JANUARY_MS + 245_000)
+    start(job)
+    beat(job)
+    end(job, "STOPPED")
+    ended = command.json("status", "bids", "--check")
+    start(job)
+    starting = command.json("status", "bids", "--check")
+
+    assert (ended["silent"], ended["heartbeat_age_ms"]) == (False, None)
+    assert starting["silent"] is False
 
 
 def test_a_run_before_its_first_heartbeat_shows_the_tasks_as_the_one_before_left_them(
@@ -186,12 +235,28 @@ def test_list_names_each_job_with_its_state(command: Command, job: JobStorage) -
     end(other, "DRAINED")
 
     assert command.json("list") == [
-        {"job": "bids", "state": "RUNNING", "run": 1, "checkpoint": 7, "last_heard_of": "2025-01-01T00:00:00.000Z"},
-        {"job": "clicks", "state": "DRAINED", "run": 1, "checkpoint": None, "last_heard_of": None},
+        {
+            "job": "bids",
+            "state": "RUNNING",
+            "run": 1,
+            "checkpoint": 7,
+            "last_heard_of": "2025-01-01T00:00:00.000Z",
+            "heartbeat_age_ms": 1_200,
+            "silent": False,
+        },
+        {
+            "job": "clicks",
+            "state": "DRAINED",
+            "run": 1,
+            "checkpoint": None,
+            "last_heard_of": None,
+            "heartbeat_age_ms": None,
+            "silent": False,
+        },
     ]
     assert command("list").stdout.splitlines() == [
         "state    job     run  checkpoint  last heard of",
-        "RUNNING  bids    1    7           2025-01-01T00:00:00Z",
+        "RUNNING  bids    1    7           1.2 s ago",
         "DRAINED  clicks  1    -           -",
     ]
 

@@ -28,6 +28,7 @@ _COLOURS = {
     "CANCELED": "yellow",
     "FAILED": "red",
     "LOST": "red",
+    "SILENT": "red",
 }
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import click
@@ -14,12 +15,16 @@ from rekindle.errors import ControlError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.spark.state_sizes import StateSize, state_sizes
 from rekindle.storage import layout
-from rekindle.storage.documents import Manifest, Status
+from rekindle.storage.documents import Manifest, Result, Status
 from rekindle.storage.job_storage import LOST, RUNNING, JobStorage, jobs
+from rekindle.storage.liveness import age_ms, has_moved, may_be_silent
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin, find_origin
 
 _DEAD = ("FAILED", LOST)
+
+_BEATS_S = 3.0
+"""A few heartbeats on a store of pace 1: a driver that is well gives a sign of life within this time."""
 
 
 def job_storage(storage: str, job: str) -> JobStorage:
@@ -44,21 +49,51 @@ def current_status(job: JobStorage) -> Status:
     return replace(heartbeat, state=state, run=number)
 
 
+def silent(found: Sequence[tuple[JobStorage, Status]]) -> set[str]:
+    """Names of the jobs whose driver runs, as far as can be told, and has given no sign of life for too long.
+
+    An old heartbeat is looked at twice, since clocks differ and laptops sleep: only one that does not move counts. A
+    run before its first heartbeat is not silent.
+    """
+    quiet = [
+        (job, driver)
+        for job, now in found
+        if may_be_silent(now, job.store, output.now_ms()) and job.state() == RUNNING
+        if isinstance(driver := job.driver(), Status)
+    ]
+    if quiet:
+        time.sleep(_BEATS_S * max(job.store.pace for job, _ in quiet))
+    return {job.job for job, earlier in quiet if not has_moved(job.driver(), earlier) and job.state() == RUNNING}
+
+
+def _age_ms(now: Status, result: Result | None) -> int | None:
+    """Age of the heartbeat of a job that has not ended."""
+    return age_ms(now, output.now_ms()) if result is None else None
+
+
 @click.command("list", epilog=example("rekindle list --storage ./rekindle-state"))
 @with_storage
 @with_json
 def list_jobs(storage: str, as_json: bool) -> None:
     """List the jobs of a storage."""
     store = open_store(storage)
-    found = [current_status(JobStorage(store, name)) for name in jobs(store)]
+    read = [(job, current_status(job)) for name in jobs(store) if (job := JobStorage(store, name))]
+    found, quiet = [now for _, now in read], silent(read)
     if not found and not store.exists(""):
         raise StorageError("STORAGE_MISSING", uri=storage)
+    ages = {job.job: _age_ms(now, job.result(now.run)) for job, now in read}
     if as_json:
-        output.as_json([views.list_json(item) for item in found])
+        output.as_json([views.list_json(item, ages[item.job], silent=item.job in quiet) for item in found])
     elif found:
         # The name, whose width nobody knows, stands behind what must be seen.
         rows = [
-            (item.state, item.job, str(item.run or "-"), _number(item.latest_checkpoint), _heard(item))
+            (
+                "SILENT" if item.job in quiet else item.state,
+                item.job,
+                str(item.run or "-"),
+                _number(item.latest_checkpoint),
+                output.short_time(item.written_ms or None) if (age := ages[item.job]) is None else _ago(age),
+            )
             for item in found
         ]
         lines = output.table(("state", "job", "run", "checkpoint", "last heard of"), rows, output.width())
@@ -69,25 +104,29 @@ def list_jobs(storage: str, as_json: bool) -> None:
 
 @click.command(epilog=example("rekindle status hourly_bids"))
 @click.argument("job")
-@click.option("--check", is_flag=True, help="Exit with 1 if the job has FAILED or is LOST, for a monitor.")
+@click.option("--check", is_flag=True, help="Exit with 1 if the job has FAILED, is LOST or silent.")
 @with_storage
 @with_json
 def status(job: str, check: bool, storage: str, as_json: bool) -> int:
     """Show where a job stands."""
     found = job_storage(storage, job)
     now = current_status(found)
+    is_silent = bool(silent([(found, now)]))
+    result = found.result(now.run)
     if as_json:
-        output.as_json(views.status_json(now, found.result(now.run)))
+        output.as_json(views.status_json(now, result, _age_ms(now, result), silent=is_silent))
     else:
-        _say_status(found, now)
-    return FAILED if check and now.state in _DEAD else 0
+        _say_status(now, result, is_silent)
+    return FAILED if check and (is_silent or now.state in _DEAD) else 0
 
 
-def _say_status(found: JobStorage, now: Status) -> None:
+def _say_status(now: Status, result: Result | None, is_silent: bool) -> None:
     columns = output.width()
     fill, rest = output.bar(sys.stdout.encoding)
-    output.say("\n".join(views.status_lines(now, output.now_ms(), columns, fill, rest)))
-    result = found.result(now.run)
+    output.say("\n".join(views.status_lines(now, output.now_ms(), columns, fill, rest, stale=is_silent)))
+    age = _age_ms(now, result)
+    if age is not None:
+        output.say(f"last heartbeat {_ago(age)}")
     if result is not None:
         for note in result.notes:
             output.say("\n".join(output.wrapped(f"note: {note}", columns, "  ")))
@@ -98,6 +137,11 @@ def _say_status(found: JobStorage, now: Status) -> None:
             output.say(f"next: {result.error['next_step']}")
     elif now.state == LOST:
         output.say("Its driver is gone without a word. Run it again: it resumes.")
+    elif is_silent:
+        output.say(
+            f"SILENT: its driver, process {now.pid} on {now.host}, gives no sign of life: it is stopped, or hangs.\n"
+            f"next: kill -CONT {now.pid} if it was stopped; else kill -9 {now.pid} and run it again: it resumes."
+        )
 
 
 @click.command(epilog=example("rekindle checkpoints hourly_bids"))
@@ -158,8 +202,8 @@ def _number(value: int | None) -> str:
     return "-" if value is None else str(value)
 
 
-def _heard(status: Status) -> str:
-    return output.short_time(status.written_ms or None)
+def _ago(age: int) -> str:
+    return f"{output.duration(age)} ago"
 
 
 def _coloured(line: str) -> str:

@@ -28,7 +28,7 @@ _BAR = 16
 # --- a job ------------------------------------------------------------------------------------------------------------
 
 
-def list_json(status: Status) -> Json:
+def list_json(status: Status, age_ms: int | None = None, *, silent: bool = False) -> Json:
     """One element of ``list --json``."""
     return {
         "job": status.job,
@@ -36,11 +36,21 @@ def list_json(status: Status) -> Json:
         "run": status.run or None,
         "checkpoint": status.latest_checkpoint,
         "last_heard_of": output.iso(status.written_ms or None),
+        "heartbeat_age_ms": age_ms,
+        "silent": silent,
     }
 
 
-def status_json(status: Status, result: Result | None = None) -> Json:
-    """``status --json``; `result` is how the run ended, if it has."""
+def status_json(
+    status: Status, result: Result | None = None, age_ms: int | None = None, *, silent: bool = False
+) -> Json:
+    """``status --json``.
+
+    Args:
+        result: how the run ended, if it has.
+        age_ms: of the last heartbeat, for a job that runs.
+        silent: its driver runs, or may run, and has not given a sign of life for too long.
+    """
     return {
         "job": status.job,
         "state": status.state,
@@ -49,6 +59,8 @@ def status_json(status: Status, result: Result | None = None) -> Json:
         "host": status.host,
         "pid": status.pid,
         "last_heard_of": output.iso(status.written_ms or None),
+        "heartbeat_age_ms": age_ms,
+        "silent": silent,
         "ended_at": output.iso(result.ended_ms) if result else None,
         "error": result.error if result else None,
         "notes": list(result.notes) if result else [],
@@ -84,7 +96,9 @@ def status_json(status: Status, result: Result | None = None) -> Json:
     }
 
 
-def status_lines(status: Status, now_ms: int, columns: int, fill: str = "#", rest: str = ".") -> list[str]:
+def status_lines(
+    status: Status, now_ms: int, columns: int, fill: str = "#", rest: str = ".", *, stale: bool = False
+) -> list[str]:
     """A job in a few lines of at most `columns` characters; also the live display of ``run``.
 
     hourly_bids  RUNNING  run 2
@@ -93,6 +107,9 @@ def status_lines(status: Status, now_ms: int, columns: int, fill: str = "#", res
       watermark 2025-01-01T10:00:00Z
       history  ##########......   63 %     12,345 rows/s
       live     unbounded                     800 rows/s
+
+    Args:
+        stale: the rates are not those of now: leave them out.
     """
     batch_mode = status.mode == "batch"
     mode = "  in batch mode" if batch_mode else ""
@@ -104,7 +121,7 @@ def status_lines(status: Status, now_ms: int, columns: int, fill: str = "#", res
         if not batch_mode:
             lines.append(f"  watermark {output.short_time(task.watermark)}")
         for uid, item in task.inputs.items():
-            speed = rate(item.rows_per_second) if status.state in _AT_WORK else ""
+            speed = rate(item.rows_per_second) if status.state in _AT_WORK and not stale else ""
             lines.append(f"  {uid:<{pad}}  {_bar(item, fill, rest):<{_BAR + 7}}{speed:>18}")
     return [output.cut(line.rstrip(), columns) for line in lines]
 

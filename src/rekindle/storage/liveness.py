@@ -6,6 +6,8 @@ Clocks are never compared: two machines' clocks differ, and a suspended laptop's
   again, and means nothing in another container; so documents also carry `process_started`, which names the pid
   namespace and the process's start. Machines that share a storage need different host names.
 - *From elsewhere* only a heartbeat that moves does: read twice, at least `silence_ms` apart, and compare.
+
+A process that is there may still do nothing, as one that is stopped (SIGSTOP), or whose storage hangs: `may_be_silent`.
 """
 
 from __future__ import annotations
@@ -63,6 +65,22 @@ def is_alive(driver: Run | Status, earlier: Run | Status | None = None) -> bool 
     if (driver.host, namespace) == (here.host, here.process_started.partition("/")[0]):
         return _runs(driver.pid, ticks)
     return None if earlier is None else _sign(driver) != _sign(earlier)
+
+
+def age_ms(status: Status, now_ms: int) -> int | None:
+    """Return how old a heartbeat is; None for none. It compares clocks, so it is for people to read."""
+    return max(now_ms - status.written_ms, 0) if status.written_ms else None
+
+
+def may_be_silent(heartbeat: Status, store: Store, now_ms: int) -> bool:
+    """Whether a heartbeat looks so old that it is worth a second look (`has_moved`): a clock alone is no proof."""
+    age = age_ms(heartbeat, now_ms)
+    return age is not None and age > silence_ms(store)
+
+
+def has_moved(driver: Run | Status | None, earlier: Run | Status | None) -> bool:
+    """Whether a driver, or its successor, has given a sign of life between two reads."""
+    return driver is None or earlier is None or _sign(driver) != _sign(earlier)
 
 
 def _sign(driver: Run | Status) -> tuple[int, int]:
