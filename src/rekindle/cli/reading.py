@@ -77,7 +77,7 @@ def _age_ms(now: Status, result: Result | None) -> int | None:
 def list_jobs(storage: str, as_json: bool) -> None:
     """List the jobs of a storage."""
     store = open_store(storage)
-    read = [(job, current_status(job)) for name in jobs(store) if (job := JobStorage(store, name))]
+    read = [(job, current_status(job)) for job in (JobStorage(store, name) for name in jobs(store))]
     found, quiet = [now for _, now in read], silent(read)
     if not found and not store.exists(""):
         raise StorageError("STORAGE_MISSING", uri=storage)
