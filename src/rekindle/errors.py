@@ -655,6 +655,10 @@ CONDITIONS: dict[str, Condition] = {
             "No answer within {seconds} s; the request stands.",
             "Look again with: rekindle status {job}",
         ),
+        CANCEL_TIMED_OUT=(
+            "The driver of job {job!r} (process {pid} on {host}) has not answered the cancel within {seconds} s.",
+            "The request stands. If rekindle status {job} says SILENT: kill -9 {pid} on {host}, and run the job again.",
+        ),
         ANSWER_FORGOTTEN=(
             "The answer was given, and deleted before it was read: more than a minute passed between two looks.",
             "What came of it is shown by: rekindle status {job}",

@@ -210,9 +210,13 @@ class JobHandle:
         wish = client.Wish(verb="stop", drain=drain, savepoint=directory, unaligned=unaligned)
         return self._ended(self._ask(wish))
 
-    def cancel(self) -> JobResult:
-        """End now, without a checkpoint; works while a stop hangs. Returns how the job has ended."""
-        return self._ended(self._ask(client.Wish(verb="cancel")))
+    def cancel(self, timeout_s: float = client.CANCEL_S) -> JobResult:
+        """End now, without a checkpoint; works while a stop hangs. Returns how the job has ended.
+
+        Raises:
+            ControlError: ``CANCEL_TIMED_OUT``, the driver has not answered; the request stands.
+        """
+        return self._ended(self._ask(client.Wish(verb="cancel"), timeout_s))
 
     def _ended(self, answer: client.Ending) -> JobResult:
         if isinstance(answer, Result):
@@ -231,9 +235,11 @@ class JobHandle:
             return f"{self._storage.store.location.rstrip('/')}/{layout.SAVEPOINTS}"
         return open_store(directory).location
 
-    def _ask(self, wish: client.Wish) -> client.Ending:
+    def _ask(self, wish: client.Wish, timeout_s: float | None = None) -> client.Ending:
         sent = client.send(self._storage, wish)
         if isinstance(sent, Result):
             return sent
         thread = self._thread
-        return client.wait(self._storage, wish, sent, is_lost=lambda: thread is not None and not thread.is_alive())
+        return client.wait(
+            self._storage, wish, sent, timeout_s, is_lost=lambda: thread is not None and not thread.is_alive()
+        )

@@ -150,6 +150,24 @@ def test_a_request_that_is_not_answered_in_time_stands(command: Command, job: Jo
     assert [request.verb for request in job.control().requests] == ["stop"]
 
 
+def test_a_cancel_that_the_driver_does_not_answer_says_which_process_to_end(
+    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start(job)
+
+    told = command.json("cancel", "bids", "--timeout", "0.1", code=1)["error"]
+
+    assert told["code"] == command.error("cancel", "bids", "--timeout", "0") == "CANCEL_TIMED_OUT"
+    assert told["parameters"] == {"seconds": "0.1", "job": "bids", "pid": run.pid, "host": run.host}
+    assert f"kill -9 {run.pid}" in told["next_step"]
+    assert {request.verb for request in job.control().requests} == {"cancel"}
+    monkeypatch.setattr(client, "CANCEL_S", 0.1)
+    request = client.send(job, Wish(verb="cancel"))
+    assert isinstance(request, d.Request)
+    with pytest.raises(ControlError, match="CANCEL_TIMED_OUT"):
+        client.wait(job, Wish(verb="cancel"), request)
+
+
 def test_detached_returns_at_once_with_the_requests_id(command: Command, job: JobStorage) -> None:
     start(job)
 

@@ -78,11 +78,20 @@ def stop(
 
 @click.command(epilog=example("rekindle cancel hourly_bids"))
 @click.argument("job")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    default=client.CANCEL_S,
+    show_default=True,
+    metavar="S",
+    help="Wait at most so many seconds.",
+)
 @with_storage
 @with_json
-def cancel(job: str, storage: str, as_json: bool) -> None:
+def cancel(job: str, timeout_s: float, storage: str, as_json: bool) -> None:
     """End a job now, without a checkpoint; `run` resumes it from where it durably stood."""
-    _ask(job_storage(storage, job), Wish(verb="cancel"), as_json)
+    _ask(job_storage(storage, job), Wish(verb="cancel"), as_json, timeout_s=timeout_s)
 
 
 @click.command(epilog=example("rekindle forget hourly_bids 7"))

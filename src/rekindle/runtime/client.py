@@ -26,6 +26,9 @@ Ending = Answer | Result
 POLL_S = (0.02, 0.25)
 """Pause between two looks for the answer: at first, and at most; on some stores longer (`Store.pace`)."""
 
+CANCEL_S = 60.0
+"""How long a cancel waits unless it is said. A driver that is well answers at once, whatever its batches do."""
+
 _LOOK_S = 1.0
 """The same between two looks at the driver itself."""
 
@@ -100,16 +103,19 @@ def wait(
     """The answer to `request`, or the result of a run that ended as wished without answering.
 
     Args:
+        timeout_s: None for no limit, and for `CANCEL_S` where a cancel was asked for.
         is_lost: says that the driver is gone, where the caller knows better than the storage: one that ran in this very
             process, which lives on.
 
     Raises:
         RekindleError: the driver refused or failed, with its code.
-        ControlError: ``REQUEST_TIMED_OUT`` (the request stands), ``REQUEST_STALE`` (a newer run has taken over),
-            ``CANCELED_MEANWHILE`` or ``JOB_NOT_RUNNING`` (the run ended otherwise, or its driver died),
+        ControlError: ``REQUEST_TIMED_OUT`` or ``CANCEL_TIMED_OUT`` (the request stands), ``REQUEST_STALE`` (a newer run
+            has taken over), ``CANCELED_MEANWHILE`` or ``JOB_NOT_RUNNING`` (it ended otherwise, or its driver died),
             ``ANSWER_FORGOTTEN`` (it was given so long ago that it is deleted).
     """
     watch = _Watch(storage)
+    if timeout_s is None and wish.verb == "cancel":
+        timeout_s = CANCEL_S
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     looked_s = time.monotonic()
     pause, longest = (pause * storage.store.pace for pause in POLL_S)
@@ -131,9 +137,16 @@ def wait(
             if not asked and storage.answer_to(request.id) is None:
                 raise ControlError("ANSWER_FORGOTTEN", job=storage.job)
         if deadline is not None and time.monotonic() >= deadline:
-            raise ControlError("REQUEST_TIMED_OUT", seconds=f"{timeout_s:g}", job=storage.job)
+            raise _timed_out(storage, wish, f"{timeout_s:g}")
         time.sleep(pause)
         pause = min(pause * 1.5, longest)
+
+
+def _timed_out(storage: JobStorage, wish: Wish, seconds: str) -> ControlError:
+    driver = storage.driver() if wish.verb == "cancel" else None
+    if driver is None:
+        return ControlError("REQUEST_TIMED_OUT", seconds=seconds, job=storage.job)
+    return ControlError("CANCEL_TIMED_OUT", seconds=seconds, job=storage.job, pid=driver.pid, host=driver.host)
 
 
 def _is_over(storage: JobStorage, request: Request) -> bool:
