@@ -137,6 +137,7 @@ def one_line(error: BaseException) -> str:
 _PERMANENT_KINDS = ("definition", "config", "input")
 _TRANSIENT = ("FILE_UNREADABLE",)
 _PERMANENT = (
+    "STORAGE_GONE",
     "OBJECT_CORRUPT",
     "FORMAT_NEWER",
     "PROGRESS_FORMAT_UNKNOWN",
@@ -448,6 +449,10 @@ CONDITIONS: dict[str, Condition] = {
         STORAGE_MISSING=("There is no storage at {uri}.", "Check --storage. The first run of a job makes it."),
         STORAGE_READ_ONLY=("The storage {uri} cannot be written: {reason}", "Make it writable, or choose another."),
         STORAGE_FULL=("The storage {uri} is full: {reason}", "Free some room and run again: nothing was lost."),
+        STORAGE_GONE=(
+            "The job {job!r} is gone from the storage {uri}: deleted, or unmounted, while run {run} was at work.",
+            "If a mount is missing, mount it and run again: it resumes. If it was deleted, sinks keep what they have.",
+        ),
         STORAGE_PATH_UNSUPPORTED=(
             "The storage {uri} has one of the letters {letters} in its path, which Spark takes for a pattern.",
             "Choose a path without them.",

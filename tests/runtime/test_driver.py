@@ -14,6 +14,7 @@ from rekindle.errors import ControlError, InputError, RekindleError, StorageErro
 from rekindle.runtime import driver
 from rekindle.storage import layout
 from rekindle.storage.documents import Run
+from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
 from rekindle.storage.local import LocalStore
 from tests.claims import claim
@@ -352,6 +353,67 @@ def test_a_storage_that_cannot_be_read_for_a_while_is_survived(world: World, mon
         real = getattr(storage, name)
         monkeypatch.setattr(storage, name, lambda *args, real=real: (away(), real(*args))[1])
     until(lambda: away.left == 0)
+
+    assert handle.checkpoint() == 1
+    assert handle.stop().state == "STOPPED"
+
+
+def test_a_job_that_is_deleted_while_it_runs_ends_under_that_name_and_records_nothing(
+    world: World, tmp_path: Path
+) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 4)
+
+    Path(world.location).rename(tmp_path / "deleted")
+
+    with pytest.raises(StorageError) as caught:
+        ended(handle)
+    assert caught.value.code == "STORAGE_GONE"
+    assert caught.value.permanent
+    assert world.storage.identity() is world.storage.result(1) is None
+    (tmp_path / "deleted").rename(tmp_path / "back")
+    world.storage = JobStorage(LocalStore(str(tmp_path / "back")), JOB)
+    assert world.storage.result(1) is None, "it can go on, once it is back"
+
+
+@pytest.mark.parametrize("doing", ["fail", "checkpoint"])
+def test_what_goes_wrong_because_the_job_is_deleted_is_not_blamed_on_anything_else(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doing: str
+) -> None:
+    monkeypatch.setattr(driver, "HEARTBEAT_S", 3600 if doing == "fail" else 0.3)
+    world.rows.available, world.rows.ended = 4, False
+    handle = world.start(**(NEVER if doing == "fail" else {**OFTEN, "checkpoint.interval": "200 ms"}))
+    until(lambda: world.read() == 4)
+
+    Path(world.location).rename(tmp_path / "deleted")
+    completed = handle.status().checkpoints_completed
+    if doing == "fail":
+        world.before["batch"] = Faulty(1000, InputError("FILE_VANISHED", source="s", path="p"))
+        world.rows.available = 8
+
+    with pytest.raises(StorageError, match="STORAGE_GONE"):
+        ended(handle)
+    assert handle.status().checkpoints_completed <= completed + 1  # one may have been at its commit point
+
+
+def test_a_storage_in_which_the_job_seems_to_be_missing_for_a_moment_is_survived(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 4)
+    away = StorageError("STORAGE_UNAVAILABLE", uri="x", reason="away")
+    looks: list[bool | StorageError] = [True, True, away, True, True, False, True, away, away]
+
+    def is_deleted(run: int) -> bool:
+        look = looks.pop(0) if looks else False
+        if isinstance(look, StorageError):
+            raise look
+        return look
+
+    monkeypatch.setattr(handle._storage, "is_deleted", is_deleted)
+    until(lambda: not looks)
 
     assert handle.checkpoint() == 1
     assert handle.stop().state == "STOPPED"

@@ -40,6 +40,8 @@ LOOP_S = 0.05
 CONTROL_S = 0.2
 HEARTBEAT_S = 1.0
 """Pauses between looks at requests and between heartbeats, on a store of pace 1 (`Store.pace`)."""
+LOOKS_GONE = 3
+"""Looks in a row, one before each heartbeat, that find the job deleted, until it counts: a mount may come back."""
 LEAVE_S = 5.0
 """How long a run that is over waits for orders that are still being carried out, so that the next does not meet
 them."""
@@ -116,6 +118,8 @@ class Driver:
         #: the newer run that has taken over
         self._fenced_by: int | None = None
         self._control = ControlFolder(storage)
+        #: looks in a row that have found the job deleted
+        self._looks_gone = 0
         #: answers that the storage has refused, to be tried again
         self._owed: list[Answer] = []
         self.result: Result | None = None
@@ -139,6 +143,10 @@ class Driver:
             self._engine.watch(self._engine_died)
             self._loop()
         except BaseException as error:
+            if isinstance(error, Exception) and self._is_gone():
+                gone = self._gone()
+                self._give_up(gone)
+                raise gone from error
             self._give_up(error)
             raise
         finally:
@@ -168,7 +176,9 @@ class Driver:
             now = time.monotonic()
             if now >= heartbeat_at:
                 heartbeat_at = now + HEARTBEAT_S * pace
-                self._heartbeat.beat()
+                self._look_whether_gone()
+                if not self._looks_gone:
+                    self._heartbeat.beat()
             if now >= control_at:
                 control_at = now + CONTROL_S * pace
                 if self._is_fenced():
@@ -191,7 +201,7 @@ class Driver:
         told = error.to_json() if isinstance(error, RekindleError) else None
         result = Result(run=self._run.run, state=JobState.FAILED.value, ended_ms=self._clock(), error=told)
         with contextlib.suppress(Exception):
-            if self._storage.fenced_by(self._run.run) is None:
+            if self._storage.fenced_by(self._run.run) is None and not self._storage.is_deleted(self._run.run):
                 self._storage.create(layout.result(self._storage.job, self._run.run), result)
 
     def _drain_queue(self) -> None:
@@ -218,6 +228,20 @@ class Driver:
         if self._fenced_by is not None:
             self._feed(e.DriverFenced(newer_run=self._fenced_by))
         return self._fenced_by is not None
+
+    def _look_whether_gone(self) -> None:
+        """End the run where its job was deleted: what it writes from now on would be found by no one."""
+        self._looks_gone = self._looks_gone + 1 if self._is_gone() else 0
+        if self._looks_gone >= LOOKS_GONE:
+            raise self._gone()
+
+    def _is_gone(self) -> bool:
+        """Whether the job is deleted, as it looks now; a storage that does not answer says nothing of that."""
+        return bool(_tried(lambda: self._storage.is_deleted(self._run.run)))
+
+    def _gone(self) -> StorageError:
+        uri = self._storage.store.location
+        return StorageError("STORAGE_GONE", job=self._storage.job, uri=uri, run=self._run.run)
 
     def _read_control(self, now_s: float) -> None:
         # Only the reading may fail and be repeated: what follows from a request is carried out whole, or ends the run.
@@ -326,6 +350,8 @@ class Driver:
             return
         age_ms = self._job.now_ms - command.triggered_ms
         try:
+            if self._is_gone():
+                raise self._gone()
             self._checkpointing.complete(replace(command, triggered_ms=self._clock() - age_ms))
         except RekindleError as error:
             self.post(e.ManifestFailed(checkpoint=command.checkpoint, detail=str(error)))
@@ -389,6 +415,8 @@ class Driver:
     def _record_result(self, command: c.RecordResult) -> None:
         if self._is_fenced():
             return  # whoever failed because of its successor is told so, and not of what came of it
+        if self._is_gone():
+            raise self._gone()  # so is what failed because its files are no longer there
         error = error_from(*command.error).to_json() if command.error else None
         result = Result(
             run=self._run.run,

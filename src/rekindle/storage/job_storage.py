@@ -132,6 +132,11 @@ class JobStorage:
         newest = max(self._numbers(layout.runs(self.job)), default=run)
         return newest if newest > run else None
 
+    def is_deleted(self, run: int) -> bool:
+        """Whether the job, or run number `run`, which was claimed, is gone from a storage that answers."""
+        claimed = (layout.identity(self.job), layout.run(self.job, run))
+        return not all(self.store.exists(path) for path in claimed)
+
     def lineage(self) -> Lineage | None:
         """The lineage that is in force: the one with the highest number."""
 
