@@ -330,6 +330,31 @@ def test_a_storage_that_refuses_writes_ends_the_driver_and_a_later_run_goes_on(w
     assert world.all_committed()
 
 
+def test_a_disk_that_is_full_for_a_while_is_survived_where_the_tries_have_no_end(world: World) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    full, refused = Refusal(), Faulty(0)
+
+    def steps(name: str) -> None:
+        try:
+            full(name)
+        except StorageError:
+            refused()
+            raise
+
+    handle = world.start(steps, **{**OFTEN, "restart.attempts": "unlimited"})
+    until(lambda: world.read() == 4 and handle.status().checkpoints_completed > 0)
+    full.error = StorageError("STORAGE_FULL", uri=world.location, reason="injected")
+    world.rows.available = 10
+    until(lambda: refused.calls > 20)
+    assert handle.is_running()
+
+    full.error = None
+    world.rows.ended = True
+
+    assert ended(handle).state == "FINISHED"
+    assert world.all_committed()
+
+
 def test_a_cancel_that_cannot_be_recorded_ends_the_driver_rather_than_be_forgotten(world: World) -> None:
     world.rows.available, world.rows.ended = 4, False
     full = Faulty(1000, StorageError("STORAGE_FULL", uri=world.location, reason="injected"))
