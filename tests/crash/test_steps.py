@@ -123,12 +123,12 @@ def refuse_silent_writes(written: set[Path], *roots: Path) -> None:
 def announced(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
     """The files that are written as steps, from now on."""
     written: set[Path] = set()
-    for name in ("create", "replace", "copy"):
+    for name, target in (("create", 0), ("replace", 0), ("copy", 1), ("copy_from", 2)):
         original = getattr(SteppedStore, name)
 
-        def noting(store, first, second, original=original, name=name):
-            written.add(Path(store.location, second if name == "copy" else first))
-            return original(store, first, second)
+        def noting(store, *arguments, original=original, target=target):
+            written.add(Path(store.location, arguments[target]))
+            return original(store, *arguments)
 
         monkeypatch.setattr(SteppedStore, name, noting)
     return written

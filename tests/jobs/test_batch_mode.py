@@ -149,7 +149,7 @@ def test_how_a_job_runs_does_not_change_on_the_way(spark: SparkSession, world: W
     with pytest.raises(RestoreError, match="BATCH_FROM_CHECKPOINT"):
         job.start(spark, storage=f"{world.storage}-2", restore=checkpoint, mode="batch")
 
-    job.start(spark, storage=f"{world.storage}-3").wait()
+    job.start(spark, storage=f"{world.storage}-3", allow_shared_target=True).wait()
     with pytest.raises(RestoreError, match=r"MODE_FIXED.*begun in streaming mode"):
         job.start(spark, storage=f"{world.storage}-3", mode="batch")
 

@@ -112,7 +112,9 @@ def test_several_aligned_checkpoints_are_under_way_after_a_task_has_finished_and
     # The files of the stream after the cut of the one in the middle, and no other row, come from a start there.
     world.out = world.root / "again"
     path = f"{world.storage}/three/checkpoints/{sorted(numbers)[1]:09d}"
-    handle = three_tasks(world).start(spark, storage=str(world.root / "elsewhere"), restore=path, config=QUICK)
+    handle = three_tasks(world).start(
+        spark, storage=str(world.root / "elsewhere"), restore=path, config=QUICK, allow_shared_target=True
+    )
     until(lambda: any(task.uid == "first" and task.inputs and has_read_all(task, 5) for task in handle.status().tasks))
     handle.stop(drain=True)
     assert handle.wait().state == "DRAINED"

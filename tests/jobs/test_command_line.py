@@ -86,7 +86,7 @@ def test_a_job_is_run_asked_terminated_resumed_and_drained(command_line: Command
     until(lambda: Path(world.storage, "hourly", "status.json").exists() and command_line.has_read(1))
 
     status = command_line.ask("status", "hourly")
-    assert set(status) == {"job", "state", "run", "mode", "tasks", "checkpoints"}
+    assert {"job", "state", "run", "mode", "tasks", "checkpoints", "error", "ended_at", "last_heard_of"} <= set(status)
     assert set(status["tasks"][0]) == {"uid", "subtask", "status", "batch", "watermark", "inputs"}
     assert set(status["tasks"][0]["inputs"]["live"]) == {"ended", "idle", "position"}
     assert (status["state"], status["run"]) == ("RUNNING", 1)

@@ -47,8 +47,10 @@ def test_an_error_of_a_user_keeps_its_words_in_a_batch_in_the_flush_and_in_a_sin
     def rows_of(history: Any) -> Any:
         return history
 
-    parquet = rk.sinks.Parquet(world.out)
-    jobs = [(in_a_batch, parquet), (in_the_flush, parquet), (corrupt, parquet), (rows_of, rk.sinks.Foreach(not_found))]
+    parquet = [
+        (function, rk.sinks.Parquet(world.out / function.__name__)) for function in (in_a_batch, in_the_flush, corrupt)
+    ]
+    jobs = [*parquet, (rows_of, rk.sinks.Foreach(not_found))]
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda each: error_of(*each), jobs))
 

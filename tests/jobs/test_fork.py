@@ -10,8 +10,6 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.errors import RestoreError, SinkError
-from rekindle.storage import layout
-from rekindle.storage.origin import find_origin
 from tests.jobs.kit import World, rows, until
 
 ASKED_FOR = {"checkpoint.interval": "1 hour"}
@@ -75,15 +73,13 @@ def test_a_fork_from_a_checkpoint_that_is_deleted_while_it_is_copied_is_refused_
     original = world.hourly().start(spark, storage=world.storage, config=asked_for)
     until(lambda: read(original, 1))
     origin = Path(f"{world.storage}/hourly/checkpoints/{original.checkpoint():09d}")
-    batch = find_origin(str(origin)).manifest.tasks["count"][0].batch
-    planned = Path(world.storage, layout.spark_progress_dir(layout.subtask("hourly", "count", 0, 1)), "offsets")
     held_up = []
 
     def outlive(step: str) -> None:
         if step == "progress.write/before" and not held_up:
             held_up.append(step)
             world.add_live(rows(32, 60), rows(33, 60), rows(34, 60))
-            until(lambda: original.checkpoint() and not (planned / str(batch)).exists())
+            until(lambda: original.checkpoint() and not origin.exists())
 
     other = str(world.root / "other")
     with pytest.raises(RestoreError) as refused:

@@ -88,7 +88,7 @@ def test_a_setting_that_is_changed_while_the_job_runs_is_refused_when_the_query_
     job.sink(
         "out", job.task(job.source("in", world.files()), uid="same")(lambda frame: frame), rk.sinks.Foreach(change)
     )
-    result = job.run(session, storage=world.storage, config=QUICK)
+    result = job.start(session, storage=world.storage, config=QUICK).wait()
     assert result.state == "FAILED" and result.error is not None
     assert (result.error["code"], result.error["parameters"]["setting"]) == ("SPARK_SETTING_REFUSED", setting)
 

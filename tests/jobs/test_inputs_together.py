@@ -251,6 +251,7 @@ def test_a_batch_of_no_rows_ends_and_holds_nothing_back(spark: SparkSession, wor
 
     alone = job_of("alone", live=False).start(spark, storage=world.storage).wait()
     assert (alone.state, alone.error, committed(world.out)) == ("FINISHED", None, [])
+    world.out = world.root / "beside"
 
     world.add_live(rows(0, 60), rows(2, 60))
     handle = job_of("beside", live=True).start(spark, storage=world.storage, config=QUICK)

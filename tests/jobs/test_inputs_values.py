@@ -213,11 +213,11 @@ def test_an_input_without_event_time_is_left_to_the_task_watermark_and_all(spark
     world.add_live(rows(0, 60), rows(2, 60))
     world.add_history(rows(0, 1))
 
-    def hours(live: Frame, names: Frame) -> Frame:
+    def hours(live: Frame) -> Frame:
         counted = live.withWatermark("ts", "1 minute").groupBy(F.window("ts", "1 hour")).count().select("count")
         return counted.crossJoin(live.sparkSession.read.parquet(str(world.history)).select("k"))
 
-    job = job_of("left", world, hours, (world.stream(), {}), (rk.Files(str(world.history)), {}))
+    job = job_of("left", world, hours, (world.stream(), {}))
     handle = job.start(spark, storage=world.storage, config=QUICK)
     until(lambda: (handle.status().tasks[0].inputs["s0"].position or {}).get("logOffset") == 1)
     handle.stop(drain=True)

@@ -114,7 +114,8 @@ def test_one_entry_of_the_log_names_the_checkpoint_and_the_statistics_of_each_fi
 
 ODD = (
     "SELECT * FROM VALUES (1, 'a', date '2025-01-01', timestamp '2025-01-01 00:00:00', 1.0D, true),"
-    " (2, cast(X'ff' AS string), date_from_unix_date(-800000), timestamp_micros(-70000000000000000), 'NaN', false),"
+    " (2, cast(X'ff' AS string), date_from_unix_date(-800000), timestamp_micros(-70000000000000000),"
+    " double('NaN'), false),"
     " (3, 'c', date_from_unix_date(3000000), timestamp_micros(260000000000000000), 3.0D, true)"
     " AS odd (id, text, day, ts, number, flag)"
 )

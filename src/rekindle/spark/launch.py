@@ -211,9 +211,6 @@ class Launch:
         for uid, sink in sinks.items():
             sink.stage_in(storage.store, layout.sink(storage.job, uid))
             sink.open(owner, uid)
-            shared = self._permissions.shared_target
-            place = self.storage.store.location
-            sink.claim(Claim(owner=owner, sink=uid, storage=place, now_ms=self._clock(), shared=shared))
         job = Job(graph, self._config, batch=self._mode == "batch")
         posted: list[Driver] = []
 
@@ -222,6 +219,11 @@ class Launch:
 
         assembly = self._assemble(spark, run, owner, lineage, post)
         runners = assembly.runners()
+        for uid, sink in sinks.items():
+            # A job whose plan is refused takes no target.
+            shared = self._permissions.shared_target
+            place = self.storage.store.location
+            sink.claim(Claim(owner=owner, sink=uid, storage=place, now_ms=self._clock(), shared=shared))
         latest = latest_manifest(storage, decision, run.lineage)
         covered = covered_by(latest)
         finished = {
