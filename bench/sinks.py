@@ -147,7 +147,7 @@ def postgres_ways(server: postgres_server.PostgresServer) -> list[Way]:
     columns = "auction bigint, bidder bigint, price bigint, channel text, url text, ts timestamptz"
 
     def empty() -> None:
-        server.query("DROP TABLE IF EXISTS bids")
+        server.query("DROP TABLE IF EXISTS bids, rekindle_commits")
         server.query(f"CREATE TABLE bids ({columns})")
 
     def empty_with_key() -> None:
@@ -196,6 +196,7 @@ def kafka_ways(server: kafka_server.KafkaServer) -> list[Way]:
 
     def empty() -> None:
         server.delete_topic("bids")
+        server.delete_topic("bids-rekindle-commits")
         server.make_topic("bids", 4)
 
     def count(_: Path) -> int:

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
+from rekindle.sinks.kafka.commits import topic_of
 from rekindle.testing.crash import Moment, Moments
 from tests.crash.connectors import MOMENTS, SINK, SINKS, TARGET, ConnectorWorld, catalog
 from tests.crash.kit import CONFIG, Rows, persist
@@ -33,7 +34,7 @@ def in_postgres(server: PostgresServer) -> Target:
         found = server.psql("SELECT hour AT TIME ZONE 'UTC', k, v FROM crash")
         return Counter((dt.datetime.fromisoformat(hour), key, int(value)) for hour, key, value in found)
 
-    server.query("DROP TABLE IF EXISTS crash")
+    server.query("DROP TABLE IF EXISTS crash, rekindle_commits")
     return server.dsn(), read
 
 
@@ -43,6 +44,7 @@ def in_kafka(server: KafkaServer) -> Target:
         return Counter((dt.datetime.fromisoformat(row["hour"][:19]), row["k"], row["v"]) for row in found)
 
     server.delete_topic("crash")
+    server.delete_topic(topic_of("crash"))
     server.make_topic("crash")
     return server.bootstrap, read
 

@@ -63,6 +63,35 @@ def test_two_jobs_go_on_from_one_place_side_by_side_and_neither_disturbs_the_oth
     assert world.output() == of_the_original + (world.expected() - before)
 
 
+def test_a_copy_that_begins_when_its_original_is_drained_is_refused_and_into_another_target_no_row_comes_twice(
+    spark: SparkSession, world: World
+) -> None:
+    world.add_history(rows(0, 130))
+    world.add_live(rows(30, 90))
+    original = world.hourly().start(spark, storage=world.storage, config=ASKED_FOR)
+    until(lambda: read(original, 1))
+    saved = original.savepoint(str(world.root / "saves"))
+    before = world.output()
+    original.stop(drain=True)
+    assert original.wait().state == "DRAINED"
+    drained = world.output()
+    assert drained == world.expected() and drained - before, "windows were open in the savepoint"
+
+    options: dict[str, Any] = {"storage": str(world.root / "other"), "restore": saved, "config": ASKED_FOR}
+    with pytest.raises(SinkError) as taken:
+        world.hourly().start(spark, **options)
+    assert taken.value.code == "TARGET_TAKEN"
+    assert world.output() == drained
+
+    first, world.out = world.out, world.root / "try"
+    copy = world.hourly().start(spark, **options)
+    copy.stop(drain=True)
+    assert copy.wait().state == "DRAINED"
+    assert world.output() == drained - before
+    world.out = first
+    assert world.output() == drained
+
+
 def test_a_fork_from_a_checkpoint_that_is_deleted_while_it_is_copied_is_refused_with_the_reason(
     spark: SparkSession, world: World
 ) -> None:

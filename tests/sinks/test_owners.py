@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 
 from rekindle.errors import SinkError, StorageError
-from rekindle.sinks import Delta, Iceberg, Parquet, TwoPhaseSink
-from rekindle.sinks.owners import Claim
+from rekindle.sinks import Delta, Iceberg, Kafka, Parquet, Postgres, TwoPhaseSink
+from rekindle.sinks.kafka.commits import read, topic_of
+from rekindle.sinks.kafka.lanes import Lane
+from rekindle.sinks.kafka.owners import Records
+from rekindle.sinks.owners import Claim, Files, Note
+from rekindle.sinks.postgres.database import Table
+from rekindle.sinks.postgres.owners import Rows
 from rekindle.storage.local import LocalStore
 from rekindle.testing.sink_contract import batch_of
+from tests.servers.kafka import KafkaServer
+from tests.servers.postgres import PostgresServer
 
 
 def claim(owner: str, *, now_ms: int = 1, shared: bool = False) -> Claim:
@@ -39,10 +48,27 @@ def iceberg(folder: Path) -> TwoPhaseSink:
     return Iceberg(catalog, "db.out")
 
 
-@pytest.mark.parametrize("make", [parquet, delta, iceberg])
+@pytest.fixture
+def postgres_table(postgres: PostgresServer) -> Iterator[Callable[[Path], TwoPhaseSink]]:
+    """A table that is not there yet, with a name that has to be quoted."""
+    postgres.query("CREATE SCHEMA owned")
+    yield lambda _: Postgres(postgres.dsn(), ("owned", 'odd "name.%'), mode="upsert", key="n")
+    postgres.query("DROP SCHEMA owned CASCADE")
+
+
+@pytest.fixture
+def kafka_topic(kafka: KafkaServer) -> Callable[[Path], TwoPhaseSink]:
+    """A topic of the broker."""
+    kafka.make_topic("owned")
+    return lambda _: Kafka(kafka.bootstrap, "owned")
+
+
+@pytest.mark.parametrize("kind", [parquet, delta, iceberg, "postgres_table", "kafka_topic"])
 def test_a_second_job_is_refused_until_it_is_allowed_and_then_neither_is_asked_again(
-    tmp_path: Path, make: Callable[[Path], TwoPhaseSink]
+    tmp_path: Path, kind: Callable[[Path], TwoPhaseSink] | str, request: pytest.FixtureRequest
 ) -> None:
+    make = request.getfixturevalue(kind) if isinstance(kind, str) else kind
+
     def start(owner: str, **arguments: Any) -> None:
         sink = make(tmp_path)
         sink.open(owner, "out")
@@ -76,15 +102,82 @@ def test_of_two_that_come_at_once_at_most_one_gets_the_target(
 
     def meanwhile(self: LocalStore, path: str, data: bytes) -> bool:
         monkeypatch.setattr(LocalStore, "create", create)
-        claim(second).make(store, ".rekindle", "out")
+        claim(second).make(Files(store, ".rekindle"), "out")
         others.append(True)
         return create(self, path, data)
 
     monkeypatch.setattr(LocalStore, "create", meanwhile)
     with pytest.raises(SinkError):
-        claim(first).make(store, ".rekindle", "out")
+        claim(first).make(Files(store, ".rekindle"), "out")
     assert others
-    claim(second, now_ms=2).make(store, ".rekindle", "out")
+    claim(second, now_ms=2).make(Files(store, ".rekindle"), "out")
+
+
+def test_of_jobs_that_take_a_table_of_postgres_at_once_one_gets_it_and_other_tables_are_free(
+    postgres: PostgresServer, postgres_table: Callable[[Path], TwoPhaseSink]
+) -> None:
+    def take(owner: str) -> str:
+        sink = postgres_table(Path())
+        sink.open(owner, "out")
+        try:
+            sink.claim(claim(owner))
+        except SinkError as error:
+            return error.code
+        return "taken"
+
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(take, [f"bids-{number}" for number in range(6)]))
+    assert sorted(found) == [*["TARGET_TAKEN"] * 5, "taken"]
+    for name in ("odd", 'odd "name.', 'odd "name.%": bids', "odd _name.%"):
+        sink = Postgres(postgres.dsn(), ("owned", name))
+        sink.open("other-1", "out")
+        sink.claim(claim("other-1"))
+    postgres.query("DELETE FROM owned.rekindle_commits WHERE starts_with(name, 'owner of \"odd\": ')")
+    with psycopg.connect(postgres.dsn()) as connection:
+        assert not Rows(connection, Table("owned", "odd")).owners()
+        assert Rows(connection, Table("owned", "odd _name.%")).owners() == ["other-1"]
+
+
+def test_of_two_that_take_a_topic_at_once_at_most_one_gets_it_and_who_is_refused_leaves_no_note(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.make_topic("at-once")
+    client, write = {"bootstrap.servers": kafka.bootstrap}, Records.write
+    kafka.make_topic(topic_of("at-once"), 1, **{"cleanup.policy": "compact"})
+    notes = Records(client, "at-once", "bids-1111/out")
+
+    def meanwhile(self: Records, owner: str, note: Note) -> bool:
+        monkeypatch.setattr(Records, "write", write)
+        claim("bids-2222").make(notes, "topic")
+        return write(self, owner, note)
+
+    monkeypatch.setattr(Records, "write", meanwhile)
+    with pytest.raises(SinkError) as error:
+        claim("bids-1111").make(notes, "topic")
+    assert error.value.code == "TARGET_TAKEN"
+    assert notes.owners() == ["bids-2222"]
+    claim("bids-2222", now_ms=2).make(notes, "topic")
+
+
+def test_lanes_are_read_beside_notes_and_a_note_waits_for_no_transaction_of_another_job(kafka: KafkaServer) -> None:
+    from confluent_kafka import Producer
+
+    client = {"bootstrap.servers": kafka.bootstrap}
+    kafka.make_topic("beside")
+    kafka.make_topic(topic_of("beside"), 1, **{"cleanup.policy": "compact"})
+    lane = Lane(client, "beside", "bids-1111/out", "0")
+    lane.publish(3, [])
+    other = Producer({**client, "transactional.id": "other-beside"})
+    other.init_transactions(30)
+    other.begin_transaction()
+    other.produce(topic_of("beside"), "{}", "other-1/out/0")
+    other.flush()
+    # The topic was written by an earlier version, which left no note: it takes the first who comes.
+    claim("bids-1111").make(Records(client, "beside", "bids-1111/out"), "topic")
+    with pytest.raises(SinkError):
+        claim("bids-2222").make(Records(client, "beside", "bids-2222/out"), "topic")
+    other.abort_transaction(30)
+    assert read(client, "beside", "bids-1111/out") == {"0": 3}
 
 
 def test_a_disk_without_room_for_the_note_stops_no_start_and_the_next_one_leaves_it(
@@ -96,9 +189,9 @@ def test_a_disk_without_room_for_the_note_stops_no_start_and_the_next_one_leaves
     store = LocalStore(str(tmp_path))
     with monkeypatch.context() as patched:
         patched.setattr(LocalStore, "create", full)
-        claim("bids-1111").make(store, ".rekindle", "out")
+        claim("bids-1111").make(Files(store, ".rekindle"), "out")
     assert not store.names(".rekindle/owners")
-    claim("bids-1111").make(store, ".rekindle", "out")
+    claim("bids-1111").make(Files(store, ".rekindle"), "out")
     assert store.names(".rekindle/owners") == ["bids-1111.json"]
 
 
@@ -106,12 +199,12 @@ def test_a_note_that_cannot_be_read_still_counts(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
     store.replace(".rekindle/owners/bids-1111.json", b"{")
     with pytest.raises(SinkError, match=r"bids-1111 in another storage, since some time"):
-        claim("bids-2222").make(store, ".rekindle", "out")
+        claim("bids-2222").make(Files(store, ".rekindle"), "out")
 
 
 def test_the_note_says_who_it_is_and_since_when(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
-    claim("bids-1111", now_ms=5).make(store, ".rekindle", "out")
+    claim("bids-1111", now_ms=5).make(Files(store, ".rekindle"), "out")
     note = json.loads(store.read(".rekindle/owners/bids-1111.json"))
     assert note == {"owner": "bids-1111", "sink": "out", "storage": "/storage/of/bids-1111", "since_ms": 5}
 

@@ -11,13 +11,68 @@ A note stays when its job is forgotten: the rows are still there, and the job be
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from typing import Any, Protocol
 
 from rekindle.errors import SinkError, StorageError
 from rekindle.storage.port import NotFound, Store
 
 FOLDER = "owners"
+
+Note = dict[str, Any]
+"""JSON: who, by which sink, from which storage, since when."""
+
+
+class Notes(Protocol):
+    """Where the notes of one target are kept. What one driver has written, each that looks afterwards sees."""
+
+    def owners(self) -> Collection[str]:
+        """Who has a note there."""
+
+    def read(self, owner: str) -> Note:
+        """What the note says; nothing where it cannot be read or is gone."""
+
+    def write(self, owner: str, note: Note) -> bool:
+        """Leave a note; False where the owner has one, or where there is no room for it."""
+
+    def remove(self, owner: str) -> None:
+        """Take the note away again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Notes in the folder `hidden` of a target, a file for each owner."""
+
+    store: Store
+    hidden: str
+
+    def owners(self) -> Collection[str]:
+        """The names of the files."""
+        names = self.store.names(f"{self.hidden}/{FOLDER}")
+        return [name.removesuffix(".json") for name in names]
+
+    def read(self, owner: str) -> Note:
+        """Read the file."""
+        try:
+            return parsed(self.store.read(self._path(owner)))
+        except NotFound:
+            return {}
+
+    def write(self, owner: str, note: Note) -> bool:
+        """Make the file; a disk that is full is waited for, and the next start leaves the note."""
+        try:
+            return self.store.create(self._path(owner), json.dumps(note, indent=1).encode())
+        except StorageError:
+            return False
+
+    def remove(self, owner: str) -> None:
+        """Delete the file."""
+        self.store.delete(self._path(owner))
+
+    def _path(self, owner: str) -> str:
+        return f"{self.hidden}/{FOLDER}/{owner}.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,53 +88,46 @@ class Claim:
     #: others may write there too
     shared: bool = False
 
-    def make(self, store: Store, hidden: str, target: str) -> None:
-        """Note the owner in the folder `hidden` of the target, unless another one is there.
+    def make(self, notes: Notes, target: str) -> None:
+        """Note the owner of the target, unless another one is noted there.
 
         Raises:
             SinkError: ``TARGET_TAKEN``.
         """
-        folder = f"{hidden}/{FOLDER}"
-        self._refuse(store, folder, target)
+        self._refuse(notes, target)
         note = {"owner": self.owner, "sink": self.sink, "storage": self.storage, "since_ms": self.now_ms}
-        try:
-            made = store.create(self._path(folder), json.dumps(note, indent=1).encode())
-        except StorageError:
-            return  # a disk that is full is waited for, and the next start leaves the note
-        if made:
+        if notes.write(self.owner, note):
             try:
-                self._refuse(store, folder, target)  # of two that come at once, one at least sees the other
+                self._refuse(notes, target)  # of two that come at once, one at least sees the other
             except SinkError:
-                store.delete(self._path(folder))
+                notes.remove(self.owner)
                 raise
 
-    def _path(self, folder: str) -> str:
-        return f"{folder}/{self.owner}.json"
-
-    def _refuse(self, store: Store, folder: str, target: str) -> None:
-        names = store.names(folder)
-        others = [name for name in names if name != f"{self.owner}.json"]
-        if self.shared or not others or (len(names) > len(others) and self._settled(store, folder)):
+    def _refuse(self, notes: Notes, target: str) -> None:
+        owners = notes.owners()
+        others = sorted(owner for owner in owners if owner != self.owner)
+        if self.shared or not others or (len(owners) > len(others) and self._settled(notes)):
             return
-        note = _note(store, f"{folder}/{others[0]}")
+        note = notes.read(others[0])
         raise SinkError(
             "TARGET_TAKEN",
             sink=self.sink,
             target=target,
-            owner=note.get("owner", others[0].removesuffix(".json")),
+            owner=note.get("owner", others[0]),
             storage=note.get("storage", "another storage"),
             since=_day(note.get("since_ms")),
         )
 
-    def _settled(self, store: Store, folder: str) -> bool:
+    def _settled(self, notes: Notes) -> bool:
         """Whether the note that is there was made by an earlier start, and not by this call."""
-        return bool(_note(store, self._path(folder)).get("since_ms") != self.now_ms)
+        return bool(notes.read(self.owner).get("since_ms") != self.now_ms)
 
 
-def _note(store: Store, path: str) -> dict[str, object]:
+def parsed(text: str | bytes) -> Note:
+    """A note as it was written; nothing where it is none."""
     try:
-        found = json.loads(store.read(path))
-    except (NotFound, ValueError):
+        found = json.loads(text)
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

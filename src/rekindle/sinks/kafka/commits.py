@@ -98,6 +98,25 @@ def read(client: Client, topic: str, owner: str) -> dict[str, int]:
         KafkaException: the brokers do not answer.
         TimeoutError: somebody's transaction stays open.
     """
+    found: dict[str, int] = {}
+    for key, value in records(client, topic, owner, "read_committed"):
+        of, _, lane = key.decode().rpartition("/")
+        if of == owner:
+            found[lane] = int(json.loads(value)["checkpoint"])
+    return found
+
+
+def records(client: Client, topic: str, reader: str, level: str) -> list[tuple[bytes, bytes]]:
+    """All keys and values that are there now, in their order; a value that was deleted is empty.
+
+    Args:
+        reader: job and sink.
+        level: Kafka's ``isolation.level``.
+
+    Raises:
+        KafkaException: the brokers do not answer.
+        TimeoutError: they stopped to, or somebody's transaction stays open.
+    """
     place = TopicPartition(topic_of(topic), 0, 0)
     admin = AdminClient(dict(client))  # it has to live until the answer is there
     asked = admin.list_offsets(
@@ -107,22 +126,17 @@ def read(client: Client, topic: str, owner: str) -> dict[str, int]:
     consumer = Consumer(
         {
             **client,
-            "group.id": f"rekindle-{owner}",  # has to be named, and is not used
+            "group.id": f"rekindle-{reader}",  # has to be named, and is not used
             "enable.auto.commit": False,
-            "isolation.level": "read_committed",
+            "isolation.level": level,
             "enable.partition.eof": True,
         }
     )
-    found: dict[str, int] = {}
     try:
         consumer.assign([place])
-        for key, value in _until(consumer, end):
-            of, _, lane = key.decode().rpartition("/")
-            if of == owner:
-                found[lane] = int(json.loads(value)["checkpoint"])
+        return list(_until(consumer, end))
     finally:
         consumer.close()
-    return found
 
 
 def _until(consumer: Consumer, end: int) -> Iterator[tuple[bytes, bytes]]:
@@ -133,7 +147,7 @@ def _until(consumer: Consumer, end: int) -> Iterator[tuple[bytes, bytes]]:
         if message is not None:
             error, offset = message.error(), message.offset()
             if error is None:
-                yield message.key() or b"", message.value() or b"{}"
+                yield message.key() or b"", message.value() or b""
                 reached = (offset or 0) + 1
             elif error.name() == "_PARTITION_EOF":
                 reached = offset or 0  # behind what is no message, but tells how a transaction ended

@@ -27,6 +27,8 @@ from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.kafka import commits
 from rekindle.sinks.kafka.lanes import Lane, Message, open_lanes, side_by_side, trying
+from rekindle.sinks.kafka.owners import Records
+from rekindle.sinks.owners import Claim
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import write_parquet
 from rekindle.storage.port import Store
@@ -106,6 +108,12 @@ class Kafka(TwoPhaseSink):
         except (KafkaException, ValueError) as error:
             target = f"topic {self.topic} at {self.bootstrap}"
             raise SinkError("SINK_TARGET_INVALID", sink=sink, target=target, reason=_said(error)) from error
+
+    def claim(self, claim: Claim) -> None:
+        """Take the topic."""
+        with self._errors():
+            notes = Records(self._client(), self.topic, self._owner)
+            claim.make(notes, f"topic {self.topic} at {self.bootstrap}")
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Let Spark write the messages into files, a folder for each lane."""

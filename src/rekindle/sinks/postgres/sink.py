@@ -32,6 +32,7 @@ from psycopg import sql
 
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
+from rekindle.sinks.owners import Claim
 from rekindle.sinks.postgres.catalog import Catalog, default_schema, lock, make_commits, make_table
 from rekindle.sinks.postgres.columns import PART, Column, definition, expressions, fitting
 from rekindle.sinks.postgres.database import (
@@ -45,6 +46,7 @@ from rekindle.sinks.postgres.database import (
     redacted,
     trying,
 )
+from rekindle.sinks.postgres.owners import Rows
 from rekindle.sinks.postgres.writer import RESULT, Writer
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 
@@ -128,6 +130,15 @@ class Postgres(TwoPhaseSink):
             raise SinkError(
                 "SINK_TARGET_INVALID", sink=sink, target=target, reason=redacted(error, dsn)
             ) from None  # the cause may hold the password
+
+    def claim(self, claim: Claim) -> None:
+        """Take the table, also one that is still to be made."""
+        dsn = self._current_dsn()
+        with self._errors(dsn):
+            for attempt in trying():
+                with attempt, connect(dsn, self._owner) as connection, connection.transaction():
+                    lock(connection, f"owners of {self.table}")
+                    claim.make(Rows(connection, self.table), f"{described(dsn)} table={self.table}")
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Let the executors write the batch; what a failed attempt has left is removed at once, as far as it can be."""
