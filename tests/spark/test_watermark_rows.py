@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from rekindle.channels.marks import MARK_COLUMN
 from rekindle.spark import inputs
 from rekindle.spark.planning import EXCLUDED, same_for_each_batch
 from tests.spark.dealing import Dealt, Row, at, expected, lines, streamed, watermarked
+from tests.versions import older_than
 
 ROWS: list[Row] = [(at(minute), minute % 5, minute) for minute in range(10)]
 TIMES = "l.ts between r.ts - interval 10 minutes and r.ts + interval 10 minutes"
@@ -82,6 +84,55 @@ def literal_null(kind: Any, absent: Any) -> Any:
 
     null: Any = F.lit(None)
     return Column(null._jc.cast(kind))
+
+
+OF_ALL_KINDS = {
+    "nested": "named_struct('a', array(map('x', 1)), 'b', named_struct('c', v))",
+    "never_null": "coalesce(v, 0)",
+    "char": "cast('ab' as char(5))",
+    "varchar": "cast('ab' as varchar(5))",
+    "interval_": "interval 1 month",
+    "days": "interval '1' day",
+    "calendar": "make_interval(1, 2, 3, 4)",
+    "decimal": "cast(v as decimal(38, 10))",
+    "nothing": "null",
+    "bytes": "cast('x' as binary)",
+    "local": "cast(ts as timestamp_ntz)",
+    "`a b,c.d;{}()=`": "v",
+    "_0": "'a name of ours'",
+    MARK_COLUMN + "_": "v",
+}
+SINCE_4 = {
+    "variant_": "parse_json('{\"a\": 1}')",
+    "collated": "'a' collate UNICODE_CI",
+}
+
+
+def test_watermark_rows_have_columns_of_any_type_and_any_name(spark: Any, tmp_path: Path) -> None:
+    kinds = OF_ALL_KINDS if older_than("4.0") else OF_ALL_KINDS | SINCE_4
+    source = Dealt(spark, tmp_path, "source", 0)
+    data = source.data.selectExpr("*", *(f"{made} AS {name}" for name, made in kinds.items()))
+    frame = watermarked(spark, data, "source", str(tmp_path / "marks" / "source"))
+    assert [(field.name, field.dataType) for field in frame.schema] == [
+        (field.name, field.dataType) for field in data.schema
+    ]
+    rows: list[Any] = []
+
+    def take(batch: Any, _: int) -> None:
+        rows.extend(batch.selectExpr("k", "never_null", "string(nested)", "string(calendar)", "nothing").collect())
+
+    query = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "query")).start()
+    try:
+        for deal in (lambda: source.mark(at(1)), lambda: source.deal(ROWS[:2]), source.mark):
+            deal()
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    interval = "1 years 2 months 25 days"
+    assert [tuple(row) for row in rows] == [
+        (0, 0, "{[{x -> 1}], {0}}", interval, None),
+        (1, 1, "{[{x -> 1}], {1}}", interval, None),
+    ]
 
 
 def test_columns_alike_but_for_their_case_are_kept_apart(spark: Any, tmp_path: Path) -> None:
