@@ -1,0 +1,103 @@
+"""Random queries as streams and as batches: the same rows, however their inputs come.
+
+Several queries over the same inputs run as one streaming query, which is quicker. A failure shows the seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rekindle.spark import inputs
+from rekindle.spark.planning import same_for_each_batch
+from tests.spark.dealing import DDL, lines, streamed
+from tests.spark.random_queries import batches, dealt, query
+from tests.spark.test_watermark_rows import literal_null
+
+QUERIES = 8
+"""In one streaming query."""
+
+PLANTED = 1000
+"""A seed that finds literal nulls in watermark rows, and nothing as they are."""
+
+QUICK = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+    ),
+    "spark.sql.streaming.noDataProgressEventInterval": "0",
+    "spark.sql.streaming.pollingDelay": "1",
+}
+
+
+@pytest.fixture(scope="module")
+def quick(spark: Any) -> Iterator[Any]:
+    before = {key: spark.conf.get(key, None) for key in QUICK}
+    for key, value in QUICK.items():
+        spark.conf.set(key, value)
+    yield spark
+    for key, old in before.items():
+        spark.conf.unset(key) if old is None else spark.conf.set(key, old)
+
+
+def differences(spark: Any, root: Path, seed: int, *, as_jobs_do: bool) -> dict[str, Counter[str]]:
+    """The queries of a seed whose rows are not those of a batch query, and the rows that are missing or too many.
+
+    Args:
+        as_jobs_do: exclude the rules of the optimizer that plan a batch by its data; without that, queries that need it
+            are left out.
+    """
+    dice = random.Random(seed)
+    given = dealt(dice, spark, root)
+    names = [each.name for each in given]
+    queries = [query(dice, names, unions=as_jobs_do) for _ in range(QUERIES)]
+    plan = batches(dice, given)
+    packed = _packed(queries, {each.name: each.frame for each in given})
+    found = streamed(packed, root / "query", plan, same_for_each_batch(packed) if as_jobs_do else {})
+    frames = {each.name: spark.createDataFrame(each.rows, DDL) for each in given}
+    wanted = Counter(row[0] for row in _packed(queries, frames).collect())
+    bad: dict[str, Counter[str]] = {}
+    for line in (found - wanted) + (wanted - found):
+        number = int(line.split(" ", 1)[0])
+        bad.setdefault(queries[number].text, Counter())[line] += found[line] - wanted[line]
+    return bad
+
+
+def _packed(queries: Any, frames: Any) -> Any:
+    from pyspark.sql import functions as F
+
+    each = [
+        lines(one.make(frames)).select(F.concat_ws(" ", F.lit(number), "line").alias("line"))
+        for number, one in enumerate(queries)
+    ]
+    return reduce(lambda left, right: left.union(right), each)
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_random_queries_give_the_rows_of_a_batch_query(quick: Any, tmp_path: Path, seed: int) -> None:
+    assert differences(quick, tmp_path, seed, as_jobs_do=True) == {}, f"seed {seed}"
+
+
+def test_watermark_rows_alone_mislead_no_rule_of_the_optimizer(quick: Any, tmp_path: Path) -> None:
+    """Without the exclusions that jobs make as well."""
+    assert differences(quick, tmp_path, PLANTED, as_jobs_do=False) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(20))
+def test_many_random_queries_give_the_rows_of_a_batch_query(quick: Any, tmp_path: Path, chunk: int) -> None:
+    for seed in range(2000 + 10 * chunk, 2010 + 10 * chunk):
+        assert differences(quick, tmp_path / str(seed), seed, as_jobs_do=seed % 2 == 0) == {}, f"seed {seed}"
+
+
+def test_the_fault_that_all_this_is_for_is_found(quick: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "_computed_null", literal_null)
+    assert differences(quick, tmp_path, PLANTED, as_jobs_do=False)
