@@ -335,7 +335,7 @@ def test_a_job_that_never_came_to_start_may_be_mended_in_every_way_and_then_runs
 
     live = rk.Job("unending")
     source = live.source("live", world.stream())
-    live.sink("out", live.task(source, uid="count")(hourly), rk.sinks.Parquet(world.out))
+    live.sink("out", live.task(source, uid="count")(hourly), rk.sinks.Parquet(world.root / "unending"))
     fails(world, live, "QUERY_REFUSED", "output_mode", spark)
 
     failed = fails(world, job(failing_udf), "RESTARTS_EXHAUSTED", "run again", spark)

@@ -81,11 +81,12 @@ def _packed(queries: Any, frames: Any) -> Any:
     return reduce(lambda left, right: left.union(right), each)
 
 
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("seed", [0, pytest.param(3, marks=pytest.mark.slow)])
 def test_random_queries_give_the_rows_of_a_batch_query(quick: Any, tmp_path: Path, seed: int) -> None:
     assert differences(quick, tmp_path, seed, as_jobs_do=True) == {}, f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_watermark_rows_alone_mislead_no_rule_of_the_optimizer(quick: Any, tmp_path: Path) -> None:
     """Without the exclusions that jobs make as well."""
     assert differences(quick, tmp_path, PLANTED, as_jobs_do=False) == {}
