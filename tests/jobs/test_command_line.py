@@ -87,8 +87,8 @@ def test_a_job_is_run_asked_terminated_resumed_and_drained(command_line: Command
 
     status = command_line.ask("status", "hourly")
     assert {"job", "state", "run", "mode", "tasks", "checkpoints", "error", "ended_at", "last_heard_of"} <= set(status)
-    assert set(status["tasks"][0]) == {"uid", "subtask", "status", "batch", "watermark", "inputs"}
-    assert set(status["tasks"][0]["inputs"]["live"]) == {"ended", "idle", "position"}
+    assert {"uid", "subtask", "status", "batch", "watermark", "inputs"} <= set(status["tasks"][0])
+    assert {"ended", "idle", "position"} <= set(status["tasks"][0]["inputs"]["live"])
     assert (status["state"], status["run"]) == ("RUNNING", 1)
     second = command_line.ask("run", str(command_line.job_file))
     assert second["error"]["code"] == "JOB_ALREADY_RUNNING"
