@@ -99,6 +99,7 @@ def test_many_random_queries_give_the_rows_of_a_batch_query(quick: Any, tmp_path
         assert differences(quick, tmp_path / str(seed), seed, as_jobs_do=seed % 2 == 0) == {}, f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_the_fault_that_all_this_is_for_is_found(quick: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "_computed_null", literal_null)
     assert differences(quick, tmp_path, PLANTED, as_jobs_do=False)
