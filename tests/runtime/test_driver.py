@@ -197,7 +197,7 @@ def test_a_failed_task_starts_again_and_loses_nothing(world: World) -> None:
     assert world.all_committed()
 
 
-def test_failures_in_a_row_end_the_job_and_a_later_run_goes_on(world: World) -> None:
+def test_failures_in_a_row_end_the_job_and_a_later_run_goes_on(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.rows.available = 20
     batches = world.before["batch"] = Faulty(1000, ValueError("no such thing"))
 
@@ -207,6 +207,8 @@ def test_failures_in_a_row_end_the_job_and_a_later_run_goes_on(world: World) -> 
     assert result.error is not None
     assert result.error["parameters"]["attempts"] == batches.calls == 4
     assert "no such thing" in result.error["message"]
+    said = [line for line in caplog.messages if line.startswith("Task ") and "no such thing" in line]
+    assert len(said) == 4, "each failure is logged: by default a task is tried again for ever"
     assert world.storage.state() == "FAILED"
     world.before.clear()
     assert world.run(**NEVER).state == "FINISHED"

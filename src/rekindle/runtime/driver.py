@@ -214,6 +214,9 @@ class Driver:
 
     def _feed(self, event: e.Event) -> None:
         self._heartbeat.heard(event)
+        if isinstance(event, e.TaskFailed):
+            # No one else says so while it is started again, which may go on for as long as its reason does.
+            _LOG.warning("Task %s has failed: %s", event.task, event.reason)
         for command in self._job.handle(event):
             self._heartbeat.ordered(command)
             _EXECUTE[type(command)](self, command)
