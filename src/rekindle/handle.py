@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rekindle.errors import RekindleError, error_from
 from rekindle.runtime import client
-from rekindle.spark.saving import savepoint_at_rest
+from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage import layout
 from rekindle.storage.documents import InputStatus, Result, Status
 from rekindle.storage.job_storage import JobStorage

@@ -15,9 +15,9 @@ from pyspark.sql import types as T
 
 import rekindle as rk
 from rekindle.errors import RestoreError
-from rekindle.spark.progress_dir import last_committed
+from rekindle.progress.directory import last_committed
+from rekindle.progress.state_sizes import state_sizes
 from rekindle.spark.state_partitions import state_partitions
-from rekindle.spark.state_sizes import state_sizes
 from rekindle.storage import layout
 from rekindle.storage.open import open_store
 from tests.jobs.kit import DDL, QUICK, World, committed, rows, until

@@ -15,8 +15,8 @@ from typing import Any
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.spark.lineage_copy import copy_for_lineage
-from rekindle.spark.progress_dir import encode_file_log, last_committed, read_offsets
+from rekindle.progress.copies import copy_for_lineage
+from rekindle.progress.directory import encode_file_log, last_committed, read_offsets
 from rekindle.storage.local import LocalStore
 from tests.plain import queries
 

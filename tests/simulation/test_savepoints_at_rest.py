@@ -8,10 +8,10 @@ from unittest.mock import patch
 import pytest
 
 from rekindle.errors import RestoreError
+from rekindle.progress.files import files_needed
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.client import Wish
-from rekindle.spark.progress_files import files_needed
-from rekindle.spark.saving import savepoint_at_rest
+from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage import layout
 from rekindle.storage.job_storage import read_manifest
 from rekindle.storage.local import LocalStore

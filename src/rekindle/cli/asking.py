@@ -12,7 +12,7 @@ from rekindle.cli.reading import job_storage
 from rekindle.errors import ConfigError, ControlError, RestoreError
 from rekindle.runtime import client
 from rekindle.runtime.client import Wish
-from rekindle.spark.saving import savepoint_at_rest
+from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage import layout
 from rekindle.storage.documents import Result
 from rekindle.storage.job_storage import RUNNING, JobStorage

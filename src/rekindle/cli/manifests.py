@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from rekindle.cli import output
 from rekindle.ids import SubtaskId
-from rekindle.spark.state_sizes import StateSize
+from rekindle.progress.state_sizes import StateSize
 from rekindle.storage.documents import InputPosition, Manifest, SubtaskSnapshot
 
 Json = dict[str, Any]

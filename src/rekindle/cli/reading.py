@@ -13,7 +13,7 @@ from rekindle.cli import manifests, output, views
 from rekindle.cli.app import FAILED, example, with_json, with_storage
 from rekindle.errors import ControlError, StorageError
 from rekindle.ids import SubtaskId
-from rekindle.spark.state_sizes import StateSize, state_sizes
+from rekindle.progress.state_sizes import StateSize, state_sizes
 from rekindle.storage import layout
 from rekindle.storage.documents import Manifest, Result, Status
 from rekindle.storage.job_storage import LOST, RUNNING, JobStorage, jobs

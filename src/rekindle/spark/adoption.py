@@ -24,11 +24,11 @@ from pyspark.sql import SparkSession
 from rekindle.channels.admission import AdmissionSizer
 from rekindle.errors import ControlError, DefinitionError, StorageError
 from rekindle.graph.job_graph import JobGraph, Task
+from rekindle.progress.copies import copy_for_adoption
+from rekindle.progress.plain import lines_of
 from rekindle.sources import Stream
 from rekindle.spark.batch_protocol import offset_of
 from rekindle.spark.inputs import Input, build_input
-from rekindle.spark.lineage_copy import copy_for_adoption
-from rekindle.spark.plain_checkpoint import lines_of
 from rekindle.spark.plain_directory import PlainDirectory
 from rekindle.spark.plan import build_task, is_mark, readers_of, shares_a_source
 from rekindle.spark.starting import Definition

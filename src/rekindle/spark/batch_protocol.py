@@ -24,12 +24,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.channels.backlog import Backlog
 from rekindle.errors import ControlError, StorageError
+from rekindle.progress.directory import Offsets, read_offsets
 from rekindle.protocol.life import Call, OperatorLife
 from rekindle.runtime.steps import Steps
 from rekindle.sources.listing import check_present
 from rekindle.spark.inputs import Input
 from rekindle.spark.outputs import Outputs, Place
-from rekindle.spark.progress_dir import Offsets, read_offsets
 from rekindle.spark.times import Seen, refuse_late_rows, seen
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord, InputPosition, Windows

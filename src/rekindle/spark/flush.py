@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rekindle.spark.progress_dir import last_committed, plant, read_offsets
+from rekindle.progress.directory import last_committed, plant, read_offsets
 from rekindle.storage.port import Store
 
 END_OF_TIME_MS = 253_402_300_790_000

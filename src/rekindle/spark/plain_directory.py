@@ -15,11 +15,11 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.errors import InputError, RestoreError
+from rekindle.progress.directory import Offsets, log_entries, numbered, read_offsets
+from rekindle.progress.plain import Reader, Standing, folders_of, kind_of, lines_of, standing
 from rekindle.sources.globs import is_glob
 from rekindle.sources.listing import check_present
-from rekindle.spark.plain_checkpoint import Reader, Standing, folders_of, kind_of, lines_of, standing
 from rekindle.spark.plan import readers_of
-from rekindle.spark.progress_dir import Offsets, log_entries, numbered, read_offsets
 from rekindle.storage.documents import FrozenFile
 from rekindle.storage.open import open_store
 from rekindle.storage.port import NotFound, Store

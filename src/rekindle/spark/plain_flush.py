@@ -23,15 +23,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.errors import ControlError, DefinitionError, JobError, RekindleError, RestoreError
 from rekindle.ids import SubtaskId
+from rekindle.progress.copies import copy_for_lineage
+from rekindle.progress.directory import unplant
 from rekindle.runtime.steps import no_steps
 from rekindle.spark.batch_protocol import BatchFailedError, BatchHeldError
 from rekindle.spark.failures import brief
 from rekindle.spark.flush import flush
 from rekindle.spark.kept_batches import KeptBatches
-from rekindle.spark.lineage_copy import copy_for_lineage
 from rekindle.spark.plain_directory import PlainDirectory
 from rekindle.spark.polling import STREAM_MS
-from rekindle.spark.progress_dir import unplant
 from rekindle.spark.query import Query
 from rekindle.storage.copying import copy_between
 from rekindle.storage.local import LocalStore

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.errors import DefinitionError
 from rekindle.graph.job_graph import Task
+from rekindle.progress.plain import Reader
 from rekindle.spark.failures import brief
 from rekindle.spark.inputs import Input, quoted
-from rekindle.spark.plain_checkpoint import Reader
 
 _WORKER_MODULE = "google.protobuf"
 """What the workers of a transformWithState in Python speak with Spark; without it they die without a word."""

@@ -19,12 +19,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from rekindle.errors import DefinitionError, JobError
 from rekindle.ids import SubtaskId
+from rekindle.progress.directory import is_committed, last_committed
 from rekindle.runtime.steps import Steps
 from rekindle.spark.failures import brief
 from rekindle.spark.kept_batches import KeptBatches
 from rekindle.spark.planning import same_for_each_batch, started_with
 from rekindle.spark.polling import INTERVAL_MS, Polling
-from rekindle.spark.progress_dir import is_committed, last_committed
 from rekindle.spark.session import NEEDED, check_settings
 from rekindle.spark.spark_settings import BATCHES_KEPT
 from rekindle.spark.state_partitions import first_run_in

@@ -21,8 +21,8 @@ from rekindle.channels.outputs import in_flight, topology_of
 from rekindle.graph.job_graph import JobGraph, Task
 from rekindle.graph.topology import Topology
 from rekindle.ids import SubtaskId
-from rekindle.spark.lineage_copy import InboxStart, copy_for_lineage
-from rekindle.spark.progress_dir import inputs_of_sources, read_offsets, set_watermark
+from rekindle.progress.copies import InboxStart, copy_for_lineage
+from rekindle.progress.directory import inputs_of_sources, read_offsets, set_watermark
 from rekindle.storage import layout
 from rekindle.storage.codec import decode
 from rekindle.storage.copying import copy_between

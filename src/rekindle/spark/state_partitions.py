@@ -18,8 +18,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from rekindle.errors import RestoreError
+from rekindle.progress.directory import last_planned, read_offsets
 from rekindle.spark.failures import brief
-from rekindle.spark.progress_dir import last_planned, read_offsets
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord
 from rekindle.storage.job_storage import JobStorage

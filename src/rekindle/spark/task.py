@@ -22,6 +22,9 @@ from rekindle.config import Config
 from rekindle.errors import JobError, RekindleError, StorageError
 from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
+from rekindle.progress.copies import copy_for_savepoint
+from rekindle.progress.directory import SourceInputs, last_planned, plant_due, put_back, read_offsets, unplant
+from rekindle.progress.retention import cut_inbox_logs
 from rekindle.protocol import events as e
 from rekindle.protocol.life import Call, OperatorStatus
 from rekindle.runtime.driver import system_clock
@@ -32,12 +35,9 @@ from rekindle.spark.flush import END_OF_TIME_MS, Flushed, flush
 from rekindle.spark.inputs import Input
 from rekindle.spark.intake import Intake, Progress
 from rekindle.spark.kept_batches import KeptBatches
-from rekindle.spark.lineage_copy import copy_for_savepoint
 from rekindle.spark.outputs import Outputs, Place
 from rekindle.spark.polling import INBOXES_MS, STREAM_MS
-from rekindle.spark.progress_dir import SourceInputs, last_planned, plant_due, put_back, read_offsets, unplant
 from rekindle.spark.query import Query
-from rekindle.spark.retention import cut_inbox_logs
 from rekindle.spark.session import refuse_settings
 from rekindle.spark.siblings import Siblings
 from rekindle.spark.times import Seen

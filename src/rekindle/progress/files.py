@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rekindle.errors import StorageError
-from rekindle.spark.progress_dir import numbered
+from rekindle.progress.directory import numbered
 from rekindle.storage.port import NotFound, Store
 
 _VERSION = re.compile(r"(.+)/(\d+)\.(zip|snapshot|changelog|delta)")

@@ -13,10 +13,10 @@ import pytest
 
 from rekindle.channels.inbox import stamp_ms
 from rekindle.errors import StorageError
-from rekindle.spark import progress_dir as pd
-from rekindle.spark.lineage_copy import InboxStart, copy_for_lineage, copy_for_savepoint
-from rekindle.spark.progress_files import files_needed
-from rekindle.spark.retention import cut_inbox_logs
+from rekindle.progress import directory as pd
+from rekindle.progress.copies import InboxStart, copy_for_lineage, copy_for_savepoint
+from rekindle.progress.files import files_needed
+from rekindle.progress.retention import cut_inbox_logs
 from rekindle.storage.local import LocalStore
 from rekindle.storage.port import NotFound, Store
 

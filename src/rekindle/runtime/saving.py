@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from rekindle.errors import ControlError
 from rekindle.ids import SubtaskId
+from rekindle.progress.copies import copy_for_savepoint
 from rekindle.runtime.checkpointing import write_savepoint
 from rekindle.runtime.leftovers import uncommitted
-from rekindle.spark.lineage_copy import copy_for_savepoint
 from rekindle.storage import layout
 from rekindle.storage.documents import Answer, Manifest, SubtaskSnapshot
 from rekindle.storage.job_storage import JobStorage

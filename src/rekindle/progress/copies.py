@@ -16,9 +16,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from rekindle.errors import StorageError
-from rekindle.spark.progress_dir import encode_file_log, read_offsets
-from rekindle.spark.progress_files import at_home, files_needed, is_operator_metadata, log_batches
-from rekindle.spark.state_schema import all_nullable, is_state_schema
+from rekindle.progress.directory import encode_file_log, read_offsets
+from rekindle.progress.files import at_home, files_needed, is_operator_metadata, log_batches
+from rekindle.progress.state_schema import all_nullable, is_state_schema
 from rekindle.storage.copying import copy_all, copy_between
 from rekindle.storage.port import Store
 

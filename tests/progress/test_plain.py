@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rekindle.errors import RestoreError
-from rekindle.spark.plain_checkpoint import Reader, Standing, folders_of, kind_of, lines_of, standing
+from rekindle.progress.plain import Reader, Standing, folders_of, kind_of, lines_of, standing
 
 FILES, KAFKA = '{"logOffset":3}', '{"bids":{"0":12,"1":7}}'
 

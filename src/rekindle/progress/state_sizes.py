@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rekindle.errors import StorageError
-from rekindle.spark.progress_files import StateFolder, snapshot_metadata, state_folders
+from rekindle.progress.files import StateFolder, snapshot_metadata, state_folders
 from rekindle.storage.port import Store
 
 _STORE = re.compile(r".*/state/(?P<operator>\d+)/(?P<partition>\d+)(?:/(?P<name>[^/]+))?")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from rekindle.channels.inbox import SPARK_REMEMBERS, unstamp
-from rekindle.spark.progress_dir import encode_file_log, file_log, numbered
-from rekindle.spark.progress_files import replaced_logs
+from rekindle.progress.directory import encode_file_log, file_log, numbered
+from rekindle.progress.files import replaced_logs
 from rekindle.storage.port import Store
 
 _KEPT_ADMISSIONS = SPARK_REMEMBERS + 2

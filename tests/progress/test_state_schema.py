@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.spark.state_schema import all_nullable, is_state_schema
+from rekindle.progress.state_schema import all_nullable, is_state_schema
 
 ARCHIVE = Path(__file__).parents[1] / "plain" / "checkpoints" / "spark-4.0.zip"
 OF_A_JOIN = "joined-rocksdb/checkpoint/state/0/0/right-keyWithIndexToValue/_metadata/schema"
