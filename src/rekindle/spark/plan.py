@@ -18,6 +18,7 @@ from rekindle.graph.job_graph import Task
 from rekindle.progress.plain import Reader
 from rekindle.spark.failures import brief
 from rekindle.spark.inputs import Input, quoted
+from rekindle.spark.plan_text import depth, nodes_below, tree
 
 _WORKER_MODULE = "google.protobuf"
 """What the workers of a transformWithState in Python speak with Spark; without it they die without a word."""
@@ -25,9 +26,6 @@ _WORKER_MODULE = "google.protobuf"
 _WATERMARK = re.compile(r"EventTimeWatermark (?:([0-9a-f-]{36}), )?`?([^#`]+)`?#\d+: \w+, .*")
 """Its identity, which it has since Spark 4.0, and its column."""
 
-
-_FIELDS_AT_MOST = 1000
-"""Of each node, in its text."""
 
 _AGGREGATE = re.compile(r" *~Aggregate ")
 
@@ -203,22 +201,6 @@ def _look_for_worker_module(spark: SparkSession, module: str) -> None:
         raise DefinitionError("WORKER_MODULE_MISSING", module=module, reason=brief(error)) from error
 
 
-def tree(frame: DataFrame) -> list[str]:
-    """A line for each node of the plan, indented, and marked with ~ where it runs on a stream.
-
-    Spark's own text has that mark since 4.0 only.
-    """
-    query: Any = frame._jdf.queryExecution()
-    lines, left = list[str](), [(query.analyzed(), 0)]
-    while left:  # no recursion: a plan may be deeper than Python's stack
-        node, depth = left.pop()
-        text = " ".join(str(node.verboseString(_FIELDS_AT_MOST)).splitlines())
-        lines.append(f"{' ' * depth}{'~' if node.isStreaming() else ''}{text.lstrip('~')}")
-        children = node.children()
-        left += [(children.apply(index), depth + 1) for index in reversed(range(children.size()))]
-    return lines
-
-
 def _watermarks(tree: Sequence[str]) -> Mapping[str, str]:
     """Identity of each watermark node, before Spark 4.0 its text → its column."""
     return {_identity(match): match[2] for line in tree if (match := _WATERMARK.search(line))}
@@ -231,7 +213,7 @@ def _identity(watermark: re.Match[str]) -> str:
 def _refuse_second_watermark(task: Task, tree: Sequence[str], ours: set[str]) -> None:
     """Spark would refuse it too, at the start and without a word on what to do. Ours are never above each other."""
     for index, line in enumerate(tree):
-        for below in _below(tree, index) if _WATERMARK.search(line) else ():
+        for below in nodes_below(tree, index) if _WATERMARK.search(line) else ():
             inner = _WATERMARK.search(below)
             if inner and _identity(inner) in ours:
                 raise DefinitionError("WATERMARK_IN_TASK", task=task.uid, column=inner[2])
@@ -242,7 +224,7 @@ def _refuse_unending_state(task: Task, tree: Sequence[str], inputs: Sequence[Inp
     for index, line in enumerate(tree):
         if task.output_mode != "append" or not _AGGREGATE.match(line):
             continue
-        for below in _below(tree, index):
+        for below in nodes_below(tree, index):
             for uid in timeless:
                 if f"/inbox/{uid}]" in below:
                     raise DefinitionError("EVENT_TIME_UNDECLARED", task=task.uid, source=uid)
@@ -258,21 +240,9 @@ def _refuse_parallel_state(task: Task, tree: Sequence[str]) -> None:
     for index, line in enumerate(tree):
         match = _STREAMING.match(line)
         name = match[1] if match else ""
-        below = list(_below(tree, index))
-        children = [one for one in below if _depth(one) == _depth(below[0])]
+        below = list(nodes_below(tree, index))
+        children = [one for one in below if depth(one) == depth(below[0])]
         joins = name == "Join" and len(children) > 1 and all(_STREAMING.match(child) for child in children)
         if joins or _STATEFUL.fullmatch(name):
             reason = f"it keeps state over its rows ({name})"
             raise DefinitionError("PARALLELISM_UNSUPPORTED", task=task.uid, parallelism=task.parallelism, reason=reason)
-
-
-def _below(tree: Sequence[str], index: int) -> Iterator[str]:
-    """The lines of what the node at `index` is made from."""
-    for line in tree[index + 1 :]:
-        if _depth(line) <= _depth(tree[index]):
-            return
-        yield line
-
-
-def _depth(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.spark.plan import tree
+from rekindle.spark.plan_text import tree
 
 EXCLUDED = "spark.sql.optimizer.excludedRules"
 

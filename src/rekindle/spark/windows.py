@@ -17,7 +17,7 @@ import pyspark
 from pyspark.sql import DataFrame
 
 from rekindle.errors import RestoreError
-from rekindle.spark.plan import tree
+from rekindle.spark.plan_text import tree
 from rekindle.storage.documents import Windows
 
 _AGGREGATE = re.compile(r" *~Aggregate ")
