@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from contenders import rekindle
 from measuring import ROOT, SETTINGS, arguments, cpu_seconds, load, middle, publish, where
-from rekindle.spark.session import make_session
+from rekindle.spark.session.session import make_session
 
 sys.path.insert(0, str(ROOT / "examples"))
 

@@ -21,7 +21,7 @@ import rekindle as rk
 from idle import WARM_UP_ROWS, define, send_through
 from measuring import SETTINGS, arguments, cpu_seconds, load, middle, publish, where
 from rekindle.sinks import SinkBatch, TwoPhaseSink
-from rekindle.spark.session import make_session
+from rekindle.spark.session.session import make_session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

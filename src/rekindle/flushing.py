@@ -11,7 +11,7 @@ from rekindle.errors import DefinitionError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rekindle.spark.plain_flush import FlushResult
+    from rekindle.spark.plain.flush import FlushResult
 
 
 def flush(
@@ -44,8 +44,8 @@ def flush(
     """
     settings = Config.of(config)
     try:
-        from rekindle.spark.plain_flush import flush_query
-        from rekindle.spark.session import make_plain_session, prepare_session, quiet
+        from rekindle.spark.plain.flush import flush_query
+        from rekindle.spark.session.session import make_plain_session, prepare_session, quiet
     except ModuleNotFoundError as error:
         if error.name in ("pyspark", "py4j"):
             raise DefinitionError("PYSPARK_MISSING") from error

@@ -25,7 +25,7 @@ from rekindle.storage.open import open_store
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rekindle.spark.adoption import Adopted
+    from rekindle.spark.plain.adoption import Adopted
     from rekindle.spark.starting import Definition
 
 DEFAULT_STORAGE = "./rekindle-state"
@@ -74,7 +74,7 @@ def _with_repeats(function: Callable[..., DataFrame], read: Sequence[str]) -> Ca
     """A task's function that is given each of its inputs once, for one that takes some of them several times."""
 
     def spread(*frames: DataFrame) -> DataFrame:
-        from rekindle.spark.plan import another
+        from rekindle.spark.plans.plan import another
 
         given, left = dict(zip(dict.fromkeys(read), frames, strict=True)), set(read)
         arguments = []
@@ -307,7 +307,7 @@ class Job:
         from rekindle.runtime.decide import Permissions
         from rekindle.spark.launch import Launch
         from rekindle.spark.running import Running
-        from rekindle.spark.session import make_session, prepare_session
+        from rekindle.spark.session.session import make_session, prepare_session
 
         permissions = Permissions(
             non_restored_state=allow_non_restored_state,
@@ -370,8 +370,8 @@ class Job:
         definition = self._definition()
         location = storage or os.environ.get("REKINDLE_STORAGE") or DEFAULT_STORAGE
         from rekindle.runtime.driver import system_clock
-        from rekindle.spark.adoption import adopt, check_adoptable
-        from rekindle.spark.session import make_session, prepare_session, quiet
+        from rekindle.spark.plain.adoption import adopt, check_adoptable
+        from rekindle.spark.session.session import make_session, prepare_session, quiet
 
         check_adoptable(definition, task)
         session = prepare_session(spark) if spark is not None else make_session(self.name, spark_config or {})
@@ -391,7 +391,7 @@ class Job:
         """
         graph = self.graph()
         try:
-            from rekindle.spark.inputs import SourceSpec
+            from rekindle.spark.inputs.frames import SourceSpec
             from rekindle.spark.starting import Definition
         except ModuleNotFoundError as error:
             if error.name in ("pyspark", "py4j"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rekindle.spark import assembly
+from rekindle.spark.streaming import assembly
 from tests.crash.pipeline_kit import PipelineWorld
 
 assembly.FIRST_ADMISSION_BYTES_PER_CORE = 1  # a file a batch

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.handle import JobHandle
-from rekindle.spark import assembly
+from rekindle.spark.streaming import assembly
 from rekindle.testing.crash import WHEN, Moment
 from tests.crash.kit import CONFIG, persist
 from tests.crash.lives import faults_of, kill_at

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.spark import assembly
+from rekindle.spark.streaming import assembly
 from rekindle.testing.crash import ALL_MOMENTS, Moment
 from tests.crash.kit import CONFIG
 from tests.crash.lives import faults_of, kill_after, kill_at, run_to_its_end, stop_move_and_drain

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.runtime import steps
 from rekindle.runtime.steps import SteppedStore
-from rekindle.spark import assembly
+from rekindle.spark.streaming import assembly
 from rekindle.testing.crash import ALL_MOMENTS, WHEN, Moments
 from tests.crash.kit import CONFIG, OF_PIPELINES, CrashWorld, lose_the_first_record
 from tests.crash.pipeline_kit import Gate, PipelineWorld, held_up

@@ -152,7 +152,7 @@ def test_an_adoption_that_was_cut_short_leaves_a_new_job(
     left.move_in()
     job, storage = job_of("windows", left, tmp_path / "out"), str(tmp_path / "storage")
     with monkeypatch.context() as patch:
-        patch.setattr("rekindle.spark.adoption._claim", lambda *_: 1 / 0)
+        patch.setattr("rekindle.spark.plain.adoption._claim", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             job.adopt(str(left.checkpoint), "task", spark=spark, storage=storage)
     assert jobs(open_store(storage)) == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.spark import assembly
+from rekindle.spark.streaming import assembly
 from tests.crash.pipeline_kit import PipelineWorld
 from tests.jobs.kit import until
 

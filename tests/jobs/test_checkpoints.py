@@ -171,7 +171,7 @@ def test_periodic_checkpoints_leave_the_least_pause_between_them(spark: SparkSes
 def test_a_task_that_is_closed_before_it_has_acknowledged_fails_that_checkpoint_at_once(
     spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rekindle.spark.task import SparkTask
+    from rekindle.spark.streaming.task import SparkTask
 
     world.add_history(rows(0, 5))
     world.add_live(rows(1, 4))

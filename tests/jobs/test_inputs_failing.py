@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.errors import InputError
-from rekindle.spark import assembly
+from rekindle.spark.streaming import assembly
 from tests.jobs.kit import World, committed
 
 GOOD = '{"n": 1, "s": "a"}\n{"n": 2, "s": "b"}\n'

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import StorageError
-from rekindle.spark import assembly
+from rekindle.spark.streaming import assembly
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.jobs.kit import QUICK, World, rows, write

@@ -52,7 +52,7 @@ PIPELINES = (union_of_parts, join_with_itself, with_a_table)
 def test_an_input_that_is_read_twice_is_read_from_one_position_also_in_a_new_lineage(
     spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rekindle.spark import assembly
+    from rekindle.spark.streaming import assembly
 
     monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
     config = {**QUICK, "input.target_batch_duration": "1 ms"}

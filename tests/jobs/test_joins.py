@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.spark import assembly
+from rekindle.spark.streaming import assembly
 from tests.jobs.kit import DDL, Row, at, write
 
 FILE_BY_FILE = {"checkpoint.interval": "0", "input.target_batch_duration": "1 ms"}

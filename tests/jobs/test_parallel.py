@@ -16,7 +16,7 @@ from rekindle.errors import DefinitionError, RestoreError
 from rekindle.ids import SubtaskId
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks import SinkBatch, TwoPhaseSink
-from rekindle.spark import assembly
+from rekindle.spark.streaming import assembly
 from rekindle.storage import layout
 from rekindle.storage.documents import Manifest
 from tests.crash.parallel_kit import FILES, ParallelWorld

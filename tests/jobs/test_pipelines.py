@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle as rk
-from rekindle.spark import assembly
-from rekindle.spark import task as task_module
+from rekindle.spark.streaming import assembly
+from rekindle.spark.streaming import task as task_module
 from rekindle.storage.documents import Manifest
 from rekindle.storage.job_storage import JobStorage, read_manifest
 from rekindle.storage.open import open_store

@@ -17,7 +17,7 @@ import rekindle as rk
 from rekindle.errors import RestoreError
 from rekindle.progress.directory import last_committed
 from rekindle.progress.state_sizes import state_sizes
-from rekindle.spark.state_partitions import state_partitions
+from rekindle.spark.query.state_partitions import state_partitions
 from rekindle.storage import layout
 from rekindle.storage.open import open_store
 from tests.jobs.kit import DDL, QUICK, World, committed, rows, until

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.spark import assembly, kept_batches
-from rekindle.spark.query import Query
-from rekindle.spark.session import NEEDED
-from rekindle.spark.spark_settings import BATCHES_KEPT
+from rekindle.spark.query import kept_batches
+from rekindle.spark.query.query import Query
+from rekindle.spark.session.session import NEEDED
+from rekindle.spark.session.settings import BATCHES_KEPT
+from rekindle.spark.streaming import assembly
 from tests.jobs.kit import World, has_read, rows, until
 
 

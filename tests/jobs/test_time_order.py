@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import DefinitionError
-from rekindle.spark import assembly
+from rekindle.spark.streaming import assembly
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.jobs.kit import QUICK, World, has_read, rows, until

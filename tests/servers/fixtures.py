@@ -71,7 +71,7 @@ def s3(s3_server_of_tests: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Serve
 @pytest.fixture
 def spark_on_s3(spark: SparkSession, s3: S3Server) -> SparkSession:
     """The session, which reaches the server too."""
-    from rekindle.spark.reach import s3a_settings
+    from rekindle.spark.session.s3a import s3a_settings
 
     missing = s3_server.why_no_connector()
     if missing:

@@ -30,16 +30,16 @@ import rekindle.channels.splits
 import rekindle.runtime.driver
 import rekindle.runtime.elapsed
 import rekindle.runtime.worker
-import rekindle.spark.assembly
-import rekindle.spark.batch_protocol
-import rekindle.spark.inputs
-import rekindle.spark.intake
-import rekindle.spark.kept_batches
+import rekindle.spark.inputs.frames
+import rekindle.spark.inputs.intake
 import rekindle.spark.launch
-import rekindle.spark.query
-import rekindle.spark.segments
-import rekindle.spark.siblings
-import rekindle.spark.task
+import rekindle.spark.output.segments
+import rekindle.spark.query.kept_batches
+import rekindle.spark.query.query
+import rekindle.spark.streaming.assembly
+import rekindle.spark.streaming.batch_protocol
+import rekindle.spark.streaming.siblings
+import rekindle.spark.streaming.task
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.channels.splits import Splits
 from rekindle.config import Config
@@ -50,11 +50,11 @@ from rekindle.runtime.decide import Permissions
 from rekindle.runtime.driver import Driver
 from rekindle.sinks.writing import WrittenFile
 from rekindle.sources import Files, Stream
-from rekindle.spark.inputs import SourceSpec
+from rekindle.spark.inputs.event_times import Seen
+from rekindle.spark.inputs.frames import SourceSpec
 from rekindle.spark.launch import Launch
-from rekindle.spark.spark_settings import BATCHES_KEPT
+from rekindle.spark.session.settings import BATCHES_KEPT
 from rekindle.spark.starting import Definition
-from rekindle.spark.times import Seen
 from rekindle.storage import layout
 from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition, Result
 from rekindle.storage.job_storage import JobStorage
@@ -265,9 +265,13 @@ class World:
     def stood_in(self) -> Iterator[None]:
         """Put what stands in where the product looks for it."""
         threads = Threading(self.scheduler)
-        launch, inputs, batch = rekindle.spark.launch, rekindle.spark.inputs, rekindle.spark.batch_protocol
-        assembly = rekindle.spark.assembly
-        worker, driver, query = rekindle.runtime.worker, rekindle.runtime.driver, rekindle.spark.query
+        launch, inputs, batch = (
+            rekindle.spark.launch,
+            rekindle.spark.inputs.frames,
+            rekindle.spark.streaming.batch_protocol,
+        )
+        assembly = rekindle.spark.streaming.assembly
+        worker, driver, query = rekindle.runtime.worker, rekindle.runtime.driver, rekindle.spark.query.query
         stand_ins: list[tuple[Any, str, Any]] = [
             (worker, "threading", threads),
             (worker, "queue", threads),
@@ -279,12 +283,12 @@ class World:
             (query, "started_with", self._started_with),
             (query, "check_settings", _nothing),
             (query, "same_for_each_batch", lambda _: {}),
-            (rekindle.spark.task, "threading", threads),
-            (rekindle.spark.kept_batches, "LEAST", 14),
-            (rekindle.spark.kept_batches, "MOST_ROOM", 30),
+            (rekindle.spark.streaming.task, "threading", threads),
+            (rekindle.spark.query.kept_batches, "LEAST", 14),
+            (rekindle.spark.query.kept_batches, "MOST_ROOM", 30),
             (batch, "time", threads),
-            (rekindle.spark.intake, "threading", threads),
-            (rekindle.spark.siblings, "threading", threads),
+            (rekindle.spark.inputs.intake, "threading", threads),
+            (rekindle.spark.streaming.siblings, "threading", threads),
             (rekindle.channels.backlog, "threading", threads),
             (rekindle.channels.splits, "threading", threads),
             (launch, "open_store", lambda _: self.store),
@@ -303,7 +307,7 @@ class World:
             (batch, "check_present", _nothing),
             (batch, "seen", self._seen),
             (batch, "refuse_late_rows", self._refuse_late_rows),
-            (rekindle.spark.segments, "write_parquet", self._write_parquet),
+            (rekindle.spark.output.segments, "write_parquet", self._write_parquet),
         ]
         # The same seed is the same life: names that are drawn are drawn from it too.
         bits = self.scheduler.chance.getrandbits

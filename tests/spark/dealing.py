@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from rekindle.channels.inbox import Inbox
 from rekindle.channels.marks import END_OF_TIME_US, UNORDERED_DELAY, Marks, mark_for
-from rekindle.spark import inputs
-from rekindle.spark.planning import started_with
+from rekindle.spark.inputs import frames as inputs
+from rekindle.spark.session.optimizer import started_with
 from rekindle.storage.documents import FrozenFile
 from rekindle.storage.local import LocalStore
 

@@ -12,8 +12,8 @@ from rekindle.errors import ControlError, ProtocolError, StorageError
 from rekindle.progress.directory import last_committed, put_back, read_offsets
 from rekindle.protocol.life import Call
 from rekindle.runtime.steps import no_steps
-from rekindle.spark.batch_protocol import BatchFailedError, BatchProtocol
-from rekindle.spark.outputs import Outputs, Place
+from rekindle.spark.output.outputs import Outputs, Place
+from rekindle.spark.streaming.batch_protocol import BatchFailedError, BatchProtocol
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord, Run
 from rekindle.storage.job_storage import JobStorage

@@ -15,9 +15,9 @@ from rekindle.channels.inbox import Inbox
 from rekindle.channels.marks import Marks, mark_for
 from rekindle.channels.splits import Splits
 from rekindle.protocol.clock import Silence
-from rekindle.spark.inputs import Input
-from rekindle.spark.intake import Intake
-from rekindle.spark.times import Seen
+from rekindle.spark.inputs.event_times import Seen
+from rekindle.spark.inputs.frames import Input
+from rekindle.spark.inputs.intake import Intake
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord, FrozenFile, InputPosition
 from rekindle.storage.job_storage import JobStorage

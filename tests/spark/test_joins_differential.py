@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from rekindle.spark import inputs
-from rekindle.spark.planning import same_for_each_batch
+from rekindle.spark.inputs import frames as inputs
+from rekindle.spark.session.optimizer import same_for_each_batch
 from tests.spark.dealing import DDL, lines, streamed
 from tests.spark.random_queries import batches, dealt, query
 from tests.spark.test_watermark_rows import literal_null

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from rekindle.spark import jvm, session
+from rekindle.spark.session import jvm, session
 
 
 @pytest.fixture

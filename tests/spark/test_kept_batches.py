@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from rekindle.spark.kept_batches import LEAST, MARGIN, MOST_ROOM, KeptBatches
+from rekindle.spark.query.kept_batches import LEAST, MARGIN, MOST_ROOM, KeptBatches
 
 
 def deleted_by(newest: int, number: int) -> int:

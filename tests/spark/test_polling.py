@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.spark.polling import INTERVAL_MS, Polling
+from rekindle.spark.query.polling import INTERVAL_MS, Polling
 from tests.jobs.kit import at, until, write
 
 NEVER_MS = 3_600_000

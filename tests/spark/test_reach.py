@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.errors import DefinitionError, SinkError, StorageError
-from rekindle.spark import reach
-from rekindle.spark.reach import check_s3a, check_sees, s3a_settings
+from rekindle.spark.session import s3a as reach
+from rekindle.spark.session.s3a import check_s3a, check_sees, s3a_settings
 from rekindle.storage.open import open_store
 from tests.jobs.kit import World, rows
 from tests.servers.s3 import S3Server

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from rekindle.spark.segments import SegmentWriter
+from rekindle.spark.output.segments import SegmentWriter
 from rekindle.storage import layout
 from rekindle.storage.documents import Segment
 from rekindle.storage.job_storage import JobStorage

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rekindle.protocol.life import Call
-from rekindle.spark.siblings import Siblings
+from rekindle.spark.streaming.siblings import Siblings
 
 
 def test_the_last_one_is_told_whatever_the_order() -> None:

@@ -13,12 +13,12 @@ from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.runtime.steps import no_steps
-from rekindle.spark.flush import END_OF_TIME_MS
-from rekindle.spark.kept_batches import KeptBatches
-from rekindle.spark.outputs import Outputs, Place
-from rekindle.spark.query import Query
-from rekindle.spark.siblings import Siblings
-from rekindle.spark.task import SparkTask
+from rekindle.spark.output.outputs import Outputs, Place
+from rekindle.spark.query.flush import END_OF_TIME_MS
+from rekindle.spark.query.kept_batches import KeptBatches
+from rekindle.spark.query.query import Query
+from rekindle.spark.streaming.siblings import Siblings
+from rekindle.spark.streaming.task import SparkTask
 from rekindle.storage import layout
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rekindle.channels.marks import MARK_COLUMN
-from rekindle.spark import inputs
-from rekindle.spark.planning import EXCLUDED, same_for_each_batch
+from rekindle.spark.inputs import frames as inputs
+from rekindle.spark.session.optimizer import EXCLUDED, same_for_each_batch
 from tests.spark.dealing import Dealt, Row, at, expected, lines, streamed, watermarked
 from tests.versions import older_than
 

@@ -14,7 +14,7 @@ from rekindle.cli.options import with_settings, with_spark_settings
 from rekindle.cli.running import stdout_for_result, wrong_command_line
 
 if TYPE_CHECKING:
-    from rekindle.spark.plain_flush import FlushResult
+    from rekindle.spark.plain.flush import FlushResult
 
 _SHOWN = 20
 

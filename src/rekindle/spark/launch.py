@@ -29,13 +29,13 @@ from rekindle.runtime.ports import Engine
 from rekindle.runtime.steps import SteppedStore, Steps
 from rekindle.sinks.owners import Claim
 from rekindle.sources.globs import is_glob
-from rekindle.spark.assembly import Assembly
-from rekindle.spark.batch_assembly import BatchAssembly
-from rekindle.spark.freezing import freeze
-from rekindle.spark.reach import check_s3a, check_sees
+from rekindle.spark.batch.assembly import BatchAssembly
+from rekindle.spark.inputs.freezing import freeze
+from rekindle.spark.query.state_partitions import repartition, state_partitions
 from rekindle.spark.restore import open_lineage
+from rekindle.spark.session.s3a import check_s3a, check_sees
 from rekindle.spark.starting import Definition, Starting
-from rekindle.spark.state_partitions import repartition, state_partitions
+from rekindle.spark.streaming.assembly import Assembly
 from rekindle.storage import layout
 from rekindle.storage.documents import Identity, Lineage, Result, Run, SubtaskSnapshot
 from rekindle.storage.job_storage import JobStorage

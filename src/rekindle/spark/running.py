@@ -21,8 +21,8 @@ from rekindle.protocol.commands import FailOver
 from rekindle.runtime.driver import Driver, system_clock
 from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.spark.launch import Launch
-from rekindle.spark.lifeline import Lifeline, stop_session
-from rekindle.spark.session import quiet
+from rekindle.spark.session.lifeline import Lifeline, stop_session
+from rekindle.spark.session.session import quiet
 from rekindle.storage import layout
 from rekindle.storage.documents import Result
 

@@ -13,9 +13,9 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.runtime.steps import Steps
 from rekindle.sinks import TwoPhaseSink
-from rekindle.spark.inputs import SourceSpec
-from rekindle.spark.outputs import Outputs, Place
-from rekindle.spark.segments import SegmentWriter
+from rekindle.spark.inputs.frames import SourceSpec
+from rekindle.spark.output.outputs import Outputs, Place
+from rekindle.spark.output.segments import SegmentWriter
 from rekindle.storage import layout
 from rekindle.storage.documents import FrozenFiles, Run
 from rekindle.storage.job_storage import JobStorage

@@ -17,7 +17,7 @@ from rekindle.errors import DefinitionError
 from rekindle.graph.job_graph import Task
 from rekindle.progress.plain import Reader
 from rekindle.spark.failures import brief
-from rekindle.spark.inputs import Input, quoted
+from rekindle.spark.inputs.frames import Input, quoted
 from rekindle.spark.plan_text import depth, nodes_below, tree
 
 _WORKER_MODULE = "google.protobuf"

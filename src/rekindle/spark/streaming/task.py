@@ -29,18 +29,18 @@ from rekindle.protocol import events as e
 from rekindle.protocol.life import Call, OperatorStatus
 from rekindle.runtime.driver import system_clock
 from rekindle.runtime.steps import Steps
-from rekindle.spark.batch_protocol import BatchProtocol
 from rekindle.spark.failures import brief, is_same_file, task_failed, translate
-from rekindle.spark.flush import END_OF_TIME_MS, Flushed, flush
-from rekindle.spark.inputs import Input
-from rekindle.spark.intake import Intake, Progress
-from rekindle.spark.kept_batches import KeptBatches
-from rekindle.spark.outputs import Outputs, Place
-from rekindle.spark.polling import INBOXES_MS, STREAM_MS
-from rekindle.spark.query import Query
-from rekindle.spark.session import refuse_settings
-from rekindle.spark.siblings import Siblings
-from rekindle.spark.times import Seen
+from rekindle.spark.inputs.event_times import Seen
+from rekindle.spark.inputs.frames import Input
+from rekindle.spark.inputs.intake import Intake, Progress
+from rekindle.spark.output.outputs import Outputs, Place
+from rekindle.spark.query.flush import END_OF_TIME_MS, Flushed, flush
+from rekindle.spark.query.kept_batches import KeptBatches
+from rekindle.spark.query.polling import INBOXES_MS, STREAM_MS
+from rekindle.spark.query.query import Query
+from rekindle.spark.session.session import refuse_settings
+from rekindle.spark.streaming.batch_protocol import BatchProtocol
+from rekindle.spark.streaming.siblings import Siblings
 from rekindle.storage import layout
 from rekindle.storage.documents import (
     BatchRecord,

@@ -26,13 +26,13 @@ from rekindle.ids import SubtaskId
 from rekindle.progress.copies import copy_for_lineage
 from rekindle.progress.directory import unplant
 from rekindle.runtime.steps import no_steps
-from rekindle.spark.batch_protocol import BatchFailedError, BatchHeldError
 from rekindle.spark.failures import brief
-from rekindle.spark.flush import flush
-from rekindle.spark.kept_batches import KeptBatches
-from rekindle.spark.plain_directory import PlainDirectory
-from rekindle.spark.polling import STREAM_MS
-from rekindle.spark.query import Query
+from rekindle.spark.plain.directory import PlainDirectory
+from rekindle.spark.query.flush import flush
+from rekindle.spark.query.kept_batches import KeptBatches
+from rekindle.spark.query.polling import STREAM_MS
+from rekindle.spark.query.query import Query
+from rekindle.spark.streaming.batch_protocol import BatchFailedError, BatchHeldError
 from rekindle.storage.copying import copy_between
 from rekindle.storage.local import LocalStore
 from rekindle.storage.open import open_store

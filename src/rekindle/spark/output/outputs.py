@@ -19,7 +19,7 @@ from rekindle.runtime.steps import Steps, step
 from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.sinks.two_phase import Committable
 from rekindle.spark.failures import brief
-from rekindle.spark.segments import SegmentWriter
+from rekindle.spark.output.segments import SegmentWriter
 from rekindle.storage.documents import Segment
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from rekindle.errors import InputError
-from rekindle.spark.inputs import Input, observation
+from rekindle.spark.inputs.frames import Input, observation
 
 _DROPPED = "numRowsDroppedByWatermark"
 

@@ -16,15 +16,15 @@ from rekindle.graph.job_graph import Task
 from rekindle.graph.topology import Edge
 from rekindle.ids import SubtaskId
 from rekindle.runtime.checkpointing import snapshots_of
-from rekindle.spark.freezing import located
-from rekindle.spark.inputs import Input, build_channel, build_input
-from rekindle.spark.kept_batches import KeptBatches
-from rekindle.spark.plan import build_task, refuse_duplicate_columns
-from rekindle.spark.segments import output_schema
-from rekindle.spark.siblings import Siblings
+from rekindle.spark.inputs.frames import Input, build_channel, build_input
+from rekindle.spark.inputs.freezing import located
+from rekindle.spark.output.segments import output_schema
+from rekindle.spark.plans.plan import build_task, refuse_duplicate_columns
+from rekindle.spark.plans.windows import refuse_other_windows, windows_of
+from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.starting import Starting
-from rekindle.spark.task import SparkTask
-from rekindle.spark.windows import refuse_other_windows, windows_of
+from rekindle.spark.streaming.siblings import Siblings
+from rekindle.spark.streaming.task import SparkTask
 from rekindle.storage import layout
 from rekindle.storage.documents import ChannelPosition, FrozenFiles, InputPosition, Lineage
 from rekindle.storage.job_storage import JobStorage

@@ -17,17 +17,17 @@ from rekindle.channels.splits import Splits
 from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.runtime.leftovers import clean
-from rekindle.spark.batch_task import BATCH, BatchInput, BatchTask
-from rekindle.spark.freezing import located
-from rekindle.spark.inputs import (
+from rekindle.spark.batch.task import BATCH, BatchInput, BatchTask
+from rekindle.spark.inputs.frames import (
     SourceSpec,
     check_event_time,
     made_by,
     read_inbox,
     without_times_before_epoch,
 )
-from rekindle.spark.plan import refuse_duplicate_columns
-from rekindle.spark.segments import output_schema
+from rekindle.spark.inputs.freezing import located
+from rekindle.spark.output.segments import output_schema
+from rekindle.spark.plans.plan import refuse_duplicate_columns
 from rekindle.spark.starting import Starting
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord, FrozenFiles

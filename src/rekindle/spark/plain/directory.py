@@ -19,7 +19,7 @@ from rekindle.progress.directory import Offsets, log_entries, numbered, read_off
 from rekindle.progress.plain import Reader, Standing, folders_of, kind_of, lines_of, standing
 from rekindle.sources.globs import is_glob
 from rekindle.sources.listing import check_present
-from rekindle.spark.plan import readers_of
+from rekindle.spark.plans.plan import readers_of
 from rekindle.storage.documents import FrozenFile
 from rekindle.storage.open import open_store
 from rekindle.storage.port import NotFound, Store

@@ -28,8 +28,8 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.runtime.driver import system_clock
 from rekindle.spark.failures import is_same_file, task_failed
-from rekindle.spark.outputs import Outputs, Place
-from rekindle.spark.plan import build_batch_task
+from rekindle.spark.output.outputs import Outputs, Place
+from rekindle.spark.plans.plan import build_batch_task
 from rekindle.storage import layout
 from rekindle.storage.documents import (
     BatchRecord,

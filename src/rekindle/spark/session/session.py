@@ -25,10 +25,10 @@ from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError
 from rekindle.spark.failures import brief
-from rekindle.spark.jvm import configures_log4j, start_jvm
-from rekindle.spark.planning import SESSION
-from rekindle.spark.reach import s3a_settings
-from rekindle.spark.spark_settings import Decision, of, refused
+from rekindle.spark.session.jvm import configures_log4j, start_jvm
+from rekindle.spark.session.optimizer import SESSION
+from rekindle.spark.session.s3a import s3a_settings
+from rekindle.spark.session.settings import Decision, of, refused
 
 OLDEST = (3, 5)
 """Oldest PySpark this version runs on."""

@@ -22,12 +22,12 @@ from rekindle.ids import SubtaskId
 from rekindle.progress.directory import is_committed, last_committed
 from rekindle.runtime.steps import Steps
 from rekindle.spark.failures import brief
-from rekindle.spark.kept_batches import KeptBatches
-from rekindle.spark.planning import same_for_each_batch, started_with
-from rekindle.spark.polling import INTERVAL_MS, Polling
-from rekindle.spark.session import NEEDED, check_settings
-from rekindle.spark.spark_settings import BATCHES_KEPT
-from rekindle.spark.state_partitions import first_run_in
+from rekindle.spark.query.kept_batches import KeptBatches
+from rekindle.spark.query.polling import INTERVAL_MS, Polling
+from rekindle.spark.query.state_partitions import first_run_in
+from rekindle.spark.session.optimizer import same_for_each_batch, started_with
+from rekindle.spark.session.session import NEEDED, check_settings
+from rekindle.spark.session.settings import BATCHES_KEPT
 from rekindle.storage.port import Store
 
 _POLL_S = 0.02

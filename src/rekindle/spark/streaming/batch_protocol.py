@@ -28,9 +28,9 @@ from rekindle.progress.directory import Offsets, read_offsets
 from rekindle.protocol.life import Call, OperatorLife
 from rekindle.runtime.steps import Steps
 from rekindle.sources.listing import check_present
-from rekindle.spark.inputs import Input
-from rekindle.spark.outputs import Outputs, Place
-from rekindle.spark.times import Seen, refuse_late_rows, seen
+from rekindle.spark.inputs.event_times import Seen, refuse_late_rows, seen
+from rekindle.spark.inputs.frames import Input
+from rekindle.spark.output.outputs import Outputs, Place
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord, InputPosition, Windows
 from rekindle.storage.job_storage import JobStorage

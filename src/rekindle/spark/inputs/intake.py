@@ -14,8 +14,8 @@ from rekindle.channels.channel_feed import ChannelFeed
 from rekindle.channels.feed import FileFeed
 from rekindle.ids import SubtaskId
 from rekindle.protocol.clock import ChannelInput, Producer, Silence, SourceInput, watermarks
-from rekindle.spark.inputs import Input
-from rekindle.spark.times import Seen
+from rekindle.spark.inputs.event_times import Seen
+from rekindle.spark.inputs.frames import Input
 from rekindle.storage.documents import BatchRecord
 
 

@@ -1,0 +1,1 @@
+"""Tasks that run once, over all of their input."""

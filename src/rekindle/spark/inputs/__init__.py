@@ -1,0 +1,1 @@
+"""Inputs of a task as DataFrames: sources and channels, their watermark rows, their frozen lists."""

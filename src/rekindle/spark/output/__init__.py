@@ -1,0 +1,1 @@
+"""What a batch writes: sinks and channels, from one evaluation."""

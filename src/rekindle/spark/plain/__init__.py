@@ -1,0 +1,1 @@
+"""Streaming queries without a job: flushing one, and adopting its checkpoint."""

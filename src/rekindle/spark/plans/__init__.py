@@ -1,0 +1,1 @@
+"""Plans: building that of a task, and refusing one that could only go wrong later."""
