@@ -15,6 +15,7 @@ from rekindle.config import Config
 from rekindle.errors import DefinitionError
 from rekindle.graph import job_graph
 from rekindle.handle import JobHandle, JobResult, failure
+from rekindle.runtime.definition import Definition, SourceSpec
 from rekindle.runtime.signals import stop_on_signals
 from rekindle.runtime.steps import Steps, no_steps
 from rekindle.sinks import TwoPhaseSink
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rekindle.spark.plain.adoption import Adopted
-    from rekindle.spark.starting import Definition
 
 DEFAULT_STORAGE = "./rekindle-state"
 
@@ -302,12 +302,12 @@ class Job:
         if mode == "batch" and unbounded:
             raise DefinitionError("BATCH_UNBOUNDED", source=unbounded[0])
         settings = Config.of(config)
-        location = storage or os.environ.get("REKINDLE_STORAGE") or DEFAULT_STORAGE
         definition = self._definition()
-        from rekindle.runtime.decide import Permissions
-        from rekindle.spark.launch import Launch
+        store = open_store(storage or os.environ.get("REKINDLE_STORAGE") or DEFAULT_STORAGE)
         from rekindle.spark.running import Running
         from rekindle.spark.session.session import make_session, prepare_session
+        from rekindle.start.decide import Permissions
+        from rekindle.start.launch import Launch
 
         permissions = Permissions(
             non_restored_state=allow_non_restored_state,
@@ -319,7 +319,7 @@ class Job:
         def launched(since: int | None = None, engine_failures: int = 0) -> Launch:
             return Launch(
                 definition,
-                location,
+                store,
                 settings,
                 permissions,
                 steps,
@@ -391,8 +391,7 @@ class Job:
         """
         graph = self.graph()
         try:
-            from rekindle.spark.inputs.frames import SourceSpec
-            from rekindle.spark.starting import Definition
+            import rekindle.spark.engine  # noqa: F401
         except ModuleNotFoundError as error:
             if error.name in ("pyspark", "py4j"):
                 raise DefinitionError("PYSPARK_MISSING") from error

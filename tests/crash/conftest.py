@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.runtime import decide
+from rekindle.start import decide
 from tests.crash.kit import CrashWorld
 
 

@@ -1,7 +1,7 @@
 """A job whose driver is real and whose query and sinks are not: everything but Spark, on a real directory.
 
-The start is `Launch`'s own, from what lies in the storage to the driver; only its steps on Spark are replaced. A
-`World` is what outlives drivers: the storage, the rows of the source, the sinks.
+The start is `Launch`'s own, on the engine of the test kit. A `World` is what outlives drivers: the storage, the rows of
+the source, the sinks.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import rekindle as rk
 from rekindle.config import Config
 from rekindle.errors import StorageError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.ids import SubtaskId
-from rekindle.runtime.decide import Permissions
+from rekindle.runtime.definition import Definition, RunContext
 from rekindle.runtime.driver import Driver
 from rekindle.runtime.steps import Steps, no_steps
-from rekindle.spark.launch import Launch
-from rekindle.spark.starting import Definition
+from rekindle.start.decide import Permissions
+from rekindle.start.launch import Launch
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord, Manifest
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
+from rekindle.testing.fake_engine import FakeEngine
 from rekindle.testing.fake_runner import FakeInput, FakeRunner
 from rekindle.testing.fake_sink import FakeSink
 
@@ -33,28 +33,6 @@ JOB, TASK, SOURCE = "job", "task", "numbers"
 NEVER = {"checkpoint.interval": "0"}
 OFTEN = {"checkpoint.interval": "10 ms", "checkpoint.retained": "1000"}
 QUICK = {"restart.delay": "5 ms", "restart.delay_max": "10 ms", "restart.attempts": "5"}
-
-
-class FakeEngine:
-    """An `Engine` that dies when a test says so."""
-
-    def __init__(self) -> None:
-        self.replaceable = False
-        self.gone = False
-        self._died: Callable[[str], None] = lambda reason: None
-
-    def watch(self, died: Callable[[str], None]) -> None:
-        self._died = died
-
-    def is_gone(self) -> bool:
-        return self.gone
-
-    def close(self) -> None:
-        self._died = lambda reason: None
-
-    def die(self, reason: str = "killed") -> None:
-        self.gone = True
-        self._died(reason)
 
 
 class World:
@@ -68,7 +46,7 @@ class World:
         #: see `FakeRunner`
         self.before: dict[str, Callable[[], None]] = {}
         self.runner: FakeRunner | None = None
-        self.engine = FakeEngine()
+        self.engine = FakeEngine(self._runner)
 
     def driver(self, steps: Steps = no_steps, **config: object) -> tuple[Driver, JobStorage]:
         """Begin the next run; the driver is ready to loop."""
@@ -81,10 +59,18 @@ class World:
         ).validated()
         definition = Definition(graph=graph, sources={}, functions={}, sinks=self.sinks)
         settings = Config.of({**QUICK, **config})
-        launch = _Launch(self, steps, definition, self.location, settings, Permissions(), steps)
+        launch = Launch(definition, LocalStore(self.location), settings, Permissions(), steps)
         ended = launch.prepare(None)
         assert ended is None, ended
-        return launch.begin(None, self.engine), launch.storage  # type: ignore[arg-type]
+        begun = launch.begin(self.engine)
+        assert isinstance(begun, Driver), begun
+        return begun, launch.storage
+
+    def _runner(self, run: RunContext, task: SubtaskId) -> FakeRunner:
+        self.runner = FakeRunner(
+            run.storage, run.run, task, SOURCE, self.rows, self.sinks, run.post, self.before, run.steps
+        )
+        return self.runner
 
     def start(self, steps: Steps = no_steps, **config: object) -> rk.JobHandle:
         """Start the next run in a thread."""
@@ -125,32 +111,6 @@ class World:
     def files(self) -> dict[str, bytes]:
         """All of the storage."""
         return {entry.path: self.storage.store.read(entry.path) for entry in self.storage.store.walk("")}
-
-
-class _Launch(Launch):
-    """A start without Spark."""
-
-    def __init__(self, world: World, steps: Steps, *args: Any) -> None:
-        super().__init__(*args)
-        self._world = world
-        self._listening = steps
-
-    def _assemble(self, spark: Any, run: Any, owner: Any, lineage: Any, post: Any) -> Any:
-        world = self._world
-        world.runner = FakeRunner(
-            self.storage, run, SubtaskId(TASK, 0), SOURCE, world.rows, world.sinks, post, world.before,
-            self._listening,
-        )  # fmt: skip
-        return _Assembly({SubtaskId(TASK, 0): world.runner})
-
-
-class _Assembly:
-    """Subtasks that share nothing out and read no one."""
-
-    def __init__(self, runners: dict[SubtaskId, FakeRunner]) -> None:
-        self.runners = lambda: runners
-        self.read = lambda subtask: dict[SubtaskId, int]()
-        self.splits: dict[str, dict[str, Any]] = {}
 
 
 class Faulty:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-import rekindle.runtime.decide
+import rekindle.start.decide
 from rekindle.errors import ControlError, RekindleError, RestoreError, SinkError, StorageError
 from rekindle.handle import JobHandle
 from rekindle.ids import SubtaskId
@@ -150,7 +150,7 @@ def test_a_driver_that_was_thought_dead_completes_no_checkpoint_whatever_its_num
 ) -> None:
     world.rows.available = 5
     old, storage = world.driver()
-    monkeypatch.setattr(rekindle.runtime.decide, "is_driven_here", lambda *_: False)
+    monkeypatch.setattr(rekindle.start.decide, "is_driven_here", lambda *_: False)
     new = world.driver()[0]
     assert storage.checkpoints() == [] and storage.numbers_used() == [1]
 

@@ -28,7 +28,7 @@ def test_a_job_whose_engine_dies_fails_with_a_code_where_there_is_no_other(world
     handle = world.start(**NEVER)
     until(lambda: world.read() == 10)
 
-    world.engine.die("killed by a test")
+    world.engine.lifeline.die("killed by a test")
 
     result = ended(handle)
     assert result.state == "FAILED" and result.error is not None
@@ -37,7 +37,7 @@ def test_a_job_whose_engine_dies_fails_with_a_code_where_there_is_no_other(world
 
 def test_a_run_that_is_left_to_another_has_no_result(world: World) -> None:
     world.rows.available, world.rows.ended = 10, False
-    world.engine.replaceable = True
+    world.engine.lifeline.replaceable = True
     driver, storage = world.driver(**NEVER)
     driver.post(e.EngineDied(reason="killed", replaceable=True))
 
@@ -49,7 +49,7 @@ def test_a_run_that_is_left_to_another_has_no_result(world: World) -> None:
 
 def test_what_fails_for_good_while_the_engine_dies_is_tried_again(world: World) -> None:
     world.rows.available = 10
-    world.engine.gone = True
+    world.engine.lifeline.gone = True
     driver, _ = world.driver(**NEVER)
     driver.post(e.TaskFailed(task=SubtaskId(TASK, 0), reason="a file has vanished", permanent=True))
 

@@ -13,9 +13,8 @@ from rekindle.runtime.client import Wish
 from rekindle.runtime.driver import Driver
 from rekindle.storage import layout
 from rekindle.storage.documents import Result
-from tests.runtime.kit import FakeEngine
 from tests.simulation.cooperative import Killed
-from tests.simulation.world import Plan, World
+from tests.simulation.world import Plan, SimulatedEngine, World
 
 QUICK = {"checkpoint.interval": "1 s", "checkpoint.retained": 2, "input.target_batch_duration": "1 ms"}
 
@@ -86,11 +85,11 @@ def test_of_two_starts_at_once_the_later_is_refused_and_the_first_goes_on() -> N
     with world.stood_in():
         first, second = (world.launch(Config.of(QUICK)) for _ in range(2))
         assert first.prepare(None) is None and second.prepare(None) is None, "neither sees the other yet"
-        driver = first.begin(world.spark, FakeEngine())
+        driver = first.begin(SimulatedEngine(world))
         assert isinstance(driver, Driver)
 
         with pytest.raises(ControlError, match="JOB_ALREADY_RUNNING"):
-            second.begin(world.spark, FakeEngine())
+            second.begin(SimulatedEngine(world))
 
         assert driver.run().state == "FINISHED"
     world.scheduler.bury()

@@ -17,7 +17,7 @@ import secrets
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -32,7 +32,6 @@ import rekindle.runtime.elapsed
 import rekindle.runtime.worker
 import rekindle.spark.inputs.frames
 import rekindle.spark.inputs.intake
-import rekindle.spark.launch
 import rekindle.spark.output.segments
 import rekindle.spark.query.kept_batches
 import rekindle.spark.query.query
@@ -46,21 +45,23 @@ from rekindle.config import Config
 from rekindle.errors import RekindleError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.runtime.client import Wish, send
-from rekindle.runtime.decide import Permissions
+from rekindle.runtime.definition import Definition, RunContext, SourceSpec
 from rekindle.runtime.driver import Driver
+from rekindle.runtime.ports import Subtasks
+from rekindle.runtime.steps import Steps
 from rekindle.sinks.writing import WrittenFile
 from rekindle.sources import Files, Stream
 from rekindle.spark.inputs.event_times import Seen
-from rekindle.spark.inputs.frames import SourceSpec
-from rekindle.spark.launch import Launch
 from rekindle.spark.session.settings import BATCHES_KEPT
-from rekindle.spark.starting import Definition
+from rekindle.spark.streaming.assembly import Assembly
+from rekindle.start.decide import Permissions
+from rekindle.start.launch import Launch
 from rekindle.storage import layout
-from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition, Result
+from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition, Lineage, Result
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.memory import MemoryStore
+from rekindle.testing.fake_engine import FakeLifeline
 from rekindle.testing.fake_sink import FakeSink
-from tests.runtime.kit import FakeEngine
 from tests.simulation.cooperative import Killed, Scheduler, Threading
 from tests.simulation.fake_spark import ENGINE, BatchFrame, Engine, Frame, Leaf, Row, Writer, live_row, path_of
 
@@ -235,7 +236,7 @@ class World:
             return ended
         if before_claim is not None:
             before_claim()
-        return launch.begin(self.spark, FakeEngine())
+        return launch.begin(SimulatedEngine(self))
 
     def launch(self, config: Config) -> Launch:
         """A start of the job; to be used inside `stood_in`."""
@@ -249,7 +250,7 @@ class World:
         functions: dict[str, Any] = dict.fromkeys((task.uid for task in graph.tasks), _nothing)
         definition = Definition(graph=graph, sources=specs, functions=functions, sinks=self.sinks)
         clock = lambda: round((self.scheduler.now_s + self.clock_is_ahead_s) * 1000)  # noqa: E731
-        return Launch(definition, "memory:", config, Permissions(), self.scheduler.step, clock)
+        return Launch(definition, self.store, config, Permissions(), self.scheduler.step, clock)
 
     @property
     def spark(self) -> Any:
@@ -265,11 +266,7 @@ class World:
     def stood_in(self) -> Iterator[None]:
         """Put what stands in where the product looks for it."""
         threads = Threading(self.scheduler)
-        launch, inputs, batch = (
-            rekindle.spark.launch,
-            rekindle.spark.inputs.frames,
-            rekindle.spark.streaming.batch_protocol,
-        )
+        inputs, batch = rekindle.spark.inputs.frames, rekindle.spark.streaming.batch_protocol
         assembly = rekindle.spark.streaming.assembly
         worker, driver, query = rekindle.runtime.worker, rekindle.runtime.driver, rekindle.spark.query.query
         stand_ins: list[tuple[Any, str, Any]] = [
@@ -291,8 +288,6 @@ class World:
             (rekindle.spark.streaming.siblings, "threading", threads),
             (rekindle.channels.backlog, "threading", threads),
             (rekindle.channels.splits, "threading", threads),
-            (launch, "open_store", lambda _: self.store),
-            (launch, "freeze", self._freeze),
             (assembly, "build_task", self._build_task),
             (assembly, "refuse_duplicate_columns", _nothing),
             (assembly, "windows_of", _nothing),
@@ -335,18 +330,6 @@ class World:
             for entry in entries
         ]
         return [file for file in files if file.rows]
-
-    def _freeze(self, _: Any, storage: JobStorage, spec: SourceSpec, *__: Any) -> FrozenFiles | None:
-        uid = spec.source.uid
-        if not spec.source.bounded:
-            return None
-        files = tuple(
-            FrozenFile(path=f"source://{uid}/{number}", size=self.plan.file_bytes + 10 * len(rows))
-            for number, rows in enumerate(self.plan.files[uid])
-        )
-        return storage.adopt(
-            layout.frozen_files(storage.job, uid), FrozenFiles(source=uid, files=files, schema={}, base="")
-        )
 
     def _build_task(self, task: Task, _: Any, inputs: Any) -> Frame:
         leaves: list[Leaf] = []
@@ -417,6 +400,40 @@ class World:
         """Ask the job for something, as the command line does."""
         with contextlib.suppress(RekindleError):
             send(self.storage, wish)
+
+
+class SimulatedEngine:
+    """The product's own subtasks, on a session that is not there."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.lifeline = FakeLifeline()
+
+    def check_reaches(self, places: Iterable[str]) -> None:
+        """See `Engine`."""
+
+    def check_sees(self, place: str, path: str) -> None:
+        """See `Engine`."""
+
+    def freeze(self, storage: JobStorage, spec: SourceSpec, attempt: str, steps: Steps) -> FrozenFiles | None:
+        """See `Engine`."""
+        uid = spec.source.uid
+        if not spec.source.bounded:
+            return None
+        files = tuple(
+            FrozenFile(path=f"source://{uid}/{number}", size=self._world.plan.file_bytes + 10 * len(rows))
+            for number, rows in enumerate(self._world.plan.files[uid])
+        )
+        return storage.adopt(
+            layout.frozen_files(storage.job, uid), FrozenFiles(source=uid, files=files, schema={}, base="")
+        )
+
+    def repartition(self, storage: JobStorage, folder: str, task: str, count: int) -> None:
+        """See `Engine`."""
+
+    def assemble(self, run: RunContext, lineage: Lineage) -> Subtasks:
+        """See `Engine`."""
+        return Assembly(run, self._world.spark, lineage)
 
 
 def _watermarked(_: Any, data: Frame, *__: Any, delay: str, marks: str, **___: Any) -> Frame:

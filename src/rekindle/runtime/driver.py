@@ -30,7 +30,7 @@ from rekindle.runtime.checkpointing import Checkpointing
 from rekindle.runtime.control import ControlFolder
 from rekindle.runtime.elapsed import Elapsed
 from rekindle.runtime.heartbeat import Heartbeat
-from rekindle.runtime.ports import Engine, TaskRunner
+from rekindle.runtime.ports import Lifeline, TaskRunner
 from rekindle.runtime.worker import Worker
 from rekindle.storage import layout
 from rekindle.storage.documents import Answer, Request, Result, Run
@@ -95,7 +95,7 @@ class Driver:
         checkpointing: Checkpointing,
         started: e.JobStarted,
         config: Config,
-        engine: Engine,
+        engine: Lifeline,
         clock: Clock = system_clock,
     ) -> None:
         self._storage = storage

@@ -1,17 +1,21 @@
-"""What the driver needs of whoever runs the queries: ports, implemented on Spark and, for tests, without."""
+"""What a run needs of the engine that carries out its queries: ports, implemented on Spark and, for tests, without."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from rekindle.channels.splits import Splits
 from rekindle.ids import SubtaskId
-from rekindle.storage.documents import SubtaskSnapshot, TaskStatusDocument
+from rekindle.runtime.definition import RunContext, SourceSpec
+from rekindle.runtime.steps import Steps
+from rekindle.storage.documents import FrozenFiles, Lineage, SubtaskSnapshot, TaskStatusDocument
+from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 
 
-class Engine(Protocol):
-    """What runs the queries of all tasks, and can die."""
+class Lifeline(Protocol):
+    """Tells when the engine is gone."""
 
     @property
     def replaceable(self) -> bool:
@@ -87,4 +91,74 @@ class TaskRunner(Protocol):
 
     def status(self) -> TaskStatusDocument:
         """What a person sees. Comes from another thread."""
+        ...
+
+
+class Subtasks(Protocol):
+    """The subtasks of a run, each where its last batch record stands."""
+
+    @property
+    def splits(self) -> Mapping[str, Mapping[str, Splits]]:
+        """Task → bounded source → how its files are shared out."""
+        ...
+
+    def runners(self) -> Mapping[SubtaskId, TaskRunner]:
+        """Return every subtask of the job, those that have ended too.
+
+        Raises:
+            RekindleError: what is wrong with a task's function or its plan.
+        """
+        ...
+
+    def read(self, subtask: SubtaskId) -> dict[SubtaskId, int]:
+        """Return how many batches of each producer a subtask has read."""
+        ...
+
+
+class Engine(Protocol):
+    """What carries out the queries of a run, and what a start asks of it."""
+
+    @property
+    def lifeline(self) -> Lifeline:
+        """Tells when it is gone."""
+        ...
+
+    def check_reaches(self, places: Iterable[str]) -> None:
+        """Check that it has what it takes to read and write at these addresses.
+
+        Raises:
+            DefinitionError: ``S3A_MISSING``.
+        """
+        ...
+
+    def check_sees(self, place: str, path: str) -> None:
+        """Check that it finds the object at `path` of the store at `place`, which is there.
+
+        Raises:
+            StorageError: ``STORAGE_OTHER_FOR_SPARK``.
+        """
+        ...
+
+    def freeze(self, storage: JobStorage, spec: SourceSpec, attempt: str, steps: Steps) -> FrozenFiles | None:
+        """Fix what a bounded source consists of, once for the job; None where the source is not bounded.
+
+        Args:
+            attempt: a fresh name for what is written.
+        """
+        ...
+
+    def repartition(self, storage: JobStorage, folder: str, task: str, count: int) -> None:
+        """Lay out the state of a subtask of a new lineage in `count` partitions.
+
+        Raises:
+            RestoreError: ``STATE_PARTITIONS_UNCHANGEABLE``.
+        """
+        ...
+
+    def assemble(self, run: RunContext, lineage: Lineage) -> Subtasks:
+        """Put the subtasks of a run together.
+
+        Args:
+            lineage: the one that the run continues or has opened.
+        """
         ...

@@ -20,9 +20,10 @@ from rekindle.errors import JobError, StorageError, one_line
 from rekindle.protocol.commands import FailOver
 from rekindle.runtime.driver import Driver, system_clock
 from rekindle.runtime.heartbeat import Heartbeat
-from rekindle.spark.launch import Launch
-from rekindle.spark.session.lifeline import Lifeline, stop_session
+from rekindle.spark.engine import SparkEngine
+from rekindle.spark.session.lifeline import stop_session
 from rekindle.spark.session.session import quiet
+from rekindle.start.launch import Launch
 from rekindle.storage import layout
 from rekindle.storage.documents import Result
 
@@ -63,12 +64,12 @@ class Running:
         self._since = begun.number
 
     def _begin(self, launch: Launch) -> Driver | Result:
-        lifeline = Lifeline(self._session, ours=self._make_session is not None)
+        engine = SparkEngine(self._session, ours=self._make_session is not None)
         try:
             with quiet(self._session):
-                return launch.begin(self._session, lifeline)
+                return launch.begin(engine)
         except BaseException as error:
-            gone = lifeline.is_gone()
+            gone = engine.lifeline.is_gone()
             self._stop_session()
             if gone:
                 raise JobError("SPARK_DIED", reason=f"while the job was starting: {one_line(error)}") from error

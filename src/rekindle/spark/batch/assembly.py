@@ -1,4 +1,4 @@
-"""Putting the tasks of a batch run together. What is wrong with any of their plans is found here, before one runs.
+"""Put the tasks of a batch run together. What is wrong with any of their plans is found here, before one runs.
 
 A task that reads others is first built over what these have not written yet: their columns are known, and so is whether
 Spark can run it. It is built again once they have.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from rekindle.channels.inbox import Inbox
@@ -16,19 +16,19 @@ from rekindle.channels.producer import Producer, Reader
 from rekindle.channels.splits import Splits
 from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
+from rekindle.runtime.definition import RunContext, SourceSpec
 from rekindle.runtime.leftovers import clean
 from rekindle.spark.batch.task import BATCH, BatchInput, BatchTask
 from rekindle.spark.inputs.frames import (
-    SourceSpec,
     check_event_time,
     made_by,
     read_inbox,
     without_times_before_epoch,
 )
 from rekindle.spark.inputs.freezing import located
+from rekindle.spark.output.run import outputs_of, place_of, writes_columns
 from rekindle.spark.output.segments import output_schema
 from rekindle.spark.plans.plan import refuse_duplicate_columns
-from rekindle.spark.starting import Starting
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord, FrozenFiles
 
@@ -36,15 +36,16 @@ from rekindle.storage.documents import BatchRecord, FrozenFiles
 class BatchAssembly:
     """The tasks of one batch run: every task has one subtask, every source a list."""
 
-    def __init__(self, starting: Starting) -> None:
-        self._of = starting
-        self._frozen = {uid: frozen for uid, frozen in starting.frozen.items() if frozen is not None}
+    def __init__(self, run: RunContext, spark: SparkSession) -> None:
+        self._of = run
+        self._spark = spark
+        self._frozen = {uid: frozen for uid, frozen in run.frozen.items() if frozen is not None}
         #: task → columns of what others read of it
         self._columns: dict[str, T.StructType] = {}
         #: task → bounded source → its files, all of which are the task's
         self.splits: dict[str, dict[str, Splits]] = {
             task.uid: {uid: self._split(task.uid, uid) for uid in task.inputs if uid in self._frozen}
-            for task in starting.graph.tasks
+            for task in run.graph.tasks
         }
 
     def runners(self) -> dict[SubtaskId, BatchTask]:
@@ -64,7 +65,7 @@ class BatchAssembly:
         )
 
     def _task(self, task: Task) -> BatchTask:
-        storage, place = self._of.storage, self._of.place(SubtaskId(task.uid, 0))
+        storage, place = self._of.storage, place_of(self._of, SubtaskId(task.uid, 0))
 
         def cleaned(record: BatchRecord) -> None:
             clean(
@@ -77,18 +78,18 @@ class BatchAssembly:
             )
 
         made = BatchTask(
-            self._of.spark,
+            self._spark,
             storage,
             place,
             task,
             self._of.definition.functions[task.uid],
             [self._input(task, uid) for uid in task.inputs],
-            self._of.outputs(task, place),
+            outputs_of(self._of, self._spark, task, place),
             cleaned,
             self._of.post,
         )
         frame = made.build() if storage.end(place.folder) is None else None
-        if frame is not None and self._of.writes_columns(task):
+        if frame is not None and writes_columns(self._of, task):
             refuse_duplicate_columns(task, frame)
         if self._of.graph.consumers_of(task):
             self._columns[task.uid] = output_schema(storage, place.folder, task.uid, frame)
@@ -113,12 +114,12 @@ class BatchAssembly:
 
     def _read_source(self, spec: SourceSpec, path: str, frozen: FrozenFiles) -> DataFrame:
         source, store = spec.source, self._of.storage.store
-        data = made_by(source.uid, lambda: read_inbox(self._of.spark.read, store, path, spec.spec, frozen))
+        data = made_by(source.uid, lambda: read_inbox(self._spark.read, store, path, spec.spec, frozen))
         if source.event_time is None:
             return data
         check_event_time(data, source.uid, source.event_time)
         return without_times_before_epoch(data, source.event_time) if spec.late == "drop" else data
 
     def _read_channel(self, uid: str, path: str) -> DataFrame:
-        reader = self._of.spark.read.schema(self._columns[uid]).option("recursiveFileLookup", "true")
+        reader = self._spark.read.schema(self._columns[uid]).option("recursiveFileLookup", "true")
         return reader.parquet(self._of.storage.store.spark_path(path))

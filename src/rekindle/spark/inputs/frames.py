@@ -36,6 +36,7 @@ from rekindle.channels.splits import Splits
 from rekindle.errors import DefinitionError, RekindleError
 from rekindle.graph import job_graph
 from rekindle.protocol.clock import END_OF_TIME, Silence
+from rekindle.runtime.definition import SourceSpec
 from rekindle.sources import Files, Source, Stream
 from rekindle.spark.failures import BEFORE_EPOCH, brief
 from rekindle.storage import layout
@@ -101,16 +102,6 @@ class Input:
     def ended(self) -> bool:
         """Whether everything of a source has been read, by the last batch record."""
         return isinstance(self.feed, FileFeed) and self.feed.ended
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceSpec:
-    """A source as the user defined it."""
-
-    source: job_graph.Source
-    spec: Source
-    #: what becomes of rows before 1970: "fail" or "drop"
-    late: str = "fail"
 
 
 def made_by(uid: str, function: Callable[[], Any]) -> DataFrame:

@@ -13,11 +13,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.errors import DefinitionError, InputError, StorageError
+from rekindle.runtime.definition import SourceSpec
 from rekindle.runtime.steps import Steps, step
 from rekindle.sinks.writing import write_unread
 from rekindle.sources import Batch, Files, Stream, statistics
 from rekindle.spark.failures import brief, translate
-from rekindle.spark.inputs.frames import SourceSpec, made_by
+from rekindle.spark.inputs.frames import made_by
 from rekindle.storage import layout
 from rekindle.storage.documents import FrozenFile, FrozenFiles
 from rekindle.storage.job_storage import JobStorage

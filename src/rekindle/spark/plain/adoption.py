@@ -26,11 +26,11 @@ from rekindle.errors import ControlError, DefinitionError, StorageError
 from rekindle.graph.job_graph import JobGraph, Task
 from rekindle.progress.copies import copy_for_adoption
 from rekindle.progress.plain import lines_of
+from rekindle.runtime.definition import Definition
 from rekindle.sources import Stream
 from rekindle.spark.inputs.frames import Input, build_input
 from rekindle.spark.plain.directory import PlainDirectory
 from rekindle.spark.plans.plan import build_task, is_mark, readers_of, shares_a_source
-from rekindle.spark.starting import Definition
 from rekindle.spark.streaming.batch_protocol import offset_of
 from rekindle.storage import layout
 from rekindle.storage.codec import encode

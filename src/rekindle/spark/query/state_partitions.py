@@ -18,27 +18,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from rekindle.errors import RestoreError
-from rekindle.progress.directory import last_planned, read_offsets
+from rekindle.progress.directory import read_offsets
+from rekindle.progress.partitions import SHUFFLE_PARTITIONS, state_partitions
 from rekindle.spark.failures import brief
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 
-_SETTING = "spark.sql.shuffle.partitions"
-
-
-def state_partitions(store: Store, progress_dir: str) -> int | None:
-    """In how many partitions the state of a query lies; None where it has none, or has planned no batch."""
-    batch = last_planned(store, progress_dir)
-    if batch < 0 or not store.names(f"{progress_dir}/state"):
-        return None
-    return int(read_offsets(store, progress_dir, batch).metadata["conf"][_SETTING])
-
 
 def first_run_in(count: int) -> Mapping[str, str]:
     """Return the settings under which a query that has never run keeps its state in `count` partitions; 0: as set."""
-    return {_SETTING: str(count)} if count else {}
+    return {SHUFFLE_PARTITIONS: str(count)} if count else {}
 
 
 def repartition(spark: SparkSession, storage: JobStorage, folder: str, task: str, count: int) -> None:

@@ -1,10 +1,11 @@
-"""Putting the subtasks of a run together: inputs, channels and back-pressure, each where its last record stands.
+"""Put the subtasks of a run together: inputs, channels and back-pressure, each where its last record stands.
 
 Reads the storage; the frozen lists of sources and the schemas of channels are written where they are missing.
 """
 
 from __future__ import annotations
 
+from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from rekindle.channels.admission import AdmissionSizer
@@ -16,13 +17,14 @@ from rekindle.graph.job_graph import Task
 from rekindle.graph.topology import Edge
 from rekindle.ids import SubtaskId
 from rekindle.runtime.checkpointing import snapshots_of
+from rekindle.runtime.definition import RunContext
 from rekindle.spark.inputs.frames import Input, build_channel, build_input
 from rekindle.spark.inputs.freezing import located
+from rekindle.spark.output.run import cores, outputs_of, place_of, writes_columns
 from rekindle.spark.output.segments import output_schema
 from rekindle.spark.plans.plan import build_task, refuse_duplicate_columns
 from rekindle.spark.plans.windows import refuse_other_windows, windows_of
 from rekindle.spark.query.kept_batches import KeptBatches
-from rekindle.spark.starting import Starting
 from rekindle.spark.streaming.siblings import Siblings
 from rekindle.spark.streaming.task import SparkTask
 from rekindle.storage import layout
@@ -40,11 +42,12 @@ class Assembly:
         lineage: the one that the run continues or has opened.
     """
 
-    def __init__(self, starting: Starting, lineage: Lineage) -> None:
-        self._of = starting
+    def __init__(self, run: RunContext, spark: SparkSession, lineage: Lineage) -> None:
+        self._of = run
+        self._spark = spark
         #: subtask → the oldest batch of it that a checkpoint needs
-        self._needed = oldest_needed(starting.storage, lineage)
-        self._topology = starting.graph.topology
+        self._needed = oldest_needed(run.storage, lineage)
+        self._topology = run.graph.topology
         #: task → columns of what it puts into its channels
         self._outputs: dict[str, T.StructType] = {}
         #: subtask → what lies in its channels
@@ -56,9 +59,9 @@ class Assembly:
             task.uid: {
                 uid: self._split(task, uid, lists, lineage)
                 for uid in task.inputs
-                if (lists := starting.frozen.get(uid)) is not None
+                if (lists := run.frozen.get(uid)) is not None
             }
-            for task in starting.graph.tasks
+            for task in run.graph.tasks
         }
 
     def runners(self) -> dict[SubtaskId, SparkTask]:
@@ -103,7 +106,7 @@ class Assembly:
 
     def _subtask(self, task: Task, subtask: SubtaskId, siblings: Siblings) -> SparkTask:
         storage, folder = self._of.storage, self._of.folder(subtask)
-        place = self._of.place(subtask)
+        place = place_of(self._of, subtask)
         frame, inputs, windows = None, [], None
         if storage.end(folder) is None:
             record = storage.last_record(folder)
@@ -113,7 +116,7 @@ class Assembly:
                 for number, uid in enumerate(task.inputs)
             ]
             frame = build_task(task, self._of.definition.functions[task.uid], inputs)
-            if self._of.writes_columns(task):
+            if writes_columns(self._of, task):
                 refuse_duplicate_columns(task, frame)
             windows = windows_of(frame)
             refuse_other_windows(task.uid, record.windows if record else None, windows)
@@ -122,13 +125,13 @@ class Assembly:
             self._outputs[task.uid] = output_schema(storage, folder, task.uid, frame)
             backlog = self._backlogs[subtask] = self._backlog(subtask)
         return SparkTask(
-            self._of.spark,
+            self._spark,
             storage,
             place,
             task,
             frame,
             inputs,
-            self._of.outputs(task, place),
+            outputs_of(self._of, self._spark, task, place),
             backlog,
             self._of.config,
             self._of.steps,
@@ -160,13 +163,13 @@ class Assembly:
         storage, folder = self._of.storage, self._of.folder(subtask)
         sizer = AdmissionSizer(
             self._of.config.input_target_batch_duration_ms,
-            FIRST_ADMISSION_BYTES_PER_CORE * self._of.cores,
+            FIRST_ADMISSION_BYTES_PER_CORE * cores(self._spark),
         )
         if uid in self._of.frozen:
             frozen = self._of.frozen[uid]
             given = (frozen, self.splits[task.uid][uid], subtask.subtask) if frozen is not None else None
             return build_input(
-                self._of.spark,
+                self._spark,
                 storage,
                 folder,
                 self._of.definition.sources[uid],
@@ -177,7 +180,7 @@ class Assembly:
                 beside_idle=any(source.idle_after for source in self._of.graph.sources_of(task)),
             )
         return build_channel(
-            self._of.spark,
+            self._spark,
             storage,
             folder,
             self._of.graph.task(uid),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rekindle.graph.job_graph import Task
-from rekindle.spark.restore import Start, starts_of
+from rekindle.start.restore import Start, starts_of
 from rekindle.storage.documents import End, Manifest, SubtaskSnapshot
 
 

@@ -1,9 +1,9 @@
-"""Starting a run: from a definition and what the storage holds to a driver that is ready to loop.
+"""Start a run: from a definition and what the storage holds to a driver that is ready to loop.
 
 Everything that can be wrong is looked at in the order of its price: the definition (before Spark), the storage (before
 Spark), the session, the sources and the plan. Claiming the run comes after the first three, because it fences other
 drivers; whatever fails after it is recorded as the run's result. What the storage held is decided upon again under the
-claim (`rekindle.runtime.decide`).
+claim (`rekindle.start.decide`).
 """
 
 from __future__ import annotations
@@ -14,35 +14,28 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from pyspark.sql import SparkSession
-
 from rekindle.config import Config
 from rekindle.errors import ControlError, RekindleError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
 from rekindle.runtime.checkpointing import Checkpointing, snapshots_of
-from rekindle.runtime.decide import Decided, Decider, Permissions, covered_by, latest_manifest
+from rekindle.runtime.definition import Definition, RunContext
 from rekindle.runtime.driver import Clock, Driver, drive_here, drive_no_more, system_clock
 from rekindle.runtime.leftovers import clean, prepared, uncommitted
-from rekindle.runtime.ports import Engine
+from rekindle.runtime.ports import Engine, Subtasks
 from rekindle.runtime.steps import SteppedStore, Steps
 from rekindle.sinks.owners import Claim
 from rekindle.sources.globs import is_glob
-from rekindle.spark.batch.assembly import BatchAssembly
-from rekindle.spark.inputs.freezing import freeze
-from rekindle.spark.query.state_partitions import repartition, state_partitions
-from rekindle.spark.restore import open_lineage
-from rekindle.spark.session.s3a import check_s3a, check_sees
-from rekindle.spark.starting import Definition, Starting
-from rekindle.spark.streaming.assembly import Assembly
+from rekindle.start.decide import Decided, Decider, Permissions, covered_by, latest_manifest
+from rekindle.start.resolve import AlreadyEnded, Decision, Fresh, Restore, Resume
+from rekindle.start.restore import open_lineage
 from rekindle.storage import layout
 from rekindle.storage.documents import Identity, Lineage, Result, Run, SubtaskSnapshot
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
-from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin
-from rekindle.storage.resolve import AlreadyEnded, Decision, Fresh, Restore, Resume
+from rekindle.storage.port import Store
 
 
 class Launch:
@@ -56,7 +49,7 @@ class Launch:
     def __init__(
         self,
         definition: Definition,
-        storage: str,
+        store: Store,
         config: Config,
         permissions: Permissions,
         steps: Steps,
@@ -74,7 +67,7 @@ class Launch:
         self._permissions = permissions
         self._steps = steps
         self._clock = clock
-        self._store = SteppedStore(open_store(storage), steps)
+        self._store = SteppedStore(store, steps)
         self.storage = JobStorage(self._store, definition.graph.name)
 
     # -- before Spark -------------------------------------------------------------------------------------------------
@@ -96,7 +89,6 @@ class Launch:
             self._config,
             self._permissions,
             restore,
-            state_partitions,
         )
         self._decided = self._decider.decide()
         if isinstance(self._decided.decision, AlreadyEnded):
@@ -104,24 +96,23 @@ class Launch:
         self.storage.store.check()
         return None
 
-    # -- with Spark ---------------------------------------------------------------------------------------------------
+    # -- with an engine -----------------------------------------------------------------------------------------------
 
-    def begin(self, spark: SparkSession, engine: Engine) -> Driver | Result:
+    def begin(self, engine: Engine) -> Driver | Result:
         """Claim the run, open what is to be opened, build the plan; returns the driver. Records what goes wrong.
 
         Returns the result of a job that has ended since `prepare`.
         """
         storage = self.storage
-        for place in (self._store.location, *self._reached()):
-            check_s3a(spark, place)
+        engine.check_reaches((self._store.location, *self._reached()))
         identity = Identity(job=storage.job, created_ms=self._clock(), id=secrets.token_hex(4))
         identity = storage.adopt(layout.identity(storage.job), identity)
-        check_sees(spark, self._store.location, self._store.spark_path(layout.identity(storage.job)))
+        engine.check_sees(self._store.location, self._store.spark_path(layout.identity(storage.job)))
         run = self._claim()
         if isinstance(run, Result):
             return run
         try:
-            return self._open(spark, engine, run, identity.owner)
+            return self._open(engine, run, identity.owner)
         except BaseException as error:
             self._give_up(run, _failed(error), began=True)
             raise
@@ -188,11 +179,11 @@ class Launch:
         for sink in self._definition.sinks.values():
             yield from sink.addresses
 
-    def _open(self, spark: SparkSession, engine: Engine, run: Run, owner: str) -> Driver:
+    def _open(self, engine: Engine, run: Run, owner: str) -> Driver:
         storage, graph, sinks = self.storage, self._graph, self._definition.sinks
         origin, decision = self._decided.origin, self._decided.decision
         if origin is not None:
-            repartitioned = partial(repartition, spark, storage, count=self._config.state_partitions)
+            repartitioned = partial(engine.repartition, storage, count=self._config.state_partitions)
             with origin.read_whole():
                 open_lineage(
                     storage,
@@ -217,7 +208,7 @@ class Launch:
         def post(event: e.Event) -> None:
             posted[0].post(event)
 
-        assembly = self._assemble(spark, run, owner, lineage, post)
+        assembly = self._assemble(engine, run, owner, lineage, post)
         runners = assembly.runners()
         for uid, sink in sinks.items():
             # A job whose plan is refused takes no target.
@@ -237,29 +228,28 @@ class Launch:
         started = self._started(run, finished, covered, assembly)
         named = prepared(storage, graph.subtasks(), run.lineage, covered)
         clean(storage, graph.subtasks(), run, sinks, named, self._steps)
-        driver = Driver(storage, run, job, runners, checkpointing, started, self._config, engine, self._clock)
+        driver = Driver(storage, run, job, runners, checkpointing, started, self._config, engine.lifeline, self._clock)
         posted.append(driver)
         return driver
 
     def _assemble(
-        self, spark: SparkSession, run: Run, owner: str, lineage: Lineage, post: Callable[[e.Event], None]
-    ) -> Assembly | BatchAssembly:
-        starting = Starting(
-            spark=spark,
+        self, engine: Engine, run: Run, owner: str, lineage: Lineage, post: Callable[[e.Event], None]
+    ) -> Subtasks:
+        context = RunContext(
             storage=self.storage,
             run=run,
             owner=owner,
             graph=self._graph,
             definition=self._definition,
             frozen={
-                uid: freeze(spark, self.storage, spec, f"{run.run:06d}-{secrets.token_hex(4)}", self._steps)
+                uid: engine.freeze(self.storage, spec, f"{run.run:06d}-{secrets.token_hex(4)}", self._steps)
                 for uid, spec in self._definition.sources.items()
             },
             config=self._config,
             steps=self._steps,
             post=post,
         )
-        return BatchAssembly(starting) if self._mode == "batch" else Assembly(starting, lineage)
+        return engine.assemble(context, lineage)
 
     def _lineage(self, run: Run, origin: Origin | None) -> Lineage:
         return Lineage(
@@ -287,7 +277,7 @@ class Launch:
         run: Run,
         finished: Mapping[SubtaskId, SubtaskSnapshot],
         covered: Mapping[SubtaskId, int],
-        assembly: Assembly | BatchAssembly,
+        assembly: Subtasks,
     ) -> e.JobStarted:
         storage = self.storage
         status = storage.status()

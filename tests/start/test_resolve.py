@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from rekindle.start.resolve import AlreadyEnded, Facts, Fresh, Restore, Resume, resolve
 from rekindle.storage.documents import Lineage, Result, Run
-from rekindle.storage.resolve import AlreadyEnded, Facts, Fresh, Restore, Resume, resolve
 
 LINEAGE = Lineage(lineage=1, run=1, created_ms=0)
 

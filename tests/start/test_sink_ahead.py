@@ -9,10 +9,10 @@ import pytest
 from rekindle.config import Config
 from rekindle.errors import RestoreError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
-from rekindle.runtime.decide import Permissions
+from rekindle.runtime.definition import Definition
 from rekindle.runtime.steps import no_steps
-from rekindle.spark.launch import Launch
-from rekindle.spark.starting import Definition
+from rekindle.start.decide import Permissions
+from rekindle.start.launch import Launch
 from rekindle.testing.fake_runner import FakeInput
 from tests.runtime.kit import JOB, SOURCE, TASK, World, until
 
@@ -27,7 +27,7 @@ def prepare(world: World, restore: str, *, sink_ahead: bool = False) -> None:
     ).validated()
     definition = Definition(graph=graph, sources={}, functions={}, sinks=world.sinks)
     permissions = Permissions(sink_ahead=sink_ahead)
-    Launch(definition, world.location, Config.of({}), permissions, no_steps).prepare(restore)
+    Launch(definition, world.storage.store, Config.of({}), permissions, no_steps).prepare(restore)
 
 
 def grow_and_rest(world: World, savepoints: Path) -> tuple[str, str]:

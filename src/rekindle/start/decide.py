@@ -2,13 +2,13 @@
 
 It is decided twice. First before Spark is there, so that a start that cannot be costs nothing. Then under the claim:
 between the two lie seconds in which another driver may have lived a whole life, or one that was thought dead has gone
-on. What counts is the second decision; `rekindle.storage.resolve` has its rules.
+on. What counts is the second decision; `rekindle.start.resolve` has its rules.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from rekindle.config import Config
@@ -16,17 +16,17 @@ from rekindle.errors import ControlError, RestoreError
 from rekindle.graph.compatibility import check_drained, check_finished_state, check_graph, check_parallelism
 from rekindle.graph.job_graph import JobGraph
 from rekindle.ids import SubtaskId
+from rekindle.progress.partitions import state_partitions
 from rekindle.runtime.checkpointing import finished_operators, snapshots_of
 from rekindle.runtime.driver import is_driven_here
 from rekindle.runtime.leftovers import prepared, refuse_sink_ahead
+from rekindle.start.resolve import AlreadyEnded, Decision, Facts, Restore, Resume, resolve
 from rekindle.storage import layout
 from rekindle.storage.documents import End, Lineage, Manifest, Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import is_alive, silence_ms, this_process
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin, find_origin
-from rekindle.storage.port import Store
-from rekindle.storage.resolve import AlreadyEnded, Decision, Facts, Restore, Resume, resolve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,6 @@ class Decider:
     Args:
         sinks: uids of the job's sinks.
         restore: what the user wants to start from: a checkpoint's number or path, or a savepoint's path.
-        partitions_of: in how many partitions Spark keeps state in a progress directory; None where it keeps none.
     """
 
     def __init__(
@@ -68,7 +67,6 @@ class Decider:
         config: Config,
         permissions: Permissions,
         restore: str | None,
-        partitions_of: Callable[[Store, str], int | None],
     ) -> None:
         self._storage = storage
         self._graph = graph
@@ -77,7 +75,6 @@ class Decider:
         self._config = config
         self._permissions = permissions
         self._restore = restore
-        self._partitions_of = partitions_of
 
     def decide(self, *, claimed: int | None = None) -> Decided:
         """Decide how to begin.
@@ -249,7 +246,7 @@ class Decider:
         wanted = self._config.state_partitions
         for task, end in self._ends(lineage).items():
             folder = layout.subtask(self._storage.job, task.task, task.subtask, lineage.lineage)
-            found = self._partitions_of(self._storage.store, layout.spark_progress_dir(folder))
+            found = state_partitions(self._storage.store, layout.spark_progress_dir(folder))
             if wanted and end is None and found not in (None, wanted):
                 raise RestoreError("STATE_PARTITIONS_FIXED", task=task.task, found=found, wanted=wanted)
 

@@ -1,0 +1,67 @@
+"""What a user has defined, and a run of it: what those share who start and carry out a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rekindle.config import Config
+from rekindle.graph import job_graph
+from rekindle.graph.job_graph import JobGraph, Task
+from rekindle.ids import SubtaskId
+from rekindle.protocol import events as e
+from rekindle.runtime.steps import Steps
+from rekindle.sinks import TwoPhaseSink
+from rekindle.sources import Source
+from rekindle.storage import layout
+from rekindle.storage.documents import FrozenFiles, Run
+from rekindle.storage.job_storage import JobStorage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSpec:
+    """A source as the user defined it."""
+
+    source: job_graph.Source
+    spec: Source
+    #: what becomes of rows before 1970: "fail" or "drop"
+    late: str = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A job as its user defined it."""
+
+    graph: JobGraph
+    sources: Mapping[str, SourceSpec]
+    #: task → what makes its DataFrame from those of its inputs
+    functions: Mapping[str, Callable[..., Any]]
+    sinks: Mapping[str, TwoPhaseSink]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """A run that has been claimed, and whose subtasks are to be assembled."""
+
+    storage: JobStorage
+    run: Run
+    #: the name by which sinks know the job
+    owner: str
+    #: the definition's, but where the mode wants another
+    graph: JobGraph
+    definition: Definition
+    #: source uid → its list; None for a `Stream`
+    frozen: Mapping[str, FrozenFiles | None]
+    config: Config
+    steps: Steps
+    #: takes an event to the driver, from any thread
+    post: Callable[[e.Event], None]
+
+    def folder(self, subtask: SubtaskId) -> str:
+        """Return where a subtask keeps what it has."""
+        return layout.subtask(self.storage.job, subtask.task, subtask.subtask, self.run.lineage)
+
+    def sinks(self, task: Task) -> dict[str, TwoPhaseSink]:
+        """Return the sinks of a task."""
+        return {sink.uid: self.definition.sinks[sink.uid] for sink in self.graph.sinks_of(task)}

@@ -1,0 +1,52 @@
+"""Spark as the engine of a run: the only wiring of what this package has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import SparkSession
+
+from rekindle.runtime.definition import RunContext, SourceSpec
+from rekindle.runtime.ports import Subtasks
+from rekindle.runtime.steps import Steps
+from rekindle.spark.batch.assembly import BatchAssembly
+from rekindle.spark.inputs.freezing import freeze
+from rekindle.spark.query.state_partitions import repartition
+from rekindle.spark.session.lifeline import Lifeline
+from rekindle.spark.session.s3a import check_s3a, check_sees
+from rekindle.spark.streaming.assembly import Assembly
+from rekindle.storage.documents import FrozenFiles, Lineage
+from rekindle.storage.job_storage import JobStorage
+
+
+class SparkEngine:
+    """An `Engine` in a session.
+
+    Args:
+        ours: the session is Rekindle's own, so that another can take its place.
+    """
+
+    def __init__(self, spark: SparkSession, *, ours: bool) -> None:
+        self._spark = spark
+        self.lifeline = Lifeline(spark, ours=ours)
+
+    def check_reaches(self, places: Iterable[str]) -> None:
+        """See `Engine`."""
+        for place in places:
+            check_s3a(self._spark, place)
+
+    def check_sees(self, place: str, path: str) -> None:
+        """See `Engine`."""
+        check_sees(self._spark, place, path)
+
+    def freeze(self, storage: JobStorage, spec: SourceSpec, attempt: str, steps: Steps) -> FrozenFiles | None:
+        """See `Engine`."""
+        return freeze(self._spark, storage, spec, attempt, steps)
+
+    def repartition(self, storage: JobStorage, folder: str, task: str, count: int) -> None:
+        """See `Engine`."""
+        repartition(self._spark, storage, folder, task, count)
+
+    def assemble(self, run: RunContext, lineage: Lineage) -> Subtasks:
+        """See `Engine`."""
+        return BatchAssembly(run, self._spark) if run.run.mode == "batch" else Assembly(run, self._spark, lineage)

@@ -1,0 +1,84 @@
+"""An engine without Spark: a test says what its subtasks are, and when it dies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from rekindle.channels.splits import Splits
+from rekindle.ids import SubtaskId
+from rekindle.runtime.definition import RunContext, SourceSpec
+from rekindle.runtime.ports import TaskRunner
+from rekindle.runtime.steps import Steps
+from rekindle.storage.documents import FrozenFiles, Lineage
+from rekindle.storage.job_storage import JobStorage
+
+
+class FakeLifeline:
+    """A `Lifeline` of an engine that dies when a test says so."""
+
+    def __init__(self) -> None:
+        self.replaceable = False
+        self.gone = False
+        self._died: Callable[[str], None] = lambda reason: None
+
+    def watch(self, died: Callable[[str], None]) -> None:
+        """See `Lifeline`."""
+        self._died = died
+
+    def is_gone(self) -> bool:
+        """See `Lifeline`."""
+        return self.gone
+
+    def close(self) -> None:
+        """See `Lifeline`."""
+        self._died = lambda reason: None
+
+    def die(self, reason: str = "killed") -> None:
+        """Be gone."""
+        self.gone = True
+        self._died(reason)
+
+
+class FakeSubtasks:
+    """Subtasks that share nothing out and read no other."""
+
+    def __init__(self, runners: Mapping[SubtaskId, TaskRunner]) -> None:
+        self._runners = runners
+        self.splits: Mapping[str, Mapping[str, Splits]] = {}
+
+    def runners(self) -> Mapping[SubtaskId, TaskRunner]:
+        """See `Subtasks`."""
+        return self._runners
+
+    def read(self, subtask: SubtaskId) -> dict[SubtaskId, int]:
+        """See `Subtasks`."""
+        return {}
+
+
+class FakeEngine:
+    """An `Engine` that reaches every place.
+
+    Args:
+        runner: makes a subtask of a run.
+    """
+
+    def __init__(self, runner: Callable[[RunContext, SubtaskId], TaskRunner]) -> None:
+        self._runner = runner
+        self.lifeline = FakeLifeline()
+
+    def check_reaches(self, places: Iterable[str]) -> None:
+        """See `Engine`."""
+
+    def check_sees(self, place: str, path: str) -> None:
+        """See `Engine`."""
+
+    def freeze(self, storage: JobStorage, spec: SourceSpec, attempt: str, steps: Steps) -> FrozenFiles | None:
+        """See `Engine`."""
+        return None
+
+    def repartition(self, storage: JobStorage, folder: str, task: str, count: int) -> None:
+        """See `Engine`."""
+
+    def assemble(self, run: RunContext, lineage: Lineage) -> FakeSubtasks:
+        """See `Engine`."""
+        return FakeSubtasks({task: self._runner(run, task) for task in run.graph.subtasks()})
