@@ -746,7 +746,10 @@ CONDITIONS: dict[str, Condition] = {
     ),
     **_conditions(
         "job",
-        TASK_FAILED=("Task {task!r} failed: {reason}", "Mend the cause and run again."),
+        TASK_FAILED=(
+            "Task {task!r} failed: {reason}",
+            "Mend the cause. A job that still runs tries again by itself; one that has ended resumes when it is run.",
+        ),
         RESTARTS_EXHAUSTED=(
             "Task {task!r} failed {attempts} times; the last cause: {reason}",
             "Mend the cause and run again: it resumes from where it durably stood.",

@@ -98,6 +98,8 @@ class JobStatus(Status):
             batch = f"batch {task.batch}" if task.batch >= 0 else "no batch yet"
             inputs = ", ".join(f"{uid} {_progress(item)}" for uid, item in task.inputs.items())
             lines.append(f"  {task.uid}/{task.subtask}: {task.status}, {batch}; {inputs}")
+        if self.failure is not None:
+            lines.append(f"  restarts {self.restarts}; last failure: [{self.failure.code}] {self.failure.message}")
         return "\n".join(lines)
 
 

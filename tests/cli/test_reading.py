@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from rekindle.cli import output, reading, views
+from rekindle.cli.progress import LogLines
 from rekindle.cli.verbs import rekindle
 from rekindle.storage import documents as d
 from rekindle.storage.job_storage import JobStorage
@@ -37,6 +38,9 @@ def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: Jo
         "error": None,
         "notes": [],
         "savepoint": None,
+        "failure": None,
+        "restarts": 0,
+        "next_attempt_at": None,
         "tasks": [
             {
                 "uid": "hourly",
@@ -46,6 +50,9 @@ def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: Jo
                 "batch_duration_ms": 4_800,
                 "rows_per_second": None,
                 "watermark": "2025-01-01T00:00:00.000Z",
+                "failure": None,
+                "restarts": 0,
+                "next_attempt_at": None,
                 "inputs": {
                     "history": {
                         "ended": False,
@@ -88,6 +95,74 @@ def test_status_as_text_fits_the_terminal(columns: int, command: Command, job: J
     assert command("status", "bids").stdout.splitlines()[0] == lines[0]
 
 
+FAILURE = d.Failure(
+    code="TASK_FAILED", message="Task 'hourly/0' failed: no such customer", next_step="Mend the cause.",
+    failed_ms=JANUARY_MS,
+)  # fmt: skip
+
+
+def failing(job: JobStorage, state: str = "RUNNING") -> None:
+    """A heartbeat while a task waits for its third restart."""
+    last = {"failure": FAILURE, "restarts": 3, "next_attempt_ms": JANUARY_MS + 9_200}
+    task = d.TaskStatusDocument(uid="hourly", subtask=0, status="restarting", batch=41, **last)  # type: ignore[arg-type]
+    beat(job, state=state, tasks=(task,), **last)
+
+
+def test_status_tells_the_last_failure_what_to_do_and_when_the_next_attempt_comes(
+    command: Command, job: JobStorage
+) -> None:
+    start(job)
+    failing(job)
+
+    shown = command.json("status", "bids")
+    for failed in (shown, shown["tasks"][0]):
+        assert failed["failure"] == {
+            "code": "TASK_FAILED",
+            "message": "Task 'hourly/0' failed: no such customer",
+            "next_step": "Mend the cause.",
+            "at": "2025-01-01T00:00:00.000Z",
+        }
+        assert (failed["restarts"], failed["next_attempt_at"]) == (3, "2025-01-01T00:00:09.200Z")
+    assert command("status", "bids").stdout.splitlines()[2:7] == [
+        "hourly  restarting  batch 41",
+        "  restarts 3, next attempt in 8.0 s",
+        "  failed 1.2 s ago: [TASK_FAILED] Task 'hourly/0' failed: no such customer",
+        "  next: Mend the cause.",
+        "  watermark -",
+    ]
+
+
+def test_a_failure_of_no_task_is_told_of_the_job_and_what_is_over_has_no_next_attempt(
+    command: Command, job: JobStorage
+) -> None:
+    start(job)
+    beat(job, failure=FAILURE, restarts=1, next_attempt_ms=JANUARY_MS + 9_200)
+    assert command("status", "bids").stdout.splitlines()[2:5] == [
+        "restarts 1, next attempt in 8.0 s",
+        "failed 1.2 s ago: [TASK_FAILED] Task 'hourly/0' failed: no such customer",
+        "next: Mend the cause.",
+    ]
+
+    end(job, "STOPPED")
+
+    assert command.json("status", "bids")["next_attempt_at"] is None
+    assert command("status", "bids").stdout.splitlines()[2] == "restarts 1"
+
+
+def test_the_lines_of_a_run_without_a_terminal_tell_restarts_at_once(job: JobStorage) -> None:
+    lines = LogLines()
+    start(job)
+    beat(job)
+    status = job.status()
+    assert status is not None and "restarts" not in (lines.next(status, JANUARY_MS) or "")
+    failing(job)
+    status = job.status()
+
+    assert status is not None and "; restarts 3, next attempt in 9.1 s; " in (
+        lines.next(status, JANUARY_MS + 100) or ""
+    )
+
+
 def test_no_line_of_status_is_longer_than_the_terminal_however_long_the_names(job: JobStorage) -> None:
     start(job)
     beat(job)
@@ -96,6 +171,7 @@ def test_no_line_of_status_is_longer_than_the_terminal_however_long_the_names(jo
     long = d.Status(
         job="j" * 100, state="RUNNING", run=1, host="", pid=0, beat=1, written_ms=0,
         tasks=(d.TaskStatusDocument(uid="t" * 100, subtask=0, status="s", batch=1, inputs={"i" * 9: d.InputStatus()}),),
+        failure=d.Failure(code="TASK_FAILED", message="m " * 50 + "m" * 100, next_step="n" * 100, failed_ms=0),
     )  # fmt: skip
 
     assert max(map(len, views.status_lines(long, 0, 60))) == 60

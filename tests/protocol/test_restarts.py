@@ -36,6 +36,7 @@ def test_the_pause_doubles_up_to_a_limit_and_there_is_no_last_try() -> None:
     pauses = [restarts.failed(number) for number in range(2_000)]
     assert pauses[:7] == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000]
     assert set(pauses[6:]) == {60_000}
+    assert restarts.granted == 2_000
 
 
 def test_there_are_as_many_tries_as_are_allowed() -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from itertools import count
 
 import pytest
 
 from rekindle.config import Config
-from rekindle.errors import StorageError
+from rekindle.errors import InputError, StorageError
 from rekindle.graph.job_graph import JobGraph, Source, Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
 from rekindle.runtime.heartbeat import HISTORY, Heartbeat
+from rekindle.storage import layout
 from rekindle.storage.documents import CheckpointStats, Run, Status
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.memory import MemoryStore
@@ -30,11 +32,11 @@ GRAPH = JobGraph(
 class Told:
     """A job of two tasks and the heartbeat that listens to it, without a driver."""
 
-    def __init__(self, store: MemoryStore | None = None) -> None:
+    def __init__(self, store: MemoryStore | None = None, tolerable: str = "1000", since: int | None = None) -> None:
         self.storage = JobStorage(store or MemoryStore(), "job")
-        config = Config.of({"checkpoint.interval": "0", "checkpoint.tolerable_failures": "1000"})
+        config = Config.of({"checkpoint.interval": "0", "checkpoint.tolerable_failures": tolerable})
         self.job = Job(GRAPH, config)
-        run = Run(run=1, started_ms=0, host="here", pid=1, lineage=1)
+        run = Run(run=1, started_ms=0, host="here", pid=1, lineage=1, since=since)
         clock = count(1_000, 10)
         self.heartbeat = Heartbeat(self.storage, run, self.job, {}, lambda: next(clock))
         self.requests = count()
@@ -159,3 +161,91 @@ def test_the_status_shows_that_a_task_waits_for_the_final_checkpoint(world: Worl
 
     hanging.set()
     assert ended(handle).state == "FINISHED"
+
+
+def test_the_status_tells_the_last_failure_of_a_task_and_when_it_is_tried_again() -> None:
+    told = Told()
+    assert (told.heartbeat.status().failure, told.heartbeat.status().restarts) == (None, 0)
+
+    told(e.TaskFailed(task=TASKS[0], reason="no such customer"))
+    told(e.TaskFailed(task=TASKS[0], reason="its query was stopped from outside"))  # the same death, noticed again
+
+    failed, other = told.heartbeat.status().tasks
+    assert failed.failure is not None
+    assert (failed.failure.code, failed.restarts) == ("TASK_FAILED", 1)
+    assert failed.failure.message == "Task 'a/0' failed: no such customer" and failed.failure.next_step
+    assert failed.next_attempt_ms is not None and failed.next_attempt_ms - failed.failure.failed_ms >= 1_000
+    assert (other.failure, other.restarts, other.next_attempt_ms) == (None, 0, None)
+    status = told.heartbeat.status()
+    assert (status.failure, status.restarts) == (failed.failure, 1)
+    assert status.next_attempt_ms is not None
+
+    told(e.Ticked(now_ms=2_000))
+    told(e.TaskStarted(task=TASKS[0]))
+    known = InputError("FILE_UNREADABLE", source="s", path="p", reason="r")
+    told(e.TaskFailed(task=TASKS[0], reason=str(known), error=(known.code, known.parameters)))
+
+    status = told.heartbeat.status()
+    assert status.failure is not None and status.failure == status.tasks[0].failure
+    assert (status.failure.code, status.failure.message, status.restarts) == (known.code, known.message, 2)
+    told(e.Ticked(now_ms=20_000))
+    assert told.heartbeat.status().next_attempt_ms is None, "it is under way"
+
+
+def test_the_status_tells_of_commits_and_of_checkpoints_that_fail_and_of_another_engine() -> None:
+    told = Told(tolerable="0")
+    told.ask()
+    told(e.SnapshotDeclined(task=TASKS[0], checkpoint=1, detail="it said no"))
+    told(e.Ticked(now_ms=600))
+    status = told.heartbeat.status()
+    assert status.failure is not None and status.failure.code == "CHECKPOINTS_FAILING"
+    assert "it said no" in status.failure.message and (status.restarts, status.next_attempt_ms is None) == (1, False)
+
+    told(e.Ticked(now_ms=10_000))
+    for task in TASKS:
+        told(e.TaskStarted(task=task))
+    told.ask()
+    for task in TASKS:
+        told(e.SnapshotTaken(task=task, checkpoint=2))
+    told(e.ManifestWritten(checkpoint=2))
+    told(e.CommitFailed(checkpoint=2, detail="the server is away"))
+    status = told.heartbeat.status()
+    assert status.failure is not None and status.failure.code == "SINK_COMMIT_FAILED"
+    assert "the server is away" in status.failure.message
+    assert (status.restarts, status.next_attempt_ms is None) == (1, False)
+
+    told(e.EngineDied(reason="killed for memory", replaceable=True))
+    told(e.Ticked(now_ms=20_000))
+    status = told.heartbeat.status()
+    assert status.failure is not None and status.failure.code == "SPARK_DIED"
+    assert "killed for memory" in status.failure.message
+    assert (status.restarts, status.next_attempt_ms is None) == (2, False)
+
+
+@pytest.mark.parametrize("since", [1, None])
+def test_a_failure_is_told_by_the_next_run_of_the_same_process_and_of_no_other(since: int | None) -> None:
+    store = MemoryStore()
+    told = Told(store)
+    told(e.TaskFailed(task=TASKS[0], reason="no such customer"))
+    told.heartbeat.beat()
+
+    status = Told(store, since=since).heartbeat.status()
+
+    assert (status.failure is not None, status.restarts) == ((True, 1) if since else (False, 0))
+    assert status.tasks[0].failure is None
+
+
+def test_the_status_of_a_version_without_failures_is_read() -> None:
+    told = Told()
+    told.heartbeat.beat()
+    path = layout.status("job")
+    document = json.loads(told.storage.store.read(path))
+    for part in (document, *document["tasks"]):
+        for name in ("failure", "restarts", "next_attempt_ms"):
+            del part[name]
+    told.storage.store.replace(path, json.dumps(document).encode())
+
+    status = told.storage.status()
+
+    assert status is not None and (status.failure, status.restarts, status.next_attempt_ms) == (None, 0, None)
+    assert (status.tasks[0].failure, status.tasks[0].restarts, status.tasks[0].next_attempt_ms) == (None, 0, None)

@@ -108,13 +108,22 @@ class LogLines:
     def next(self, status: Status, now_ms: int) -> str | None:
         """The line to print for `status` now, or None."""
         ended = [item.ended for task in status.tasks for item in task.inputs.values()]
-        urgent = (status.state, status.checkpoints_failed, ended, [task.status for task in status.tasks])
+        urgent = (
+            status.state,
+            status.checkpoints_failed,
+            status.restarts,
+            ended,
+            [task.status for task in status.tasks],
+        )
         other = (status.checkpoints_completed, [task.batch for task in status.tasks])
         due = other != self._other and now_ms - self._told_ms >= LINE_EVERY_MS
         if urgent == self._urgent and not due:
             return None
         self._urgent, self._other, self._told_ms = urgent, other, now_ms
-        parts = [f"{output.short_time(now_ms)} {status.job} {status.state}", *map(_task, status.tasks)]
+        parts = [f"{output.short_time(now_ms)} {status.job} {status.state}"]
+        if status.restarts:
+            parts.append(f"restarts {status.restarts}{views.next_attempt(status, status.state, now_ms)}")
+        parts += map(_task, status.tasks)
         return "; ".join([*parts, views.checkpoint_age(status, now_ms)])
 
 

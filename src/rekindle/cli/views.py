@@ -5,7 +5,7 @@ Pure functions of documents; nothing is read here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +13,12 @@ from rekindle.cli import output
 from rekindle.storage.documents import (
     Answer,
     CheckpointStats,
+    Failure,
     InputStatus,
     Manifest,
     Result,
     Status,
+    TaskStatusDocument,
 )
 
 Json = dict[str, Any]
@@ -65,6 +67,7 @@ def status_json(
         "error": result.error if result else None,
         "notes": list(result.notes) if result else [],
         "savepoint": result.savepoint if result else None,
+        **_failures_json(status, status.state),
         "tasks": [
             {
                 "uid": task.uid,
@@ -74,6 +77,7 @@ def status_json(
                 "batch_duration_ms": task.batch_duration_ms,
                 "rows_per_second": task.rows_per_second,
                 "watermark": output.iso(task.watermark),
+                **_failures_json(task, status.state),
                 "inputs": {
                     uid: {
                         "ended": item.ended,
@@ -96,6 +100,23 @@ def status_json(
     }
 
 
+def _failures_json(failed: Status | TaskStatusDocument, state: str) -> Json:
+    """The last failure of a job, or of a task of it; what is over has no next attempt."""
+    last = failed.failure
+    return {
+        "failure": None
+        if last is None
+        else {
+            "code": last.code,
+            "message": last.message,
+            "next_step": last.next_step,
+            "at": output.iso(last.failed_ms),
+        },
+        "restarts": failed.restarts,
+        "next_attempt_at": output.iso(failed.next_attempt_ms) if state in _AT_WORK else None,
+    }
+
+
 def status_lines(
     status: Status, now_ms: int, columns: int, fill: str = "#", rest: str = ".", *, stale: bool = False
 ) -> list[str]:
@@ -103,7 +124,10 @@ def status_lines(
 
     hourly_bids  RUNNING  run 2
     last checkpoint 7, 12.0 s ago (1 failed)
-    hourly  running  batch 41 in 4.8 s
+    hourly  restarting  batch 41 in 4.8 s
+      restarts 3, next attempt in 8.0 s
+      failed 2.0 s ago: [TASK_FAILED] Task 'hourly/0' failed: ValueError: no such customer
+      next: Mend the cause. ...
       watermark 2025-01-01T10:00:00Z
       history  ##########......   63 %     12,345 rows/s
       live     unbounded                     800 rows/s
@@ -114,16 +138,42 @@ def status_lines(
     batch_mode = status.mode == "batch"
     mode = "  in batch mode" if batch_mode else ""
     lines = [f"{status.job}  {status.state}  run {status.run}{mode}", checkpoint_age(status, now_ms)]
+    if status.failure not in [task.failure for task in status.tasks]:  # else it is shown with the task
+        lines += _failed_lines(status, status.state, now_ms, columns, "")
     pad = max((len(uid) for task in status.tasks for uid in task.inputs), default=0)
     for task in status.tasks:
         took = f" in {output.duration(task.batch_duration_ms)}" if task.batch_duration_ms is not None else ""
         lines.append(f"{task.uid}  {task.status}  {batch(task.batch)}{took}")
+        lines += _failed_lines(task, status.state, now_ms, columns, "  ")
         if not batch_mode:
             lines.append(f"  watermark {output.short_time(task.watermark)}")
         for uid, item in task.inputs.items():
             speed = rate(item.rows_per_second) if status.state in _AT_WORK and not stale else ""
             lines.append(f"  {uid:<{pad}}  {_bar(item, fill, rest):<{_BAR + 7}}{speed:>18}")
     return [output.cut(line.rstrip(), columns) for line in lines]
+
+
+def _failed_lines(
+    failed: Status | TaskStatusDocument, state: str, now_ms: int, columns: int, indent: str
+) -> Iterator[str]:
+    """How often it was started again, when that is next, and what went wrong last with what to do."""
+    if failed.restarts or failed.next_attempt_ms:
+        yield f"{indent}restarts {failed.restarts}{next_attempt(failed, state, now_ms)}"
+    if failed.failure is not None:
+        for text in (_failure(failed.failure, now_ms), f"next: {failed.failure.next_step}"):
+            yield from (f"{indent}{line}" for line in output.wrapped(text, columns - len(indent), "  "))
+
+
+def _failure(failure: Failure, now_ms: int) -> str:
+    age = output.duration(max(now_ms - failure.failed_ms, 0))
+    return f"failed {age} ago: [{failure.code}] {failure.message}"
+
+
+def next_attempt(failed: Status | TaskStatusDocument, state: str, now_ms: int) -> str:
+    """``, next attempt in 8.0 s``; empty where nothing waits."""
+    if failed.next_attempt_ms is None or state not in _AT_WORK:
+        return ""
+    return f", next attempt in {output.duration(max(failed.next_attempt_ms - now_ms, 0))}"
 
 
 def batch(number: int) -> str:

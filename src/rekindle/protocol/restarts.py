@@ -24,6 +24,8 @@ class Restarts:
         self._config = config
         #: in a row
         self.failures = 0
+        #: tries that were granted, in all
+        self.granted = 0
         self._failed_ms = 0
 
     def failed(self, now_ms: int) -> int | None:
@@ -34,6 +36,7 @@ class Restarts:
         attempts = self._config.restart_attempts
         if attempts is not None and self.failures > attempts:
             return None
+        self.granted += 1
         # Beyond 2 ** 40 the longest pause has come long ago, whatever it is.
         doubled_ms = self._config.restart_delay_ms * 2 ** min(self.failures - 1, 40)
         return int(min(doubled_ms, self._config.restart_delay_max_ms))

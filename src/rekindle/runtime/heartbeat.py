@@ -1,7 +1,7 @@
 """The heartbeat: what a driver shows of itself, ``status.json``, once a second.
 
-It listens to what the protocol hears and says, and keeps the history of checkpoints that no manifest tells of: those in
-progress and those that failed.
+It listens to what the protocol hears and says, and keeps what no other document does: the checkpoints in progress and
+those that failed, and the last failure of each task and of the job.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rekindle.errors import ControlError, StorageError
+from rekindle.errors import ControlError, RekindleError, StorageError, error_from
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
+from rekindle.protocol.ending import Error
 from rekindle.protocol.job import Job
+from rekindle.protocol.states import TASK_STEPS
 from rekindle.runtime.ports import TaskRunner
 from rekindle.storage import layout
-from rekindle.storage.documents import CheckpointStats, Run, Status, TaskStatusDocument
+from rekindle.storage.documents import CheckpointStats, Failure, Run, Status, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
 
@@ -47,10 +49,26 @@ class Heartbeat:
         self._completed = 0
         self._failed = 0
         self._latest_ms: int | None = None
+        #: the last one of each task, and of the job
+        self._failures: dict[SubtaskId, Failure] = {}
+        self._failure, self._restarts = _failures_before(storage, run)
+        #: how often all tasks were started again, as noted last
+        self._fail_overs = 0
+        #: when another engine is tried; None while this run has one
+        self._engine_ms: int | None = None
 
     def heard(self, event: e.Event) -> None:
-        """Note what an event says of a checkpoint."""
+        """Note what an event says of a checkpoint, or of a failure."""
+        self._note_fail_over()
         match event:
+            case e.TaskFailed():
+                status = self._job.tasks.states[event.task].status
+                if TASK_STEPS[e.TaskFailed][status] is not status:  # else its death was noticed before
+                    unnamed: Error = ("TASK_FAILED", {"task": str(event.task), "reason": event.reason})
+                    self._failures[event.task] = self.failed(error_from(*(event.error or unnamed)))
+            case e.CommitFailed():
+                parameters = {"sink": "-", "checkpoint": event.checkpoint, "reason": event.detail}
+                self.failed(error_from(*(event.error or ("SINK_COMMIT_FAILED", parameters))))
             case e.SnapshotTaken():
                 acknowledged, participants = self._of(event.checkpoint).acknowledged
                 self._change(event.checkpoint, acknowledged=(acknowledged + 1, participants))
@@ -68,7 +86,7 @@ class Heartbeat:
                 return
 
     def ordered(self, command: c.Command) -> None:
-        """Note what a command says of a checkpoint."""
+        """Note what a command says of a checkpoint, or of the engine."""
         match command:
             case c.TakeSnapshot():
                 pending = self._job.coordinator.pending.get(command.checkpoint)
@@ -84,24 +102,53 @@ class Heartbeat:
             case c.AbortCheckpoint():
                 self._failed += 1
                 self._change(command.checkpoint, status="failed", failure=command.reason)
+            case c.FailOver():
+                self.failed(error_from("SPARK_DIED", {"reason": command.reason}), again_in_ms=command.delay_ms)
+                self._restarts += 1
             case _:
                 return
 
+    def failed(self, error: RekindleError, again_in_ms: int | None = None) -> Failure:
+        """Note the last failure of the job; and when another engine is tried, if it is that."""
+        now_ms = self._clock()
+        failure = Failure(code=error.code, message=error.message, next_step=error.next_step, failed_ms=now_ms)
+        self._failure = failure
+        if again_in_ms is not None:
+            self._engine_ms = now_ms + again_in_ms
+        return failure
+
+    def _note_fail_over(self) -> None:
+        """Note that too many checkpoints have failed: no event or command says so."""
+        coordinator = self._job.coordinator
+        if coordinator.restarts.granted > self._fail_overs:
+            self._fail_overs = coordinator.restarts.granted
+            tolerable = self._job.config.checkpoint_tolerable_failures
+            parameters = {"failures": tolerable + 1, "tolerable": tolerable, "reason": coordinator.last_failure}
+            self.failed(error_from("CHECKPOINTS_FAILING", parameters))
+
     def status(self) -> Status:
         """The status now; may be called from any thread."""
+        tasks = tuple(self._task(task) for task in self._job.tasks.states)
+        commit_ms = self._as_time_of_day(self._job.coordinator.commit_again_ms)
+        waits = [commit_ms, self._engine_ms, *(task.next_attempt_ms for task in tasks)]
         return Status(
             job=self._storage.job,
             state=self._job.state.value,
             run=self._run.run,
             beat=self._beat,
             written_ms=self._clock(),
-            tasks=tuple(self._task(task) for task in self._job.tasks.states),
+            tasks=tasks,
             checkpoints_completed=self._completed,
             checkpoints_failed=self._failed,
             latest_checkpoint=self._job.coordinator.latest,
             latest_checkpoint_ms=self._latest_ms,
             history=self._stats,
             mode=self._run.mode,
+            failure=self._failure,
+            restarts=self._restarts
+            + self._job.coordinator.restarts.granted
+            + sum(state.restarts.granted for state in self._job.tasks.states.values()),
+            next_attempt_ms=min((wait_ms for wait_ms in waits if wait_ms is not None), default=None),
             **this_process()._asdict(),
         )
 
@@ -114,11 +161,19 @@ class Heartbeat:
             return
 
     def _task(self, task: SubtaskId) -> TaskStatusDocument:
-        status = self._job.tasks.states[task].status.value
-        runner = self._runners.get(task)
-        if runner is None:
-            return TaskStatusDocument(uid=task.task, subtask=task.subtask, status=status, batch=-1)
-        return replace(runner.status(), status=status)
+        state, runner = self._job.tasks.states[task], self._runners.get(task)
+        shown = TaskStatusDocument(uid=task.task, subtask=task.subtask, status="", batch=-1)
+        return replace(
+            shown if runner is None else runner.status(),
+            status=state.status.value,
+            failure=self._failures.get(task),
+            restarts=state.restarts.granted,
+            next_attempt_ms=self._as_time_of_day(state.restart_ms),
+        )
+
+    def _as_time_of_day(self, at_ms: int | None) -> int | None:
+        """A moment of the protocol's time, for people to read."""
+        return None if at_ms is None else self._clock() + max(at_ms - self._job.now_ms, 0)
 
     def _of(self, checkpoint: int) -> CheckpointStats:
         unknown = CheckpointStats(id=checkpoint, kind="", status="in_progress", triggered_at=self._clock())
@@ -126,6 +181,12 @@ class Heartbeat:
 
     def _change(self, checkpoint: int, **changes: Any) -> None:
         self._stats = tuple(replace(stats, **changes) if stats.id == checkpoint else stats for stats in self._stats)
+
+
+def _failures_before(storage: JobStorage, run: Run) -> tuple[Failure | None, int]:
+    """The last failure, and the restarts, of the earlier runs of this process."""
+    status = storage.status() if run.since is not None else None
+    return (status.failure, status.restarts) if status is not None else (None, 0)
 
 
 def _earlier(storage: JobStorage) -> tuple[CheckpointStats, ...]:

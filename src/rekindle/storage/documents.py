@@ -417,6 +417,16 @@ class InputStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What went wrong last, with a task or with anything of the job: an error, as `errors` has it."""
+
+    code: str
+    message: str
+    next_step: str
+    failed_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatusDocument:
     """A subtask as ``rekindle status`` shows it."""
 
@@ -428,6 +438,12 @@ class TaskStatusDocument:
     inputs: dict[str, InputStatus] = field(default_factory=dict)
     rows_per_second: float | None = None
     batch_duration_ms: int | None = None
+    #: the last one of this run; None: there was none, or an older version wrote it
+    failure: Failure | None = None
+    #: how often this run has started it again, or is about to
+    restarts: int = 0
+    #: when it is started again; None: it does not wait for that
+    next_attempt_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -454,4 +470,10 @@ class Status:
     #: streaming | batch
     mode: str = "streaming"
     error: Json | None = None
+    #: the last one in this process, whatever has failed; None: there was none, or an older version wrote it
+    failure: Failure | None = None
+    #: how often this process has started a task, all of them, or Spark again, or is about to
+    restarts: int = 0
+    #: when something of it is tried again, the next one; None: nothing waits for that
+    next_attempt_ms: int | None = None
     format: int = FORMAT_VERSION
