@@ -23,11 +23,12 @@ demo: setup ## the flagship job: history and live stream, savepoint, resume, dra
 test: setup ## all tests but those that take minutes; ARGS="-k word" is passed on
 	@$(ENV) $(TESTS) -n 2 --dist loadfile -m "not crash and not slow" $(ARGS)
 
-check: setup ## what CI runs: format, lint, types, layers, tests, full coverage of the pure core
+check: setup ## what CI runs: format, lint, types, layers, dead code, tests, full coverage of the pure core
 	@$(ENV) ruff format --check .
 	@$(ENV) ruff check .
 	@$(ENV) mypy
 	@$(ENV) lint-imports
+	@$(ENV) vulture
 	@$(ENV) python -m pytest -n 2 $(CORE) --cov --cov-report=term-missing
 	@$(ENV) $(TESTS) -n 2 --dist loadfile -m "not crash and not slow" $(CORE:%=--ignore=%) $(ARGS)
 

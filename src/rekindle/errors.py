@@ -763,10 +763,6 @@ CONDITIONS: dict[str, Condition] = {
             "Mend the cause and try again: the checkpoint is as it was.",
         ),
         QUERY_DIED=("The query of task {task!r} ended by itself: {reason}", "Mend the cause and run again."),
-        DRAIN_INCOMPLETE=(
-            "Task {task!r} still set timers after {rounds} flushes.",
-            "Raise drain.max_rounds, or let its timers end.",
-        ),
         SPARK_DIED=("Spark is gone: {reason}", "Run again: it resumes from where it durably stood."),
     ),
     **_conditions(

@@ -13,7 +13,7 @@ from rekindle.channels.admission import AdmissionSizer
 from rekindle.channels.channel_feed import ChannelFeed
 from rekindle.channels.inbox import Inbox
 from rekindle.storage.documents import ChannelPosition, FrozenFile, InputPosition
-from rekindle.storage.memory import MemoryStore
+from rekindle.testing.memory_store import MemoryStore
 
 FOLDER = "job/tasks/t/0/000001/inbox/p"
 Content = Sequence[Sequence[FrozenFile]]

@@ -12,8 +12,8 @@ from rekindle.errors import StorageError
 from rekindle.runtime.steps import SteppedStore
 from rekindle.storage.documents import FrozenFile, InputPosition
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.memory import MemoryStore
 from rekindle.testing.crash import Moment, Moments
+from rekindle.testing.memory_store import MemoryStore
 
 FOLDER = "job/tasks/t/0/000001/inbox/s"
 SPLITS = "job/tasks/t/splits/000001/s"

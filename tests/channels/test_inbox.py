@@ -9,8 +9,8 @@ from rekindle.errors import StorageError
 from rekindle.storage import layout
 from rekindle.storage.documents import FrozenFile
 from rekindle.storage.local import LocalStore
-from rekindle.storage.memory import MemoryStore
 from rekindle.storage.port import NotFound
+from rekindle.testing.memory_store import MemoryStore
 
 FOLDER = "job/tasks/t/0/000001/inbox/history"
 LOG = f"{FOLDER}/_spark_metadata"

@@ -9,7 +9,7 @@ import pytest
 from rekindle.channels.marks import END_OF_TIME_US, MARK_COLUMN, UNORDERED_DELAY, Marks, mark_for
 from rekindle.storage import layout
 from rekindle.storage.local import LocalStore
-from rekindle.storage.memory import MemoryStore
+from rekindle.testing.memory_store import MemoryStore
 
 FOLDER = "job/tasks/t/0/000001/marks/history"
 ROWS = f"{FOLDER}/rows"

@@ -20,7 +20,7 @@ from rekindle.storage.documents import (
     SubtaskSnapshot,
 )
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.memory import MemoryStore
+from rekindle.testing.memory_store import MemoryStore
 
 FOLDER = layout.subtask("job", "read", 0, 1)
 

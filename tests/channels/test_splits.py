@@ -14,9 +14,9 @@ from rekindle.runtime.steps import SteppedStore
 from rekindle.storage import layout
 from rekindle.storage.documents import FrozenFile, InputPosition
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.memory import MemoryStore
 from rekindle.storage.port import Store
 from rekindle.testing.crash import Moment, Moments
+from rekindle.testing.memory_store import MemoryStore
 
 FILES = [FrozenFile(path=f"file:///{number}", size=10) for number in range(8)]
 FOLDER = layout.splits("job", "read", 1, "history")

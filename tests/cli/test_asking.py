@@ -14,7 +14,7 @@ from rekindle.runtime.client import Wish
 from rekindle.storage import documents as d
 from rekindle.storage import layout
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.memory import MemoryStore
+from rekindle.testing.memory_store import MemoryStore
 from tests.cli.kit import GONE, Command, Reply, answer, beat, complete, end, start
 
 Drive = Callable[[Reply], list[d.Request]]

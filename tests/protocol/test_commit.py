@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rekindle.errors import ProtocolError
-from rekindle.protocol.commit import CommitPermit, Transaction, Transactions, may_be_given_up, recover
+from rekindle.protocol.commit import CommitPermit, Transaction, Transactions
 
 Range = tuple[int, int]
 
 
-def transaction(first: int, last: int, opened_ms: int = 0) -> Transaction:
-    return Transaction(first=first, last=last, opened_ms=opened_ms)
+def transaction(first: int, last: int) -> Transaction:
+    return Transaction(first=first, last=last)
 
 
 def ranges(transactions: object) -> list[Range]:
@@ -29,15 +29,15 @@ def told(script: str) -> tuple[Transactions, list[Range]]:
     ``w3`` batch 3, ``s1`` snapshot for checkpoint 1, ``s1<2`` one that covers batches up to 2, ``n1`` it is complete,
     ``fin`` finish().
     """
-    transactions, committed = Transactions(now_ms=0), []
+    transactions, committed = Transactions(), []
     for word in script.split():
         number, _, upto = word[1:].partition("<")
         if word == "fin":
             transactions.finished()
         elif word[0] == "w":
-            transactions.written(int(number), 0)
+            transactions.written(int(number))
         elif word[0] == "s":
-            transactions.snapshot(int(number), 0, upto=int(upto) if upto else None)
+            transactions.snapshot(int(number), upto=int(upto) if upto else None)
         else:
             committed += ranges(transactions.completed(CommitPermit(int(number))))
     return transactions, committed
@@ -113,10 +113,10 @@ def test_a_snapshot_pre_commits_nothing_that_was_recorded_behind_its_barrier(
 
 
 def test_after_a_resume_batches_beyond_the_newest_checkpoint_are_open() -> None:
-    transactions = Transactions(now_ms=0, after=4)
-    transactions.written(4, 0)
-    transactions.written(7, 0)
-    transactions.snapshot(3, 0)
+    transactions = Transactions(after=4)
+    transactions.written(4)
+    transactions.written(7)
+    transactions.snapshot(3)
     assert ranges(transactions.completed(CommitPermit(3))) == [(5, 7)]
 
 
@@ -128,7 +128,7 @@ def test_the_last_batch_is_committed_by_a_checkpoint_that_started_after_finish()
     of data"."""
     transactions, committed = told("w0 s1 w1 fin n1")
     assert committed == [(0, 0)]
-    transactions.snapshot(2, 0)
+    transactions.snapshot(2)
     assert ranges(transactions.completed(CommitPermit(2))) == [(1, 1)]
 
 
@@ -165,7 +165,7 @@ def test_a_checkpoint_that_completes_after_the_close_is_still_valid() -> None:
     transactions, _ = told("w0 fin s42 s43 s44 n43")
     transactions.closed()
     assert transactions.completed(CommitPermit(44)) == ()
-    transactions.snapshot(45, 0)
+    transactions.snapshot(45)
     assert transactions.completed(CommitPermit(45)) == ()
 
 
@@ -176,14 +176,14 @@ def test_a_write_after_finish_is_an_error_and_changes_nothing(script: str) -> No
     transactions, _ = told(script)
     before = inside(transactions)
     with pytest.raises(ProtocolError, match=r"batch 45 recorded is illegal while .* is finished"):
-        transactions.written(45, 0)
+        transactions.written(45)
     assert inside(transactions) == before
 
 
 def test_a_snapshot_after_finish_that_lies_before_the_last_batch_leaves_it_to_the_next() -> None:
     transactions, committed = told("w0 w1 fin s1<0 n1")
     assert committed == [(0, 0)]
-    transactions.snapshot(2, 0)
+    transactions.snapshot(2)
     assert transactions.open is None
     assert ranges(transactions.completed(CommitPermit(2))) == [(1, 1)]
 
@@ -203,87 +203,8 @@ def test_closing_what_was_only_stopped_leaves_its_batches_to_the_next_run() -> N
     transactions, _ = told("w0 s1 w1 s2 w2 n1")
     assert transactions.closed() == ()
     with pytest.raises(ProtocolError, match="is closed; legal"):
-        transactions.written(3, 0)
+        transactions.written(3)
     assert ranges(transactions.completed(CommitPermit(2))) == [(1, 1)]
-
-
-# --- recovery ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("named", "commit", "abort"),
-    [
-        (-1, [], [(0, 3), (4, 4), (5, 8)]),
-        (3, [(0, 3)], [(4, 4), (5, 8)]),
-        (4, [(0, 3), (4, 4)], [(5, 8)]),
-        (6, [(0, 3), (4, 4), (5, 6)], [(7, 8)]),
-        (8, [(0, 3), (4, 4), (5, 8)], []),
-    ],
-)
-def test_recovery_commits_what_the_checkpoint_names_and_aborts_the_rest(
-    named: int, commit: list[Range], abort: list[Range]
-) -> None:
-    """Flink's TwoPhaseCommitSinkFunction, initializeState: pending transactions of the checkpoint are recovered and
-    committed, the one that was open is aborted."""
-    recovery = recover(CommitPermit(7), [transaction(0, 3), transaction(4, 4), transaction(5, 8)], named=named)
-    assert recovery.permit == CommitPermit(7)
-    assert (ranges(recovery.commit), ranges(recovery.abort)) == (commit, abort)
-
-
-def test_an_empty_transaction_is_neither_committed_nor_aborted() -> None:
-    recovery = recover(CommitPermit(1), [transaction(3, 2)], named=5)
-    assert recovery.commit == recovery.abort == ()
-
-
-def test_a_commit_that_fails_while_recovering_is_given_up_only_where_asked_and_only_after_the_time_out() -> None:
-    """Flink's testIgnoreCommitExceptionDuringRecovery: with a time-out of 1000 ms it fails at 0 and passes at 1001."""
-    one = transaction(0, 0, opened_ms=0)
-    asked = {
-        now: may_be_given_up(one, now_ms=now, timeout_ms=1000, ignore_after_timeout=True) for now in (0, 1000, 1001)
-    }
-    assert asked == {0: False, 1000: False, 1001: True}
-    assert not may_be_given_up(one, now_ms=10**9, timeout_ms=1000, ignore_after_timeout=False)
-
-
-# --- transactions that stay open --------------------------------------------------------------------------------------
-
-
-def warned(transactions: Transactions, now_ms: int) -> list[Range]:
-    return ranges(transactions.overdue(now_ms, 1000, 0.5))
-
-
-def test_a_transaction_that_waits_for_long_is_warned_of_open_or_pre_committed() -> None:
-    """Flink's testLogTimeoutAlmostReachedWarningDuringCommit: time-out 1000 ms, ratio 0.5, warned at 502 ms."""
-    transactions = Transactions(now_ms=0)
-    transactions.written(0, 100)
-    transactions.written(1, 400)
-    assert warned(transactions, 600) == []
-    assert warned(transactions, 601) == [(0, 1)]
-    transactions.snapshot(1, 601)
-    transactions.written(2, 700)
-    assert warned(transactions, 1200) == [(0, 1)]
-    assert warned(transactions, 1201) == [(0, 1), (2, 2)]
-    transactions.completed(CommitPermit(1))
-    assert warned(transactions, 1201) == [(2, 2)]
-
-
-def test_an_empty_transaction_waits_for_nothing() -> None:
-    transactions = Transactions(now_ms=0)
-    transactions.snapshot(1, 0)
-    assert warned(transactions, 10**9) == []
-    transactions.finished()
-    transactions.snapshot(2, 0)
-    assert transactions.overdue(10**9, 1000, 0.5) == ()
-
-
-def test_what_goes_over_into_the_next_transaction_has_the_age_of_the_snapshot() -> None:
-    """Otherwise a task whose every snapshot lies behind its newest batch would be warned of for ever."""
-    transactions = Transactions(now_ms=0)
-    transactions.written(0, 0)
-    transactions.written(1, 300)
-    transactions.snapshot(1, 310, upto=0)
-    assert warned(transactions, 700) == [(0, 0)]
-    assert warned(transactions, 811) == [(0, 0), (1, 1)]
 
 
 # --- properties -------------------------------------------------------------------------------------------------------
@@ -304,7 +225,7 @@ class Subtask(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.transactions = Transactions(now_ms=0)
+        self.transactions = Transactions()
         self.last = -1
         self.checkpoint = 0
         self.covers: dict[int, int] = {}
@@ -315,13 +236,13 @@ class Subtask(RuleBasedStateMachine):
     @rule(again=st.booleans())
     def write(self, again: bool) -> None:
         self.last += not again
-        self.transactions.written(self.last, 0)
+        self.transactions.written(self.last)
 
     @rule(behind=st.none() | st.integers(0, 3), skipped=st.integers(1, 2))
     def snapshot(self, behind: int | None, skipped: int) -> None:
         self.checkpoint += skipped
         upto = None if behind is None else self.last - behind
-        self.transactions.snapshot(self.checkpoint, 0, upto=upto)
+        self.transactions.snapshot(self.checkpoint, upto=upto)
         self.covers[self.checkpoint] = self.last if upto is None else upto
 
     @rule(data=st.data())

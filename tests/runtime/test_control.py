@@ -15,7 +15,7 @@ from rekindle.storage import layout
 from rekindle.storage.codec import encode
 from rekindle.storage.documents import Answer, Request
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.memory import MemoryStore
+from rekindle.testing.memory_store import MemoryStore
 from tests.runtime.kit import JOB, NEVER, World, ended, until
 
 

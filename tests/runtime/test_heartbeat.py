@@ -18,7 +18,7 @@ from rekindle.runtime.heartbeat import HISTORY, Heartbeat
 from rekindle.storage import layout
 from rekindle.storage.documents import CheckpointStats, Run, Status
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.memory import MemoryStore
+from rekindle.testing.memory_store import MemoryStore
 from tests.runtime.kit import NEVER, OFTEN, SOURCE, TASK, World, ended, until
 
 TASKS = (SubtaskId("a", 0), SubtaskId("b", 0))

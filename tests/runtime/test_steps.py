@@ -6,7 +6,7 @@ import pytest
 
 from rekindle.errors import ControlError
 from rekindle.runtime.steps import SteppedStore
-from rekindle.storage.memory import MemoryStore
+from rekindle.testing.memory_store import MemoryStore
 
 STATUS = "job/status.json"
 

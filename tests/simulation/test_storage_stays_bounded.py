@@ -8,7 +8,7 @@ from rekindle.channels.inbox import Inbox
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.runtime.client import Wish
 from rekindle.storage import layout
-from rekindle.storage.memory import MemoryStore
+from rekindle.testing.memory_store import MemoryStore
 from tests.simulation.world import Plan, World
 
 CHECKPOINT_S = 3

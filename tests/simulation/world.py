@@ -59,9 +59,9 @@ from rekindle.start.launch import Launch
 from rekindle.storage import layout
 from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition, Lineage, Result
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.memory import MemoryStore
 from rekindle.testing.fake_engine import FakeLifeline
 from rekindle.testing.fake_sink import FakeSink
+from rekindle.testing.memory_store import MemoryStore
 from tests.simulation.cooperative import Killed, Scheduler, Threading
 from tests.simulation.fake_spark import ENGINE, BatchFrame, Engine, Frame, Leaf, Row, Writer, live_row, path_of
 

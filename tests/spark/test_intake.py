@@ -21,7 +21,7 @@ from rekindle.spark.inputs.intake import Intake
 from rekindle.storage import layout
 from rekindle.storage.documents import BatchRecord, FrozenFile, InputPosition
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.memory import MemoryStore
+from rekindle.testing.memory_store import MemoryStore
 
 FOLDER = "job/tasks/t/0/000001"
 IDLE_AFTER_MS = 1_000

@@ -12,8 +12,8 @@ import pytest
 from rekindle.errors import StorageError
 from rekindle.storage import s3
 from rekindle.storage.local import LocalStore
-from rekindle.storage.memory import MemoryStore
 from rekindle.storage.port import Entry, NotFound, Store
+from rekindle.testing.memory_store import MemoryStore
 
 OUTSIDE = ["..", "../x", "a/../../x", "a/../b", "/etc/passwd", "/", "a//b", "a/", "./a", "a/.", "a\0b"]
 

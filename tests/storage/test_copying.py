@@ -8,8 +8,8 @@ import pytest
 
 from rekindle.errors import StorageError
 from rekindle.storage.copying import SIDE_BY_SIDE, copy_all
-from rekindle.storage.memory import MemoryStore
 from rekindle.storage.port import Store
+from rekindle.testing.memory_store import MemoryStore
 
 PATHS = [(f"from/{number}", f"to/{number}") for number in range(40)]
 

@@ -32,7 +32,7 @@ from rekindle.storage.documents import (
 )
 from rekindle.storage.job_storage import CREATED, LOST, RUNNING, JobStorage, jobs, read_manifest
 from rekindle.storage.liveness import Process, this_process
-from rekindle.storage.memory import MemoryStore
+from rekindle.testing.memory_store import MemoryStore
 from tests.claims import claim
 
 FOLDER = layout.subtask("job", "hourly", 0, 1)

@@ -11,8 +11,8 @@ import pytest
 from rekindle.storage import liveness
 from rekindle.storage.documents import Run, Status
 from rekindle.storage.liveness import Process, is_alive, this_process
-from rekindle.storage.memory import MemoryStore
 from rekindle.storage.s3 import S3Store
+from rekindle.testing.memory_store import MemoryStore
 
 ON_LINUX = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
 

@@ -39,13 +39,8 @@ class CheckpointPlan:
     to_trigger: Subtasks
     #: had finished before: recorded as such, without state
     finished: Subtasks
-    #: not finished: their acknowledgements complete the checkpoint; nobody for one that is refused
+    #: not finished: their acknowledgements complete the checkpoint, and they commit it; none for one that is refused
     to_wait_for: Subtasks = field(default_factory=dict)
-
-    @property
-    def to_commit_to(self) -> Subtasks:
-        """Who is told of the completion: whoever is waited for."""
-        return self.to_wait_for
 
     @property
     def fully_finished(self) -> tuple[str, ...]:

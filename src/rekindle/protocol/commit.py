@@ -26,14 +26,13 @@ is one `Transactions` for each subtask that has sinks, and a transaction in it g
   43 is the first to be complete. The batches up to ``finish()`` were pre-committed for 42 and go with it; those of 44
   must be empty, and are aborted when the task is closed.
 - A subtask that is closed without having finished (a stop), or that dies, aborts nothing that holds a batch: its
-  records are durable and the next run goes on behind them. Only a restore goes back, and `recover` says to what.
+  records are durable and the next run goes on behind them. Only a restore goes back: to what its checkpoint names.
 
 This module does not know what a batch holds, which sinks there are, nor how a commit is done or tried again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from rekindle.errors import ProtocolError
@@ -53,17 +52,11 @@ class Transaction:
     first: int
     #: `first` - 1 where it holds no batch
     last: int
-    #: when its first batch was recorded, ms
-    opened_ms: int
 
     @property
     def empty(self) -> bool:
         """Whether it holds no batch."""
         return self.last < self.first
-
-    def age_ms(self, now_ms: int) -> int:
-        """For how long it has been waiting."""
-        return now_ms - self.opened_ms
 
     def split(self, upto: int) -> tuple[Transaction, Transaction]:
         """The batches up to `upto`, and those beyond."""
@@ -75,13 +68,12 @@ class Transactions:
     """The transactions of one subtask that are not committed.
 
     Args:
-        now_ms: the time.
         after: its last batch that is committed, or is somebody else's to commit; -1 for none.
     """
 
-    def __init__(self, *, now_ms: int, after: int = -1) -> None:
+    def __init__(self, *, after: int = -1) -> None:
         #: what is being written; None once there is nothing more to come
-        self.open: Transaction | None = Transaction(first=after + 1, last=after, opened_ms=now_ms)
+        self.open: Transaction | None = Transaction(first=after + 1, last=after)
         #: by checkpoint, in ascending order
         self.pre_committed: dict[int, Transaction] = {}
         #: ``finish()`` of its sinks has returned
@@ -91,7 +83,7 @@ class Transactions:
         #: the newest checkpoint that it took a snapshot for
         self._checkpoint = -1
 
-    def written(self, batch: int, now_ms: int) -> None:
+    def written(self, batch: int) -> None:
         """Batch `batch` is recorded, and every one before it; what is known already changes nothing.
 
         Raises:
@@ -108,16 +100,14 @@ class Transactions:
                 legal="snapshot, completed, closed",
                 story="",
             )
-        opened_ms = now_ms if self.open.empty else self.open.opened_ms
         self._last = batch
-        self.open = replace(self.open, last=batch, opened_ms=opened_ms)
+        self.open = replace(self.open, last=batch)
 
-    def snapshot(self, checkpoint: int, now_ms: int, *, upto: int | None = None) -> None:
+    def snapshot(self, checkpoint: int, *, upto: int | None = None) -> None:
         """A snapshot was taken: what is open is pre-committed for `checkpoint`, and the next transaction opened.
 
         Args:
             checkpoint: its number; one that is not above the last is late or repeated and changes nothing.
-            now_ms: the time.
             upto: the last batch that belongs to it; None: all of them. Later ones go over into the next transaction.
         """
         if checkpoint <= self._checkpoint:
@@ -127,7 +117,7 @@ class Transactions:
             return
         inside, beyond = self.open.split(self._last if upto is None else upto)
         self.pre_committed[checkpoint] = inside
-        self.open = None if self.has_finished and beyond.empty else replace(beyond, opened_ms=now_ms)
+        self.open = None if self.has_finished and beyond.empty else beyond
 
     def covered(self, checkpoint: int) -> tuple[Transaction, ...]:
         """What a permit for `checkpoint` would commit, in order: its manifest names it."""
@@ -167,53 +157,5 @@ class Transactions:
         self.open = None
         return tuple(transaction for transaction in left if transaction.empty)
 
-    def overdue(self, now_ms: int, timeout_ms: int, warn_ratio: float) -> tuple[Transaction, ...]:
-        """Those that have waited for more than `warn_ratio` of the time after which the target may give them up."""
-        return tuple(
-            transaction
-            for transaction in self._uncommitted()
-            if not transaction.empty and transaction.age_ms(now_ms) > warn_ratio * timeout_ms
-        )
-
     def _uncommitted(self) -> tuple[Transaction, ...]:
         return (*self.pre_committed.values(), *([] if self.open is None else [self.open]))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovery:
-    """What a restore does to the transactions that it finds, in order."""
-
-    #: to commit them with
-    permit: CommitPermit
-    #: named by the restored checkpoint; some may have been committed before
-    commit: tuple[Transaction, ...]
-    #: open, or pre-committed for a later checkpoint
-    abort: tuple[Transaction, ...]
-
-
-def recover(permit: CommitPermit, found: Iterable[Transaction], *, named: int) -> Recovery:
-    """What is committed and what is aborted when a subtask goes back to the checkpoint of `permit`.
-
-    A driver that goes on where the job durably stood goes back nowhere and aborts nothing: what its records hold beyond
-    the checkpoint is `written` to a new `Transactions`, after `named`.
-
-    Args:
-        permit: of the checkpoint that is restored; its manifest exists.
-        found: the subtask's transactions as its records and manifests tell them, in order.
-        named: the last batch that the checkpoint names, -1 for none.
-    """
-    parts = [transaction.split(named) for transaction in found]
-    return Recovery(
-        permit=permit,
-        commit=tuple(inside for inside, _ in parts if not inside.empty),
-        abort=tuple(beyond for _, beyond in parts if not beyond.empty),
-    )
-
-
-def may_be_given_up(transaction: Transaction, *, now_ms: int, timeout_ms: int, ignore_after_timeout: bool) -> bool:
-    """Whether a commit that failed while recovering need not be tried again.
-
-    Only where the user asked for it, and only once the target may have dropped the transaction by itself: its rows are
-    lost then, and the job goes on (Flink: ``ignoreFailuresAfterTransactionTimeout``). Never outside a recovery.
-    """
-    return ignore_after_timeout and transaction.age_ms(now_ms) > timeout_ms

@@ -61,7 +61,7 @@ class Coordinator:
         self.topology = topology
         self.barriers = Barriers(topology)
         #: what each subtask has written and no checkpoint has committed
-        self.transactions = {task: Transactions(now_ms=0) for task in self.barriers.batches}
+        self.transactions = {task: Transactions() for task in self.barriers.batches}
         #: number of the next checkpoint; numbers are never used twice
         self.next_number = 1
         #: those under way, the oldest first
@@ -141,7 +141,7 @@ class Coordinator:
         if oldest.asked.unaligned or oldest.directory is not None or now_ms - oldest.triggered_ms < limit_ms:
             return ()
         oldest.asked.unaligned = True
-        return self._snapshots(now_ms, self.barriers.overtake(oldest.number))
+        return self._snapshots(self.barriers.overtake(oldest.number))
 
     def _trigger_next(
         self, now_ms: int, statuses: Mapping[SubtaskId, TaskStatus], demanded: Asked | None, periodic: bool
@@ -186,7 +186,7 @@ class Coordinator:
         )
         if isinstance(planned, Reason):
             return self._fail(now_ms, pending, planned)
-        return self._snapshots(now_ms, self.barriers.trigger(number, _named(plan.to_trigger), asked.unaligned))
+        return self._snapshots(self.barriers.trigger(number, _named(plan.to_trigger), asked.unaligned))
 
     def _plan(self, statuses: Mapping[SubtaskId, TaskStatus]) -> CheckpointPlan | Reason:
         def those(*wanted: TaskStatus) -> Subtasks:
@@ -204,18 +204,18 @@ class Coordinator:
 
     # -- what has happened ---------------------------------------------------------------------------------------------
 
-    def restore(self, now_ms: int, task: SubtaskId, fact: RestoredTask) -> None:
+    def restore(self, task: SubtaskId, fact: RestoredTask) -> None:
         """Where a subtask stands when the driver starts."""
         self.barriers.restore(task, fact.batch, fact.read)
-        self.transactions[task] = Transactions(now_ms=now_ms, after=fact.committed)
-        self.transactions[task].written(fact.batch, now_ms)
+        self.transactions[task] = Transactions(after=fact.committed)
+        self.transactions[task].written(fact.batch)
         if fact.closed or fact.ended:
             self.transactions[task].finished()
 
-    def recorded(self, now_ms: int, task: SubtaskId, batch: int, read: Mapping[SubtaskId, int]) -> _Commands:
+    def recorded(self, task: SubtaskId, batch: int, read: Mapping[SubtaskId, int]) -> _Commands:
         """A batch is durable: it is part of the transaction that is open."""
-        self.transactions[task].written(batch, now_ms)
-        return self._snapshots(now_ms, self.barriers.recorded(task, batch, read))
+        self.transactions[task].written(batch)
+        return self._snapshots(self.barriers.recorded(task, batch, read))
 
     def acknowledge(self, now_ms: int, task: SubtaskId, number: int, batch: int, uses_union: bool) -> _Commands:
         """A snapshot was taken; late and repeated ones change nothing."""
@@ -238,7 +238,7 @@ class Coordinator:
         missed = [one for one in self.pending.values() if task in one.awaited]
         failed = [self._fail(now_ms, one, Reason.TASK_FINISHED_MEANWHILE, str(task)) for one in missed]
         self.transactions[task].closed()
-        passed_on = self._snapshots(now_ms, self.barriers.closed(task))
+        passed_on = self._snapshots(self.barriers.closed(task))
         return (*(command for commands in failed for command in commands), *passed_on)
 
     def complete(self, now_ms: int, number: int) -> _Commands:
@@ -325,14 +325,14 @@ class Coordinator:
             self.last_failure = reason.explained(detail)
         self.settled.append(Settled(checkpoint=pending, reason=reason, detail=detail))
         abort = c.AbortCheckpoint(checkpoint=pending.number, reason=reason.explained(detail))
-        released = self._snapshots(now_ms, self.barriers.abort(pending.number))
+        released = self._snapshots(self.barriers.abort(pending.number))
         return (abort, *released, *self._write_next())
 
-    def _snapshots(self, now_ms: int, commands: _Commands) -> _Commands:
+    def _snapshots(self, commands: _Commands) -> _Commands:
         """Pre-commit what belongs to the snapshots that are ordered."""
         for command in commands:
             if isinstance(command, c.TakeSnapshot):
-                self.transactions[command.task].snapshot(command.checkpoint, now_ms, upto=command.batch)
+                self.transactions[command.task].snapshot(command.checkpoint, upto=command.batch)
                 if self.transactions[command.task].has_finished:
                     self.pending[command.checkpoint].ended.add(command.task)
         return commands

@@ -146,7 +146,7 @@ class Job:
             self.stop = Stop(drain=True)
         self._become(JobState.RUNNING if self.stop is None else JobState.STOPPING)
         for task, restored in event.tasks.items():
-            self.coordinator.restore(event.now_ms, task, restored)
+            self.coordinator.restore(task, restored)
             self.tasks.restore(task, restored)
             self.notes += restored.notes
         self.tasks.settle_restored()
@@ -163,7 +163,7 @@ class Job:
         return ()
 
     def _batch_recorded(self, event: e.BatchRecorded) -> _Commands:
-        return self.coordinator.recorded(self.now_ms, event.task, event.batch, event.read)
+        return self.coordinator.recorded(event.task, event.batch, event.read)
 
     def _sources_ended(self, event: e.SourcesEnded) -> _Commands:
         self.tasks.states[event.task].sources_ended = True
@@ -186,7 +186,7 @@ class Job:
         if task.status is TaskStatus.WAITING and before is not TaskStatus.WAITING:
             task.ended, task.restart_ms = how, None
             self.notes += notes
-        return self.coordinator.recorded(self.now_ms, event.task, event.batch, {})
+        return self.coordinator.recorded(event.task, event.batch, {})
 
     def _task_closed(self, event: e.TaskClosed) -> _Commands:
         self.tasks.step(event)

@@ -32,7 +32,7 @@ def check(case: dict[str, Any]) -> tuple[bool, object]:
             "fullyFinished": [int(uid) for uid in sorted(planned.fully_finished, key=int)],
         }
         rest = {uid: ~subtasks for uid, subtasks in finished.items() if not subtasks.is_full}
-        whole = planned.to_wait_for == planned.to_commit_to == rest
+        whole = planned.to_wait_for == rest
     else:
         actual = {"trigger": {}, "fullyFinished": [int(uid) for uid, ended in finished.items() if ended.is_full]}
         if "reason" in case:

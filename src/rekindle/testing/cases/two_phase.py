@@ -43,7 +43,7 @@ class _Sink:
     """The protocol's transactions; batch k of them holds the value `_values[k]`."""
 
     def __init__(self) -> None:
-        self._transactions = Transactions(now_ms=0)
+        self._transactions = Transactions()
         self._values: list[int] = []
         self.committed: list[int] = []
 
@@ -57,7 +57,7 @@ class _Sink:
         if fact == "w":
             self.write(number)
         elif fact == "s":
-            self._transactions.snapshot(number, now_ms=0)
+            self._transactions.snapshot(number)
         elif fact == "n":
             for transaction in self._transactions.completed(CommitPermit(number)):
                 self.committed += self._values[transaction.first : transaction.last + 1]
@@ -67,7 +67,7 @@ class _Sink:
     def write(self, value: int) -> bool:
         """Write a value; whether it was taken."""
         try:
-            self._transactions.written(len(self._values), now_ms=0)
+            self._transactions.written(len(self._values))
         except ProtocolError:
             return False
         self._values.append(value)

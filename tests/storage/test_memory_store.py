@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.storage.memory import MemoryStore
+from rekindle.testing.memory_store import MemoryStore
 from tests.storage.contract import StoreContract
 
 
