@@ -22,6 +22,7 @@ from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.driver import Driver
 from rekindle.storage import layout
 from rekindle.storage.documents import Manifest, Run
+from rekindle.storage.local import LocalStore
 from rekindle.storage.origin import find_origin
 from tests.claims import claim
 from tests.runtime.kit import JOB, NEVER, OFTEN, TASK, Faulty, World, ended, until
@@ -183,7 +184,7 @@ def test_numbers_of_checkpoints_that_failed_are_used_up_before_the_next_is_compl
     assert storage.newest_manifest() == storage.manifest(4) and storage.manifest(3) is None
     with pytest.raises(RestoreError, match="CHECKPOINT_UNKNOWN"):
         find_origin(f"{world.location}/{layout.checkpoint(JOB, 3)}")
-    driver._checkpointing.discard_older(1)
+    driver._retention.discard_older(c.DiscardOlder(keep=1))
     assert storage.numbers_used() == [4]
 
 
@@ -215,15 +216,15 @@ def test_a_damaged_manifest_keeps_what_it_may_pin_and_goes_when_its_time_has_com
     world.storage.store.replace(path, b"{")
 
     with pytest.raises(StorageError, match="OBJECT_CORRUPT"):
-        handle._driver._checkpointing.discard_older(2)  # type: ignore[union-attr]
+        handle._driver._retention.discard_older(c.DiscardOlder(keep=2))  # type: ignore[union-attr]
     assert world.storage.checkpoints() == [3, 2]
-    handle._driver._checkpointing.discard_older(1)  # type: ignore[union-attr]
+    handle._driver._retention.discard_older(c.DiscardOlder(keep=1))  # type: ignore[union-attr]
 
     assert world.storage.checkpoints() == [3]
     handle.cancel()
 
 
-def test_a_fenced_driver_deletes_nothing(world: World) -> None:
+def test_a_fenced_driver_deletes_nothing_and_warns_of_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.rows.available, world.rows.ended = 10, False
     handle = world.start(**OFTEN)
     until(lambda: handle.status().checkpoints_completed > 4)
@@ -233,9 +234,52 @@ def test_a_fenced_driver_deletes_nothing(world: World) -> None:
     before = {path for path in world.files() if "/checkpoints/" in path or "/batches/" in path}
     claim(storage, lambda number: Run(run=number, started_ms=0, lineage=1, host="elsewhere", pid=1))
 
-    driver._checkpointing.discard_older(1)
+    driver._retention.order(c.DiscardOlder(keep=1))
+    driver._retention.close(30)
 
-    assert before <= set(world.files())
+    assert before <= set(world.files()) and not caplog.records
+
+
+def test_checkpoints_commit_while_old_ones_are_deleted_and_of_several_orders_the_last_is_carried_out(
+    world: World,
+) -> None:
+    go, calls = threading.Event(), list[int]()
+
+    def slow() -> None:
+        calls.append(1)
+        assert go.wait(30)
+
+    world.before["purge"] = slow
+    world.rows.available, world.rows.ended = 10, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 10)
+    numbers = [handle.checkpoint() for _ in range(5)]
+    assert numbers == [1, 2, 3, 4, 5] and len(calls) == 1, "none has waited for the deletions of the first"
+    go.set()
+    until(lambda: world.storage.numbers_used() == [3, 4, 5] and len(calls) == 2)
+    handle.stop()
+    assert ended(handle).state == "STOPPED"
+
+
+def test_folders_of_lineages_gone_by_are_looked_for_until_there_are_none(world: World) -> None:
+    """A listing of every task for each checkpoint would be paid for each time."""
+    world.rows.available, world.rows.ended = 10, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 10)
+    looked, names = list[str](), LocalStore.names
+
+    def noted(store: LocalStore, folder: str) -> list[str]:
+        looked.append(folder)
+        return names(store, folder)
+
+    handle.checkpoint()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalStore, "names", noted)
+        for number in (2, 3, 4):
+            assert handle.checkpoint() == number
+        until(lambda: world.storage.numbers_used() == [2, 3, 4])
+    assert layout.tasks(JOB) not in looked
+    handle.cancel()
 
 
 def test_snapshots_of_an_aborted_checkpoint_are_forgotten(world: World) -> None:

@@ -60,7 +60,7 @@ def test_one_whose_checkpoint_is_replaced_meanwhile_is_none(stopped: World, tmp_
     def replaced(self: LocalStore, *args: object) -> int:
         copied[0] += 1
         if copied[0] == 5:
-            stopped.storage.forget_checkpoint(number)
+            stopped.storage.forget_checkpoints([number])
         return copy(self, *args)  # type: ignore[arg-type]
 
     with patch.object(LocalStore, "copy_from", replaced), pytest.raises(RestoreError) as caught:

@@ -36,6 +36,8 @@ ACTS: dict[str, Callable[[Store, str], object]] = {
     "delete": lambda store, path: store.delete(path),
     "delete_tree": lambda store, path: store.delete_tree(path),
     "delete_many": lambda store, path: store.delete_many([path]),
+    "delete_trees in": lambda store, path: store.delete_trees(path, ["a"]),
+    "delete_trees of": lambda store, path: store.delete_trees("a", [path]),
     "copy from": lambda store, path: store.copy(path, "target"),
     "copy to": lambda store, path: store.copy("source", path),
     "copy from elsewhere": lambda store, path: store.copy_from(store, path, "target"),
@@ -240,6 +242,17 @@ class StoreContract:
         assert [entry.path for entry in store.walk("")] == ["ab"]
         assert not store.exists("a")
         assert not store.exists("x/y")
+
+    def test_delete_trees_removes_all_at_and_below_these_names_and_missing_is_fine(self, store: Store) -> None:
+        for path in ("f/a/b", "f/a/c/d", "f/ab", "f/e", "f/g/h", "a/b", "ff/a"):
+            store.create(path, b"")
+        store.delete_trees("f", [])
+        store.delete_trees("f", ["a", "e", "nowhere"])
+        store.delete_trees("nowhere", ["a"])
+        assert [entry.path for entry in store.walk("")] == ["a/b", "f/ab", "f/g/h", "ff/a"]
+        assert not store.exists("f/a")
+        store.delete_trees("", ["ff", "f"])
+        assert [entry.path for entry in store.walk("")] == ["a/b"]
 
     def test_copy_writes_the_same_bytes_over_whatever_is_there(self, store: Store) -> None:
         data = bytes(range(256)) * 20_000

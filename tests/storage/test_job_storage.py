@@ -424,10 +424,10 @@ def test_a_forgotten_checkpoint_is_gone_and_half_way_it_is_no_checkpoint(
         put_manifest(storage, make_manifest(number))
         store.create(f"{layout.checkpoint('job', number)}/more", b"")
     with monkeypatch.context() as patch:
-        patch.setattr(store, "delete_tree", lambda _: None)
-        storage.forget_checkpoint(1)
+        patch.setattr(store, "delete_trees", lambda *_: None)
+        storage.forget_checkpoints([1])
         assert [manifest.checkpoint for manifest in storage.manifests()] == [2]
-    storage.forget_checkpoint(1)
+    storage.forget_checkpoints([1])
     assert store.names(layout.checkpoints("job")) == ["000000002"]
 
 

@@ -120,7 +120,7 @@ def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: b
     if checkpoint is None:
         found.forget_job()
     else:
-        found.forget_checkpoint(checkpoint)
+        found.forget_checkpoints([checkpoint])
     if as_json:
         output.as_json({"job": job, "checkpoint": checkpoint})
     else:

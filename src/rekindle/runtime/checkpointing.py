@@ -1,4 +1,4 @@
-"""Carrying out a checkpoint: gathering snapshots, writing the manifest, committing, sealing, discarding.
+"""Carrying out a checkpoint: gathering snapshots, writing the manifest, committing, sealing.
 
 Which batches' transactions a manifest names the protocol says; they are read back from the batch records, which are
 what counts.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from rekindle.channels.outputs import copy_outputs, in_flight, readings_of, with_read
+from rekindle.channels.outputs import copy_outputs, in_flight, with_read
 from rekindle.channels.splits import Splits
 from rekindle.errors import ControlError, RekindleError, SinkError, StorageError, one_line
 from rekindle.graph.job_graph import JobGraph
@@ -214,7 +214,7 @@ class Checkpointing:
     def seal(self, checkpoint: int, directory: str, look: Callable[[], None] = allow) -> tuple[str, int]:
         """Copy what the checkpoint names into a new folder below `directory`; returns its absolute path, and bytes.
 
-        The job goes on meanwhile; the checkpoint is pinned (`discard_older`).
+        The job goes on meanwhile; the checkpoint is pinned (`DiscardOlder`).
 
         Args:
             look: called before each copy; raises where the savepoint is not wanted any more.
@@ -230,43 +230,6 @@ class Checkpointing:
             return runner.copy(snapshot, store, target) if runner is not None else 0
 
         return write_savepoint(self._storage, manifest, store, copy, look)
-
-    def discard_older(self, keep: int, pinned: Collection[int] = ()) -> None:
-        """Delete checkpoints beyond the retained ones, and what only they needed; looks at the fence before each.
-
-        Args:
-            pinned: checkpoints that are kept beside the newest `keep`.
-        """
-        numbers = self._storage.checkpoints()
-        oldest = min(numbers[: max(keep, 1)], default=0)
-        retained = [number for number in numbers if number >= oldest or number in pinned]
-        for number in self._storage.numbers_used():
-            if number < oldest and number not in retained:
-                if self._fenced():
-                    return
-                self._storage.forget_checkpoint(number)
-        # One that cannot be read raises here: what it pins is not known, so all is kept until it is gone itself.
-        kept = [manifest for number in retained if (manifest := self._storage.manifest(number))]
-        ours = [manifest for manifest in kept if manifest.lineage == self._run.lineage]
-        for task, runner in self._runners.items():
-            batches = [snapshots_of(manifest)[task].batch for manifest in ours if task in snapshots_of(manifest)]
-            read = [reading.position.batches for manifest in ours for reading in readings_of(manifest, task)]
-            if batches and not self._fenced():
-                # One output more is kept than is still to be read: it tells the time of what was.
-                runner.purge(min(batches), min(read, default=min(batches)) - 1)
-        self._forget_lineages({manifest.lineage for manifest in kept} | {self._run.lineage})
-
-    def _forget_lineages(self, needed: set[int]) -> None:
-        store = self._storage.store
-        above = layout.tasks(self._storage.job)  # also of those that the job no longer has
-        for task in [f"{above}/{uid}" for uid in store.names(above)]:
-            for folder in [f"{task}/{part}" for part in store.names(task)]:
-                for name in store.names(folder):
-                    if int(name) < self._run.lineage and int(name) not in needed and not self._fenced():
-                        store.delete_tree(f"{folder}/{name}")
-
-    def _fenced(self) -> bool:
-        return self._storage.fenced_by(self._run.run) is not None
 
 
 def write_savepoint(

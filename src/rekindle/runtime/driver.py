@@ -1,8 +1,9 @@
 """The driver's loop: events go to the protocol, its commands are carried out in order, what came of them are events.
 
 One thread, the loop, feeds the protocol; nothing in it blocks for long. Orders to a task run on a thread of the task's
-own, one after the other; commits run on another, and savepoints are copied on a third. So a cancel is durable within
-moments, whatever hangs, and nothing waits for a large savepoint but who asked for it.
+own, one after the other; commits run on another, savepoints are copied on a third, and what is no longer needed is
+deleted on a fourth. So a cancel is durable within moments, whatever hangs, and nothing waits for a large savepoint but
+who asked for it.
 
 The driver writes nothing that the protocol did not order, but for its heartbeat.
 """
@@ -31,6 +32,7 @@ from rekindle.runtime.control import ControlFolder
 from rekindle.runtime.elapsed import Elapsed
 from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.runtime.ports import Lifeline, TaskRunner
+from rekindle.runtime.retention import Retention
 from rekindle.runtime.worker import Worker
 from rekindle.storage import layout
 from rekindle.storage.documents import Answer, Request, Result, Run
@@ -111,8 +113,7 @@ class Driver:
         self._workers = {task: Worker(f"task-{task}") for task in runners}
         self._sinks = Worker("sinks")
         self._savepoints = Worker("savepoints")
-        #: what is to be kept, as the protocol said last
-        self._retention: c.DiscardOlder | None = None
+        self._retention = Retention(storage, run, runners)
         self._heartbeat = Heartbeat(storage, run, job, runners, clock)
         self._exited = False
         #: the newer run that has taken over
@@ -158,6 +159,7 @@ class Driver:
             self._savepoints.close()  # the protocol has waited for what the end waits for
             for worker in self._workers.values():
                 worker.close(0 if canceled else LEAVE_S)
+            self._retention.close(0 if canceled else LEAVE_S)
             # Also on a cancel, which hears of nothing else: what a sink holds open is to be released.
             self._sinks.close(LEAVE_S)
             drive_no_more(self._storage, self._run.run)
@@ -183,6 +185,7 @@ class Driver:
                 control_at = now + CONTROL_S * pace
                 if self._is_fenced():
                     return
+                self._feed_waiting()  # what had happened when somebody asked is heard before the request
                 self._read_control(now)
             now_ms = self._elapsed.now_ms()
             self._feed(e.Ticked(now_ms=now_ms))
@@ -207,10 +210,14 @@ class Driver:
     def _drain_queue(self) -> None:
         try:
             self._feed(self._events.get(timeout=LOOP_S))
-            while not self._exited:
-                self._feed(self._events.get_nowait())
         except queue.Empty:
             return
+        self._feed_waiting()
+
+    def _feed_waiting(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while not self._exited:
+                self._feed(self._events.get_nowait())
 
     def _feed(self, event: e.Event) -> None:
         self._heartbeat.heard(event)
@@ -400,18 +407,7 @@ class Driver:
         self._checkpointing.abort(command.checkpoint)
 
     def _discard_older(self, command: c.DiscardOlder) -> None:
-        self._retention = command
-
-        def discard() -> None:
-            # The last order counts: what it pins was not pinned when an earlier one was given.
-            last = self._retention or command
-            try:
-                self._checkpointing.discard_older(last.keep, last.pinned)
-            except Exception as error:
-                # Nothing rests on it, and the next checkpoint tries again; but somebody has to hear of it.
-                _LOG.warning("Old checkpoints could not be deleted: %s", error)
-
-        self._sinks.submit(discard)
+        self._retention.order(command)
 
     # -- results and answers ------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ by untested.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -137,6 +137,13 @@ class SteppedStore:
         with step(self._steps, "storage.delete"):
             self.look()
             self._store.delete_tree(folder)
+
+    def delete_trees(self, folder: str, names: Collection[str]) -> None:
+        """A step, where there is anything to delete: the fence is looked at once for all of it."""
+        if names:
+            with step(self._steps, "storage.delete"):
+                self.look()
+                self._store.delete_trees(folder, names)
 
     def copy(self, source: str, target: str) -> int:
         """A step."""

@@ -12,7 +12,7 @@ job is decided elsewhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -294,11 +294,11 @@ class JobStorage:
 
     # -- forgetting ---------------------------------------------------------------------------------------------------
 
-    def forget_checkpoint(self, checkpoint: int) -> None:
-        """Delete a checkpoint, its manifest first: what is left half-way is no checkpoint."""
-        folder = layout.checkpoint(self.job, checkpoint)
-        self.store.delete(layout.manifest(folder))
-        self.store.delete_tree(folder)
+    def forget_checkpoints(self, checkpoints: Sequence[int]) -> None:
+        """Delete checkpoints, their manifests first: what is left half-way is no checkpoint."""
+        folders = [layout.checkpoint(self.job, checkpoint) for checkpoint in checkpoints]
+        self.store.delete_many([layout.manifest(folder) for folder in folders])
+        self.store.delete_trees(layout.checkpoints(self.job), [folder.rpartition("/")[2] for folder in folders])
 
     def forget_job(self) -> None:
         """Delete everything of the job, its identity last: one forgotten half-way is listed, to be forgotten again."""

@@ -18,7 +18,7 @@ import errno
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
@@ -142,6 +142,10 @@ class LocalStore:
         with self._errors(folder, _WRITE_ERRORS):
             _remove(_side_file(target))
             _remove_tree(target)
+
+    def delete_trees(self, folder: str, names: Collection[str]) -> None:
+        for name in names:
+            self.delete_tree(f"{folder}/{name}" if folder else name)
 
     def copy(self, source: str, target: str) -> int:
         check_path(target)

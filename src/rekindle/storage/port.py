@@ -14,7 +14,7 @@ What is deleted may be listed for a moment by others. Errors of the medium are `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import BinaryIO, NamedTuple, Protocol
 
 from rekindle.errors import StorageError
@@ -112,6 +112,10 @@ class Store(Protocol):
 
     def delete_tree(self, folder: str) -> None:
         """Delete everything at and below `folder`; missing is fine."""
+        ...
+
+    def delete_trees(self, folder: str, names: Collection[str]) -> None:
+        """Delete everything at and below these names in `folder`, in as few requests as can be; missing is fine."""
         ...
 
     def copy(self, source: str, target: str) -> int:

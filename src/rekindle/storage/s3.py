@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from typing import Any, BinaryIO, cast
@@ -142,6 +142,13 @@ class S3Store:
         self._delete_all(folder, [self._key(check_path(folder))])
         for page in self._pages(folder, self._key(folder, "/")):
             self._delete_all(folder, list(_keys(page)))
+
+    def delete_trees(self, folder: str, names: Collection[str]) -> None:
+        below = self._key(folder, "/")
+        doomed = {self._key(f"{folder}/{check_path(name)}" if folder else name) for name in names}
+        for page in self._pages(folder, below) if doomed else ():
+            found = [key for key in _keys(page) if below + key[len(below) :].split("/", 1)[0] in doomed]
+            self._delete_all(folder, found)
 
     def copy(self, source: str, target: str) -> int:
         check_path(target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import BinaryIO
 
 from rekindle.storage.port import Entry, NotFound, Store, check_path
@@ -77,6 +77,10 @@ class MemoryStore:
     def delete_tree(self, folder: str) -> None:
         for path in (check_path(folder), *self._below(folder)):
             self.delete(path)
+
+    def delete_trees(self, folder: str, names: Collection[str]) -> None:
+        for name in names:
+            self.delete_tree(f"{folder}/{name}" if folder else name)
 
     def copy(self, source: str, target: str) -> int:
         with self._lock:

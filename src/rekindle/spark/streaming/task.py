@@ -402,10 +402,10 @@ class SparkTask:
             return
         found = self._source_inputs.of(len(read_offsets(store, self._progress_dir, oldest).sources))
         cut_inbox_logs(store, self._progress_dir, [source for source, index in enumerate(found) if index is not None])
-        for name in store.names(layout.segments(folder)):
-            if int(name.split("-", 1)[0]) < min(oldest, oldest_output):
-                store.delete_tree(f"{layout.segments(folder)}/{name}")
-        batches = [batch for batch in self._storage.records(folder) if batch < min(oldest, oldest_output)]
+        oldest = min(oldest, oldest_output)
+        segments = layout.segments(folder)
+        store.delete_trees(segments, [name for name in store.names(segments) if int(name.split("-", 1)[0]) < oldest])
+        batches = [batch for batch in self._storage.records(folder) if batch < oldest]
         store.delete_many([layout.batch(folder, batch) for batch in batches])
 
     def status(self) -> TaskStatusDocument:

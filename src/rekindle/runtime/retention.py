@@ -1,0 +1,115 @@
+"""Deleting what no retained checkpoint needs: old checkpoints, what lies before them in tasks, lineages gone by.
+
+It goes on a thread of its own, so that no commit waits for a slow bucket. That is safe beside everything else: which
+checkpoints are retained is read when it begins, the newest of them stays, and whatever comes meanwhile needs only what
+comes after that one. What is copied into a savepoint the protocol pins. Of several orders the last counts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from rekindle.channels.outputs import readings_of
+from rekindle.errors import ControlError, StorageError
+from rekindle.ids import SubtaskId
+from rekindle.protocol import commands as c
+from rekindle.runtime.checkpointing import snapshots_of
+from rekindle.runtime.ports import TaskRunner
+from rekindle.runtime.worker import Worker
+from rekindle.storage import layout
+from rekindle.storage.documents import Manifest, Run
+from rekindle.storage.job_storage import JobStorage
+
+_UNREADABLE = ("OBJECT_CORRUPT", "FORMAT_NEWER")
+
+_LOG = logging.getLogger("rekindle")
+
+
+class Retention:
+    """The deletions of one run; each looks at the fence first (`SteppedStore`)."""
+
+    def __init__(self, storage: JobStorage, run: Run, runners: Mapping[SubtaskId, TaskRunner]) -> None:
+        self._storage = storage
+        self._run = run
+        self._runners = runners
+        self._worker = Worker("retention")
+        self._last: c.DiscardOlder | None = None
+        #: whether folders of older lineages may be left
+        self._older_lineages = True
+
+    def order(self, command: c.DiscardOlder) -> None:
+        """Have it done; returns at once."""
+        self._last = command
+        self._worker.submit(lambda: self._carry_out(command))
+
+    def close(self, wait_s: float) -> None:
+        """End after what is ordered; wait for that at most so long. What is left the next start does."""
+        self._worker.close(wait_s)
+
+    def _carry_out(self, command: c.DiscardOlder) -> None:
+        if command is not self._last:
+            return  # what has come since states all that is kept
+        try:
+            self.discard_older(command)
+        except Exception as error:
+            if isinstance(error, ControlError) and error.code == "DRIVER_FENCED":
+                return  # the driver hears of it at its next look
+            # Nothing rests on it, and the next checkpoint tries again; but somebody has to hear of it.
+            _LOG.warning("Old checkpoints could not be deleted: %s", error)
+
+    def discard_older(self, order: c.DiscardOlder) -> None:
+        """Delete checkpoints beyond the retained ones, and what only they needed."""
+        kept = self._forget_checkpoints(order)
+        ours = [manifest for manifest in kept if manifest.lineage == self._run.lineage]
+        for task, runner in self._runners.items():
+            batches = [snapshots_of(manifest)[task].batch for manifest in ours if task in snapshots_of(manifest)]
+            read = [reading.position.batches for manifest in ours for reading in readings_of(manifest, task)]
+            if batches:
+                # One output more is kept than is still to be read: it tells the time of what was.
+                runner.purge(min(batches), min(read, default=min(batches)) - 1)
+        if self._older_lineages:
+            self._forget_lineages({manifest.lineage for manifest in kept} | {self._run.lineage})
+
+    def _forget_checkpoints(self, order: c.DiscardOlder) -> list[Manifest]:
+        """Delete what is older than the retained ones, and is not pinned; returns those that stay.
+
+        Raises:
+            StorageError: one that stays cannot be read. What it needs is not known, so all is kept until it goes.
+        """
+        numbers = self._storage.numbers_used()
+        found: dict[int, Manifest | StorageError] = {}
+        newest: list[int] = []
+        for number in reversed(numbers):
+            if len(newest) < order.keep or number in order.pinned:
+                manifest = self._read(number)
+                if manifest is not None:
+                    found[number] = manifest
+                    newest += [number] if len(newest) < order.keep else []
+        oldest = min(newest, default=0)
+        self._storage.forget_checkpoints([number for number in numbers if number < oldest and number not in found])
+        for manifest in found.values():
+            if isinstance(manifest, StorageError):
+                raise manifest
+        return [manifest for manifest in found.values() if isinstance(manifest, Manifest)]
+
+    def _read(self, number: int) -> Manifest | StorageError | None:
+        try:
+            return self._storage.manifest(number)
+        except StorageError as error:
+            if error.code not in _UNREADABLE:
+                raise
+            return error
+
+    def _forget_lineages(self, needed: set[int]) -> None:
+        """Delete the folders of lineages before this one that no checkpoint that stays is of."""
+        store = self._storage.store
+        above = layout.tasks(self._storage.job)  # also of those that the job no longer has
+        left = False
+        for task in [f"{above}/{uid}" for uid in store.names(above)]:
+            for folder in [f"{task}/{part}" for part in store.names(task)]:
+                older = [name for name in store.names(folder) if int(name) < self._run.lineage]
+                doomed = [name for name in older if int(name) not in needed]
+                store.delete_trees(folder, doomed)
+                left |= len(doomed) < len(older)
+        self._older_lineages = left
