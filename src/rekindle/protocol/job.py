@@ -51,6 +51,9 @@ from rekindle.protocol.states import JOB_EVENTS, JOB_STEPS, TASK_STEPS, JobState
 from rekindle.protocol.story import Story
 from rekindle.protocol.tasks import Tasks
 
+REMEMBERED = 1_000
+"""Requests. One that was answered so long ago that it is not remembered is not delivered again: its files are gone."""
+
 _Commands = tuple[c.Command, ...]
 
 
@@ -68,8 +71,8 @@ class Job:
         self.tasks = Tasks(graph, self.coordinator.barriers, config)
         #: the stop or drain in force
         self.stop: Stop | None = None
-        #: requests that were heard: each is answered once, however often it is delivered
-        self.heard: set[str] = set()
+        #: the last requests that were heard, in order: each is answered once, however often it is delivered
+        self.heard: dict[str, None] = {}
         #: what is answered once the result is recorded
         self.answers: list[c.AnswerRequest] = []
         #: what those are told who asked for a stop, if it is an error
@@ -98,7 +101,9 @@ class Job:
             return ()
         self._check(event)
         if request is not None:
-            self.heard.add(request)
+            self.heard[request] = None
+            if len(self.heard) > REMEMBERED:
+                del self.heard[next(iter(self.heard))]
         self.story.step += 1
         commands = [*handlers[type(event)](self, event)]
         commands += self._follow()
