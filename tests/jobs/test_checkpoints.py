@@ -8,11 +8,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import RekindleError, RestoreError
 from rekindle.handle import JobHandle
+from rekindle.storage import layout
 from rekindle.storage.documents import CheckpointStats, Manifest
 from rekindle.storage.job_storage import JobStorage, read_manifest
 from rekindle.storage.open import open_store
@@ -120,6 +122,62 @@ def test_several_aligned_checkpoints_are_under_way_after_a_task_has_finished_and
     assert handle.wait().state == "DRAINED"
     assert sum(keys_and_values(world.out).values()) == 6 + 7
     assert statuses(handle)["short"] == "closed"
+
+
+def test_a_savepoint_has_no_state_of_a_finished_task_but_what_is_still_to_be_read_of_it(
+    spark: SparkSession, world: World, gate: Gate
+) -> None:
+    """The history's windows are flushed while a row of the live stream holds up who reads both."""
+
+    def windows_beside_a_stream(gate: Gate | None = None) -> rk.Job:
+        job = rk.Job("beside")
+        history = job.source("history", world.files(), event_time="ts")
+        live = job.source("live", world.stream())
+
+        @job.task(history, uid="past")
+        def past(frame: DataFrame) -> DataFrame:
+            return frame.groupBy(F.window("ts", "1 hour"), "k").agg(F.sum("v").alias("v")).select("k", "v")
+
+        now = job.task(live, uid="now")(lambda frame: frame.select("k", "v"))
+
+        @job.task(past, now, uid="both")
+        def both(past: DataFrame, now: DataFrame) -> DataFrame:
+            rows = past.unionByName(now)
+            return rows if gate is None else gate(rows, "k = 'z'")
+
+        job.sink("out", both, rk.sinks.Parquet(world.out))
+        return job
+
+    def files_of_past(savepoint: str) -> set[str]:
+        folder = Path(savepoint, layout.savepoint_subtask("", "past", 0).strip("/"))
+        return {path.name for path in folder.iterdir()}
+
+    world.add_history(rows(0, 9), rows(1, 6))
+    world.add_live(rows(0, 3, keys="z"))
+    handle = windows_beside_a_stream(gate).start(spark, storage=world.storage, config={"checkpoint.interval": "0"})
+    gate.await_held()
+    until(lambda: statuses(handle)["past"] in FLUSHED)
+    savepoint = handle.savepoint(str(world.root / "savepoints"), unaligned=True)
+    handle.cancel()
+    gate.open()
+    handle.wait()
+
+    assert read_manifest(open_store(savepoint), "").finished_tasks == ("past",)
+    assert files_of_past(savepoint) == {"batches", "schema.json", "segments"}
+
+    # From the savepoint, and from one of what was started from it.
+    windows = Counter({(key, value): 1 for key in "abc" for value in (3, 2)})
+    for start, expected in enumerate((windows + Counter({("z", 1): 3}), Counter({("y", 1): 2}))):
+        world.out, place = world.root / f"again-{start}", str(world.root / f"elsewhere-{start}")
+        handle = windows_beside_a_stream().start(spark, storage=place, restore=savepoint, config=QUICK)
+        until(lambda: statuses(handle)["past"] == "closed")  # noqa: B023
+        until(lambda: keys_and_values(world.out) == expected)  # noqa: B023
+        assert not Path(place, layout.spark_progress_dir(layout.subtask("beside", "past", 0, 1))).exists()
+        savepoint = handle.savepoint(str(world.root / "savepoints"))
+        assert files_of_past(savepoint) == {"schema.json"}
+        world.add_live(rows(0, 2, keys="y"))
+        handle.stop(drain=start > 0)
+        assert handle.wait().state == ("DRAINED" if start else "STOPPED")
 
 
 def has_read_all(task: object, files: int) -> bool:

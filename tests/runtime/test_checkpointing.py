@@ -18,11 +18,12 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol.commit import CommitPermit
 from rekindle.protocol.reasons import CheckpointKind
-from rekindle.runtime.checkpointing import snapshots_of
+from rekindle.runtime.checkpointing import snapshots_of, write_savepoint
 from rekindle.runtime.driver import Driver
 from rekindle.storage import layout
-from rekindle.storage.documents import Manifest, Run
+from rekindle.storage.documents import Manifest, Run, SubtaskSnapshot
 from rekindle.storage.local import LocalStore
+from rekindle.storage.open import open_store
 from rekindle.storage.origin import find_origin
 from tests.claims import claim
 from tests.runtime.kit import JOB, NEVER, OFTEN, TASK, Faulty, World, ended, until
@@ -292,6 +293,27 @@ def test_snapshots_of_an_aborted_checkpoint_are_forgotten(world: World) -> None:
         driver._checkpointing.complete(
             c.WriteManifest(checkpoint=1, kind=CheckpointKind.MANUAL, triggered_ms=1, finished=())
         )
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_a_savepoint_has_no_state_of_what_finished_by_itself_and_all_of_what_was_drained(
+    world: World, tmp_path: Path, drained: bool
+) -> None:
+    world.rows.available, world.rows.ended = 9, not drained
+    handle = world.start(**NEVER)
+    if drained:
+        until(lambda: world.read() == 9)
+        handle.stop(drain=True)
+    assert ended(handle).state == ("DRAINED" if drained else "FINISHED")
+    copied: list[SubtaskId] = []
+
+    def copy(task: SubtaskId, snapshot: SubtaskSnapshot, target: str) -> int:
+        copied.append(task)
+        return 0
+
+    path, _ = write_savepoint(world.storage, world.manifests()[-1], open_store(str(tmp_path)), copy, lambda: None)
+    assert find_origin(path).manifest.finished_tasks == (TASK,)
+    assert copied == ([SUBTASK] if drained else []), "a drain can be undone, and needs it then"
 
 
 # -- while a savepoint is made ----------------------------------------------------------------------------------------

@@ -64,3 +64,15 @@ def test_a_drain_that_is_undone_ends_nobody_and_takes_the_time_back() -> None:
     begun = starts(stood(3, 700, drained=True), stood(5, 300, ended=True), undo_drain=True)
     assert [(start.end, start.watermark_ms) for start in begun] == [(None, 700)] * 2
     assert all(start.end is not None for start in starts(stood(3, 700, drained=True), stood(5, ended=True)))
+
+
+def test_only_what_has_finished_for_good_has_no_query_any_more() -> None:
+    assert [start.has_query for start in starts(stood(3, ended=True), stood(5, ended=True), parallelism=3)] == [
+        False
+    ] * 3
+    assert all(start.has_query for start in starts(stood(3, ended=True), stood(5)))
+    # A drain can be undone later, whoever goes on from here now.
+    for undo_drain in (True, False):
+        assert all(
+            start.has_query for start in starts(stood(3, drained=True), stood(5, ended=True), undo_drain=undo_drain)
+        )

@@ -242,14 +242,15 @@ def write_savepoint(
     """Copy what a committed checkpoint names into a new folder of `store`; returns its absolute path, and bytes.
 
     Args:
-        copy: copies what a subtask's query needs into a folder; returns bytes.
+        copy: copies what a subtask's query needs into a folder; returns bytes. Not called for what never goes on.
         look: called before the manifest, which comes last; raises where there must not be one.
     """
     into = f"{storage.job}-{manifest.checkpoint:09d}-{secrets.token_hex(3)}"
     size = copy_sources(storage, manifest, store, into)
     for task, snapshot in snapshots_of(manifest).items():
         target = layout.savepoint_subtask(into, task.task, task.subtask)
-        size += copy(task, snapshot, target)
+        if not manifest.needs_no_state(task.task):
+            size += copy(task, snapshot, target)
         folder = layout.subtask(storage.job, task.task, task.subtask, manifest.lineage)
         size += copy_outputs(storage.store, folder, store, target, manifest, task)
     sealed = replace(manifest, savepoint=True, transactions={}, size_bytes=size)

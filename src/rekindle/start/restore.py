@@ -5,7 +5,8 @@ The new query has an id of its own and inboxes of its own, whose first admission
 Its batch records begin with one that carries the positions over and has nothing to commit: what belongs to the
 checkpoint is committed by the job it belongs to. What was in flight is put into that record of its producer again, as
 if its last batch had written all of it; what was not read of bounded sources goes back to their enumerators (it is in
-the document of the lineage). So nothing hangs on which subtask had read what, and a task without state may have other
+the document of the lineage). What has finished for good has no query any more: only its end, where it stood, and what
+was in flight go along. So nothing hangs on which subtask had read what, and a task without state may have other
 subtasks than before. Nothing of this is in force before the caller creates the lineage document.
 """
 
@@ -53,6 +54,8 @@ class Start:
     end: End | None
     #: what its output and its state know of the time, ms
     watermark_ms: int | None
+    #: it has a query that goes on, or may once a drain is undone
+    has_query: bool
 
 
 def open_lineage(
@@ -87,7 +90,8 @@ def open_lineage(
         _copy_schema(storage, origin, start, folder)
         if start.snapshot.batch >= 0:
             positions = _positions(graph.task(subtask.task), subtask, graph.topology, start, first)
-            _open_query(storage, origin, graph.task(subtask.task), start, positions, folder)
+            if start.has_query:
+                _open_query(storage, origin, graph.task(subtask.task), start, positions, folder)
             _begin_records(storage, origin, graph, subtask, start, positions, folder, run)
             if start.end is None:
                 opened(folder, subtask.task)
@@ -111,6 +115,7 @@ def starts_of(manifest: Manifest, task: Task, *, undo_drain: bool) -> Iterator[S
             snapshot=snapshot,
             end=None if going else snapshot.end,
             watermark_ms=min(map(_watermark_ms, going)) if going else snapshot.watermark_ms,
+            has_query=snapshot.batch >= 0 and not manifest.needs_no_state(task.uid),
         )
 
 
@@ -210,10 +215,11 @@ def _begin_records(
     # Who reads its channels goes by what the record says of the time: the end of it, where a flush is not taken back.
     flushed = start.end is not None and start.end.batch_before_flush < snapshot.batch
     attempt = f"{run:06d}"
+    progress_dir = layout.spark_progress_dir(folder)
     record = BatchRecord(
         batch=snapshot.batch,
         segments=tuple(_copy_in_flight(storage, origin, graph, subtask, snapshot.batch, folder, attempt)),
-        offsets_hash=read_offsets(storage.store, layout.spark_progress_dir(folder), snapshot.batch).hash,
+        offsets_hash=read_offsets(storage.store, progress_dir, snapshot.batch).hash if start.has_query else "",
         run=run,
         inputs=dict(positions),
         watermark_ms=start.watermark_ms,

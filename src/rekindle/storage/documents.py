@@ -215,7 +215,7 @@ class BatchRecord:
     """``batches/<N>.json``: the outputs of batch N are prepared and never change again (the pre-commit)."""
 
     batch: int
-    #: SHA-256 of Spark's offsets/<N>; empty in a batch run, which has none
+    #: SHA-256 of Spark's offsets/<N>; empty in a batch run, and where a restored task had finished
     offsets_hash: str
     #: run that wrote it
     run: int
@@ -331,6 +331,11 @@ class Manifest:
     #: of the run that took it: streaming | batch
     mode: str = "streaming"
     format: int = FORMAT_VERSION
+
+    def needs_no_state(self, task: str) -> bool:
+        """Whether nothing starts a task again: all of it has finished, and no drain ended it, which can be undone."""
+        subtasks = self.tasks[task].values()
+        return all(one.end is not None and not one.end.drained for one in subtasks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -372,14 +372,15 @@ class SparkTask:
 
     def snapshot(self, batch: int) -> SubtaskSnapshot | None:
         """See `TaskRunner`."""
-        if not self._query.is_committed(batch):
+        end = self._storage.end(self._place.folder)
+        if end is not None and end.batch != batch:
+            end = None  # it came after the snapshot was ordered, and belongs to the next one
+        # Behind its end all is committed; one that had finished before a restore has no query that would say so.
+        if end is None and not self._query.is_committed(batch):
             return None
         record = self._storage.record(self._place.folder, batch) if batch >= 0 else None
         if not self._kept.pin(batch):
             raise StorageError("PROGRESS_BATCH_MISSING", folder=self._progress_dir, batch=batch)
-        end = self._storage.end(self._place.folder)
-        if end is not None and end.batch != batch:
-            end = None  # it came after the snapshot was ordered, and belongs to the next one
         if record is None:
             return SubtaskSnapshot(batch=-1, end=end)
         return SubtaskSnapshot(
