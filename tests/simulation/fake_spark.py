@@ -337,6 +337,7 @@ class StreamingQuery:
 
     def begin(self) -> None:
         """Let its stream thread run."""
+        self.engine.store.create(f"{self._folder}/metadata", b"{}")
         self.engine.scheduler.spawn(self._run, f"stream {self._folder}")
 
     def stop(self) -> None:

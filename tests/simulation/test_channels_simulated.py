@@ -7,7 +7,10 @@ from dataclasses import replace
 import pytest
 
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.ids import SubtaskId
 from rekindle.runtime.client import Wish
+from rekindle.storage import layout
+from rekindle.storage.documents import Manifest
 from tests.simulation.cooperative import Killed
 from tests.simulation.fake_spark import Row
 from tests.simulation.lives import live
@@ -98,6 +101,47 @@ def test_a_job_that_is_stopped_again_and_again_goes_on_each_time(period_s: float
         assert result is not None and result.state in ("STOPPED", "FINISHED"), result
         results.append(result.state)
     assert len(results) > 2
+    assert world.shown() == world.expected() and world.all_read()
+
+
+@pytest.mark.parametrize("mode", ["aligned", "unaligned"])
+def test_what_is_started_from_a_checkpoint_leaves_finished_tasks_without_a_query_and_takes_checkpoints(
+    mode: str,
+) -> None:
+    plan = job_of([[("files", number, 10_000_000)] for number in range(30)], live={"live": 1.0})
+    plan = replace(plan, speed={"first": 1_000, "second": 1.0}, windowed=frozenset({"first", "second"}))
+    settings = {**QUICK, "checkpoint.mode": mode}
+    world = World(plan, 1, calm=True)
+
+    def checkpoint_of(lineage: int) -> Manifest | None:
+        """The newest one, if `first` had finished by then."""
+        manifest = world.storage.newest_manifest()
+        is_one = manifest is not None and manifest.lineage == lineage and manifest.needs_no_state("first")
+        return manifest if is_one else None
+
+    def cancel() -> None:
+        """When there is one; `second` has not read yet all that `first` had written."""
+        run = world.storage.latest_run()
+        assert run is not None
+        world.scheduler.pause(200, lambda: checkpoint_of(run.lineage) is not None)
+        world.ask(Wish(verb="cancel"))
+
+    first = SubtaskId("first", 0)
+    restored = None
+    for lineage in (1, 2, 3):
+        result = world.run(settings, cancel, restore=restored)
+        assert result is not None and result.state == "CANCELED", result
+        manifest = checkpoint_of(lineage)
+        assert manifest is not None, "checkpoints go on"
+        kept = world.store.names(layout.spark_progress_dir(layout.subtask("simulated", *first, lineage)))
+        assert bool(kept) == (lineage == 1), "what has finished has no query any more"
+        restored = manifest.checkpoint
+
+    def drain() -> None:
+        world.ask(Wish(verb="stop", drain=True))
+
+    result = world.run(settings, drain)
+    assert result is not None and result.state == "DRAINED", result
     assert world.shown() == world.expected() and world.all_read()
 
 

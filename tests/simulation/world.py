@@ -39,6 +39,7 @@ import rekindle.spark.streaming.assembly
 import rekindle.spark.streaming.batch_protocol
 import rekindle.spark.streaming.siblings
 import rekindle.spark.streaming.task
+import rekindle.start.decide
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.channels.splits import Splits
 from rekindle.config import Config
@@ -59,6 +60,8 @@ from rekindle.start.launch import Launch
 from rekindle.storage import layout
 from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition, Lineage, Result
 from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.origin import Origin
 from rekindle.testing.fake_engine import FakeLifeline
 from rekindle.testing.fake_sink import FakeSink
 from rekindle.testing.memory_store import MemoryStore
@@ -203,17 +206,19 @@ class World:
         wishes: Callable[[], None] | None = None,
         *,
         before_claim: Callable[[], object] | None = None,
+        restore: int | None = None,
     ) -> Result | None:
         """Start a driver and let it run to its end; None if it was killed.
 
         Args:
             wishes: done beside it.
             before_claim: done once it has decided how to begin, and has not claimed its run.
+            restore: a checkpoint to start from, in a new lineage.
         """
         self.queries.clear()
         try:
             with self.stood_in():
-                driver = self._launched(Config.of(settings), before_claim)
+                driver = self._launched(Config.of(settings), before_claim, restore)
                 if isinstance(driver, Result):
                     return driver
                 if wishes is not None:
@@ -229,9 +234,11 @@ class World:
             rekindle.runtime.driver._DRIVEN_HERE.clear()
             self.scheduler.bury()
 
-    def _launched(self, config: Config, before_claim: Callable[[], object] | None) -> Driver | Result:
+    def _launched(
+        self, config: Config, before_claim: Callable[[], object] | None, restore: int | None
+    ) -> Driver | Result:
         launch = self.launch(config)
-        ended = launch.prepare(None)
+        ended = launch.prepare(None if restore is None else f"{restore}")
         if ended is not None:
             return ended
         if before_claim is not None:
@@ -288,6 +295,7 @@ class World:
             (rekindle.spark.streaming.siblings, "threading", threads),
             (rekindle.channels.backlog, "threading", threads),
             (rekindle.channels.splits, "threading", threads),
+            (rekindle.start.decide, "find_origin", self._origin),
             (assembly, "build_task", self._build_task),
             (assembly, "refuse_duplicate_columns", _nothing),
             (assembly, "windows_of", _nothing),
@@ -331,6 +339,11 @@ class World:
         ]
         return [file for file in files if file.rows]
 
+    def _origin(self, path: str) -> Origin:
+        manifest = self.storage.manifest(int(path.rsplit("/", 1)[1]))
+        assert manifest is not None, f"{path} is gone"
+        return Origin(store=self.store, folder="", manifest=manifest)
+
     def _build_task(self, task: Task, _: Any, inputs: Any) -> Frame:
         leaves: list[Leaf] = []
         delays: list[int] = []
@@ -366,12 +379,18 @@ class World:
         return {f"{uid}_out": rows for uid, rows in behind.items()}
 
     def _read_of(self, task: Task, source: str) -> Iterator[Row]:
-        """The rows that the subtasks of a task have read of a source, by their last records."""
+        """The rows that the subtasks of a task have read of a source, by their last records and by what the lineage
+        that these are of began with.
+        """
         files = [FrozenFile(path=f"{number}", size=1) for number in range(len(self.plan.files.get(source, ())))]
         opened = self.storage.lineage()
         lineage = opened.lineage if opened else 1
         folder = layout.splits(self.storage.job, task.uid, lineage, source)
-        splits = Splits(self.storage, folder, 0, files, task.parallelism, None)
+        unread = opened.unread.get(task.uid, {}).get(source) if opened else None
+        for number in range(len(files)):
+            if unread is not None and not any(start <= number < stop for start, stop in unread):
+                yield from self.plan.files[source][number]
+        splits = Splits(self.storage, folder, 0, files, task.parallelism, unread)
         for index in range(task.parallelism):
             record = self.storage.last_record(layout.subtask(self.storage.job, task.uid, index, lineage))
             position = record.inputs[source] if record else InputPosition()
