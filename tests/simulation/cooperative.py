@@ -233,6 +233,10 @@ class Thread:
         if strand is not None and not strand.over and not self._scheduler.dead:
             self._scheduler.pause(math.inf if timeout is None else timeout, lambda: strand.over)
 
+    def is_alive(self) -> bool:
+        """See ``threading``."""
+        return self._strand is not None and not self._strand.over
+
 
 class SimpleQueue:
     """See ``queue``."""

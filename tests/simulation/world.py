@@ -27,6 +27,7 @@ from pyspark.sql import types as T
 
 import rekindle.channels.backlog
 import rekindle.channels.splits
+import rekindle.runtime.closing
 import rekindle.runtime.driver
 import rekindle.runtime.elapsed
 import rekindle.runtime.worker
@@ -60,7 +61,6 @@ from rekindle.start.launch import Launch
 from rekindle.storage import layout
 from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition, Lineage, Result
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.memory import MemoryStore
 from rekindle.storage.origin import Origin
 from rekindle.testing.fake_engine import FakeLifeline
 from rekindle.testing.fake_sink import FakeSink
@@ -282,6 +282,8 @@ class World:
             (driver, "queue", threads),
             (rekindle.runtime.elapsed, "time", threads),
             (driver, "time", threads),
+            (driver, "threading", threads),
+            (rekindle.runtime.closing, "threading", threads),
             (query, "threading", threads),
             (query, "time", threads),
             (query, "started_with", self._started_with),

@@ -13,9 +13,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import queue
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -28,6 +29,7 @@ from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
 from rekindle.protocol.states import JobState
 from rekindle.runtime.checkpointing import Checkpointing
+from rekindle.runtime.closing import CLOSE_S
 from rekindle.runtime.control import ControlFolder
 from rekindle.runtime.elapsed import Elapsed
 from rekindle.runtime.heartbeat import Heartbeat
@@ -114,6 +116,10 @@ class Driver:
         self._sinks = Worker("sinks")
         self._savepoints = Worker("savepoints")
         self._retention = Retention(storage, run, runners)
+        #: tasks that an attempt was begun of
+        self._begun: set[SubtaskId] = set()
+        #: those whose attempt has failed: the next order begins another
+        self._failed: set[SubtaskId] = set()
         self._heartbeat = Heartbeat(storage, run, job, runners, clock)
         self._exited = False
         #: the newer run that has taken over
@@ -152,9 +158,8 @@ class Driver:
             raise
         finally:
             self._engine.close()
-            for runner in self._runners.values():
-                # Behind what the sinks still commit: no sink is closed while it does.
-                self._sinks.submit(partial(_close, runner))
+            # Behind what the sinks still commit: no sink is closed while it does.
+            self._sinks.submit(partial(_close_all, list(self._runners.values())))
             canceled = self.result is not None and self.result.state == JobState.CANCELED.value
             self._savepoints.close()  # the protocol has waited for what the end waits for
             for worker in self._workers.values():
@@ -224,6 +229,7 @@ class Driver:
         if isinstance(event, e.TaskFailed):
             # No one else says so while it is started again, which may go on for as long as its reason does.
             _LOG.warning("Task %s has failed: %s", event.task, event.reason)
+            self._failed.add(event.task)
         for command in self._job.handle(event):
             self._heartbeat.ordered(command)
             _EXECUTE[type(command)](self, command)
@@ -303,10 +309,29 @@ class Driver:
 
         self._workers[task].submit(carry_out)
 
+    def _end_attempt(self, task: SubtaskId) -> None:
+        """Close an attempt, before the next one, behind what its sinks commit now; one that cannot be waited for goes
+        over into the next. On the task's own thread."""
+        runner = self._runners[task]
+        runner.abandon()
+        if not self._sinks.ask(partial(_close, runner), CLOSE_S):
+            _LOG.warning("Task %s goes on without its sinks being closed: they still commit", task)
+
+    def _is_over(self, task: SubtaskId) -> bool:
+        """Return True, once, if the attempt of a task has failed."""
+        failed = task in self._failed
+        self._failed.discard(task)
+        return failed
+
     def _start_task(self, command: c.StartTask) -> None:
-        runner = self._runners[command.task]
+        runner, task = self._runners[command.task], command.task
+        again = task in self._begun
+        self._begun.add(task)
+        self._failed.discard(task)
 
         def start() -> None:
+            if again:
+                self._end_attempt(task)
             # What failed may have failed because of a newer run, whose query this one's would disturb.
             if self._storage.fenced_by(self._run.run) is None:
                 runner.start()
@@ -315,12 +340,22 @@ class Driver:
 
     def _suspend_task(self, command: c.SuspendTask) -> None:
         runner, task = self._runners[command.task], command.task
-        self._order(task, lambda: e.TaskSuspended(task=task, batch=runner.suspend()))
+        again = self._is_over(task)
+
+        def suspend() -> e.Event:
+            if again:
+                self._end_attempt(task)
+            return e.TaskSuspended(task=task, batch=runner.suspend())
+
+        self._order(task, suspend)
 
     def _finish_task(self, command: c.FinishTask) -> None:
         runner, task = self._runners[command.task], command.task
+        again = self._is_over(task)
 
         def finish() -> e.Event:
+            if again:
+                self._end_attempt(task)
             batch, notes = runner.finish(command.drain)
             return e.TaskFinished(task=task, batch=batch, drained=command.drain, notes=notes)
 
@@ -505,11 +540,20 @@ _EVENTS: dict[str, Callable[[Request], e.Event]] = {
 
 
 def _close(runner: TaskRunner) -> None:
-    """However a run ends, its sinks are closed (FLIP-147: close() also on failure and cancel)."""
+    """However an attempt ends, it is closed (FLIP-147: close() also on failure and cancel)."""
     try:
         runner.close()
     except Exception as error:
-        _LOG.warning("A sink could not be closed: %s", error)
+        _LOG.warning("A task could not be closed: %s", error)
+
+
+def _close_all(runners: Sequence[TaskRunner]) -> None:
+    """Close what a run leaves open, side by side: one that hangs keeps no other from it."""
+    threads = [threading.Thread(target=_close, args=(runner,), name="close", daemon=True) for runner in runners]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 _EXECUTE: dict[type[c.Command], Callable[[Driver, Any], None]] = {

@@ -55,8 +55,13 @@ class TaskRunner(Protocol):
         """Hold it, flush its state, ``finish()`` its sinks, make that durable; returns last batch and notes."""
         ...
 
+    def abandon(self) -> None:
+        """Stop what an attempt has left running. `close` follows, and then the next order, which begins another."""
+        ...
+
     def close(self) -> None:
-        """Release everything."""
+        """End an attempt: release everything, within a bounded time, whatever a sink does; once, also if it is asked
+        for again."""
         ...
 
     def kill(self) -> None:

@@ -23,6 +23,29 @@ class Worker:
         """Have it done when those before are."""
         self._orders.put(order)
 
+    def ask(self, order: Callable[[], None], wait_s: float) -> bool:
+        """Have it done when those before are, and wait for that; give it up if it has not begun after so long.
+
+        Return True if it is done.
+        """
+        turn: queue.SimpleQueue[None] = queue.SimpleQueue()
+        done: queue.SimpleQueue[None] = queue.SimpleQueue()
+        turn.put(None)
+
+        def in_turn() -> None:
+            if _taken(turn):
+                order()
+                done.put(None)
+
+        self.submit(in_turn)
+        try:
+            done.get(timeout=wait_s)
+        except queue.Empty:
+            if _taken(turn):
+                return False
+            done.get()  # it has begun
+        return True
+
     def close(self, wait_s: float = 0) -> None:
         """End the thread after the orders it has; waits for that at most so long."""
         self._orders.put(None)
@@ -31,3 +54,12 @@ class Worker:
     def _work(self) -> None:
         while (order := self._orders.get()) is not None:
             order()
+
+
+def _taken(turn: queue.SimpleQueue[None]) -> bool:
+    """Return True to the first who asks."""
+    try:
+        turn.get_nowait()
+    except queue.Empty:
+        return False
+    return True

@@ -157,4 +157,11 @@ class TwoPhaseSink(ABC):
         """
 
     def close(self) -> None:
-        """Release resources. Called once no subtask needs them, also after a failure; writes nothing."""
+        """Release resources, at the end of each attempt of the task; writes nothing.
+
+        An attempt ends with the job, with a stop or a cancel, or with a failure; then the next one follows. `open` is
+        called once, before all of them: what comes after `close` (another batch, a commit) takes up again what it
+        needs. Never called while `commit` is under way. One that raises is logged and fails nothing, since nothing
+        that was prepared or committed hangs on it; one that takes longer than half a minute, or than 5 seconds where
+        a run ends by a cancel or a failure, is not waited for any longer.
+        """

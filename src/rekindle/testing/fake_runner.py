@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from rekindle.errors import RekindleError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
+from rekindle.runtime.closing import close_sinks
 from rekindle.runtime.steps import Steps, no_steps, step
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sinks.two_phase import SinkBatch
@@ -112,11 +113,14 @@ class FakeRunner:
         self._folder = layout.subtask(storage.job, task.task, task.subtask, run.lineage)
         self._progress_dir = layout.spark_progress_dir(self._folder)
         self._query: _Query | None = None
+        #: its sinks are not closed
+        self._open = True
 
     # -- orders -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """See `TaskRunner`."""
+        self._open = True
         self._obey("start")
         self._hold()
         query = _Query()
@@ -127,6 +131,7 @@ class FakeRunner:
 
     def suspend(self) -> int:
         """See `TaskRunner`."""
+        self._open = True
         self._obey("suspend")
         self._hold()
         self._settle()
@@ -134,6 +139,7 @@ class FakeRunner:
 
     def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
         """See `TaskRunner`."""
+        self._open = True
         self._obey("finish")
         end = self._storage.end(self._folder)
         if end is not None:
@@ -156,8 +162,13 @@ class FakeRunner:
     def close(self) -> None:
         """See `TaskRunner`."""
         self._obey("close")
-        for sink in self._sinks.values():
-            sink.close()
+        was_open, self._open = self._open, False
+        if was_open:
+            close_sinks(self._sinks)
+
+    def abandon(self) -> None:
+        """See `TaskRunner`."""
+        self._hold()
 
     def kill(self) -> None:
         """See `TaskRunner`."""

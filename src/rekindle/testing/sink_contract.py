@@ -199,10 +199,13 @@ class SinkContract(ABC):
         sink.commit(made, permit(1))
         sink.close()
         assert self.rows() == Counter([(1, "a")])
+        # Another attempt of its task follows, without another open().
+        sink.commit(self.prepared(sink, [(2, "b")], batch_of(1)), permit(2))
+        sink.close()
         # The same job is started again in this process, from before its end.
         sink.open("job-1234", "out")
-        sink.commit(self.prepared(sink, [(2, "b")], batch_of(1, run=2)), permit(2))
-        assert self.rows() == Counter([(1, "a"), (2, "b")])
+        sink.commit(self.prepared(sink, [(3, "c")], batch_of(2, run=2)), permit(3))
+        assert self.rows() == Counter([(1, "a"), (2, "b"), (3, "c")])
 
     def test_no_secret_is_stored_or_shown(self) -> None:
         sink = self.opened()

@@ -116,6 +116,8 @@ class BatchTask:
         self._idle.set()
         self._record = storage.record(place.folder, BATCH)
         self._took_ms: int | None = None
+        #: its sinks are not closed
+        self._open = True
 
     def build(self) -> DataFrame:
         """Its DataFrame, over what its inputs have admitted so far.
@@ -133,6 +135,7 @@ class BatchTask:
         if end is not None:
             self._post(e.TaskFinished(task=self._id, batch=end.batch, drained=False))
             return
+        self._open = True
         self._post(e.TaskStarted(task=self._id))
         if not self._may_read():
             return
@@ -197,6 +200,7 @@ class BatchTask:
 
     def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
         """See `TaskRunner`; there is no state to flush."""
+        self._open = True
         if self._storage.end(self._place.folder) is None:
             record = self._storage.record(self._place.folder, BATCH)
             assert record is not None, "its sources end with its record"
@@ -208,9 +212,14 @@ class BatchTask:
             self._storage.create(layout.end(self._place.folder), end)
         return BATCH, ()
 
+    def abandon(self) -> None:
+        """See `TaskRunner`: an attempt evaluates nothing once `start` has returned."""
+
     def close(self) -> None:
         """See `TaskRunner`."""
-        self._outputs.close()
+        was_open, self._open = self._open, False
+        if was_open:
+            self._outputs.close()
 
     def kill(self) -> None:
         """See `TaskRunner`."""

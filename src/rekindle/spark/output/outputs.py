@@ -15,6 +15,7 @@ import msgspec
 from pyspark.sql import DataFrame
 
 from rekindle.errors import SinkError
+from rekindle.runtime.closing import close_sinks
 from rekindle.runtime.steps import Steps, step
 from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.sinks.two_phase import Committable
@@ -129,6 +130,5 @@ class Outputs:
             raise SinkError("SINK_FINISH_FAILED", sink=uid, reason=brief(error)) from error
 
     def close(self) -> None:
-        """Release them."""
-        for sink in self._sinks.values():
-            sink.close()
+        """Release them: see `close_sinks`."""
+        close_sinks(self._sinks)

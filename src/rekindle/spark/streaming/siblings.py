@@ -1,15 +1,13 @@
 """The subtasks of one task in one driver: what is done once for all of them falls to the last.
 
-They share one instance of each sink. It hears ``finish()`` when no subtask will prepare anything any more, and
-``close()`` when none needs it; a subtask that fails and tries again may make it hear that again.
+They share one instance of each sink. It hears ``finish()`` when no subtask will prepare anything any more; a subtask
+that fails and tries again may make it hear that again. It hears ``close()`` each time that no subtask is in an attempt.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-
-from rekindle.protocol.life import Call
 
 
 class Siblings:
@@ -22,10 +20,25 @@ class Siblings:
     def __init__(self, parallelism: int, finished: Iterable[int] = ()) -> None:
         self._parallelism = parallelism
         self._lock = threading.Lock()
-        self._over = {Call.FINISH: set(finished), Call.CLOSE: set[int]()}
+        self._finished = set(finished)
+        every = set(range(parallelism))
+        #: those in an attempt, or about to begin their first; where all had finished, all, as the sinks were opened
+        self._at_work = every - self._finished or every
 
-    def are_over(self, call: Call, subtask: int) -> bool:
-        """One more has come to its FINISH, or its CLOSE; whether all have by now."""
+    def finish(self, subtask: int) -> bool:
+        """One more has finished; return True if all have by now."""
         with self._lock:
-            self._over[call].add(subtask)
-            return len(self._over[call]) == self._parallelism
+            self._finished.add(subtask)
+            return len(self._finished) == self._parallelism
+
+    def begin(self, subtask: int) -> None:
+        """One begins an attempt."""
+        with self._lock:
+            self._at_work.add(subtask)
+
+    def close(self, subtask: int) -> bool:
+        """One has ended its attempt; return True if it was the last."""
+        with self._lock:
+            was_at_work = subtask in self._at_work
+            self._at_work.discard(subtask)
+            return was_at_work and not self._at_work

@@ -26,7 +26,7 @@ from rekindle.progress.copies import copy_for_savepoint
 from rekindle.progress.directory import SourceInputs, last_planned, plant_due, put_back, read_offsets, unplant
 from rekindle.progress.retention import cut_inbox_logs
 from rekindle.protocol import events as e
-from rekindle.protocol.life import Call, OperatorStatus
+from rekindle.protocol.life import Call
 from rekindle.runtime.driver import system_clock
 from rekindle.runtime.steps import Steps
 from rekindle.spark.failures import brief, is_same_file, task_failed, translate
@@ -129,7 +129,14 @@ class SparkTask:
         with self._orders:
             self._start()
 
+    def abandon(self) -> None:
+        """See `TaskRunner`."""
+        with self._orders:
+            self._runs = False
+            self._query.abandon()
+
     def _start(self) -> None:
+        self._siblings.begin(self._place.subtask)
         self._query.abandon()
         self._protocol.begin_attempt()
         end = self._storage.end(self._place.folder)
@@ -192,6 +199,7 @@ class SparkTask:
         """See `TaskRunner`."""
         with self._orders, self._explained():
             self._runs = False
+            self._siblings.begin(self._place.subtask)
             self._hold()
             self._replay()
             return self._query.committed
@@ -200,6 +208,7 @@ class SparkTask:
         """See `TaskRunner`."""
         with self._orders:
             self._runs = False
+            self._siblings.begin(self._place.subtask)
             return self._finish(drain)
 
     def _finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
@@ -220,7 +229,7 @@ class SparkTask:
         for uid in sorted(self._protocol.life.open_inputs):
             self._protocol.life.end_input(uid)
         self._protocol.life.call(Call.FINISH)
-        last = self._siblings.are_over(Call.FINISH, self._place.subtask)
+        last = self._siblings.finish(self._place.subtask)
         if last:
             self._outputs.finish()
         notes = (*(self._unread() if last else ()), *self._unflushed(flushed))
@@ -238,10 +247,9 @@ class SparkTask:
 
     def close(self) -> None:
         """See `TaskRunner`."""
-        if self._protocol.life.status is not OperatorStatus.CLOSED:
-            self._protocol.life.call(Call.CLOSE)
-            if self._siblings.are_over(Call.CLOSE, self._place.subtask):
-                self._outputs.close()
+        self._protocol.life.call(Call.CLOSE)
+        if self._siblings.close(self._place.subtask):
+            self._outputs.close()
 
     def kill(self) -> None:
         """See `TaskRunner`."""

@@ -1,0 +1,45 @@
+"""Closing the sinks of a task, at the end of each of its attempts.
+
+What a sink has prepared is in batch records, and what it has committed is in its target. So nothing is lost where its
+``close()`` raises, or never returns: that is logged, and what waited goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+
+from rekindle.sinks import TwoPhaseSink
+
+CLOSE_S = 30.0
+"""How long the end of an attempt waits for its sinks."""
+
+_LOG = logging.getLogger("rekindle")
+
+
+def close_sinks(sinks: Mapping[str, TwoPhaseSink]) -> None:
+    """Close the sinks side by side; return when all are closed, or after `CLOSE_S`. Never raises.
+
+    Args:
+        sinks: uid → sink.
+    """
+    threads = {
+        uid: threading.Thread(target=_close, args=(uid, sink), name=f"close-{uid}", daemon=True)
+        for uid, sink in sinks.items()
+    }
+    for thread in threads.values():
+        thread.start()
+    wait_s = CLOSE_S
+    for uid, thread in threads.items():
+        thread.join(wait_s)
+        if thread.is_alive():
+            wait_s = 0  # the others have had as long
+            _LOG.warning("Sink %s is still closing after %g s; the job does not wait for it", uid, CLOSE_S)
+
+
+def _close(uid: str, sink: TwoPhaseSink) -> None:
+    try:
+        sink.close()
+    except Exception as error:
+        _LOG.warning("Sink %s could not be closed: %s", uid, error)
