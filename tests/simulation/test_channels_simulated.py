@@ -9,6 +9,7 @@ import pytest
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.ids import SubtaskId
 from rekindle.runtime.client import Wish
+from rekindle.spark.streaming import task
 from rekindle.storage import layout
 from rekindle.storage.documents import Manifest
 from tests.simulation.cooperative import Killed
@@ -142,6 +143,45 @@ def test_what_is_started_from_a_checkpoint_leaves_finished_tasks_without_a_query
 
     result = world.run(settings, drain)
     assert result is not None and result.state == "DRAINED", result
+    assert world.shown() == world.expected() and world.all_read()
+
+
+def test_what_spark_keeps_of_a_finished_task_is_deleted_once_no_checkpoint_needs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(task, "SETTLED_MS", 5_000)
+    plan = job_of([[("files", number, 10_000_000)] for number in range(30)], live={"live": 1.0})
+    plan = replace(plan, windowed=frozenset({"first", "second"}))
+    settings = {**QUICK, "checkpoint.interval": "2 s", "checkpoint.retained": 3}
+    world = World(plan, 1, calm=True)
+    queries = [layout.spark_progress_dir(layout.subtask("simulated", task, 0, 1)) for task in ("first", "second")]
+
+    def kept() -> list[bool]:
+        return [bool(world.store.names(query)) for query in queries]
+
+    def stop() -> None:
+        while True:
+            retained = [manifest for manifest in world.storage.manifests() if manifest.lineage == 1]
+            needed = any(not manifest.needs_no_state("first") for manifest in retained)
+            assert kept() == [True, True] or not needed, "a checkpoint can be started from as long as it is retained"
+            if kept() == [False, True]:
+                break
+            assert world.scheduler.now_s < 1_200, "it is never deleted"
+            world.scheduler.pause(1)
+        world.scheduler.pause(10)
+        world.ask(Wish(verb="stop"))
+
+    result = world.run(settings, stop)
+    assert result is not None and result.state == "STOPPED", result
+    assert kept() == [False, True]
+
+    def drain() -> None:
+        world.scheduler.pause(20)
+        world.ask(Wish(verb="stop", drain=True))
+
+    result = world.run(settings, drain)
+    assert result is not None and result.state == "DRAINED", result
+    assert kept() == [False, True], "what a drain has ended is kept"
     assert world.shown() == world.expected() and world.all_read()
 
 

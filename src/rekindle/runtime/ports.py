@@ -90,8 +90,12 @@ class TaskRunner(Protocol):
         where empty ones alone are read by that. Comes from another thread."""
         ...
 
-    def purge(self, oldest_batch: int, oldest_output: int) -> None:
-        """Delete what neither `oldest_batch` nor a later one needs, of its outputs those before `oldest_output`."""
+    def purge(self, oldest_batch: int, oldest_output: int, *, over: bool) -> None:
+        """Delete what neither `oldest_batch` nor a later one needs, of its outputs those before `oldest_output`.
+
+        Args:
+            over: no retained checkpoint of its lineage starts it again, so that its query is not needed either.
+        """
         ...
 
     def status(self) -> TaskStatusDocument:

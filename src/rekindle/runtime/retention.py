@@ -66,8 +66,9 @@ class Retention:
             batches = [snapshots_of(manifest)[task].batch for manifest in ours if task in snapshots_of(manifest)]
             read = [reading.position.batches for manifest in ours for reading in readings_of(manifest, task)]
             if batches:
+                over = all(manifest.needs_no_state(task.task) for manifest in ours if task.task in manifest.tasks)
                 # One output more is kept than is still to be read: it tells the time of what was.
-                runner.purge(min(batches), min(read, default=min(batches)) - 1)
+                runner.purge(min(batches), min(read, default=min(batches)) - 1, over=over)
         if self._older_lineages:
             self._forget_lineages({manifest.lineage for manifest in kept} | {self._run.lineage})
 

@@ -205,7 +205,7 @@ class FakeRunner:
     def allow(self, producer: SubtaskId, upto: int) -> None:
         """See `TaskRunner`. It reads no channel."""
 
-    def purge(self, oldest_batch: int, oldest_output: int) -> None:
+    def purge(self, oldest_batch: int, oldest_output: int, *, over: bool) -> None:
         """See `TaskRunner`."""
         self._obey("purge")
         for batch in self._storage.records(self._folder):

@@ -257,7 +257,7 @@ class BatchTask:
         """Never asked for: a batch run makes no savepoint."""
         raise NotImplementedError
 
-    def purge(self, oldest_batch: int, oldest_output: int) -> None:
+    def purge(self, oldest_batch: int, oldest_output: int, *, over: bool) -> None:
         """See `TaskRunner`: behind the only checkpoint, which commits everything, nobody reads its channels again."""
         self._storage.store.delete_tree(layout.segments(self._place.folder))
 

@@ -54,6 +54,10 @@ from rekindle.storage.documents import (
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 
+SETTLED_MS = 600_000
+"""How long a task has finished for good before what Spark keeps of it is deleted: an upload of its state that was under
+way when its query was stopped is over by then. No other is begun."""
+
 
 class SparkTask:
     """A `TaskRunner` on Spark.
@@ -121,6 +125,11 @@ class SparkTask:
             lambda reason: post(self._failed(reason)),
         )
         self._last_duration_ms: int | None = None
+        self._now_ms = 0
+        #: since when nothing starts it again, as this run knows
+        self._over_at_ms: int | None = None
+        #: what Spark keeps of its query is deleted
+        self._forgotten = False
 
     # -- orders -------------------------------------------------------------------------------------------------------
 
@@ -192,6 +201,7 @@ class SparkTask:
 
     def tick(self, now_ms: int) -> None:
         """See `TaskRunner`."""
+        self._now_ms = now_ms
         if self._intake.ticked(now_ms, resting=self._protocol.running is None):
             self._query.wake()
 
@@ -402,19 +412,36 @@ class SparkTask:
         target = layout.spark_progress_dir(folder)
         return copy_for_savepoint(self._storage.store, self._progress_dir, store, target, snapshot.batch)
 
-    def purge(self, oldest_batch: int, oldest_output: int) -> None:
+    def purge(self, oldest_batch: int, oldest_output: int, *, over: bool) -> None:
         """See `TaskRunner`."""
         self._kept.release(oldest_batch)
-        store, folder = self._storage.store, self._place.folder
-        oldest = min(oldest_batch, self._query.committed)
-        if oldest < 1:
+        if over:
+            self._forget_query()
+            self._delete_outputs(min(oldest_batch, oldest_output))
             return
+        oldest = min(oldest_batch, self._query.committed)
+        if oldest >= 1:
+            self._cut_inbox_logs(oldest)
+            self._delete_outputs(min(oldest, oldest_output))
+
+    def _forget_query(self) -> None:
+        """Delete what Spark keeps of it, once no executor can still be at work on its state."""
+        if self._over_at_ms is None:
+            self._over_at_ms = self._now_ms
+        if not self._forgotten and self._now_ms - self._over_at_ms >= SETTLED_MS:
+            self._storage.store.delete_tree(self._progress_dir)
+            self._forgotten = True
+
+    def _cut_inbox_logs(self, oldest: int) -> None:
+        store = self._storage.store
         found = self._source_inputs.of(len(read_offsets(store, self._progress_dir, oldest).sources))
         cut_inbox_logs(store, self._progress_dir, [source for source, index in enumerate(found) if index is not None])
-        oldest = min(oldest, oldest_output)
+
+    def _delete_outputs(self, before: int) -> None:
+        store, folder = self._storage.store, self._place.folder
         segments = layout.segments(folder)
-        store.delete_trees(segments, [name for name in store.names(segments) if int(name.split("-", 1)[0]) < oldest])
-        batches = [batch for batch in self._storage.records(folder) if batch < oldest]
+        store.delete_trees(segments, [name for name in store.names(segments) if int(name.split("-", 1)[0]) < before])
+        batches = [batch for batch in self._storage.records(folder) if batch < before]
         store.delete_many([layout.batch(folder, batch) for batch in batches])
 
     def status(self) -> TaskStatusDocument:
