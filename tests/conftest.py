@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,8 @@ settings.load_profile("rekindle")
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 os.environ.setdefault("PYSPARK_SUBMIT_ARGS", submit_arguments())
+
+os.environ.setdefault("REKINDLE_LOGS", str(Path(tempfile.gettempdir(), "rekindle-test-logs")))
 
 
 def why_no_spark() -> str | None:

@@ -763,6 +763,10 @@ CONDITIONS: dict[str, Condition] = {
             "Mend the cause and try again: the checkpoint is as it was.",
         ),
         QUERY_DIED=("The query of task {task!r} ended by itself: {reason}", "Mend the cause and run again."),
+        JOB_CANCELED=(
+            "The job {job!r} was cancelled in run {run}: it has ended without a checkpoint.",
+            "Run it again: it resumes from where it durably stood.",
+        ),
         SPARK_DIED=("Spark is gone: {reason}", "Run again: it resumes from where it durably stood."),
     ),
     **_conditions(

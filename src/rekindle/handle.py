@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rekindle.errors import RekindleError, error_from
+from rekindle.errors import JobError, RekindleError, error_from
 from rekindle.runtime import client
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage import layout
@@ -109,13 +110,29 @@ def _progress(item: InputStatus) -> str:
     return "unbounded" if item.share is None else f"{int(100 * item.share)} %"
 
 
-def failure(result: JobResult) -> RekindleError:
-    """Return why a job has failed, to be raised: the last lines of its traceback say what to do now."""
-    assert result.error is not None, "it has not failed"
-    error = error_from(result.error["code"], result.error["parameters"])
-    error.result = result
-    error.args = (f"{error}\nnext: {error.next_step}",)
+def failure(result: JobResult) -> RekindleError | None:
+    """Return why a job has failed, or that it was cancelled, to be raised; None where it has ended as it should."""
+    error: RekindleError | None = None
+    if result.error is not None:
+        error = error_from(result.error["code"], result.error["parameters"])
+    elif result.state == "CANCELED":
+        error = JobError("JOB_CANCELED", job=result.job, run=result.run)
+    if error is not None:
+        error.result = result
     return error
+
+
+def spark_log() -> str | None:
+    """Return the path of Spark's log; None where no Spark was started here, or the user has configured Log4j."""
+    jvm = sys.modules.get("rekindle.spark.session.jvm")
+    return jvm.spark_log() if jvm is not None else None
+
+
+def advise(error: RekindleError) -> None:
+    """Let the last lines of an error's traceback say where Spark's log is, and what to do now."""
+    log = spark_log()
+    lines = [str(error), *([f"Spark's log: {log}"] if log else []), f"next: {error.next_step}"]
+    error.args = ("\n".join(lines),)
 
 
 class JobHandle:

@@ -12,9 +12,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rekindle.config import Config
-from rekindle.errors import DefinitionError
+from rekindle.errors import DefinitionError, RekindleError
 from rekindle.graph import job_graph
-from rekindle.handle import JobHandle, JobResult, failure
+from rekindle.handle import JobHandle, JobResult, advise, failure
 from rekindle.runtime.definition import Definition, SourceSpec
 from rekindle.runtime.signals import stop_on_signals
 from rekindle.runtime.steps import Steps, no_steps
@@ -249,15 +249,20 @@ class Job:
         stood.
 
         Raises:
-            RekindleError: what `start` raises; and why the job has failed, with its result in the attribute `result`.
-                ``start(...).wait()`` returns the result of a job that fails.
+            RekindleError: what `start` raises; why the job has failed, or ``JOB_CANCELED``, with its result in the
+                attribute `result`. ``start(...).wait()`` returns the result of a job that fails or is cancelled.
         """
-        handle = self.start(spark, storage=storage, restore=restore, mode=mode, config=config, **options)
-        with stop_on_signals(handle):
-            result = handle.wait()
-        assert result is not None
-        if result.error is not None:
-            raise failure(result)
+        try:
+            handle = self.start(spark, storage=storage, restore=restore, mode=mode, config=config, **options)
+            with stop_on_signals(handle):
+                result = handle.wait()
+            assert result is not None
+            error = failure(result)
+            if error is not None:
+                raise error
+        except RekindleError as error:
+            advise(error)
+            raise
         return result
 
     def start(

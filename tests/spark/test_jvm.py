@@ -72,6 +72,21 @@ def test_the_environment_is_as_before_once_the_jvm_runs(monkeypatch):
     assert "SPARK_SUBMIT_OPTS" not in os.environ
 
 
+def test_the_log_lies_in_the_folder_that_is_named_or_in_the_working_directory(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("REKINDLE_LOGS", raising=False)
+    assert jvm._log_file("hourly") == str(tmp_path / "rekindle-logs" / "hourly.log")
+    monkeypatch.setenv("REKINDLE_LOGS", "elsewhere/logs")
+    assert jvm._log_file("rekindle flush") == str(tmp_path / "elsewhere" / "logs" / "rekindle-flush.log")
+
+
+def test_the_log_lies_in_the_temporary_directory_where_the_folder_cannot_be_made(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("REKINDLE_LOGS", str(tmp_path / "file" / "logs"))
+    monkeypatch.setattr(jvm.tempfile, "gettempdir", lambda: str(tmp_path))
+    assert jvm._log_file("hourly") == str(tmp_path / f"rekindle-logs-{os.getuid()}" / "hourly.log")
+
+
 def test_what_a_ctrl_c_means_stays_as_it_was_since_no_session_is_made_in_the_main_thread():
     made_in = []
     builder = Mock()

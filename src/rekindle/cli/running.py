@@ -116,6 +116,10 @@ def _print(result: JobResult, as_json: bool) -> None:
         return
     error = document["error"]
     if error is not None:
+        from rekindle.handle import spark_log
+
+        if (log := spark_log()) is not None:
+            output.say(f"Spark's log: {log}", err=True)
         output.error(error, False)
     word = "already " if result.already_ended else ""
     output.say(

@@ -1,14 +1,18 @@
-"""Starting Spark's JVM without the lines that it prints each time, whatever is run.
+"""Starting Spark's JVM so that the terminal holds what Rekindle says, and Spark's own lines lie in a file.
 
-Spark talks while Log4j is not configured: it gets a configuration of ours (`log4j2.properties`), unless the user has
-one or has started the JVM himself. Java says one line about a module that Spark's own launcher asks for: it is cut out
-of the JVM's stderr, which therefore passes through here. Everything else comes through.
+Spark gets a configuration of Log4j of ours (`log4j2.properties`), unless the user has one or has started the JVM: its
+lines go to a file in `FOLDER`, whose path is said when the JVM starts, and again when the job fails. What the JVM and
+the functions of users write to stderr still comes through, but for one line of Java's about a module that Spark's own
+launcher asks for.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
+import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,6 +24,14 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
 _CONFIGURATION = Path(__file__).with_name("log4j2.properties")
+FOLDER = "rekindle-logs"
+"""Where the logs of Spark are kept, in the working directory, or in the temporary one where that cannot be written."""
+FOLDER_VARIABLE = "REKINDLE_LOGS"
+"""Environment variable that names another folder."""
+
+_LOG_VARIABLE = "REKINDLE_SPARK_LOG"
+"""Environment variable by which the JVM is given the path of its log."""
+
 _NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector"
 
 _SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"
@@ -29,22 +41,51 @@ _PLACES = (_SUBMIT_OPTIONS, "PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAV
 """Environment variables that may point Log4j to a configuration."""
 
 
-def start_jvm(settings: Mapping[str, str]) -> None:
-    """Start the JVM that sessions of this process will use, with `settings`; where there is one, nothing is done."""
+_LOGS: list[str] = []
+"""The log of this process's JVM, if it has one of ours."""
+
+
+def spark_log() -> str | None:
+    """Return the path of the file that Spark logs to; None where that is not ours to say."""
+    return _LOGS[-1] if _LOGS else None
+
+
+def start_jvm(settings: Mapping[str, str], name: str) -> None:
+    """Start the JVM that sessions of this process will use, with `settings`; where there is one, nothing is done.
+
+    Args:
+        name: what its log is called.
+    """
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(settings.items()))
     reader, writer = os.pipe()
     threading.Thread(target=_pass_on, args=(reader,), name="jvm-stderr", daemon=True).start()
+    ours = not configures_log4j(settings)
+    if ours:
+        _LOGS[:] = [_log_file(name)]
+        print(f"Spark logs to {_LOGS[0]}", file=sys.stderr, flush=True)
     try:
-        with _java_options(
-            "" if configures_log4j(settings) else f"-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()}"
+        with (
+            _environment(_LOG_VARIABLE, spark_log() or ""),
+            _java_options(f"-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()}" if ours else ""),
         ):
             gateway = launch_gateway(conf, _Deaf(stderr=writer))  # type: ignore[no-untyped-call]
     finally:
         os.close(writer)
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _log_file(name: str) -> str:
+    """A file to log to, in the first folder that can be written."""
+    given = os.environ.get(FOLDER_VARIABLE) or FOLDER
+    for folder in (Path(given).absolute(), Path(tempfile.gettempdir(), f"{FOLDER}-{os.getuid()}")):
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK | os.X_OK):
+                return str(folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '-', name)}.log")
+    return os.devnull
 
 
 class _Deaf(dict[str, Any]):
@@ -80,14 +121,20 @@ def configures_log4j(settings: Mapping[str, str]) -> bool:
 
 @contextmanager
 def _java_options(options: str) -> Iterator[None]:
-    before = os.environ.get(_SUBMIT_OPTIONS)
-    os.environ[_SUBMIT_OPTIONS] = f"{options} {before or ''}".strip()
+    with _environment(_SUBMIT_OPTIONS, f"{options} {os.environ.get(_SUBMIT_OPTIONS, '')}".strip()):
+        yield
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
     try:
         yield
     finally:
-        del os.environ[_SUBMIT_OPTIONS]
+        del os.environ[name]
         if before is not None:
-            os.environ[_SUBMIT_OPTIONS] = before
+            os.environ[name] = before
 
 
 def _pass_on(reader: int) -> None:

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError
 from rekindle.spark.failures import brief
-from rekindle.spark.session.jvm import configures_log4j, start_jvm
+from rekindle.spark.session.jvm import start_jvm
 from rekindle.spark.session.optimizer import SESSION
 from rekindle.spark.session.s3a import s3a_settings
 from rekindle.spark.session.settings import Decision, of, refused
@@ -94,12 +94,10 @@ def make_session(app_name: str, settings: Mapping[str, str], chosen: Mapping[str
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        start_jvm(settings)
+        start_jvm(settings, app_name)
         spark = _make(builder)
     except (PySparkException, Py4JError) as error:
         raise DefinitionError("SPARK_NOT_STARTED", reason=brief(error)) from error
-    if "spark.log.level" not in settings and not configures_log4j(settings):
-        spark.sparkContext.setLogLevel("ERROR")
     return prepare_session(spark)
 
 
