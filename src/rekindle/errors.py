@@ -448,7 +448,10 @@ CONDITIONS: dict[str, Condition] = {
         STORAGE_UNAVAILABLE=("The storage {uri} cannot be used: {reason}", "Check --storage and its permissions."),
         STORAGE_MISSING=("There is no storage at {uri}.", "Check --storage. The first run of a job makes it."),
         STORAGE_READ_ONLY=("The storage {uri} cannot be written: {reason}", "Make it writable, or choose another."),
-        STORAGE_FULL=("The storage {uri} is full: {reason}", "Free some room and run again: nothing was lost."),
+        STORAGE_FULL=(
+            "No room is left in {uri}: {reason}",
+            "Free some room: nothing was lost. A job that still runs goes on by itself; one that has ended, run again.",
+        ),
         STORAGE_GONE=(
             "The job {job!r} is gone from the storage {uri}: deleted, or unmounted, while run {run} was at work.",
             "If a mount is missing, mount it and run again: it resumes. If it was deleted, sinks keep what they have.",

@@ -33,6 +33,7 @@ def test_the_durable_steps_are_these() -> None:
         "progress.write",
         "record.create",
         "request.create",
+        "reserve.create",
         "result.create",
         "run.create",
         "schema.create",

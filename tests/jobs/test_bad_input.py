@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from rekindle.errors import RekindleError, StorageError
 from rekindle.storage import local
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.local import LocalStore
 from tests.jobs.kit import World, failing_at, has_read, rows, until
 
 BY_HAND = {"checkpoint.interval": "0", "restart.delay": "100 ms"}
@@ -388,10 +390,10 @@ def test_a_storage_that_cannot_be_made_is_named(spark: SparkSession, world: Worl
     assert world.output() == world.expected()
 
 
-def test_a_disk_that_is_really_full_loses_nothing(spark: SparkSession, world: World) -> None:
+def test_a_disk_that_is_really_full_loses_nothing_and_the_state_says_so(spark: SparkSession, world: World) -> None:
     disk = world.root / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(disk)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(disk)]
     if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("only root may mount a small disk, and not in every container")
     world.storage = str(disk / "storage")
@@ -399,11 +401,12 @@ def test_a_disk_that_is_really_full_loses_nothing(spark: SparkSession, world: Wo
         world.add_history(*(rows(hour, 30) for hour in range(6)))
         job = world.hourly(live=False)
         (disk / "ballast").write_bytes(b"x" * 100_000)
-        try:
-            state = job.start(spark, storage=world.storage, config=FAIL_AT_ONCE).wait().state
-        except RekindleError as error:
-            state = error.code
-        assert state in ("FAILED", "STORAGE_FULL")
+        with suppress(StorageError):
+            job.start(spark, storage=world.storage, config=FAIL_AT_ONCE).wait()
+        stored = JobStorage(LocalStore(world.storage), "hourly")
+        result = stored.result(1)
+        assert stored.state() == "FAILED" and result is not None and result.error is not None
+        assert "No room is left in " in result.error["message"], result.error
         subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
         (disk / "ballast").unlink()
 

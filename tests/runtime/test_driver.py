@@ -357,6 +357,29 @@ def test_a_disk_that_is_full_for_a_while_is_survived_where_the_tries_have_no_end
     assert world.all_committed()
 
 
+def test_a_job_that_ends_because_the_disk_is_full_says_so_with_the_room_that_it_has_kept(world: World) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    full, reserve = Refusal(), Path(world.location, layout.reserve("job"))
+
+    def steps(name: str) -> None:
+        if reserve.exists() or not name.startswith("result"):
+            full(name)
+
+    handle = world.start(steps, **{**NEVER, "restart.attempts": "0"})
+    until(lambda: world.read() == 4)
+    assert reserve.stat().st_blocks, "it takes up room"
+    full.error = StorageError("STORAGE_FULL", uri=world.location, reason="injected")
+    world.rows.available = 10
+
+    result = ended(handle)
+
+    assert (result.state, result.error and "injected" in result.error["message"]) == ("FAILED", True)
+    assert world.storage.state() == "FAILED" and not reserve.exists()
+    full.error, world.rows.ended = None, True
+    assert world.run().state == "FINISHED" and reserve.exists()
+    assert world.all_committed()
+
+
 def test_a_cancel_that_cannot_be_recorded_ends_the_driver_rather_than_be_forgotten(world: World) -> None:
     world.rows.available, world.rows.ended = 4, False
     full = Faulty(1000, StorageError("STORAGE_FULL", uri=world.location, reason="injected"))

@@ -100,6 +100,53 @@ def test_what_is_wrong_with_a_file_of_a_source_is_known_by_classes_and_condition
     assert code(reading(cause, condition)) == expected
 
 
+class Status(Java):
+    """What RocksDB knows of an exception."""
+
+    def getStatus(self) -> Status:
+        return self
+
+    def getSubCode(self) -> str:
+        return "NoSpace" if self.condition == "NoSpace" else "None"
+
+    def getReason(self) -> str:
+        return "No space left on device"
+
+    def getErrorClass(self) -> str:
+        return ""
+
+
+NO_ROOM = "No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("cause", "full"),
+    [
+        (Java("java.io.IOException", NO_ROOM, by="java.io.FileOutputStream"), True),
+        (Java("java.io.IOException", "Disk quota exceeded", by="sun.nio.ch.FileDispatcherImpl"), True),
+        (Status("java.nio.file.FileSystemException", "/tmp/x: No space left on device"), True),
+        (Status("org.rocksdb.RocksDBException", "While appending", condition="NoSpace"), True),
+        (Status("org.rocksdb.RocksDBException", NO_ROOM), False),
+        (Java("java.io.IOException", NO_ROOM, by="com.example.Warehouse"), False),
+        (Java("java.io.IOException", "No space left on device for customer 7", by="java.io.X"), False),
+        (Java("java.lang.IllegalStateException", NO_ROOM, by="java.io.FileOutputStream"), False),
+    ],
+)
+def test_a_full_disk_is_known_by_what_the_system_has_raised(cause: Java, full: bool) -> None:
+    error = FromSpark(
+        Java("x.SparkException", "x", condition="STREAM_FAILED", cause=Java("x.FSError", "x", cause=cause))
+    )
+    assert code(error) == ("STORAGE_FULL" if full else None)
+    assert not task_failed(Any, error, history).permanent  # type: ignore[arg-type]
+
+
+def test_a_full_disk_in_a_users_own_function_keeps_the_users_words() -> None:
+    said = f"{TRACEBACK}OSError: [Errno 28] {NO_ROOM}\n"
+    error = FromSpark(Java("org.apache.spark.api.python.PythonException", said))
+    assert code(error) is None
+    assert brief(error) == f"OSError: [Errno 28] {NO_ROOM}"
+
+
 @pytest.mark.parametrize(
     "words", ["customer 7 does not exist", "CORRUPT", "Permission denied", "404: FAILED_READ_FILE.FILE_NOT_EXIST"]
 )

@@ -46,6 +46,7 @@ FILES = {
     "request": "request.create",
     "answer": "answer.create",
     "status": "status.replace",
+    "reserve": "reserve.create",
 }
 
 FOLDERS = {

@@ -139,7 +139,8 @@ def _say_status(now: Status, result: Result | None, is_silent: bool) -> None:
         output.say("Its driver is gone without a word. Run it again: it resumes.")
     elif is_silent:
         output.say(
-            f"SILENT: its driver, process {now.pid} on {now.host}, gives no sign of life: it is stopped, or hangs.\n"
+            f"SILENT: its driver, process {now.pid} on {now.host}, gives no sign of life: it is stopped, or hangs, "
+            "or its storage is full.\n"
             f"next: kill -CONT {now.pid} if it was stopped; else kill -9 {now.pid} and run it again: it resumes."
         )
 

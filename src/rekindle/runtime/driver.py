@@ -36,7 +36,6 @@ from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.runtime.ports import Lifeline, TaskRunner
 from rekindle.runtime.retention import Retention
 from rekindle.runtime.worker import Worker
-from rekindle.storage import layout
 from rekindle.storage.documents import Answer, Request, Result, Run
 from rekindle.storage.job_storage import JobStorage
 
@@ -210,7 +209,7 @@ class Driver:
         result = Result(run=self._run.run, state=JobState.FAILED.value, ended_ms=self._clock(), error=told)
         with contextlib.suppress(Exception):
             if self._storage.fenced_by(self._run.run) is None and not self._storage.is_deleted(self._run.run):
-                self._storage.create(layout.result(self._storage.job, self._run.run), result)
+                self._storage.record_result(result)
 
     def _drain_queue(self) -> None:
         try:
@@ -461,7 +460,7 @@ class Driver:
             notes=command.notes,
             error=error,
         )
-        self.result = self._storage.adopt(layout.result(self._storage.job, self._run.run), result)
+        self.result = self._storage.record_result(result)
         self.post(e.ResultRecorded())
 
     def _answer_request(self, command: c.AnswerRequest) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
 
-from rekindle.errors import InputError, RekindleError, RestoreError, one_line
+from rekindle.errors import InputError, RekindleError, RestoreError, StorageError, one_line
 from rekindle.ids import SubtaskId
 from rekindle.protocol.events import TaskFailed
 
@@ -42,6 +42,11 @@ _FORMATS = ("org.apache.parquet.", "org.apache.orc.", "shaded.parquet.")
 _WRAPPING = re.compile(r"STREAM_FAILED|TASK_WRITE_FAILED|FAILED_READ_FILE\.NO_HINT|_LEGACY_ERROR_TEMP_.*")
 """Conditions that say nothing of the reason where there is a deeper one."""
 
+_NO_ROOM = ("No space left on device", "Disk quota exceeded")
+"""All that the JVM says of ENOSPC and EDQUOT; its exceptions of the system's errors have no number."""
+
+_ROOM = "a directory that Spark writes to (the storage, spark.local.dir, or the target of a sink)"
+
 _PERMISSION = "(Permission denied)"
 """How Java ends a FileNotFoundException of a file that is there: it has no class of its own for that."""
 
@@ -68,6 +73,8 @@ class Link(NamedTuple):
     path: str
     #: class that raised it; empty where that is not known
     raised_by: str
+    #: the system's or RocksDB's word that there is no room on a disk
+    no_room: bool = False
 
     @property
     def short_name(self) -> str:
@@ -91,7 +98,9 @@ def _links(java: Any) -> Iterator[Link]:
             if java is None:
                 return
             message = str(java.getMessage() or "")
-            yield Link(java.getClass().getName(), _condition(java), message, _path(java, message), _raised_by(java))
+            name, raised_by = java.getClass().getName(), _raised_by(java)
+            full = _is_full(java, name, message, raised_by)
+            yield Link(name, _condition(java), message, _path(java, message), raised_by, full)
             java = java.getCause()
     except (Py4JError, OSError):
         return  # the JVM is gone: what was read of it until now counts
@@ -121,6 +130,16 @@ def _raised_by(java: Any) -> str:
     return str(trace[0].getClassName()) if trace is not None and len(trace) else ""
 
 
+def _is_full(java: Any, name: str, message: str, raised_by: str) -> bool:
+    """Return True for what the JVM, or RocksDB, raises itself where a disk is full."""
+    if name == "org.rocksdb.RocksDBException":
+        status = _asked(java, "getStatus")
+        return status is not None and str(_asked(status, "getSubCode")) == "NoSpace"
+    if name == "java.nio.file.FileSystemException":
+        return _asked(java, "getReason") in _NO_ROOM
+    return name == "java.io.IOException" and message in _NO_ROOM and raised_by.startswith(("java.", "sun."))
+
+
 def translate(error: BaseException, source_of: Callable[[str], str | None]) -> RekindleError | None:
     """The error that a person can act on, or None where the words of the reason are the best there are.
 
@@ -137,6 +156,8 @@ def translate(error: BaseException, source_of: Callable[[str], str | None]) -> R
             return InputError("EVENT_TIME_BEFORE_EPOCH", source=guard[1], column=guard[2])
     if any(_STATE_SCHEMA.fullmatch(link.condition) or _STATE_SCHEMA_CLASS.fullmatch(link.short_name) for link in links):
         return RestoreError("STATE_SCHEMA_INCOMPATIBLE", reason=brief(error))
+    if any(link.no_room for link in links):
+        return StorageError("STORAGE_FULL", uri=_ROOM, reason=brief(error))
     reading = next((number for number, link in enumerate(links) if _is_reading(link)), None)
     if reading is None or any(link.is_users for link in links):
         return None

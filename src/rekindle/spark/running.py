@@ -24,7 +24,6 @@ from rekindle.spark.engine import SparkEngine
 from rekindle.spark.session.lifeline import stop_session
 from rekindle.spark.session.session import quiet
 from rekindle.start.launch import Launch
-from rekindle.storage import layout
 from rekindle.storage.documents import Result
 
 _LOOK_S = 0.2
@@ -134,7 +133,7 @@ class Running:
             number = newest.run if newest is not None and newest.answers(number) else number
         result = Result(run=number, state="FAILED", ended_ms=system_clock(), error=error.to_json())
         with suppress(StorageError):
-            return storage.adopt(layout.result(storage.job, number), result)
+            return storage.record_result(result)
         return result
 
     def _pause(self, seconds: float) -> None:

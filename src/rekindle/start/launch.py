@@ -107,6 +107,8 @@ class Launch:
         engine.check_reaches((self._store.location, *self._reached()))
         identity = Identity(job=storage.job, created_ms=self._clock(), id=secrets.token_hex(4))
         identity = storage.adopt(layout.identity(storage.job), identity)
+        with suppress(StorageError):
+            storage.keep_reserve()
         engine.check_sees(self._store.location, self._store.spark_path(layout.identity(storage.job)))
         run = self._claim()
         if isinstance(run, Result):
@@ -168,7 +170,7 @@ class Launch:
         ended = replace(result, run=run.run, ended_ms=self._clock(), began=began)
         try:
             with suppress(StorageError):  # which may be what went wrong
-                self.storage.adopt(layout.result(self.storage.job, run.run), ended)
+                self.storage.record_result(ended)
         finally:
             drive_no_more(self.storage, run.run)
 

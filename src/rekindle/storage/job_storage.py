@@ -49,6 +49,9 @@ RUNNING = "RUNNING"
 LOST = "LOST"
 """State of a job whose driver is gone without having written a result: killed, or its machine died."""
 
+_RESERVE_BYTES = 64 * 1024
+"""More than a result takes, since others may be waiting for room too."""
+
 _NUMBERED = re.compile(r"(\d+)(?:\.json)?")
 _RESULT = re.compile(r"(\d+)\.result\.json")
 _REQUEST = re.compile(r"(.+)\.request\.json")
@@ -113,6 +116,23 @@ class JobStorage:
     def result(self, run: int) -> Result | None:
         """How run number `run` ended; None: it has not, or its driver was killed."""
         return self.read(layout.result(self.job, run), Result)
+
+    def keep_reserve(self) -> None:
+        """Take up room for a result, where a disk may be full one day; there is none to keep in a bucket."""
+        path = layout.reserve(self.job)
+        if self.store.pace == 1 and not self.store.exists(path):
+            self.store.create(path, bytes(_RESERVE_BYTES))
+
+    def record_result(self, result: Result) -> Result:
+        """Write how a run ended, also on a disk that is full; returns what stands there."""
+        path = layout.result(self.job, result.run)
+        try:
+            return self.adopt(path, result)
+        except StorageError as error:
+            if error.code != "STORAGE_FULL":
+                raise
+            self.store.delete(layout.reserve(self.job))
+            return self.adopt(path, result)
 
     def last_begun(self, before: int | None = None) -> tuple[Run | None, Result | None]:
         """The newest run that did not end before it began, and its result; `before`: of those with lower numbers."""

@@ -23,6 +23,7 @@
       checkpoints/<id>/committed.json           its transactions are committed: not to be repeated
       control/<request>.request.json, <request>.answer.json
       status.json
+      reserve                                   room for the result of a run that ends because the disk is full
 
     <storage>/_savepoints/<job>-<id>-<random>/  savepoints for which no place was given
 
@@ -214,6 +215,11 @@ def status(name: str) -> str:
     return f"{name}/status.json"
 
 
+def reserve(name: str) -> str:
+    """Takes up room, to be deleted where there is none left."""
+    return f"{name}/reserve"
+
+
 STEPS: dict[str, str] = {
     "job.create": r"[^/]+/job\.json",
     "run.create": r"[^/]+/runs/\d+\.json",
@@ -237,6 +243,7 @@ STEPS: dict[str, str] = {
     "request.create": r".*/control/[^/]+\.request\.json",
     "answer.create": r".*/control/[^/]+\.answer\.json",
     "status.replace": r"[^/]+/status\.json",
+    "reserve.create": r"[^/]+/reserve",
 }
 """Name of a durable step → the paths it writes. Steps that are not writes to the storage are in `runtime.steps`."""
 

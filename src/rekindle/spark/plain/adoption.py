@@ -266,4 +266,4 @@ def _claim(storage: JobStorage, number: int, savepoint: str, task: str, clock: C
         raise ControlError("ADOPT_JOB_HAS_RUN", job=storage.job, storage=storage.store.location)
     notes = (f"{task} was adopted: it goes on from {savepoint}",)
     ended = Result(run=number, state="STOPPED", ended_ms=clock(), notes=notes)
-    storage.adopt(layout.result(storage.job, number), ended)
+    storage.record_result(ended)

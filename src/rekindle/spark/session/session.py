@@ -177,7 +177,9 @@ class _Hush:
         with self._lock:
             self._wanted += 1
             if self._wanted == 1:
-                self._put_back = [*_hush_python(), *_hush_jvm(spark)]
+                self._put_back = [*_hush_python()]
+                with suppress(Exception):  # a JVM that is dying says so by itself
+                    self._put_back += _hush_jvm(spark)
 
     def end(self) -> None:
         """One less wants it."""
