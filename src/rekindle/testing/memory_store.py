@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
+from bisect import bisect_left, insort
 from collections.abc import Collection, Iterator, Sequence
 from typing import BinaryIO
 
@@ -15,6 +16,8 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._objects: dict[str, bytes] = {}
+        #: the keys of `_objects`, sorted: what lies below a folder is one piece of it
+        self._paths: list[str] = []
         self._lock = threading.Lock()
 
     @property
@@ -49,12 +52,12 @@ class MemoryStore:
         with self._lock:
             absent = check_path(path) not in self._objects
             if absent:
-                self._objects[path] = bytes(data)
+                self._put(path, data)
             return absent
 
     def replace(self, path: str, data: bytes) -> None:
         with self._lock:
-            self._objects[check_path(path)] = bytes(data)
+            self._put(path, data)
 
     def names(self, folder: str) -> list[str]:
         start = len(folder) + 1 if folder else 0
@@ -68,7 +71,8 @@ class MemoryStore:
 
     def delete(self, path: str) -> None:
         with self._lock:
-            self._objects.pop(check_path(path), None)
+            if check_path(path) in self._objects:
+                self._remove(path)
 
     def delete_many(self, paths: Sequence[str]) -> None:
         for path in paths:
@@ -85,7 +89,7 @@ class MemoryStore:
     def copy(self, source: str, target: str) -> int:
         with self._lock:
             data = self._read(source)
-            self._objects[check_path(target)] = data
+            self._put(target, data)
             return len(data)
 
     def copy_from(self, source: Store, path: str, target: str) -> int:
@@ -97,8 +101,8 @@ class MemoryStore:
 
     def move(self, source: str, target: str) -> None:
         with self._lock:
-            self._objects[check_path(target)] = self._read(source)
-            del self._objects[source]
+            self._put(target, self._read(source))
+            self._remove(source)
 
     def _read(self, path: str) -> bytes:
         try:
@@ -106,7 +110,19 @@ class MemoryStore:
         except KeyError:
             raise NotFound(path) from None
 
+    def _put(self, path: str, data: bytes) -> None:
+        if check_path(path) not in self._objects:
+            insort(self._paths, path)
+        self._objects[path] = bytes(data)
+
+    def _remove(self, path: str) -> None:
+        del self._objects[path]
+        del self._paths[bisect_left(self._paths, path)]
+
     def _below(self, folder: str) -> list[str]:
-        prefix = f"{folder}/" if check_path(folder, folder=True) else ""
+        below = check_path(folder, folder=True)
         with self._lock:
-            return sorted(path for path in self._objects if path.startswith(prefix))
+            if not below:
+                return list(self._paths)
+            # Code points sort "/" right before "0".
+            return self._paths[bisect_left(self._paths, f"{below}/") : bisect_left(self._paths, f"{below}0")]
