@@ -16,7 +16,7 @@ from rekindle.errors import StorageError
 from rekindle.progress import directory as pd
 from rekindle.progress.copies import InboxStart, copy_for_lineage, copy_for_savepoint
 from rekindle.progress.files import files_needed
-from rekindle.progress.retention import cut_inbox_logs
+from rekindle.progress.retention import SourceLogs
 from rekindle.storage.local import LocalStore
 from rekindle.storage.port import NotFound, Store
 
@@ -369,7 +369,7 @@ def test_only_the_source_logs_of_inboxes_are_cut(store: LocalStore) -> None:
     for source in (0, 1):
         put(store, {f"p/sources/{source}/{name}": data for name, data in inbox_log(53, 1).items()})
     other = store.names("p/sources/1")
-    assert cut_inbox_logs(store, "p", [0, 5]) > 0
+    SourceLogs(store, "p", None).cut((1, None, 1), ('{"logOffset":52}',) * 3)
     # With one compaction alone Spark would guess how often to compact, and for the second one guess wrong.
     assert store.names("p/sources/0") == ["39.compact", "49.compact", "50", "51", "52"]
     entries = pd.file_log(store.read("p/sources/0/49.compact"), "")

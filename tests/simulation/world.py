@@ -301,6 +301,7 @@ class World:
             (assembly, "build_task", self._build_task),
             (assembly, "refuse_duplicate_columns", _nothing),
             (assembly, "windows_of", _nothing),
+            (assembly, "files_too_old_ms", _nothing),
             (assembly, "refuse_other_windows", _nothing),
             (assembly, "refuse_duplicate_columns", _nothing),
             (assembly, "output_schema", lambda *_: T.StructType()),

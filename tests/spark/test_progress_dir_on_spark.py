@@ -15,7 +15,7 @@ from rekindle.channels.inbox import stamp_ms
 from rekindle.progress import directory as pd
 from rekindle.progress.copies import InboxStart, copy_for_lineage, copy_for_savepoint
 from rekindle.progress.files import files_needed
-from rekindle.progress.retention import cut_inbox_logs
+from rekindle.progress.retention import SourceLogs
 from rekindle.storage.local import LocalStore
 
 FLUSH_MS = 253_402_300_790_000
@@ -326,15 +326,16 @@ def test_a_query_whose_source_log_is_cut_restarts_and_forks(
     spark: Any, long_run: tuple[Inbox, Task], tmp_path: Path
 ) -> None:
     inbox, task = long_run
+    logs = SourceLogs(task.store, "spark", None)
     for number in range(104, 150):
         inbox.admit((hour(0), f"k{number % 7}", number))
         task.settle()
         if number % 12 == 0:
-            cut_inbox_logs(task.store, "spark", [0])
+            logs.cut((0,), (None,))
         if number == 130:
             task.stop().start()
     oldest = task.batch - 5
-    assert cut_inbox_logs(task.store, "spark", [0]) > 0
+    logs.cut((0,), (None,))
     assert dict(task.out) == expected_counts(150)
     names = task.store.names("spark/sources/0")
     assert len(names) <= 11 and max(len(task.store.read(f"spark/sources/0/{n}").splitlines()) for n in names) <= 12

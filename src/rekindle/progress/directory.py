@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from rekindle.channels.inbox import unstamp
 from rekindle.errors import StorageError
 from rekindle.storage.port import NotFound, Store
 
+COMPACTED = ".compact"
 _LOG_FILE = re.compile(r"[0-9]+(\.compact)?")
 
 
@@ -199,12 +200,17 @@ def inputs_of_sources(store: Store, folder: str, source_count: int) -> tuple[int
     return SourceInputs(store, folder).of(source_count)
 
 
+def log_numbers(names: Iterable[str]) -> dict[str, int]:
+    """The files of a source's log among these names, and their numbers."""
+    return {name: int(name.removesuffix(COMPACTED)) for name in names if _LOG_FILE.fullmatch(name)}
+
+
 def first_entry(store: Store, log: str) -> dict[str, Any] | None:
     """Read the first entry of a source's newest log file, and no more: there may be a million.
 
     Returns None where there is no log, and an empty entry where it is none of files.
     """
-    found = {int(name.removesuffix(".compact")): name for name in store.names(log) if _LOG_FILE.fullmatch(name)}
+    found = {number: name for name, number in log_numbers(store.names(log)).items()}
     for number in sorted(found, reverse=True):
         try:
             with store.open(f"{log}/{found[number]}") as file:

@@ -15,12 +15,12 @@ import json
 import re
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from rekindle.errors import StorageError
-from rekindle.progress.directory import numbered
+from rekindle.progress.directory import COMPACTED, log_numbers
 from rekindle.storage.port import NotFound, Store
 
 _VERSION = re.compile(r"(.+)/(\d+)\.(zip|snapshot|changelog|delta)")
@@ -133,21 +133,20 @@ def _state_needed(store: Store, folder: str, batch: int) -> Iterator[str]:
 def _sources_needed(store: Store, folder: str) -> Iterator[str]:
     for source in store.names(f"{folder}/sources"):
         log = f"{folder}/sources/{source}"
-        replaced = {f"{log}/{name}" for name in replaced_logs(store, log)}
+        replaced = {f"{log}/{name}" for name in replaced_logs(store.names(log))}
         yield from (path for path in _visible(store, log) if path not in replaced)
 
 
-def replaced_logs(store: Store, log: str) -> Iterator[str]:
-    """Names of the files of a file source's log that a compaction has replaced, but for the compaction before it.
+def replaced_logs(names: Iterable[str]) -> Iterator[str]:
+    """Those of the files of a file source's log that a compaction has replaced, but for the compaction before it.
 
     Spark tells from the distance of the last two how often to compact. With one alone it guesses, wrongly for the
     second, and a query that is restarted goes by another number than the one before, which it then cannot read.
     """
-    compacted = numbered(store, log, ".compact", plain=False)
+    numbers = log_numbers(names)
+    compacted = sorted(number for name, number in numbers.items() if name.endswith(COMPACTED))
     newest, before = max(compacted, default=-1), max(compacted[:-1], default=-1)
-    for number in numbered(store, log, ".compact"):
-        if number < newest:
-            yield from {f"{number}", f"{number}.compact"} - {f"{before}.compact"}
+    return (name for name, number in numbers.items() if number < newest and name != f"{before}{COMPACTED}")
 
 
 def _visible(store: Store, folder: str) -> Iterator[str]:

@@ -145,6 +145,29 @@ def readers_of(frame: DataFrame) -> list[Reader]:
     return [_described(leaf) for leaf in _streaming_leaves(frame)]
 
 
+def files_too_old_ms(frame: DataFrame, ours: str) -> int | None:
+    """By how much older than its newest a file is that no file stream of the plan reads; None: any is read.
+
+    Args:
+        ours: the folder, as Spark takes it, of what is fed by inboxes.
+    """
+    streams = (leaf for leaf in _streaming_leaves(frame) if leaf.sourceName().startswith("FileSource["))
+    ages = [_too_old_ms(frame.sparkSession, leaf) for leaf in streams if f"[{ours}/" not in leaf.sourceName()]
+    return None if None in ages else max((age for age in ages if age is not None), default=None)
+
+
+def _too_old_ms(spark: SparkSession, leaf: Any) -> int | None:
+    options: dict[str, str] = {}
+    found = leaf.dataSource().options().iterator()
+    while found.hasNext():
+        option = found.next()
+        options[str(option._1()).lower()] = str(option._2())
+    if options.get("latestfirst", "false").lower() == "true":
+        return None  # Spark may come to the oldest files last
+    jvm: Any = spark._jvm
+    return int(jvm.org.apache.spark.network.util.JavaUtils.timeStringAsMs(options.get("maxfileage", "7d")))
+
+
 def shares_a_source(frame: DataFrame) -> bool:
     """Whether a source is used twice in such a way that Spark reads it once, as in a union with itself."""
     leaves = list(_streaming_leaves(frame))

@@ -16,13 +16,14 @@ from rekindle.errors import StorageError
 from rekindle.graph.job_graph import Task
 from rekindle.graph.topology import Edge
 from rekindle.ids import SubtaskId
+from rekindle.progress.retention import SourceLogs
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.definition import RunContext
 from rekindle.spark.inputs.frames import Input, build_channel, build_input
 from rekindle.spark.inputs.freezing import located
 from rekindle.spark.output.run import cores, outputs_of, place_of, writes_columns
 from rekindle.spark.output.segments import output_schema
-from rekindle.spark.plans.plan import build_task, refuse_duplicate_columns
+from rekindle.spark.plans.plan import build_task, files_too_old_ms, refuse_duplicate_columns
 from rekindle.spark.plans.windows import refuse_other_windows, windows_of
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.streaming.siblings import Siblings
@@ -107,7 +108,7 @@ class Assembly:
     def _subtask(self, task: Task, subtask: SubtaskId, siblings: Siblings) -> SparkTask:
         storage, folder = self._of.storage, self._of.folder(subtask)
         place = place_of(self._of, subtask)
-        frame, inputs, windows = None, [], None
+        frame, inputs, windows, too_old_ms = None, [], None, None
         if storage.end(folder) is None:
             record = storage.last_record(folder)
             positions = record.inputs if record else {}
@@ -120,6 +121,7 @@ class Assembly:
                 refuse_duplicate_columns(task, frame)
             windows = windows_of(frame)
             refuse_other_windows(task.uid, record.windows if record else None, windows)
+            too_old_ms = files_too_old_ms(frame, storage.store.spark_path(folder))
         backlog = None
         if self._of.graph.consumers_of(task):
             self._outputs[task.uid] = output_schema(storage, folder, task.uid, frame)
@@ -139,6 +141,7 @@ class Assembly:
             self._backlogs,
             siblings,
             KeptBatches(self._needed.get(subtask)),
+            SourceLogs(storage.store, layout.spark_progress_dir(folder), too_old_ms),
             windows,
         )
 

@@ -24,7 +24,7 @@ from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.progress.copies import copy_for_savepoint
 from rekindle.progress.directory import SourceInputs, last_planned, plant_due, put_back, read_offsets, unplant
-from rekindle.progress.retention import cut_inbox_logs
+from rekindle.progress.retention import SourceLogs
 from rekindle.protocol import events as e
 from rekindle.protocol.life import Call
 from rekindle.runtime.driver import system_clock
@@ -69,6 +69,7 @@ class SparkTask:
         read_from: producer → the backlog of its channels.
         siblings: the subtasks of its task.
         kept: how many batches Spark has to keep of its query.
+        source_logs: what its query's file sources have read.
         windows: of its query.
     """
 
@@ -88,6 +89,7 @@ class SparkTask:
         read_from: Mapping[SubtaskId, Backlog],
         siblings: Siblings,
         kept: KeptBatches,
+        source_logs: SourceLogs,
         windows: Windows | None = None,
     ) -> None:
         self._storage = storage
@@ -106,6 +108,7 @@ class SparkTask:
         self._siblings = siblings
         self._kept = kept
         self._source_inputs = SourceInputs(storage.store, self._progress_dir)
+        self._source_logs = source_logs
         #: orders of the driver, and starting the query again, one at a time
         self._orders = threading.Lock()
         #: whether the query is to run; not while and after it is suspended or finished
@@ -421,7 +424,8 @@ class SparkTask:
             return
         oldest = min(oldest_batch, self._query.committed)
         if oldest >= 1:
-            self._cut_inbox_logs(oldest)
+            ends = read_offsets(self._storage.store, self._progress_dir, oldest).sources
+            self._source_logs.cut(self._source_inputs.of(len(ends)), ends)
             self._delete_outputs(min(oldest, oldest_output))
 
     def _forget_query(self) -> None:
@@ -431,11 +435,6 @@ class SparkTask:
         if not self._forgotten and self._now_ms - self._over_at_ms >= SETTLED_MS:
             self._storage.store.delete_tree(self._progress_dir)
             self._forgotten = True
-
-    def _cut_inbox_logs(self, oldest: int) -> None:
-        store = self._storage.store
-        found = self._source_inputs.of(len(read_offsets(store, self._progress_dir, oldest).sources))
-        cut_inbox_logs(store, self._progress_dir, [source for source, index in enumerate(found) if index is not None])
 
     def _delete_outputs(self, before: int) -> None:
         store, folder = self._storage.store, self._place.folder
