@@ -9,7 +9,7 @@ CORE := tests/graph tests/protocol tests/scenarios
 # Tests start many JVMs, which start quicker with Spark's classes kept in a file.
 TESTS := python -m tests.class_archive; python -m pytest
 
-.PHONY: help setup demo test check crash soak matrix simulate bench bench-pipeline bench-sinks bench-plan clean
+.PHONY: help setup demo test check crash soak matrix simulate bench bench-pipeline bench-sinks bench-requests bench-plan clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s%s\n", $$1, $$2 }' Makefile
@@ -52,6 +52,9 @@ bench-pipeline: setup ## jobs of several tasks: idle, checkpoints, ends, steps, 
 
 bench-sinks: setup ## rows a second into each sink, against the usual way; rewrites its parts of docs/benchmarks.md
 	@$(ENV) for part in sinks producers; do python bench/$$part.py $(ARGS); done
+
+bench-requests: setup ## what a job asks of its bucket in an hour, by kind, and what that costs; rewrites docs/benchmarks.md
+	@$(ENV) python bench/bucket.py $(ARGS)
 
 bench-plan: setup ## plan a checkpoint of 1,000,000 subtasks: time and memory
 	@$(ENV) python bench/plan.py $(ARGS)

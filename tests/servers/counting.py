@@ -62,33 +62,27 @@ def counting(inner: int) -> Iterator[tuple[int, Requests]]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One connection of a client, and the one to the server that belongs to it."""
+    """One connection of a client; to the server each request has its own, which is never one that it gives up."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     server_port: ClassVar[int]
     counted: ClassVar[Requests]
 
-    def setup(self) -> None:
-        super().setup()
-        self._server = http.client.HTTPConnection("127.0.0.1", self.server_port)
-
-    def finish(self) -> None:
-        self._server.close()
-        super().finish()
-
     def _hand_on(self) -> None:
         agent = self.headers.get("User-Agent", "")
         who = "Rekindle" if "boto" in agent.lower() else "Spark"
         self.counted.add(who, kind_of(self.command, self.path, "x-amz-copy-source" in self.headers))
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self._server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+        server = http.client.HTTPConnection("127.0.0.1", self.server_port)
+        server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
         for name, value in self.headers.items():
             if name.lower() not in _NOT_HANDED_ON:
-                self._server.putheader(name, value)
-        self._server.endheaders(body or None)
-        answer = self._server.getresponse()
+                server.putheader(name, value)
+        server.endheaders(body or None)
+        answer = server.getresponse()
         data = answer.read()
+        server.close()
         self.send_response_only(answer.status, answer.reason)
         for name, value in answer.getheaders():
             if name.lower() not in _NOT_HANDED_ON | {"content-length"}:
