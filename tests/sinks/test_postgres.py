@@ -10,15 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 
+import psycopg
 import pytest
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.sinks import Postgres
+from rekindle.sinks.postgres.database import _may_connect, _may_pass, connect
 from rekindle.testing.effects import at_moments
 from rekindle.testing.sink_contract import Row, SinkContract, batch_of, permit
 from tests.jobs.kit import until
+from tests.servers.ports import free_ports
 from tests.servers.postgres import PASSWORD, PostgresServer
 
 _NUMBERS = itertools.count()
@@ -360,3 +363,22 @@ def test_a_server_that_stays_away_is_a_clear_error_and_a_later_commit_succeeds(
     assert error.value.code == "SINK_SERVER_FAILED"
     sink.commit(made, permit())
     assert postgres.psql("SELECT count(*) FROM away", database) == [["3"]]
+
+
+def test_a_connection_is_tried_again_by_what_the_server_answers_and_not_by_its_words(
+    postgres: PostgresServer,
+) -> None:
+    here = _may_connect(postgres.dsn("no_such_database"))
+    with pytest.raises(psycopg.OperationalError, match="no_such_database") as refused:
+        connect(postgres.dsn("no_such_database"), "a test")
+    assert refused.value.sqlstate is None, "or its class could be asked"
+    assert [here(refused.value) for _ in range(4)] == [True, True, False, False], "it is there, and has its reasons"
+
+    (free,) = free_ports(1)
+    nowhere = _may_connect(f"host=127.0.0.1 port={free} dbname=x user=x")
+    away = psycopg.OperationalError("FATAL: the role does not exist: authentication failed")
+    assert [nowhere(away) for _ in range(9)] == [True] * 9
+
+    assert not _may_pass(psycopg.errors.InvalidPassword("x")), "SQLSTATE 28P01"
+    assert _may_pass(psycopg.errors.AdminShutdown("database x does not exist")), "SQLSTATE 57P01"
+    assert not _may_pass(psycopg.errors.UniqueViolation("x"))

@@ -5,13 +5,14 @@ Identifiers and names come from users: they go into statements through `psycopg.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import psycopg
 import stamina
-from psycopg import sql
+from psycopg import pq, sql
 from psycopg.conninfo import conninfo_to_dict
 
 from rekindle.sinks import retrying
@@ -33,7 +34,7 @@ PATIENCE_S = 20.0
 
 def connect(dsn: str, what: str) -> Connection:
     """A connection, in autocommit; a server that is being restarted is waited for, `PATIENCE_S` at most."""
-    for attempt in trying():
+    for attempt in retrying.trying(_may_connect(dsn), ATTEMPTS, PATIENCE_S):
         with attempt:
             # Not a pool: a batch and a commit need one for a moment, and each finds the server as it is then.
             connection = psycopg.connect(dsn, autocommit=True, fallback_application_name=what[:63])
@@ -47,10 +48,32 @@ def trying() -> Iterator[stamina.Attempt]:
     return retrying.trying(_may_pass, ATTEMPTS, PATIENCE_S)
 
 
+_REFUSALS = 3
+
+_REFUSING = ("28", "3D")
+"""Classes of SQLSTATE: who asks is not let in, or the database is not there."""
+
+
 def _may_pass(error: Exception) -> bool:
-    # A connection that is refused comes without a code, only with words.
-    lasting = ("authentication failed", "does not exist", "no pg_hba.conf entry", "could not translate host name")
-    return isinstance(error, psycopg.OperationalError) and not any(words in str(error) for words in lasting)
+    return isinstance(error, psycopg.OperationalError) and not (error.sqlstate or "").startswith(_REFUSING)
+
+
+def _may_connect(dsn: str) -> Callable[[Exception], bool]:
+    """Return what says whether to try again to connect, where the reason has no SQLSTATE, only words.
+
+    A server that takes connections, and refuses this one, has a reason that lasts. It may also have come up since: so
+    that is seen `_REFUSALS` times.
+    """
+    refusals = count(1)
+
+    def may_connect(error: Exception) -> bool:
+        if not _may_pass(error) or getattr(error, "sqlstate", None) is not None:
+            return _may_pass(error)
+        if pq.PGconn.ping(dsn.encode()) in (pq.Ping.REJECT, pq.Ping.NO_RESPONSE):
+            return True
+        return next(refusals) < _REFUSALS
+
+    return may_connect
 
 
 @dataclass(frozen=True, slots=True)
