@@ -339,7 +339,7 @@ class Job:
             return JobHandle(launch.storage, mode=mode, ended=JobResult.of(self.name, ended, already_ended=True))
         own = partial(make_session, self.name, spark_config or {}) if spark is None else None
         session = prepare_session(spark) if spark is not None else make_session(self.name, spark_config or {})
-        running = Running(launch, session, launched, own)
+        running = Running(launch, session, launched, own, settings)
         if running.ended is not None:
             return JobHandle(
                 launch.storage, mode=mode, ended=JobResult.of(self.name, running.ended, already_ended=True)

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 import rekindle as rk
+from rekindle.spark.session import lifeline
 from tests.jobs.kit import QUICK, World
 
 same = F.udf(lambda value: value, LongType())  # at the top: it must outlive the JVM that it was first used in
@@ -29,6 +30,7 @@ def job_of(world: World) -> rk.Job:
 
 
 if __name__ == "__main__":
+    lifeline.HANG_S = float(os.environ.get("DYING_HANG_S", lifeline.HANG_S))
     world = World(Path(os.environ["DYING_WORLD"]))
     mine = os.environ.get("DYING_SESSION") == "mine"
     spark = SparkSession.builder.master("local[2]").getOrCreate() if mine else None

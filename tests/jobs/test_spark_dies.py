@@ -13,9 +13,11 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.storage.documents import Result
+from rekindle.errors import ControlError
+from rekindle.storage.documents import Result, Status
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
+from tests.cli.kit import Command
 from tests.jobs.dying_job_file import job_of
 from tests.jobs.kit import QUICK, World, has_read, rows, until
 
@@ -43,6 +45,17 @@ class Process:
 
     def checkpointed(self, run: int) -> bool:
         return any(manifest.run == run for manifest in self.storage.manifests())
+
+    def status(self) -> Status:
+        found = self.storage.status()
+        assert found is not None
+        return found
+
+    def freeze(self) -> None:
+        """Stop it; a signal is heard when one of its threads comes to run."""
+        os.kill(self.popen.pid, signal.SIGSTOP)
+        stats = [task / "stat" for task in Path(f"/proc/{self.popen.pid}/task").iterdir()]
+        until(lambda: all(stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in stats if stat.exists()))
 
     def all_processes(self) -> list[int]:
         """It and everything that came of it, as a container's runtime finds them."""
@@ -76,10 +89,10 @@ def start(world: World) -> Iterator[Callable[..., Process]]:
             os.kill(pid, signal.SIGKILL)
 
 
-def drain(spark: SparkSession, world: World) -> None:
+def drain(spark: SparkSession, world: World, files: int = 2) -> None:
     """Run it on in this process to its end: nothing is lost, and nothing comes twice."""
     handle = job_of(world).start(spark, storage=world.storage, config=QUICK)
-    until(lambda: has_read(handle, 2))
+    until(lambda: has_read(handle, files))
     handle.stop(drain=True)
     result = handle.wait(LONG_S)
     assert result is not None and result.state == "DRAINED"
@@ -101,6 +114,58 @@ def test_a_job_goes_on_when_its_jvm_is_killed_and_a_signal_to_every_process_of_a
     assert result is not None, process.log.read_text()[-3000:]
     assert (code, result.run, result.state) == (0, 2, "STOPPED")
     drain(spark, world)
+
+
+@pytest.mark.slow
+def test_a_job_goes_on_when_its_jvm_hangs_and_that_one_is_killed(
+    spark: SparkSession, world: World, start: Callable[..., Process]
+) -> None:
+    process = start(DYING_HANG_S="10")
+    process.until(lambda: process.checkpointed(1))
+    hanging = process.jvm()
+    os.kill(hanging, signal.SIGSTOP)
+    process.until(lambda: process.checkpointed(2))
+    assert not Path(f"/proc/{hanging}").exists()
+    status = process.storage.status()
+    assert status is not None and status.failure is not None and status.restarts >= 1
+    assert f"its JVM (process {hanging}) has not answered for 10 s, and was killed" in status.failure.message
+
+    os.kill(process.popen.pid, signal.SIGTERM)
+
+    code, result = process.ended()
+    assert result is not None, process.log.read_text()[-3000:]
+    assert (code, result.run, result.state) == (0, 2, "STOPPED")
+    drain(spark, world)
+
+
+@pytest.mark.slow
+def test_a_frozen_driver_is_seen_a_cancel_says_that_it_does_not_answer_and_it_is_carried_out_once_it_wakes(
+    spark: SparkSession, world: World, start: Callable[..., Process]
+) -> None:
+    process = start()
+    process.until(lambda: process.checkpointed(1))
+    command = Command(world.storage)
+    assert command.json("status", "dying", "--check")["silent"] is False
+
+    process.freeze()
+    until(lambda: command("status", "dying", "--check").exit_code == 1, LONG_S)
+    assert command.json("status", "dying")["silent"] is True
+    assert "SILENT: its driver, process " in command("status", "dying").stdout
+    with pytest.raises(ControlError, match="JOB_ALREADY_RUNNING"):
+        job_of(world).start(spark, storage=world.storage)
+    os.kill(process.popen.pid, signal.SIGCONT)
+    until(lambda: command.json("status", "dying", "--check")["silent"] is False, LONG_S)
+    world.add_live(rows(4, 60))
+    process.until(lambda: has_read(process, 3))  # it has gone on
+
+    process.freeze()
+    assert command.error("cancel", "dying", "--timeout", "3") == "CANCEL_TIMED_OUT"
+    os.kill(process.popen.pid, signal.SIGCONT)
+
+    code, result = process.ended()
+    assert result is not None and (code, result.run, result.state) == (1, 1, "CANCELED")
+    assert "[JOB_CANCELED]" in process.log.read_text().splitlines()[-3]
+    drain(spark, world, 3)
 
 
 @pytest.mark.slow

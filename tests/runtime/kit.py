@@ -48,8 +48,10 @@ class World:
         self.runner: FakeRunner | None = None
         self.engine = FakeEngine(self._runner)
 
-    def driver(self, steps: Steps = no_steps, **config: object) -> tuple[Driver, JobStorage]:
-        """Begin the next run; the driver is ready to loop."""
+    def launch(
+        self, steps: Steps = no_steps, since: int | None = None, engine_failures: int = 0, **config: object
+    ) -> Launch:
+        """The start of the next run, not prepared yet."""
         bounded = self.rows.ended
         graph = JobGraph(
             name=JOB,
@@ -59,7 +61,14 @@ class World:
         ).validated()
         definition = Definition(graph=graph, sources={}, functions={}, sinks=self.sinks)
         settings = Config.of({**QUICK, **config})
-        launch = Launch(definition, LocalStore(self.location), settings, Permissions(), steps)
+        return Launch(
+            definition, LocalStore(self.location), settings, Permissions(), steps,
+            since=since, engine_failures=engine_failures,
+        )  # fmt: skip
+
+    def driver(self, steps: Steps = no_steps, **config: object) -> tuple[Driver, JobStorage]:
+        """Begin the next run; the driver is ready to loop."""
+        launch = self.launch(steps, **config)  # type: ignore[arg-type]
         ended = launch.prepare(None)
         assert ended is None, ended
         begun = launch.begin(self.engine)

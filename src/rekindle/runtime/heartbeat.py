@@ -104,7 +104,6 @@ class Heartbeat:
                 self._change(command.checkpoint, status="failed", failure=command.reason)
             case c.FailOver():
                 self.failed(error_from("SPARK_DIED", {"reason": command.reason}), again_in_ms=command.delay_ms)
-                self._restarts += 1
             case _:
                 return
 
@@ -115,6 +114,7 @@ class Heartbeat:
         self._failure = failure
         if again_in_ms is not None:
             self._engine_ms = now_ms + again_in_ms
+            self._restarts += 1
         return failure
 
     def _note_fail_over(self) -> None:

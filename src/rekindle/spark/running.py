@@ -16,18 +16,24 @@ from contextlib import contextmanager, suppress
 
 from pyspark.sql import SparkSession
 
+from rekindle.config import Config
 from rekindle.errors import JobError, StorageError, one_line
 from rekindle.protocol.commands import FailOver
+from rekindle.protocol.restarts import Restarts
 from rekindle.runtime.driver import Driver, system_clock
+from rekindle.runtime.elapsed import Elapsed
 from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.spark.engine import SparkEngine
-from rekindle.spark.session.lifeline import stop_session
+from rekindle.spark.session.lifeline import forget_failed_jvm, stop_session
 from rekindle.spark.session.session import quiet
-from rekindle.start.launch import Launch
+from rekindle.start.launch import Launch, may_go_well
 from rekindle.storage.documents import Result
 
 _LOOK_S = 0.2
 _BEAT_S = 1.0
+
+_START_S = 600.0
+"""How long a new session may take to come up: a JVM that hangs meanwhile has no lifeline yet."""
 
 _LOG = logging.getLogger("rekindle")
 
@@ -39,6 +45,7 @@ class Running:
         launch: of its first run, prepared.
         successor: makes the launch of the next run, given the first run of this process and the engines that have died.
         make_session: makes a session of Rekindle's own, which is stopped at the end; None: `session` is the user's.
+        config: says how often, and after which pauses, another session is tried.
     """
 
     def __init__(
@@ -47,7 +54,9 @@ class Running:
         session: SparkSession,
         successor: Callable[[int, int], Launch],
         make_session: Callable[[], SparkSession] | None,
+        config: Config,
     ) -> None:
+        self._config = config
         self._successor = successor
         self._make_session = make_session
         self._session = session
@@ -64,15 +73,20 @@ class Running:
 
     def _begin(self, launch: Launch) -> Driver | Result:
         engine = SparkEngine(self._session, ours=self._make_session is not None)
+        engine.lifeline.guard()
         try:
             with quiet(self._session):
-                return launch.begin(engine)
+                begun = launch.begin(engine)
         except BaseException as error:
             gone = engine.lifeline.is_gone()
+            engine.lifeline.close()
             self._stop_session()
             if gone:
                 raise JobError("SPARK_DIED", reason=f"while the job was starting: {one_line(error)}") from error
             raise
+        if isinstance(begun, Result):
+            engine.lifeline.close()
+        return begun
 
     @property
     def heartbeat(self) -> Heartbeat:
@@ -104,26 +118,48 @@ class Running:
             stop_session(self._session)
 
     def _fail_over(self, over: FailOver) -> Result | None:
-        """Begin the next run; its result where that cannot be done."""
+        """Begin the next run; its result where that cannot be done, however often it is tried."""
         _LOG.warning("Spark is gone (%s); going on with a new session", over.reason)
-        driver = self._driver
+        driver, elapsed, restarts = self._driver, Elapsed(), Restarts(self._config)
+        restarts.resume(over.failures, elapsed.now_ms())
+        pause_ms: int | None = over.delay_ms
+        failed = JobError("SPARK_DIED", reason=over.reason)
+        stop_session(self._session)
         with self._beating(driver.heartbeat):
-            self._pause(over.delay_ms / 1000)
-            try:
-                stop_session(self._session)
-                assert self._make_session is not None, "only a session of ours is replaced"
-                self._session = self._make_session()
-                launch = self._successor(self._since, over.failures)
-                ended = launch.prepare(None)
-                if ended is not None:
-                    return ended
-                begun = self._begin(launch)
-                if isinstance(begun, Result):
-                    return begun
-                self._driver = begun
-            except Exception as error:
-                reason = f"{over.reason}; no new session could go on: {one_line(error)}"
-                return self._failed(driver, JobError("SPARK_DIED", reason=reason))
+            while pause_ms is not None:
+                driver.heartbeat.beat()  # the next run reads there why this one has ended
+                self._pause(pause_ms / 1000, elapsed)
+                try:
+                    return self._go_on(restarts.failures)
+                except Exception as error:
+                    reason = f"{over.reason}; no new session could go on: {one_line(error)}"
+                    failed = JobError("SPARK_DIED", reason=reason)
+                    pause_ms = restarts.failed(elapsed.now_ms()) if may_go_well(error) else None
+                    if pause_ms is None or self._is_asked():
+                        break  # who asks for something hears that there is no Spark
+                    _LOG.warning("%s; trying again in %g s", failed.message, pause_ms / 1000)
+                    driver.heartbeat.failed(failed, again_in_ms=pause_ms)
+                    forget_failed_jvm()
+        return self._failed(driver, failed)
+
+    def _go_on(self, failures: int) -> Result | None:
+        """Begin the next run in a session of its own; returns the result of a job that has ended."""
+        assert self._make_session is not None, "only a session of ours is replaced"
+        late = threading.Timer(_START_S, forget_failed_jvm)
+        late.daemon = True
+        late.start()
+        try:
+            self._session = self._make_session()
+        finally:
+            late.cancel()
+        launch = self._successor(self._since, failures)
+        ended = launch.prepare(None)
+        if ended is not None:
+            return ended
+        begun = self._begin(launch)
+        if isinstance(begun, Result):
+            return begun
+        self._driver = begun
         return None
 
     def _failed(self, driver: Driver, error: JobError) -> Result:
@@ -136,14 +172,19 @@ class Running:
             return storage.record_result(result)
         return result
 
-    def _pause(self, seconds: float) -> None:
+    def _pause(self, seconds: float, elapsed: Elapsed) -> None:
         """Wait before the next session is made; whoever asks for something is not kept waiting."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        until_ms = elapsed.now_ms() + seconds * 1000
+        while elapsed.now_ms() < until_ms:
             time.sleep(min(_LOOK_S, seconds))
-            with suppress(StorageError):
-                if self._driver.storage.control(frozenset()).requests:
-                    return
+            if self._is_asked():
+                return
+
+    def _is_asked(self) -> bool:
+        """Return True if a request waits."""
+        with suppress(StorageError):
+            return bool(self._driver.storage.control(frozenset()).requests)
+        return False
 
     @contextmanager
     def _beating(self, heartbeat: Heartbeat) -> Iterator[None]:

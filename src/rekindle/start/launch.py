@@ -116,7 +116,10 @@ class Launch:
         try:
             return self._open(engine, run, identity.owner)
         except BaseException as error:
-            self._give_up(run, _failed(error), began=True)
+            if self._is_tried_again(error) or (self._since is not None and engine.lifeline.is_gone()):
+                drive_no_more(self.storage, run.run)
+            else:
+                self._give_up(run, _failed(error), began=True)
             raise
 
     def _claim(self) -> Run | Result:
@@ -131,7 +134,10 @@ class Launch:
                 self.storage.fence_checkpoints(run.run)
                 again = self._decider.decide(claimed=run.run)
             except BaseException as error:
-                self._give_up(run, _failed(error), began=False)
+                if self._is_tried_again(error):
+                    drive_no_more(self.storage, run.run)
+                else:
+                    self._give_up(run, _failed(error), began=False)
                 raise
             as_before = again.decision == self._decided.decision
             self._decided = again
@@ -164,6 +170,10 @@ class Launch:
             since=self._since,
             **this_process()._asdict(),
         )
+
+    def _is_tried_again(self, error: BaseException) -> bool:
+        """Return True if another run of this process follows this one, which ends without a result then."""
+        return self._since is not None and may_go_well(error)
 
     def _give_up(self, run: Run, result: Result, *, began: bool) -> None:
         """Record how a run ended that no driver runs."""
@@ -313,6 +323,13 @@ class Launch:
         newer = self.storage.fenced_by(run.run)
         if newer is not None:
             raise ControlError("DRIVER_FENCED", run=run.run, job=self.storage.job, newer=newer)
+
+
+def may_go_well(error: BaseException) -> bool:
+    """Return True where another start may end otherwise: not after a mistake, nor where another driver runs the job."""
+    if not isinstance(error, RekindleError):
+        return isinstance(error, Exception)
+    return error.code == "SPARK_NOT_STARTED" or not (error.permanent or isinstance(error, ControlError))
 
 
 def _refuse_patterns(location: str) -> None:

@@ -21,6 +21,9 @@ class FakeLifeline:
         self.gone = False
         self._died: Callable[[str], None] = lambda reason: None
 
+    def guard(self) -> None:
+        """Do nothing: it dies when a test says so."""
+
     def watch(self, died: Callable[[str], None]) -> None:
         """See `Lifeline`."""
         self._died = died

@@ -5,7 +5,11 @@ about (killed for memory, a crash, a signal), and whether the JVM is our child o
 the JVM lives on and its SparkContext has been stopped, by someone else or because the cluster is gone, queries are as
 dead; that is asked every `LOOK_S`.
 
-Calls into a JVM that hangs hang too. So nothing here is called by the driver's loop: `watch` has a thread of its own.
+A JVM may also hang: stopped by a signal, or so short of memory that it only collects. Calls into it then wait for ever.
+So it is asked by a thread that does nothing else, and one that has not answered for `HANG_S` counts as dead, far beyond
+any pause of a collection that it recovers from. One of our own is killed then: it must not wake up beside its
+successor, and threads that wait for its answer go on. Time in which this process did not run does not count. Nothing
+here is called by the driver's loop.
 """
 
 from __future__ import annotations
@@ -25,7 +29,11 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.udf import UserDefinedFunction
 
+from rekindle.runtime.elapsed import Elapsed
+
 LOOK_S = 0.5
+HANG_S = 120.0
+"""How long a JVM may leave a question without an answer. Spark gives up executors after as long a silence."""
 _EXIT_S = 2.0
 """How long to wait for the exit code of a JVM that has closed its connection."""
 
@@ -48,10 +56,24 @@ class Lifeline:
         self.replaceable = ours and self._process is not None
         self._closed = threading.Event()
         self._gone = ""
+        self._died: Callable[[str], None] = _tell_no_one
+        self._telling = threading.Lock()
+        #: answers of the JVM, and the last one: Spark was stopped
+        self._answers = 0
+        self._stopped = False
+
+    def guard(self) -> None:
+        """Begin to look, before someone wants to know: who waits for a JVM that hangs is freed."""
+        for look in (self._watch, self._ask):
+            threading.Thread(target=look, name="spark-lifeline", daemon=True).start()
 
     def watch(self, died: Callable[[str], None]) -> None:
-        """Call `died` once, with the reason, when Spark is gone; returns at once."""
-        threading.Thread(target=self._watch, args=(died,), name="spark-lifeline", daemon=True).start()
+        """Call `died` once, with the reason, when Spark is gone, or at once if it is; `guard` has been called."""
+        with self._telling:
+            self._died = died
+            gone = self._gone
+        if gone:
+            died(gone)
 
     def close(self) -> None:
         """Watch no more: Spark may be stopped now."""
@@ -61,13 +83,14 @@ class Lifeline:
         """Return True if Spark is dead, or is being stopped: what fails now fails for that reason."""
         return bool(self._gone) or self._is_stopped()
 
-    def _watch(self, died: Callable[[str], None]) -> None:
+    def _watch(self) -> None:
         try:
             reason = self._wait()
         except Exception as error:  # nothing here may end without a word: a call into a dying JVM may raise anything
             reason = f"its connection is lost: {error}"
         if reason and not self._closed.is_set():
-            self._gone = reason
+            with self._telling:
+                self._gone, died = reason, self._died
             died(reason)
 
     def _wait(self) -> str:
@@ -75,16 +98,39 @@ class Lifeline:
             link = socket.create_connection(_address(self._gateway), timeout=10)
         except OSError:
             return self._last_words()
+        elapsed, answers = Elapsed(), -1
+        answered_ms = elapsed.now_ms()
         with link:
             while not self._closed.is_set():
                 readable, _, _ = select.select([link], [], [], LOOK_S)
                 if readable:
                     return self._last_words()
-                if self._is_stopped():
+                now_ms = elapsed.now_ms()
+                if answers != self._answers:
+                    answers, answered_ms = self._answers, now_ms
+                elif now_ms - answered_ms >= HANG_S * 1000:
+                    return self._end_hanging()
+                if self._stopped:
                     # A JVM that ends stops its SparkContext first: what it died of says more.
                     ended, _, _ = select.select([link], [], [], _EXIT_S)
                     return self._last_words() if ended else "its SparkContext was stopped"
         return ""
+
+    def _ask(self) -> None:
+        """Ask again and again, in a thread that has nothing else to do: an answer may never come."""
+        while not self._closed.is_set() and not self._gone:
+            self._stopped = self._is_stopped()
+            self._answers += 1
+            self._closed.wait(LOOK_S)
+
+    def _end_hanging(self) -> str:
+        """Kill a JVM that hangs, if it is our own; returns what became of it."""
+        silent = f"has not answered for {HANG_S:g} s"
+        if self._process is None or not self.replaceable:
+            return f"its JVM {silent}"
+        self._process.kill()
+        self._process.wait()
+        return f"its JVM (process {self._process.pid}) {silent}, and was killed"
 
     def _is_stopped(self) -> bool:
         try:
@@ -107,6 +153,10 @@ class Lifeline:
         return f"its JVM (process {self._process.pid}) ended with code {code}"
 
 
+def _tell_no_one(reason: str) -> None:
+    """Before a driver wants to know."""
+
+
 def stop_session(spark: SparkSession) -> None:
     """Stop a session; where its JVM is gone, forget it, so that the next session gets a new one."""
     gateway: Any = spark.sparkContext._gateway
@@ -116,6 +166,13 @@ def stop_session(spark: SparkSession) -> None:
         _LOG.debug("The session could not be stopped: %s", error)
     process = getattr(gateway, "proc", None)
     if process is not None and process.poll() is not None:
+        forget_jvm(gateway)
+
+
+def forget_failed_jvm() -> None:
+    """End a JVM of this process in which no session could be made, so that the next session gets a new one."""
+    gateway: Any = SparkContext._gateway
+    if getattr(gateway, "proc", None) is not None:
         forget_jvm(gateway)
 
 

@@ -164,6 +164,9 @@ _QUIET_PYTHON_LOGGERS = (
 )
 
 
+_PUT_BACK_S = 5.0
+
+
 class _Hush:
     """Who wants quiet: the levels are changed for the first and put back for the last, whatever their order."""
 
@@ -185,9 +188,18 @@ class _Hush:
         """One less wants it."""
         with self._lock:
             self._wanted -= 1
-            while self._wanted == 0 and self._put_back:
-                with suppress(Exception):  # the JVM may be gone by now
-                    self._put_back.pop()()
+            if self._wanted == 0:
+                changed, self._put_back = self._put_back, []
+                # A JVM that hangs answers nothing.
+                undoing = threading.Thread(target=_undo, args=(changed,), name="put-back-levels", daemon=True)
+                undoing.start()
+                undoing.join(_PUT_BACK_S)
+
+
+def _undo(changed: list[Callable[[], object]]) -> None:
+    for put_back in reversed(changed):
+        with suppress(Exception):  # the JVM may be gone by now
+            put_back()
 
 
 def _hush_python() -> Iterator[Callable[[], object]]:

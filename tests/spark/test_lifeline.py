@@ -1,0 +1,135 @@
+"""How it is noticed that a JVM hangs. Needs no JVM: a process that sleeps stands for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rekindle.spark.session import lifeline
+from rekindle.spark.session.lifeline import Lifeline
+
+LONG_S = 60
+
+
+class Jvm:
+    """A JVM that answers as it is told to."""
+
+    def __init__(self) -> None:
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.process = subprocess.Popen(["sleep", "600"])
+        self.answer: Callable[[], bool] = lambda: False
+        address = SimpleNamespace(address="127.0.0.1", port=self.server.getsockname()[1])
+        gateway = SimpleNamespace(java_parameters=address, proc=self.process)
+        context = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=self._answer))
+        self.spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=gateway, _jsc=context))
+        #: for ever, until the test is over
+        self.silence = threading.Event()
+
+    def _answer(self) -> bool:
+        return self.answer()
+
+    def hang(self) -> bool:
+        os.kill(self.process.pid, signal.SIGSTOP)
+        self.silence.wait(LONG_S)
+        return False
+
+
+@pytest.fixture
+def jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
+    monkeypatch.setattr(lifeline, "LOOK_S", 0.01)
+    monkeypatch.setattr(lifeline, "HANG_S", 1.0)
+    made = Jvm()
+    yield made
+    made.silence.set()
+    made.process.kill()
+    made.process.wait()
+    made.server.close()
+
+
+def watched(jvm: Jvm, *, ours: bool) -> tuple[Lifeline, list[str], threading.Event]:
+    told: list[str] = []
+    heard = threading.Event()
+
+    def died(reason: str) -> None:
+        told.append(reason)
+        heard.set()
+
+    line = Lifeline(jvm.spark, ours=ours)
+    line.guard()
+    line.watch(died)
+    return line, told, heard
+
+
+def test_a_jvm_of_ours_that_hangs_is_killed_and_reported_once(jvm: Jvm) -> None:
+    jvm.answer = jvm.hang
+    _, told, heard = watched(jvm, ours=True)
+
+    assert heard.wait(LONG_S)
+
+    pid = jvm.process.pid
+    assert told == [f"its JVM (process {pid}) has not answered for 1 s, and was killed"]
+    assert jvm.process.returncode == -signal.SIGKILL
+
+
+def test_a_jvm_of_the_users_that_hangs_is_reported_and_left_alone(jvm: Jvm) -> None:
+    jvm.answer = jvm.hang
+    _, told, heard = watched(jvm, ours=False)
+
+    assert heard.wait(LONG_S)
+
+    assert told == ["its JVM has not answered for 1 s"]
+    assert jvm.process.poll() is None
+
+
+def test_a_jvm_that_answers_late_again_and_again_is_not_dead(jvm: Jvm) -> None:
+    slow, asked, enough = threading.Event(), [0], threading.Event()
+
+    def answer() -> bool:
+        slow.wait(0.5)  # half of what it may take
+        asked[0] += 1
+        if asked[0] == 4:
+            enough.set()
+        return False
+
+    jvm.answer = answer
+    line, told, heard = watched(jvm, ours=True)
+
+    assert enough.wait(LONG_S)
+    assert not heard.is_set() and told == [] and jvm.process.poll() is None
+    line.close()
+
+
+def test_one_who_watches_late_hears_what_has_happened_before(jvm: Jvm) -> None:
+    jvm.answer = jvm.hang
+    line = Lifeline(jvm.spark, ours=True)
+    line.guard()
+    jvm.process.wait(LONG_S)
+    told: list[str] = []
+    heard = threading.Event()
+
+    def died(reason: str) -> None:
+        told.append(reason)
+        heard.set()
+
+    line.watch(died)
+
+    assert heard.wait(LONG_S)
+    assert len(told) == 1 and "has not answered" in told[0]
+
+
+def test_a_session_that_was_stopped_is_reported(jvm: Jvm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifeline, "_EXIT_S", 0.1)
+    jvm.answer = lambda: True
+    _, told, heard = watched(jvm, ours=True)
+
+    assert heard.wait(LONG_S)
+
+    assert told == ["its SparkContext was stopped"]
