@@ -7,7 +7,8 @@ ENV := source .venv/env.sh;
 CORE := tests/graph tests/protocol tests/scenarios
 
 # Tests start many JVMs, which start quicker with Spark's classes kept in a file.
-TESTS := python -m tests.class_archive; python -m pytest
+# Each run ends with its twenty slowest tests.
+TESTS := python -m tests.class_archive; python -m pytest --durations=20
 
 .PHONY: help setup demo test check crash soak matrix simulate bench bench-pipeline bench-sinks bench-requests bench-plan clean
 
