@@ -17,8 +17,9 @@ from shutil import which
 ARCHIVE = Path(sys.prefix, f"classes-{version('pyspark')}.jsa")
 SECONDS_AT_MOST = 180
 
-QUICKLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Tests give each JVM little to do: compiled quickly it costs them 40 % less CPU than compiled well."""
+QUICKLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
+"""Tests give each JVM little to do: compiled quickly it costs them 40 % less CPU than compiled well. For each file that
+Hadoop writes in a local folder it starts ``chmod``, and Java starts no helper before that if it may use ``vfork``."""
 
 
 def submit_arguments(archiving: Path | None = None) -> str:
