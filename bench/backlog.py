@@ -96,7 +96,7 @@ def measure(spark: SparkSession, work: Path, config: dict[str, str], runs: int) 
     for _ in range(runs):
         while unread(storage) < BACKLOG_BYTES or storage.last_record(layout.subtask("backlog", "slow", 0, 1)) is None:
             time.sleep(0.2)
-        manifest = storage.manifest(handle.checkpoint())
+        manifest = storage.manifest(handle.checkpoint().number)
         assert manifest is not None, "it is the newest"
         manifests.append(manifest)
         print(f"  {seconds(manifest):.2f} s, {manifest.in_flight_bytes / MB:,.0f} MB in flight", flush=True)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
-from contenders import rekindle
+from contenders import Mode, rekindle
 from measuring import ROOT, SETTINGS, arguments, cpu_seconds, load, middle, publish, where
 from rekindle.spark.session.session import make_session
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EVENTS, FILES = 5_434_783, 32
-MODES = ("streaming", "batch")
+MODES: tuple[Mode, ...] = ("streaming", "batch")
 
 
-def measure(spark: SparkSession, mode: str, data: Path, work: Path) -> tuple[float, float, int, int]:
+def measure(spark: SparkSession, mode: Mode, data: Path, work: Path) -> tuple[float, float, int, int]:
     """Seconds, CPU seconds, rows and the sum of the bids that they count."""
     began, cpu_began = time.perf_counter(), cpu_seconds()
     rekindle(spark, data, work, mode)

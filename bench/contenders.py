@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -40,7 +40,10 @@ def plain(spark: SparkSession, data: Path, work: Path) -> None:
     writer.option("checkpointLocation", str(work / "progress")).start(str(work / "out")).awaitTermination()
 
 
-def rekindle(spark: SparkSession | None, data: Path, work: Path, mode: str = "streaming") -> None:
+Mode = Literal["streaming", "batch"]
+
+
+def rekindle(spark: SparkSession | None, data: Path, work: Path, mode: Mode = "streaming") -> None:
     """The same as a job with one bounded source; without `spark` it makes its own session."""
     import rekindle as rk  # here, so that the plain driver's memory is without it
 

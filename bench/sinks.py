@@ -67,13 +67,18 @@ class Runs:
     cpu_seconds: list[float] = field(default_factory=list)
 
 
+def same(rows: DataFrame) -> DataFrame:
+    """Return every row as it is."""
+    return rows
+
+
 def job_into(make: Callable[[Path], TwoPhaseSink]) -> Callable[[SparkSession, Path, Path], None]:
     """A Rekindle job with one sink."""
 
     def run(spark: SparkSession, data: Path, work: Path) -> None:
         job = rk.Job("sinks")
         bids = job.source("bids", rk.Files(str(data), schema=SCHEMA))
-        job.sink("out", job.task(bids, uid="same")(lambda rows: rows), make(work))
+        job.sink("out", job.task(bids)(same), make(work))
         result = job.run(spark, storage=str(work / "state"), config={"checkpoint.interval": "10s"})
         if result.state != "FINISHED":
             sys.exit(f"bench: the job ended {result.state}: {result.error}")

@@ -6,7 +6,7 @@ Importing this package does not import PySpark.
 from rekindle import errors, sinks, sources
 from rekindle.errors import RekindleError
 from rekindle.flushing import flush
-from rekindle.handle import JobHandle, JobResult
+from rekindle.handle import Checkpoint, JobHandle, JobResult, JobStatus, Savepoint
 from rekindle.job import Job
 from rekindle.sources import Batch, Files, Stream
 
@@ -14,11 +14,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Batch",
+    "Checkpoint",
     "Files",
     "Job",
     "JobHandle",
     "JobResult",
+    "JobStatus",
     "RekindleError",
+    "Savepoint",
     "Stream",
     "errors",
     "flush",

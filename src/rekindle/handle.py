@@ -1,4 +1,4 @@
-"""What one holds while a job runs, and behind its end: `JobHandle` and `JobResult` (DESIGN 3)."""
+"""What a user holds while a job runs and after its end: `JobHandle`, and what it returns."""
 
 from __future__ import annotations
 
@@ -27,6 +27,30 @@ class Shown(Protocol):
     def heartbeat(self) -> Heartbeat:
         """What it shows of itself."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A completed checkpoint; ``start(restore=...)`` takes it."""
+
+    number: int
+    #: where it lies; retention deletes it once newer ones are complete
+    path: str
+
+    def __str__(self) -> str:
+        return self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """A savepoint, which belongs to its user; ``start(restore=...)`` takes it."""
+
+    path: str
+    #: number of the checkpoint that it is a copy of
+    checkpoint: int | None = None
+
+    def __str__(self) -> str:
+        return self.path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,13 +220,15 @@ class JobHandle:
             raise self._error
         return self._result
 
-    def checkpoint(self) -> int:
-        """Take a checkpoint now; returns its number once it is complete and committed."""
+    def checkpoint(self) -> Checkpoint:
+        """Take a checkpoint now; return it once it is complete and committed."""
         answer = self._ask(client.Wish(verb="checkpoint"))
-        return answer.checkpoint or 0
+        assert answer.checkpoint is not None, "an answer names its checkpoint"
+        folder = layout.checkpoint(self._storage.job, answer.checkpoint)
+        return Checkpoint(answer.checkpoint, f"{self._storage.store.location.rstrip('/')}/{folder}")
 
-    def savepoint(self, directory: str | None = None, *, unaligned: bool = False) -> str:
-        """Make a savepoint in a new folder below `directory`; returns its path. Default: inside the storage.
+    def savepoint(self, directory: str | None = None, *, unaligned: bool = False) -> Savepoint:
+        """Make a savepoint in a new folder below `directory`; return it. Default: inside the storage.
 
         Once the job has ended, its last checkpoint is copied.
 
@@ -211,9 +237,11 @@ class JobHandle:
         """
         target = self._directory(directory)
         if self._thread is None or not self._thread.is_alive():
-            return savepoint_at_rest(self._storage, target).savepoint or ""
-        answer = self._ask(client.Wish(verb="savepoint", savepoint=target, unaligned=unaligned))
-        return answer.savepoint or ""
+            answer: client.Ending = savepoint_at_rest(self._storage, target)
+        else:
+            answer = self._ask(client.Wish(verb="savepoint", savepoint=target, unaligned=unaligned))
+        assert answer.savepoint is not None, "an answer names its savepoint"
+        return Savepoint(answer.savepoint, answer.checkpoint)
 
     def stop(self, drain: bool = False, savepoint: str | None = None, *, unaligned: bool = False) -> JobResult:
         """End at a batch boundary with a last checkpoint; with `drain`, flush everything and end for good.

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get_args
 
 from rekindle.config import Config
 from rekindle.errors import DefinitionError, RekindleError
 from rekindle.graph import job_graph
-from rekindle.handle import JobHandle, JobResult, advise, failure
+from rekindle.handle import Checkpoint, JobHandle, JobResult, Savepoint, advise, failure
 from rekindle.runtime.definition import Definition, SourceSpec
 from rekindle.runtime.signals import stop_on_signals
 from rekindle.runtime.steps import Steps, no_steps
@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 
 DEFAULT_STORAGE = "./rekindle-state"
 
-MODES = ("streaming", "batch")
+Mode = Literal["streaming", "batch"]
+Late = Literal["fail", "drop"]
+OutputMode = Literal["append", "update", "complete"]
+Origin = str | int | Checkpoint | Savepoint
+"""Where a job can start: the path of a checkpoint or savepoint, a checkpoint's number, or what a handle returned."""
+
+_Inputs = ParamSpec("_Inputs")
 
 _Item = TypeVar("_Item", job_graph.Source, job_graph.Task, job_graph.Sink)
 
@@ -47,19 +53,19 @@ class SourceHandle:
 
 
 @dataclass(frozen=True, eq=False)
-class TaskHandle:
+class TaskHandle(Generic[_Inputs]):
     """A task of a job: the handle of its output, and still the function it was made from."""
 
     job: Job
     uid: str
-    function: Callable[..., DataFrame]
+    function: Callable[_Inputs, DataFrame]
 
     def __repr__(self) -> str:
         return f"<task {self.uid!r} of {self.job!r}>"
 
-    def __call__(self, *inputs: DataFrame) -> DataFrame:
+    def __call__(self, *inputs: _Inputs.args, **options: _Inputs.kwargs) -> DataFrame:
         """Call the function with DataFrames, batch ones too: so it can be tested without a job."""
-        return self.function(*inputs)
+        return self.function(*inputs, **options)
 
 
 def _is_typed_in() -> bool:
@@ -123,7 +129,7 @@ class Job:
         event_time: str | None = None,
         watermark: str | None = None,
         idle_after: str | None = None,
-        late: str = "fail",
+        late: Late = "fail",
     ) -> SourceHandle:
         """Add a source.
 
@@ -142,7 +148,7 @@ class Job:
         """
         if not isinstance(spec, Files | Batch | Stream):
             raise DefinitionError("SPEC_UNKNOWN", source=uid, found=type(spec).__name__)
-        if late not in ("fail", "drop"):
+        if late not in get_args(Late):
             raise DefinitionError("LATE_UNKNOWN", source=uid, late=late)
         ordered = isinstance(spec, Files) and spec.ordered is True
         if spec.bounded and watermark is not None and not ordered:
@@ -156,13 +162,13 @@ class Job:
 
     def task(
         self,
-        *inputs: SourceHandle | TaskHandle,
+        *inputs: SourceHandle | TaskHandle[...],
         uid: str | None = None,
         parallelism: int = 1,
         event_time: str | None = None,
         watermark: str | None = None,
-        output_mode: str = "append",
-    ) -> Callable[[Callable[..., DataFrame]], TaskHandle]:
+        output_mode: OutputMode = "append",
+    ) -> Callable[[Callable[_Inputs, DataFrame]], TaskHandle[_Inputs]]:
         """Decorate the function that makes the task's output from its inputs, in the order given here.
 
         Args:
@@ -175,7 +181,7 @@ class Job:
             output_mode: ``"append"``, ``"update"`` or ``"complete"``, as in Spark.
         """
 
-        def add(function: Callable[..., DataFrame]) -> TaskHandle:
+        def add(function: Callable[_Inputs, DataFrame]) -> TaskHandle[_Inputs]:
             name = uid or str(getattr(function, "__name__", ""))
             if not uid and not name.isidentifier():
                 raise DefinitionError("UID_MISSING", function=name or type(function).__name__)
@@ -199,7 +205,7 @@ class Job:
             raise DefinitionError("INPUT_UNKNOWN", task=task, input=getattr(item, "uid", item))
         return item.uid
 
-    def sink(self, uid: str, stream: TaskHandle, sink: TwoPhaseSink) -> None:
+    def sink(self, uid: str, stream: TaskHandle[...], sink: TwoPhaseSink) -> None:
         """Commit a task's output to `sink`, with each completed checkpoint. Several sinks share one evaluation."""
         if not isinstance(sink, TwoPhaseSink):
             raise DefinitionError("SINK_UNKNOWN", sink=uid, found=type(sink).__name__)
@@ -238,10 +244,14 @@ class Job:
         spark: SparkSession | None = None,
         *,
         storage: str | None = None,
-        restore: str | None = None,
-        mode: str = "streaming",
+        restore: Origin | None = None,
+        mode: Mode = "streaming",
         config: Mapping[str, Any] | None = None,
-        **options: Any,
+        spark_config: Mapping[str, str] | None = None,
+        allow_non_restored_state: bool = False,
+        allow_drained: bool = False,
+        allow_sink_ahead: bool = False,
+        allow_shared_target: bool = False,
     ) -> JobResult:
         """Run the job to its end; SIGTERM and Ctrl-C stop it, a second Ctrl-C cancels it. A batch run they cancel.
 
@@ -253,7 +263,18 @@ class Job:
                 attribute `result`. ``start(...).wait()`` returns the result of a job that fails or is cancelled.
         """
         try:
-            handle = self.start(spark, storage=storage, restore=restore, mode=mode, config=config, **options)
+            handle = self.start(
+                spark,
+                storage=storage,
+                restore=restore,
+                mode=mode,
+                config=config,
+                spark_config=spark_config,
+                allow_non_restored_state=allow_non_restored_state,
+                allow_drained=allow_drained,
+                allow_sink_ahead=allow_sink_ahead,
+                allow_shared_target=allow_shared_target,
+            )
             with stop_on_signals(handle):
                 result = handle.wait()
             assert result is not None
@@ -270,8 +291,8 @@ class Job:
         spark: SparkSession | None = None,
         *,
         storage: str | None = None,
-        restore: str | None = None,
-        mode: str = "streaming",
+        restore: Origin | None = None,
+        mode: Mode = "streaming",
         config: Mapping[str, Any] | None = None,
         spark_config: Mapping[str, str] | None = None,
         allow_non_restored_state: bool = False,
@@ -285,7 +306,8 @@ class Job:
         Args:
             spark: the session to use; None: one is made, and stopped at the end.
             storage: where the job keeps its state; default ``REKINDLE_STORAGE``, else ``./rekindle-state``.
-            restore: a checkpoint (path or number) or savepoint (path) to start from; None: go on where it stood.
+            restore: where to start: a checkpoint (path or number), a savepoint (path), or what `JobHandle.checkpoint`
+                or `JobHandle.savepoint` returned; None: where the job stood.
             mode: ``"streaming"``; or ``"batch"``, where every source is bounded: each task is evaluated once, over all
                 of its input, and everything is committed at the end.
             config: settings, e.g. ``{"checkpoint.interval": "10 seconds"}``.
@@ -301,7 +323,7 @@ class Job:
                 the plan.
         """
         graph = self.graph()
-        if mode not in MODES:
+        if mode not in get_args(Mode):
             raise DefinitionError("MODE_UNKNOWN", mode=mode)
         unbounded = [source.uid for source in graph.sources if not source.bounded]
         if mode == "batch" and unbounded:
@@ -334,7 +356,7 @@ class Job:
             )
 
         launch = launched()
-        ended = launch.prepare(restore)
+        ended = launch.prepare(None if restore is None else str(restore))
         if ended is not None:
             return JobHandle(launch.storage, mode=mode, ended=JobResult.of(self.name, ended, already_ended=True))
         own = partial(make_session, self.name, spark_config or {}) if spark is None else None

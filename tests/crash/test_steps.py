@@ -96,7 +96,7 @@ def test_a_pipeline_that_is_copied_with_its_backlog_reaches_the_steps_of_channel
     savepoints, elsewhere = world.root / "savepoints", world.root / "elsewhere"
 
     handle = held_up(spark, world, gate, CONFIG, heard)
-    savepoint = handle.savepoint(str(savepoints), unaligned=True)
+    savepoint = handle.savepoint(str(savepoints), unaligned=True).path
     before = world.outputs()
     gate.open()
     handle.cancel()

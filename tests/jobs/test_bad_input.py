@@ -111,10 +111,10 @@ def test_a_stopped_job_is_not_started_from_what_is_damaged_unknown_or_anothers_a
     world.add_live(rows(100, 60))
     handle = world.hourly().start(spark, storage=world.storage, config=BY_HAND)
     until(lambda: has_read(handle, 1) and handle.status().tasks[0].inputs["history"].ended)
-    assert handle.checkpoint() == 1
+    assert handle.checkpoint().number == 1
     world.add_live(rows(103, 60))
     until(lambda: has_read(handle, 2))
-    assert handle.checkpoint() == 2
+    assert handle.checkpoint().number == 2
 
     # It runs: here, and as another process sees it.
     twice = refused(world, world.hourly(), "JOB_ALREADY_RUNNING", "rekindle stop hourly")
@@ -191,8 +191,8 @@ def test_after_a_damaged_record_or_checkpoint_a_job_goes_on_from_another_checkpo
 ) -> None:
     world.add_live(rows(0, 60), rows(2, 60))
     handle = world.hourly(history=False).start(spark, storage=world.storage, config=BY_HAND)
-    until(lambda: has_read(handle, 2) and handle.checkpoint() > 0 and world.has_hour(0))
-    good = handle.checkpoint()
+    until(lambda: has_read(handle, 2) and handle.checkpoint().number > 0 and world.has_hour(0))
+    good = handle.checkpoint().number
     handle.cancel()
     handle.wait()
     last = max(Path(world.storage, f"hourly/tasks/count/0/{1:06d}/batches").iterdir())
@@ -201,8 +201,8 @@ def test_after_a_damaged_record_or_checkpoint_a_job_goes_on_from_another_checkpo
 
     handle = world.hourly(history=False).start(spark, storage=world.storage, restore=str(good), config=BY_HAND)
     world.add_live(rows(4, 60))
-    until(lambda: has_read(handle, 3) and handle.checkpoint() > 0 and world.has_hour(2))
-    later = handle.checkpoint()
+    until(lambda: has_read(handle, 3) and handle.checkpoint().number > 0 and world.has_hour(2))
+    later = handle.checkpoint().number
     handle.stop()
     handle.wait()
     newest = Path(world.storage, f"hourly/checkpoints/{later + 1:09d}/manifest.json")

@@ -84,7 +84,7 @@ def test_several_aligned_checkpoints_are_under_way_after_a_task_has_finished_and
     numbers: list[int] = []
     asking = []
     for pending in (1, 2, 3):
-        thread = threading.Thread(target=lambda: numbers.append(handle.checkpoint()))
+        thread = threading.Thread(target=lambda: numbers.append(handle.checkpoint().number))
         thread.start()
         asking.append(thread)
         until(lambda wanted=pending: len(made(handle, "in_progress")) == wanted)  # type: ignore[misc]
@@ -203,7 +203,7 @@ def test_a_checkpoint_that_expires_is_given_up_and_the_next_one_has_what_it_had(
     assert not committed(world.out)
     gate.open()
     until(lambda: batch(handle, "second") == batch(handle, "first"))
-    assert handle.checkpoint() > failed.id
+    assert handle.checkpoint().number > failed.id
     assert sum(keys_and_values(world.out).values()) == 4 + 3
     handle.stop(drain=True)
     assert handle.wait().state == "DRAINED"
@@ -247,7 +247,7 @@ def test_a_task_that_is_closed_before_it_has_acknowledged_fails_that_checkpoint_
 
     def ask() -> None:
         try:
-            answers.append(handle.checkpoint())
+            answers.append(handle.checkpoint().number)
         except RekindleError as error:
             answers.append(error)
 

@@ -38,9 +38,9 @@ def test_two_jobs_go_on_from_one_place_side_by_side_and_neither_disturbs_the_oth
     original = world.hourly().start(spark, storage=world.storage, config=ASKED_FOR)
     until(lambda: read(original, 2))
     if place == "savepoint":
-        origin = original.savepoint(str(world.root / "saves"))
+        origin = original.savepoint(str(world.root / "saves")).path
     else:
-        origin = f"{world.storage}/hourly/checkpoints/{original.checkpoint():09d}"
+        origin = f"{world.storage}/hourly/checkpoints/{original.checkpoint().number:09d}"
     before = world.output()
 
     options: dict[str, Any] = {"storage": str(world.root / "other"), "restore": origin, "config": ASKED_FOR}
@@ -70,7 +70,7 @@ def test_a_copy_that_begins_when_its_original_is_drained_is_refused_and_into_ano
     world.add_live(rows(30, 90))
     original = world.hourly().start(spark, storage=world.storage, config=ASKED_FOR)
     until(lambda: read(original, 1))
-    saved = original.savepoint(str(world.root / "saves"))
+    saved = original.savepoint(str(world.root / "saves")).path
     before = world.output()
     original.stop(drain=True)
     assert original.wait().state == "DRAINED"
@@ -101,14 +101,14 @@ def test_a_fork_from_a_checkpoint_that_is_deleted_while_it_is_copied_is_refused_
     asked_for = ASKED_FOR | {"checkpoint.retained": "1"}
     original = world.hourly().start(spark, storage=world.storage, config=asked_for)
     until(lambda: read(original, 1))
-    origin = Path(f"{world.storage}/hourly/checkpoints/{original.checkpoint():09d}")
+    origin = Path(f"{world.storage}/hourly/checkpoints/{original.checkpoint().number:09d}")
     held_up = []
 
     def outlive(step: str) -> None:
         if step == "progress.write/before" and not held_up:
             held_up.append(step)
             world.add_live(rows(32, 60), rows(33, 60), rows(34, 60))
-            until(lambda: original.checkpoint() and not origin.exists())
+            until(lambda: original.checkpoint().number and not origin.exists())
 
     other = str(world.root / "other")
     with pytest.raises(RestoreError) as refused:
@@ -116,7 +116,7 @@ def test_a_fork_from_a_checkpoint_that_is_deleted_while_it_is_copied_is_refused_
     assert refused.value.code == "CHECKPOINT_REPLACED"
 
     # What was refused has left nothing behind that anybody goes on from.
-    saved = original.savepoint(other)
+    saved = original.savepoint(other).path
     fork = world.hourly().start(spark, storage=other, restore=saved, config=ASKED_FOR, allow_shared_target=True)
     for handle in (fork, original):
         handle.stop(drain=True)

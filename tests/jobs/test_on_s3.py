@@ -81,7 +81,7 @@ def test_a_job_in_a_bucket_is_stopped_with_a_savepoint_resumed_restored_from_it_
     world.out = f"s3://{world.bucket}/out/again"
     handle = start(storage=str(tmp_path / "local"), restore=stopped.savepoint)
     until(lambda: has_read(handle, 3))
-    assert find_origin(handle.savepoint(f"s3://{world.bucket}/saves")).manifest.savepoint
+    assert find_origin(handle.savepoint(f"s3://{world.bucket}/saves").path).manifest.savepoint
     handle.stop(drain=True)
     assert handle.wait().state == "DRAINED"
     saved = {row for row in world.expected() if row[0] < dt.datetime(2025, 1, 5, 7, tzinfo=UTC)}

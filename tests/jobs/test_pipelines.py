@@ -186,12 +186,12 @@ def test_savepoints_under_a_backlog_are_restored_elsewhere_while_the_job_goes_on
     savepoints = str(world.root / "savepoints")
     handle = held_up(spark, world, gate, NO_INTERVAL)
 
-    unaligned = handle.savepoint(savepoints, unaligned=True)
+    unaligned = handle.savepoint(savepoints, unaligned=True).path
     committed_then = {unaligned: world.outputs()}
     copied = read_manifest(open_store(unaligned), "")
     assert copied.in_flight_bytes > 0
     assert copied.tasks["archive"][0].batch == -1
-    asking, answers = in_background(lambda: handle.savepoint(savepoints))
+    asking, answers = in_background(lambda: handle.savepoint(savepoints).path)
     until(lambda: any(one.kind == "savepoint" and one.status == "in_progress" for one in handle.status().history))
     assert not answers, "an aligned one waits until the channels were read up to its barrier"
     gate.open()

@@ -43,7 +43,7 @@ def test_a_stopped_job_reads_nothing_again_and_a_savepoint_starts_it_elsewhere(
     records = storage_of(world).records(f"hourly/tasks/count/0/{1:06d}")
 
     # A copy of its last checkpoint, which needs no Spark, is the same.
-    at_rest = handle.savepoint(str(world.root / "savepoints"))
+    at_rest = handle.savepoint(str(world.root / "savepoints")).path
     assert at_rest != result.savepoint
     assert tree(at_rest) == tree(result.savepoint)
 
@@ -97,7 +97,7 @@ def test_a_rollback_refuses_a_sink_that_is_ahead_and_repeats_only_what_was_allow
     config = {**QUICK, "checkpoint.interval": "0", "checkpoint.retained": "10"}
     handle = world.hourly(history=False).start(spark, storage=world.storage, config=config)
     until(lambda: has_read(handle, 1))
-    first = handle.checkpoint()
+    first = handle.checkpoint().number
     world.add_live(rows(1, 60), rows(2, 60), rows(3, 60))
     until(lambda: has_read(handle, 4))
     handle.stop()

@@ -87,7 +87,7 @@ def test_a_savepoint_and_a_stop_with_one_name_the_same_cut_and_no_transaction(wo
     world.rows.available, world.rows.ended = 10, False
     handle = world.start(**NEVER)
     until(lambda: world.read() == 10)
-    first = handle.savepoint(str(tmp_path / "savepoints"))
+    first = handle.savepoint(str(tmp_path / "savepoints")).path
     answer = handle.stop(savepoint=str(tmp_path / "savepoints"))
     result = ended(handle)
 
@@ -404,7 +404,7 @@ def test_a_storage_that_cannot_be_read_for_a_while_is_survived(world: World, mon
         monkeypatch.setattr(storage, name, lambda *args, real=real: (away(), real(*args))[1])
     until(lambda: away.left == 0)
 
-    assert handle.checkpoint() == 1
+    assert handle.checkpoint().number == 1
     assert handle.stop().state == "STOPPED"
 
 
@@ -465,7 +465,7 @@ def test_a_storage_in_which_the_job_seems_to_be_missing_for_a_moment_is_survived
     monkeypatch.setattr(handle._storage, "is_deleted", is_deleted)
     until(lambda: not looks)
 
-    assert handle.checkpoint() == 1
+    assert handle.checkpoint().number == 1
     assert handle.stop().state == "STOPPED"
 
 
@@ -475,7 +475,7 @@ def test_an_answer_that_the_storage_refuses_is_given_a_moment_later(world: World
     handle = world.start(lambda name: away() if name == "answer.create/before" else None, **NEVER)
     until(lambda: world.read() == 4)
 
-    assert handle.checkpoint() == 1
+    assert handle.checkpoint().number == 1
     assert away.left == 0
     assert handle.stop().state == "STOPPED"
 

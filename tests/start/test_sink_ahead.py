@@ -35,7 +35,7 @@ def grow_and_rest(world: World, savepoints: Path) -> tuple[str, str]:
     world.rows = FakeInput(available=9, ended=False)
     handle = world.start(**{"checkpoint.interval": "0", "checkpoint.retained": "1"})
     until(lambda: world.read() == 9)
-    before = handle.savepoint(str(savepoints))
+    before = handle.savepoint(str(savepoints)).path
     assert handle.status().history[0].path == before, "a savepoint is listed with the path of its copy"
     world.rows.available = 30
     until(lambda: world.read() == 30)
@@ -43,7 +43,7 @@ def grow_and_rest(world: World, savepoints: Path) -> tuple[str, str]:
         handle.checkpoint()
     while world.storage.manifests()[0].transactions:
         handle.checkpoint()
-    after = handle.savepoint(str(savepoints))
+    after = handle.savepoint(str(savepoints)).path
     handle.stop()
     handle.wait()
     assert not any(manifest.transactions for manifest in world.storage.manifests())
