@@ -379,6 +379,10 @@ CONDITIONS: dict[str, Condition] = {
         "config",
         KEY_UNKNOWN=("There is no setting {key!r}.{hint}", "See docs/configuration.md for the settings."),
         VALUE_INVALID=("{key}={value!r} is not valid: {reason}", "Write it like {example}."),
+        EXAMPLE_EXISTS=(
+            "The folder {folder} has files of this name already: {names}.",
+            "Name another folder: rekindle example FOLDER",
+        ),
         JOBFILE_MISSING=("There is no job file {path}.", "Check the path."),
         JOBFILE_FAILED=("The job file {path} raised {reason}", "Mend it: python {path} shows the same."),
         JOBFILE_NEEDS_SPARK=(

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from rekindle.cli.verbs import rekindle
 
 OF_JOBS = ["run", "list", "status", "checkpoints", "inspect", "checkpoint", "savepoint", "stop", "cancel", "forget"]
-VERBS = [*OF_JOBS, "flush", "adopt"]
+VERBS = ["example", *OF_JOBS, "flush", "adopt"]
 
 
 def test_the_verbs_are_those_of_the_manual_in_its_order() -> None:
@@ -23,7 +23,7 @@ def test_each_verb_has_help_with_an_example_json_and_a_storage_where_it_is_of_a_
 
     assert result.exit_code == 0
     assert f"Example:\n    rekindle {verb} " in result.stdout
-    assert {"--json"} | ({"--storage"} if verb != "flush" else set()) <= set(result.stdout.split())
+    assert {"--json"} | ({"--storage"} if verb not in ("example", "flush") else set()) <= set(result.stdout.split())
 
 
 def test_the_version_is_printed() -> None:

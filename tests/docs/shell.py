@@ -1,4 +1,4 @@
-"""A terminal in a folder that holds a page's files, the README's unless told otherwise, where commands are done."""
+"""A terminal in a folder that holds the files of some pages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Shell:
         self.folder = folder
         self.environment = {name: value for name, value in os.environ.items() if name != "REKINDLE_STORAGE"}
         self.started: list[subprocess.Popen[str]] = []
-        for page in pages or (README,):
+        for page in pages:
             for name, text in files(page).items():
                 (folder / name).write_text(text)
 
@@ -57,6 +57,13 @@ class Shell:
         process = self.start(words)
         said, _ = process.communicate(timeout=300)
         assert process.returncode == 0, said
+        return said
+
+    def type(self, line: str) -> str:
+        """Do a line, which has to succeed, and return what it said; ``... && cd FOLDER`` enters the folder."""
+        line, _, folder = line.partition("#")[0].partition(" && cd ")
+        said = self.do(self.words(line))
+        self.folder /= folder.strip()
         return said
 
     def words(self, line: str) -> list[str]:

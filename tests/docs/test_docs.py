@@ -168,12 +168,12 @@ def test_commands_in_the_pages_are_commands(page: Path) -> None:
 
 
 def commands(page: Path) -> Iterator[list[str]]:
-    """``rekindle …`` in shell blocks and in backticks, without comments, as words."""
+    """``rekindle …`` in shell blocks and in backticks, as words, without comments and what follows ``&&``."""
     text = page.read_text()
     inline = re.findall(r"`rekindle ([a-z][^`]*)`", re.sub(_BLOCK, "", text))
     in_blocks = [line[9:] for code in blocks(page, "sh") for line in code.splitlines() if line.startswith("rekindle ")]
     for line in (*inline, *in_blocks):
-        yield shlex.split(line, comments=True)
+        yield shlex.split(line.partition(" && ")[0], comments=True)
 
 
 def test_states_and_kinds_that_the_manual_names_are_those_of_the_code() -> None:

@@ -1,4 +1,4 @@
-"""What the README shows is done here, in a folder of its own: its files, its commands, the kill, the drain."""
+"""What the README shows is done here, in a folder of its own: its example, its commands, the kill, the drain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.shell import README, Shell, lines
+from tests.docs.shell import README, ROOT, Shell, files, lines
 from tests.jobs.kit import committed, until
 
 
@@ -44,19 +44,23 @@ def written(folder: Path) -> list[tuple[tuple[int, int], int]]:
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_the_job_of_the_readme_is_killed_run_again_and_drained_and_nothing_is_lost(shell: Shell) -> None:
-    history, live, more_live = spoken("python make_bids.py")
-    first_run, second_run = spoken("rekindle run hourly_bids.py")[:2]
+    (example,) = [line for line in lines(README) if line.startswith("rekindle example")]
+    (look,) = [line for line in lines(README) if line.startswith("python -c")]
+    (more_live,) = spoken("python make_bids.py")
+    first_run, second_run = [
+        [*words, "--set", "checkpoint.interval=5 seconds"] for words in spoken("rekindle run hourly_bids.py")
+    ]
     status, lost = spoken("rekindle status")
     (drain,) = [words for words in spoken("rekindle stop") if "--drain" in words]
 
     def watermark() -> str:
         return json.loads(shell.do([*status, "--json"]))["tasks"][0]["watermark"] or ""
 
-    shell.do(history)
-    shell.do(live)
+    shell.type(example)
     driver = shell.start(first_run)
     until(lambda: bool(written(shell.folder)), seconds=240)
     assert [hour for hour in range(10) if any(key[0] == hour for key, _ in written(shell.folder))] == [*range(7)]
+    assert "bids" in shell.type(look)
     assert "RUNNING" in shell.do(status)
     driver.kill()
     driver.wait()
@@ -72,8 +76,21 @@ def test_the_job_of_the_readme_is_killed_run_again_and_drained_and_nothing_is_lo
     assert written(shell.folder) == sorted(bids((0, 6), (6, 2), (8, 2)).items())
 
 
+def test_the_job_that_the_readme_shows_is_the_one_that_the_example_writes() -> None:
+    shown = files(README)
+    assert list(shown) == ["hourly_bids.py"]
+    for name, text in shown.items():
+        assert (ROOT / "src" / "rekindle" / "cli" / "example" / name).read_text() == text
+
+
+def test_the_first_screen_of_the_readme_names_no_flip() -> None:
+    first_screen = README.splitlines()[:60]
+    assert "rekindle run hourly_bids.py" in first_screen
+    assert [line for line in first_screen if "FLIP" in line] == []
+
+
 def test_every_target_of_make_that_the_readme_names_is_one() -> None:
-    makefile = (Path(__file__).resolve().parents[2] / "Makefile").read_text()
+    makefile = (ROOT / "Makefile").read_text()
     targets = re.findall(r"^(\w+):", makefile, re.MULTILINE)
     assert [words[1] for words in spoken("make ") if words[1] not in targets] == []
     assert {"demo", "test"} <= {words[1] for words in spoken("make ")}

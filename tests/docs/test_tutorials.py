@@ -30,7 +30,7 @@ def follow(shell: Shell, page: str, waits: dict[str, Callable[[], bool]]) -> dic
         if line.endswith(" &"):
             shell.start(shell.words(line.removesuffix(" &")))
         else:
-            said[line] = shell.do(shell.words(line))
+            said[line] = shell.type(line)
         if line in waits:
             until(waits[line])
     assert waits.keys() <= set(lines((ROOT / "docs" / page).read_text())), "the page has other lines"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rekindle.cli import asking, plain, reading, running
+from rekindle.cli import asking, examples, plain, reading, running
 from rekindle.cli.app import Group, example
 
 
@@ -33,6 +33,7 @@ def rekindle() -> None:
 
 
 for verb in (
+    examples.make_example,
     running.run,
     reading.list_jobs,
     reading.status,
