@@ -50,6 +50,7 @@ def test_the_last_lines_of_python_are_the_error_and_what_to_do(world: World) -> 
     check_quiet(stderr, log)
 
 
+@pytest.mark.slow
 def test_the_last_lines_of_rekindle_run_are_the_error_and_what_to_do(world: World) -> None:
     code, stderr, log = run(
         world, "-m", "rekindle.cli", "run", str(FILE), "--set", "restart.attempts=0",
@@ -64,6 +65,7 @@ def test_the_last_lines_of_rekindle_run_are_the_error_and_what_to_do(world: Worl
     check_quiet(stderr, log)
 
 
+@pytest.mark.slow
 def test_a_cancelled_job_does_not_look_like_one_that_has_ended_well(world: World) -> None:
     code, stderr, _ = run(world, str(FILE), FAILING_CANCEL="yes")
 
