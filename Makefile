@@ -10,7 +10,10 @@ CORE := tests/graph tests/protocol tests/scenarios
 # Each run ends with its twenty slowest tests.
 TESTS := python -m tests.class_archive; python -m pytest --durations=20
 
-.PHONY: help setup demo test check crash soak matrix simulate bench bench-pipeline bench-sinks bench-requests bench-plan clean
+# Material's notice is known: docs/decisions/0038-mkdocs-now-zensical-later.md
+export NO_MKDOCS_2_WARNING := 1
+
+.PHONY: help setup demo test check site crash soak matrix simulate bench bench-pipeline bench-sinks bench-requests bench-plan clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s%s\n", $$1, $$2 }' Makefile
@@ -18,20 +21,26 @@ help: ## this list
 setup: ## make .venv, find or install Java (at once when all is in place)
 	@tools/setup.sh
 
-demo: setup ## the flagship job: history and live stream, savepoint, resume, drain, comparison
+demo: ## the flagship job: history and live stream, savepoint, resume, drain, comparison
+	@tools/setup.sh product
 	@$(ENV) python examples/demo.py
 
 test: setup ## all tests but those that take minutes; ARGS="-k word" is passed on
 	@$(ENV) $(TESTS) -n 2 --dist loadfile -m "not crash and not slow" $(ARGS)
 
-check: setup ## what CI runs: format, lint, types, layers, dead code, tests, full coverage of the pure core
+check: setup ## what CI runs: format, lint, types, layers, dead code, prose, docs site, tests, full coverage of the pure core
 	@$(ENV) ruff format --check .
 	@$(ENV) ruff check .
 	@$(ENV) mypy
 	@$(ENV) lint-imports
 	@$(ENV) vulture
+	@$(ENV) python tools/prose.py
+	@$(ENV) mkdocs build --quiet
 	@$(ENV) python -m pytest -n 2 $(CORE) --cov --cov-report=term-missing
 	@$(ENV) $(TESTS) -n 2 --dist loadfile -m "not crash and not slow" $(CORE:%=--ignore=%) $(ARGS)
+
+site: setup ## the documentation site, in build/site, with warnings as errors
+	@$(ENV) mkdocs build
 
 crash: setup ## kill a real driver at every durable step, resume, compare (minutes)
 	@$(ENV) $(TESTS) -m crash --timeout=3600 $(ARGS)

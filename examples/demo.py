@@ -1,15 +1,16 @@
 """`make demo`: the whole life of a job, and a proof at the end.
 
-Makes a history of bids and a live stream that follows it, runs `hot_bids.py` with the `rekindle` command, stops it
-with a savepoint in the middle, runs it again, drains it once all is read; then compares what it wrote with a batch
-query over all the bids, row for row, and with what plain Structured Streaming gets from the same two inputs. Exit code
-1 if Rekindle and batch differ. Everything lies in a temporary folder that is gone afterwards.
+Make a history of bids and a live stream that follows it. Run `hot_bids.py` with the `rekindle` command, show its first
+rows, stop it with a savepoint, run it again, and drain it once all is read. Then compare its rows with a batch query
+over all the bids, and with what plain Structured Streaming gets from the same two inputs. The exit code is 1 if
+Rekindle and batch differ. Everything lies in a temporary folder, which is deleted at the end.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -37,11 +38,11 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 HISTORY_EVENTS, HISTORY_FILES = 1_000_000, 16
 LIVE_EVENTS, LIVE_FILES, LIVE_EVERY_S = 300_000, 30, 1.0
-BATCHES_BEFORE_STOP = 2
+FIRST_ROWS = 5
 REKINDLE = [sys.executable, "-m", "rekindle.cli"]
 POLL_S = 1.0
 DEADLINE_S = 180.0
-"""No single wait takes longer, or something is wrong."""
+"""A wait that takes longer fails the demo."""
 SORT = [("start", "ascending"), ("auction", "ascending")]
 
 console = Console(highlight=False)
@@ -51,10 +52,13 @@ class Demo:
     """One run of the demo, in folder `root`, where all commands are run."""
 
     def __init__(self, root: Path) -> None:
+        self.began = time.monotonic()
         self.root = root
         self.data = root / "demo-data"
         # The folders are the defaults of the command and of the job file.
         self.env = {k: v for k, v in os.environ.items() if k not in ("REKINDLE_STORAGE", "HOT_BIDS_DATA")}
+        # The job prints lines, and does not redraw the terminal: the demo prints there too.
+        self.env["TERM"] = "dumb"
 
     def make_inputs(self) -> None:
         bids = nexmark.write_history(self.data / "history", HISTORY_EVENTS, HISTORY_FILES)
@@ -67,11 +71,12 @@ class Demo:
         with self.live_feed() as feed:
             step("Run the job, and stop it with a savepoint while live bids come in.")
             with self.running_job() as job:
-                wait_for("the first batches", job, lambda: self.batch() >= BATCHES_BEFORE_STOP)
+                wait_for("the first rows", job, lambda: self.written().num_rows > 0)
+                self.show_first_rows()
                 self.ask(job, "stop", "hot_bids", "--savepoint", "savepoints")
             console.print(f"[dim]{self.written().num_rows:,} rows are committed so far.[/dim]")
 
-            step("Run it again: it goes on where it stood. Drain it when all is read.")
+            step("Run it again: it resumes where it stopped. Drain it when all is read.")
             with self.running_job() as job:
                 wait_for("the end of the live feed", job, lambda: feed.poll() is not None)
                 if feed.returncode:
@@ -95,9 +100,10 @@ class Demo:
 
     @contextmanager
     def running_job(self) -> Iterator[subprocess.Popen[bytes]]:
-        """`rekindle run`, showing its progress here. Gone at the end, whatever happened."""
-        echo("run", "hot_bids.py")
-        with subprocess.Popen([*REKINDLE, "run", "hot_bids.py"], cwd=self.root, env=self.env) as job:
+        """Start `rekindle run`, which shows its progress here, and end it when the block ends."""
+        words = ["run", "hot_bids.py", "--set", "checkpoint.interval=5 seconds"]
+        echo(*words)
+        with subprocess.Popen([*REKINDLE, *words], cwd=self.root, env=self.env) as job:
             try:
                 yield job
             finally:
@@ -109,7 +115,7 @@ class Demo:
                         job.kill()
 
     def ask(self, job: subprocess.Popen[bytes], *words: str) -> None:
-        """Tell the job to end, as from another terminal: what that printed is shown once this one is free again."""
+        """Ask the job to end, as from another terminal, and show the answer when the job has ended."""
         answer = self.rekindle(*words)
         code = job.wait(DEADLINE_S)
         console.print("\n[dim]meanwhile, in another terminal:[/dim]")
@@ -123,22 +129,19 @@ class Demo:
         return subprocess.run(command, cwd=self.root, env=self.env, capture_output=True, text=True, check=False)
 
     def task(self) -> dict[str, Any]:
-        """The job's only task, as `rekindle status --json` tells it; empty before there is one."""
+        """Return the only task of the job as `rekindle status --json` shows it; empty before there is one."""
         answer = self.rekindle("status", "hot_bids", "--json")
         tasks = json.loads(answer.stdout)["tasks"] if answer.returncode == 0 else []
         return tasks[0] if tasks else {}
-
-    def batch(self) -> int:
-        return int(self.task().get("batch", -1))
 
     def watermark_ms(self) -> float:
         watermark = self.task().get("watermark")
         return datetime.fromisoformat(watermark.replace("Z", "+00:00")).timestamp() * 1_000 if watermark else 0.0
 
     def last_live_ms(self) -> float:
-        """The latest event time of the live bids.
+        """Return the latest event time of the live bids.
 
-        It lies in the last file, which spans more than the disorder: once the watermark has come to it, less its delay,
+        It lies in the last file, which spans more than the disorder: when the watermark has reached it, less its delay,
         all live bids have been read.
         """
         newest = max((self.data / "live").glob("*.parquet"))
@@ -146,11 +149,22 @@ class Demo:
         return float(latest.cast(pa.int64()).as_py() // 1_000)
 
     def written(self) -> pa.Table:
-        """What the job has committed."""
-        return pq.read_table(self.data / "hot_bids")
+        """Return the rows that the job has committed."""
+        target = self.data / "hot_bids"
+        return pq.read_table(target) if target.exists() else pa.table({})
+
+    def show_first_rows(self) -> None:
+        """Print some rows, and how long they took."""
+        rows = self.written().sort_by(SORT).slice(0, FIRST_ROWS).to_pylist()
+        table = Table(title=f"The first rows, {time.monotonic() - self.began:.0f} s after the start")
+        for name in rows[0]:
+            table.add_column(name)
+        for row in rows:
+            table.add_row(*map(str, row.values()))
+        console.print(table)
 
     def compare(self) -> bool:
-        """Print the table; whether Rekindle's rows are those of the batch query."""
+        """Print the comparison, and return True if Rekindle's rows are those of the batch query."""
         step("Compare with plain Structured Streaming, and with a batch query over it all.")
         from hot_bids import SCHEMA, per_auction
 
@@ -168,7 +182,7 @@ class Demo:
 
 
 def plain_rows(spark: SparkSession, plan: Callable[..., DataFrame], schema: str, inputs: list[str], work: Path) -> int:
-    """How many rows plain Structured Streaming writes: the same plan, a watermark on each input, all that is there."""
+    """Count the rows that plain Structured Streaming writes: the same plan, a watermark on each input."""
     streams = [spark.readStream.schema(schema).parquet(path).withWatermark("ts", "4 seconds") for path in inputs]
     writer = plan(*streams).writeStream.format("parquet").option("checkpointLocation", str(work / "plain-progress"))
     writer.trigger(availableNow=True).start(str(work / "plain")).awaitTermination()
@@ -176,7 +190,7 @@ def plain_rows(spark: SparkSession, plan: Callable[..., DataFrame], schema: str,
 
 
 def canonical(rows: pa.Table) -> pa.Table:
-    """The rows in one order and with one type of timestamp, so that equal contents are equal tables."""
+    """Return the rows in one order and with one type of timestamp, so that equal contents are equal tables."""
     schema = pa.schema(
         [("start", pa.timestamp("us", "UTC")), ("auction", pa.int64()), ("bids", pa.int64()), ("highest", pa.int64())]
     )
@@ -202,11 +216,11 @@ def step(text: str) -> None:
 
 
 def echo(*words: str) -> None:
-    console.print(f"$ rekindle {' '.join(words)}", style="green", soft_wrap=True)
+    console.print(f"$ rekindle {shlex.join(words)}", style="green", soft_wrap=True)
 
 
 def wait_for(what: str, job: subprocess.Popen[bytes], reached: Callable[[], bool]) -> None:
-    """Wait while the job runs; ends the demo if the job ends first, or takes too long."""
+    """Wait while the job runs; end the demo if the job ends first, or takes too long."""
     deadline = time.monotonic() + DEADLINE_S
     while not reached():
         if job.poll() is not None:
@@ -218,13 +232,12 @@ def wait_for(what: str, job: subprocess.Popen[bytes], reached: Callable[[], bool
 
 def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
-    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="rekindle-demo-", ignore_cleanup_errors=True) as folder:
         demo = Demo(Path(folder).resolve())
         demo.make_inputs()
         demo.run_stop_and_resume()
         equal = demo.compare()
-    console.print(f"[dim]{time.monotonic() - began:.0f} s[/dim]")
+    console.print(f"[dim]{time.monotonic() - demo.began:.0f} s[/dim]")
     return 0 if equal else 1
 
 

@@ -2,6 +2,9 @@
 # Makes .venv with everything the project needs, finds a Java for Spark, and writes .venv/env.sh, which the Makefile
 # sources before it starts anything. Called again, it sees that all is in place and returns at once.
 #
+#     tools/setup.sh            all: connectors, development tools, servers for the tests
+#     tools/setup.sh product    what a user needs to run a job on Spark, and nothing else
+#
 # PYTHON=... chooses the interpreter. Packages of the system (Debian's) are installed only by root or where sudo asks
 # for no password; otherwise what is missing is named.
 set -euo pipefail
@@ -9,7 +12,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/jars.sh
 
 readonly VENV=$PWD/.venv
-readonly ENV_FILE=$VENV/env.sh # written last: that it is there, and newer than what it was made from, is the stamp
+readonly WANTED=${1:-all}
+# Stamps, written last: a stamp that is newer than what it was made from says that all is in place.
+readonly ENV_FILE=$VENV/env.sh        # the product
+readonly ALL=$VENV/development-tools  # the rest
 
 say() { printf 'setup: %s\n' "$*"; }
 die() {
@@ -174,8 +180,13 @@ usable_venv() {
     usable_python "$VENV/bin/python" && grep -qsF "$VENV" "$VENV/bin/pip"
 }
 
+is_new() { [ "$1" -nt pyproject.toml ] && [ "$1" -nt tools/setup.sh ]; }
+
+install() { "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable "$1"; }
+
 in_place() {
-    [ "$ENV_FILE" -nt pyproject.toml ] && [ "$ENV_FILE" -nt tools/setup.sh ] && usable_venv || return 1
+    is_new "$ENV_FILE" && usable_venv || return 1
+    [ "$WANTED" = product ] || is_new "$ALL" || return 1
     # shellcheck source=/dev/null
     (. "$ENV_FILE" && [ -x "$JAVA_HOME/bin/java" ] && [ "$PYSPARK_PYTHON" = "$VENV/bin/python" ])
 }
@@ -186,15 +197,19 @@ rm -f "$ENV_FILE"
 require_java
 say "Java $(java_release "$home") at $home"
 
-want_postgres
-
 usable_venv || make_venv
-say "installing the project and its tools into .venv"
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[spark,delta,iceberg,postgres,kafka,s3,dev]'
-if have_maven; then
-    export JAVA_HOME=$home
-    want_kafka
-    want_s3
+if [ "$WANTED" = product ]; then
+    say "installing the project into .venv"
+    install '.[spark]'
+else
+    want_postgres
+    say "installing the project and its tools into .venv"
+    install '.[spark,delta,iceberg,postgres,kafka,s3,dev]'
+    if have_maven; then
+        export JAVA_HOME=$home
+        want_kafka
+        want_s3
+    fi
 fi
 
 {
@@ -206,4 +221,5 @@ fi
     printf 'export PATH=%q:"$PATH"\n' "$VENV/bin"
 } >"$ENV_FILE.new"
 mv "$ENV_FILE.new" "$ENV_FILE"
+[ "$WANTED" = product ] || touch "$ALL"
 say "done"
