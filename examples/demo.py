@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HERE = Path(__file__).resolve().parent
-HISTORY_EVENTS, HISTORY_FILES = 1_000_000, 16
-LIVE_EVENTS, LIVE_FILES, LIVE_EVERY_S = 300_000, 30, 1.0
+HISTORY_EVENTS, HISTORY_FILES = 500_000, 16
+LIVE_EVENTS, LIVE_FILES, LIVE_EVERY_S = 150_000, 30, 1.0
 FIRST_ROWS = 5
 REKINDLE = [sys.executable, "-m", "rekindle.cli"]
 POLL_S = 1.0

@@ -194,7 +194,7 @@ def citations(tests: Path = TESTS) -> Iterator[tuple[str, str, str]]:
             paper = re.match(r"FLIP-\d+", ast.get_docstring(module) or "")
             for node in module.body:
                 doc = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else None
-                if doc is None or doc.startswith(("DESIGN", "Flink")) or not node.name.startswith("test_"):
+                if doc is None or doc.startswith(("Architecture", "Flink")) or not node.name.startswith("test_"):
                     continue
                 if not doc.startswith("FLIP-") and paper:
                     doc = f"{paper[0]}, {doc}"

@@ -1,4 +1,4 @@
-"""What a user writes: a job, its sources, tasks and sinks (DESIGN 3)."""
+"""What a user writes: a job, its sources, tasks and sinks."""
 
 from __future__ import annotations
 

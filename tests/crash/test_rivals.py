@@ -1,4 +1,4 @@
-"""A driver that was thought dead wakes up after another has taken over: what it still does is harmless (DESIGN 5)."""
+"""A driver that was thought dead wakes up after another has taken over: what it still does is harmless."""
 
 from __future__ import annotations
 

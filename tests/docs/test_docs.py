@@ -26,6 +26,7 @@ ROOT = make_docs.ROOT
 DOCS = make_docs.DOCS
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 GUIDE = DOCS / "guide.md"
+CODE = ("src", "tests", "examples", "bench")
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -138,6 +139,20 @@ def test_links_lead_somewhere(page: Path) -> None:
         target = (page.parent / path).resolve() if path else page
         assert target.exists() or target.name in _COLLEAGUES, f"{link} leads nowhere"
         assert not anchor or anchor in anchors(target), f"{link}: there is no such heading"
+
+
+def test_code_cites_pages_of_this_repository_only() -> None:
+    cited = re.compile(r"\b((?:docs/)?[\w/-]+\.md)(?:#([\w-]+))?")
+    files = [path for folder in CODE for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".sh", ".txt")]
+    assert files
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        assert path.parent == ROOT / "tests" / "docs" or not re.search(r"\bDESIGN \d", text), f"{path} cites DESIGN"
+        for name, anchor in cited.findall(text) if path.is_relative_to(ROOT / "src") else ():
+            page = ROOT / name
+            if name.startswith("docs/"):
+                assert page.exists(), f"{path} cites {name}, which does not exist"
+                assert not anchor or anchor in anchors(page), f"{path} cites {name}#{anchor}: there is no such heading"
 
 
 @every_page

@@ -221,7 +221,7 @@ def test_tests_that_cite_are_found_with_the_name_of_the_paper_from_their_module(
     (tmp_path / "protocol" / "test_paper.py").write_text(
         '"""FLIP-45, stopping."""\n'
         'def test_a():\n    """Conclusion: "x"."""\n'
-        'def test_b():\n    """DESIGN 8: y."""\n'
+        'def test_b():\n    """Architecture: y."""\n'
         'def test_c():\n    """FLIP-76, thread: z."""\n'
         "def test_d():\n    pass\n"
         'def helper():\n    """Conclusion: "x"."""\n'

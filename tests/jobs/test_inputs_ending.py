@@ -1,5 +1,4 @@
-"""Inputs that end before others: each operator gives what a batch query gives, before and after a restart (DESIGN
-6)."""
+"""Inputs that end before others: each operator gives what a batch query gives, before and after a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every format, odd names, Hive folders: a job reads what `spark.read` reads (DESIGN 6)."""
+"""Every format, odd names, Hive folders: a job reads what `spark.read` reads (docs/architecture.md#event-time)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several inputs, one input several times, several sinks: read once, evaluated once, from one cut (DESIGN 3, 5)."""
+"""Several inputs, one input several times, several sinks: read once, evaluated once, from one cut."""
 
 from __future__ import annotations
 

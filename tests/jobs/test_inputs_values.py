@@ -1,4 +1,4 @@
-"""What may be in an input: event times of every kind, types of every kind, and what is refused by name (DESIGN 6)."""
+"""What may be in an input: event times of every kind, types of every kind, and what is refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job keeps does not grow with the number of its batches (DESIGN 7)."""
+"""What a job keeps does not grow with the number of its batches (docs/architecture.md#a-checkpoint)."""
 
 from __future__ import annotations
 

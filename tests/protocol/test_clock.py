@@ -32,19 +32,19 @@ def w(one: SourceInput | ChannelInput, before: int | None = None, draining: bool
 
 
 def test_nothing_of_a_bounded_source_in_any_order_is_late_until_it_has_ended() -> None:
-    """DESIGN 6: "W stays below all data until the input has ended, so a bounded input loses no row to lateness"."""
+    """Architecture: "W stays below all data until the input has ended, so a bounded input loses no row to lateness"."""
     assert w(OPEN) is None
     assert w(ENDED) == END
 
 
 def test_an_ordered_source_is_just_before_the_least_time_that_was_not_read() -> None:
-    """DESIGN 6: W follows "the smallest time not yet read"; a row at W itself would be dropped, so W is before it."""
+    """Architecture: the watermark follows "the smallest time not yet read"; a row at it is dropped."""
     assert w(SourceInput(unread_from_ms=1_000)) == 999
     assert w(SourceInput(unread_from_ms=1_000, ended=True)) == END
 
 
 def test_a_stream_is_left_to_spark_but_can_be_restored_and_ended() -> None:
-    """DESIGN 6: "A Stream keeps its own delay and Spark's own tracking, and can still be ended or restored"."""
+    """Architecture: "A Stream keeps its own delay and Spark's own tracking, and can still be ended or restored"."""
     assert w(OPEN) is None
     assert w(OPEN, before=500) == 500
     assert w(ENDED, before=500) == END
@@ -60,7 +60,7 @@ def test_a_stream_is_left_to_spark_but_can_be_restored_and_ended() -> None:
     ],
 )
 def test_an_input_that_has_ended_is_at_the_end_of_time_while_another_goes_on(ended: dict, expected: dict) -> None:
-    """DESIGN 6: "the end of an input: W = end of time; it then holds nothing back"; 8: the flush is for the last."""
+    """Architecture: "the end of an input: W = end of time; it then holds nothing back"."""
     assert watermarks({uid: SourceInput(ended=over) for uid, over in ended.items()}) == expected
 
 
@@ -84,7 +84,7 @@ def test_an_input_that_has_ended_is_at_the_end_of_time_while_another_goes_on(end
 def test_a_channel_has_the_minimum_of_its_producers_that_have_not_ended(
     producers: tuple[Producer, ...], expected: int | None
 ) -> None:
-    """DESIGN 6: "the minimum of its producers' output watermarks, from their batch records, ended ones left out"."""
+    """Architecture: "the minimum of its producers' output watermarks, from their batch records"."""
     assert w(channel(*producers)) == expected
 
 
@@ -142,7 +142,7 @@ def test_a_watermark_never_goes_backwards() -> None:
 
 
 def test_after_a_restore_what_is_in_force_is_set_again() -> None:
-    """DESIGN 6: "Spark forgets per-input watermarks; the current W of every input is admitted again"."""
+    """Architecture: "Spark forgets per-input watermarks; the current W of every input is admitted again"."""
     inputs = {"history": ENDED, "live": OPEN, "upstream": channel(at(7), at(9)), "slow": channel(at(None))}
     in_force = watermarks(inputs)
     assert in_force == {"history": END, "upstream": 7}

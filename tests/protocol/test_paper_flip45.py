@@ -278,7 +278,7 @@ def test_a_task_that_finished_and_one_that_was_held_make_a_stopped_job() -> None
 
 
 def test_a_drain_after_crash_is_carried_through() -> None:
-    """DESIGN 8: the flush of a drain cannot be taken back."""
+    """Architecture, an ending: the flush of a drain cannot be taken back."""
     job = restored(A, B, draining=True, a=e.RestoredTask(ended=True, drained=True))
     assert job.state is JobState.STOPPING
     assert "FinishTask(cause=1, task=SubtaskId(task='b', subtask=0), drain=True)" in str(job.story)
@@ -355,7 +355,7 @@ def test_a_second_cancel_is_harmless() -> None:
 
 
 def test_a_driver_that_lost_its_right_writes_nothing_and_leaves() -> None:
-    """DESIGN 4: one driver runs a job at a time; the requests are the newer run's to answer."""
+    """Architecture: one driver runs a job at a time; the requests are the newer run's to answer."""
     job = running(A, B)
     tell(job, checkpoint(), stop())
     assert job.handle(e.DriverFenced(newer_run=2)) == (c.KillTask(task=A), c.KillTask(task=B), c.Exit())
@@ -369,7 +369,7 @@ def test_a_driver_that_lost_its_right_while_it_recorded_its_result_leaves_too() 
 
 
 def test_a_stop_is_not_answered_before_its_result_is_durable() -> None:
-    """DESIGN 8: "The answer to a stop is durable before it is reported"."""
+    """Architecture, an ending: "The answer to a stop is durable before it is reported"."""
     job = running()
     said = [command for event in (stop(), suspended(), *done(1), closed()) for command in job.handle(event)]
     assert not any(isinstance(command, c.AnswerRequest) for command in said)

@@ -1,6 +1,6 @@
 """Feeding a channel's segments to the query that reads it.
 
-A channel's content is derived from its producers' batch records, each producer's in their order (DESIGN 5). The cursor
+A channel's content is derived from its producers' batch records, each producer's in their order. The cursor
 into one producer's tells how many of its batches were read whole, and how many segments of the next one. It goes no
 further than it was allowed to (`AllowReading`). Between producers there is no order; an admission takes of each in
 turn.

@@ -1,6 +1,6 @@
 """What the subtasks of a checkpoint had put into their channels and nobody had read yet.
 
-A channel's content is the batch records of its producer, and the segments they name (DESIGN 5). A checkpoint names no
+A channel's content is the batch records of its producer, and the segments they name. A checkpoint names no
 segment: how far each reader had come and where the producer stood tell what was in flight. So a savepoint takes those
 records along, and a new lineage finds in them what its readers have still to be given.
 """

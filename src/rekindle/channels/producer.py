@@ -1,6 +1,6 @@
 """What one subtask puts into a channel, as its documents tell of it: segments, a watermark, an end.
 
-A channel's content is derived from the batch records of its producers, in their order (DESIGN 5); so are its EndOfData
+A channel's content is derived from the batch records of its producers, in their order; so are its EndOfData
 and its event time. Where several subtasks share what one producer writes, each segment is for one of them: they take
 turns. Which rows that gives them does not matter, since a task with several subtasks keeps no state.
 """

@@ -1,4 +1,4 @@
-"""The command line (DESIGN 4): verbs over a job's storage, and `run`.
+"""The command line: verbs over a job's storage, and `run`.
 
 A verb reads the storage, or leaves a request there and waits for the answer: nothing here talks to a driver in any
 other way. Only `run` may load Spark; the other verbs import no more than click and msgspec.
@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Entry point of the ``rekindle`` command; ends the process with the code of DESIGN 4."""
+    """Entry point of the ``rekindle`` command; ends the process with an exit code (docs/cli.md)."""
     from rekindle.cli.verbs import rekindle
 
     rekindle()

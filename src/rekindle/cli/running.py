@@ -1,4 +1,4 @@
-"""``rekindle run``: load a job file, run its job, show how it goes, and end with the code of DESIGN 4."""
+"""``rekindle run``: load a job file, run its job, show how it goes, and end with an exit code (docs/cli.md)."""
 
 from __future__ import annotations
 

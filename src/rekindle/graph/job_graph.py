@@ -1,7 +1,7 @@
 """The job graph: sources, tasks and sinks by uid, and how they are joined.
 
 A graph is plain data, made once from the user's definitions and validated as a whole. Sources that a task reads are
-*chained* into it: they are its inputs, and there is no channel between them (DESIGN 3). So are its sinks. Tasks that
+*chained* into it: they are its inputs, and there is no channel between them. So are its sinks. Tasks that
 read tasks are joined by channels, and make up the graph's `topology`, in which each task is a vertex. What a source or
 sink is made of (paths, functions), and which of all this a version can run, is not known here.
 """
@@ -135,7 +135,7 @@ class JobGraph:
 
     @property
     def topology(self) -> Topology:
-        """Tasks as vertices and channels as edges (DESIGN 3); ``TASKS_CYCLIC`` where tasks read each other in a circle.
+        """Tasks as vertices and channels as edges; ``TASKS_CYCLIC`` where tasks read each other in a circle.
 
         A task chains its sources, its function and its sinks. A source is named with its reader (``hourly/live``): each
         reader has a position of its own in it.
@@ -225,7 +225,7 @@ class JobGraph:
 
 
 def edge_kind(producers: int, consumers: int) -> EdgeKind:
-    """Between parallel tasks subtask i feeds subtask i, or its range; a single one feeds, and reads, all (DESIGN 3)."""
+    """Between parallel tasks subtask i feeds subtask i, or its range; a single one feeds, and reads, all."""
     return EdgeKind.ALL_TO_ALL if 1 in (producers, consumers) else EdgeKind.POINTWISE
 
 

@@ -101,7 +101,7 @@ def _named_sources(lines: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
 def plant(store: Store, folder: str, watermark_ms: int) -> int:
     """Plan a batch without input that runs with `watermark_ms` and so flushes Spark's state; returns its number.
 
-    The query, when it is started next, runs it first. DESIGN 8: the one flush for a natural end and for a drain.
+    The query, when it is started next, runs it first. It is the one flush for a natural end and for a drain.
 
     Raises:
         StorageError: ``PROGRESS_BATCH_PLANNED`` if a batch is planned and not committed, ``PROGRESS_BATCH_MISSING`` if

@@ -1,7 +1,7 @@
 """The schema that a state store keeps of its rows, ``_metadata/schema``, when its state goes to another plan.
 
 Spark refuses state with a column that could not be null if the plan says that it may be. A plain query's column may be
-known not to be null, by a filter that Spark inferred for a join; beside marker rows it infers none (DESIGN 6). How a
+known not to be null, by a filter that Spark inferred for a join; beside marker rows it infers none. How a
 row is laid out does not depend on it, so the column may as well be declared nullable.
 
 The file is written by Java's `DataOutputStream`: the version, then the key's and the value's schema as JSON, each as a

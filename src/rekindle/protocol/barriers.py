@@ -7,7 +7,7 @@ A *channel* leads from a producer subtask to a consumer subtask. What is in it f
 records, so a place in it is a number of batches: a channel that was `read` up to 3 gave its consumer the producer's
 batches 0, 1 and 2. A consumer reads no further than it was *allowed* to (`AllowReading`), and is allowed only what the
 protocol has heard of. Hence a barrier, which is put behind the producer's last known batch, is behind everything that
-anybody has read: snapshot and barrier are one step (DESIGN 7).
+anybody has read: snapshot and barrier are one step (docs/architecture.md#a-checkpoint).
 
 A barrier never travels; it is a place kept here.
 

@@ -1,4 +1,4 @@
-"""Which watermark W an input is given (DESIGN 6: the coordinator is the clock).
+"""Which watermark W an input is given (docs/architecture.md#event-time).
 
 Theory of operation
 -------------------

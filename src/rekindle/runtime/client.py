@@ -1,6 +1,6 @@
 """The asking side of the control folder: leave a request for the driver in force, wait for its answer.
 
-The storage is the only interface (DESIGN 4), so a driver that has died just never answers: while waiting, this looks
+The storage is the only interface, so a driver that has died just never answers: while waiting, this looks
 whether it lives, whether its run has ended, and whether a newer one has taken over. Requests do not know of each other,
 so a cancel is answered while a stop hangs.
 """

@@ -1,4 +1,4 @@
-"""A restore opens a new lineage (DESIGN 7): each subtask's folder is written anew behind a checkpoint's or savepoint's
+"""A restore opens a new lineage: each subtask's folder is written anew behind a checkpoint's or savepoint's
 batch.
 
 The new query has an id of its own and inboxes of its own, whose first admission stands for all that was read before.

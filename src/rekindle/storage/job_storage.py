@@ -5,7 +5,7 @@ listed may be gone when it is read, and is then left out. A damaged document rai
 version ``FORMAT_NEWER``, both with its place.
 
 What is written once (runs, records, manifests, answers) is created, never replaced: who loses a create adopts what is
-there (DESIGN 5). This module knows which documents there are and where they lie; what follows from them for a running
+there. This module knows which documents there are and where they lie; what follows from them for a running
 job is decided elsewhere.
 """
 

@@ -1,7 +1,7 @@
 """A `TaskRunner` without Spark: the driver's other half in tests that need no Java.
 
 Its query reads numbers, 0, 1, 2…, holds the last few back in its state as an open window does, and hands the others on.
-What it makes durable is what a real one makes durable, in the same order (DESIGN 5): a batch is planned, its outputs
+What it makes durable is what a real one makes durable, in the same order: a batch is planned, its outputs
 are prepared, its record is created, and then it is committed; so a crash may fall between any two, and the next runner
 on the same storage finds what a real one would find. A batch that was planned is planned no second time; one with a
 record is replayed and writes nothing.

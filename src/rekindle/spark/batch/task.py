@@ -1,4 +1,4 @@
-"""One task of a batch run: all of its input at once, as one batch, number 0 (DESIGN 3, ``mode="batch"``).
+"""One task of a batch run: all of its input at once, as one batch, number 0 (docs/architecture.md#a-batch-run).
 
 To the driver it is a task like any other whose sources end with its only batch. So what is durable, and in which
 order, is as it is in a stream: its rows are prepared, the batch record is created, `end.json` follows, and the final

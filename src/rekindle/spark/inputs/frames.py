@@ -1,4 +1,4 @@
-"""Inputs of a task as streaming DataFrames (DESIGN 6).
+"""Inputs of a task as streaming DataFrames (docs/architecture.md#event-time).
 
 An input with an event time is ``transform(data) ∪ its marker inbox`` under one watermark::
 

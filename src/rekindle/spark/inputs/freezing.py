@@ -1,4 +1,4 @@
-"""What a bounded source consists of: a list of files that is fixed when the job first starts (DESIGN 3).
+"""What a bounded source consists of: a list of files that is fixed when the job first starts.
 
 Those of an `rk.Files` are listed, and put in the order of time where they tell it (`sources.statistics`); the rows of
 an `rk.Batch` are written once, as files of the job's own. What becomes of the list is not known here.

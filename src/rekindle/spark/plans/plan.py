@@ -1,4 +1,4 @@
-"""Building a task's DataFrame from its inputs, and refusing plans that could only go wrong later (DESIGN 3 and 6)."""
+"""Building a task's DataFrame from its inputs, and refusing plans that could only go wrong later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flush: emptying a query's state when nothing more comes (DESIGN 8).
+"""The flush: emptying a query's state when nothing more comes (docs/architecture.md#an-ending).
 
 With the query held at a batch boundary, a batch is *planted*: the last one's offsets once more, with a watermark at the
 end of time. Spark runs it without input and emits every window, session, outer row and timer that is still in state.

@@ -1,4 +1,4 @@
-"""What is done with each batch (DESIGN 5): the function given to ``foreachBatch``.
+"""What is done with each batch (docs/architecture.md#a-batch): the function given to ``foreachBatch``.
 
 1. A batch behind the hold raises. Returning would let Spark commit a batch whose outputs nobody wrote. So does one of a
    driver that a newer run has fenced: its plan may have been replaced, and its rows must not be recorded under another.
