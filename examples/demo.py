@@ -78,6 +78,8 @@ class Demo:
 
             step("Run it again: it resumes where it stopped. Drain it when all is read.")
             with self.running_job() as job:
+                # The status may still be that of the first run, which may have read all live bids.
+                wait_for("the second run", job, lambda: self.runs(2))
                 wait_for("the end of the live feed", job, lambda: feed.poll() is not None)
                 if feed.returncode:
                     sys.exit("demo: the live feed failed")
@@ -128,11 +130,20 @@ class Demo:
         command = [*REKINDLE, *words]
         return subprocess.run(command, cwd=self.root, env=self.env, capture_output=True, text=True, check=False)
 
-    def task(self) -> dict[str, Any]:
-        """Return the only task of the job as `rekindle status --json` shows it; empty before there is one."""
+    def status(self) -> dict[str, Any]:
+        """Return the job as `rekindle status --json` shows it; empty before there is one."""
         answer = self.rekindle("status", "hot_bids", "--json")
-        tasks = json.loads(answer.stdout)["tasks"] if answer.returncode == 0 else []
-        return tasks[0] if tasks else {}
+        return dict(json.loads(answer.stdout)) if answer.returncode == 0 else {}
+
+    def runs(self, run: int) -> bool:
+        """Return True if the driver of this run is running."""
+        status = self.status()
+        return (status.get("run"), status.get("state")) == (run, "RUNNING")
+
+    def task(self) -> dict[str, Any]:
+        """Return the only task of the job; empty before there is one."""
+        tasks = self.status().get("tasks")
+        return dict(tasks[0]) if tasks else {}
 
     def watermark_ms(self) -> float:
         watermark = self.task().get("watermark")
