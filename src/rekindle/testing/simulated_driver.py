@@ -333,7 +333,7 @@ class Driver:
 
     def _gather(self, command: c.TakeSnapshot) -> Steps:
         files, task, number = self.world.tasks[command.task], command.task, command.checkpoint
-        while files.committed < command.batch:
+        while files.committed < command.batch and not (files.end and files.end.batch == command.batch):
             if number in self.aborted:
                 return
             yield

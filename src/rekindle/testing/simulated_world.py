@@ -116,6 +116,11 @@ class Manifest:
         """Whether a task in it was ended by a drain, so that it is gone on from only when that is asked for."""
         return any(snapshot.end is not None and snapshot.end.drained for snapshot in self.snapshots.values())
 
+    def needs_no_state(self, task: str) -> bool:
+        """Return True if nothing starts a task again: all of it has finished, and no drain ended it."""
+        ends = [snapshot.end for subtask, snapshot in self.snapshots.items() if subtask.task == task]
+        return all(end is not None and not end.drained for end in ends)
+
 
 @dataclass(frozen=True, slots=True)
 class ManifestCreated:
@@ -186,6 +191,8 @@ class World:
     table: Counter[Row] = field(default_factory=Counter)
     table_upto: int = 0
     savepoints: dict[str, int] = field(default_factory=dict)
+    #: the checkpoint of another world that this one goes on from
+    opened_from: int | None = None
     results: dict[int, c.RecordResult] = field(default_factory=dict)
     run: int = 0
     history: list[Entry] = field(default_factory=list)
@@ -202,7 +209,8 @@ class World:
         snapshots = {} if latest is None else self.manifests[latest].snapshots
         tasks = {}
         for task, files in self.tasks.items():
-            seen = task in snapshots and snapshots[task].end is not None
+            # What a start has opened from a checkpoint has none of its own yet that would say so.
+            seen = latest != self.opened_from and task in snapshots and snapshots[task].end is not None
             drained = files.end is not None and files.end.drained
             ended = files.end is not None and not seen
             named = snapshots[task].batch if task in snapshots else -1
@@ -293,19 +301,23 @@ class World:
         return records[batch]
 
     def forked(self, number: int) -> World:
-        """Another world that goes on from a checkpoint of this one, its sink showing what that one has committed."""
-        snapshots = self.manifests[number].snapshots
+        """Another world that goes on from a checkpoint of this one, its sink showing what that one has committed.
+
+        What has finished for good has no query there: Spark has committed nothing of it.
+        """
+        manifest = self.manifests[number]
+        snapshots = manifest.snapshots
         tasks = {
             task: TaskFiles(
                 files.sources,
                 files.producers,
                 files.records[: snapshots[task].batch + 1],
-                snapshots[task].batch,
+                -1 if manifest.needs_no_state(task.task) else snapshots[task].batch,
                 snapshots[task].end,
             )
             for task, files in self.tasks.items()
         }
-        fork = World(self.graph, tasks, self.consumers, table_upto=number)
+        fork = World(self.graph, tasks, self.consumers, table_upto=number, opened_from=number)
         fork.create_manifest(number, self.manifests[number])
         for task, files in tasks.items():
             for batch, record in enumerate(files.records):
