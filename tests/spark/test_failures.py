@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from rekindle.errors import RekindleError
-from rekindle.spark.failures import BEFORE_EPOCH, brief, is_same_file, task_failed, translate
+from rekindle.spark.failures import (
+    BEFORE_EPOCH,
+    brief,
+    chain,
+    is_of_newer_spark,
+    is_of_other_query,
+    is_same_file,
+    task_failed,
+    translate,
+)
 
 PATH = "file:///data/history/a%20b.parquet"
 TRACEBACK = 'Traceback (most recent call last):\n  File "job.py", line 7, in work\n    raise\n'
@@ -98,6 +107,27 @@ def test_what_is_wrong_with_a_file_of_a_source_is_known_by_classes_and_condition
     cause: Java, condition: str, expected: str
 ) -> None:
     assert code(reading(cause, condition)) == expected
+
+
+@pytest.mark.parametrize(
+    ("link", "newer", "other"),
+    [
+        (Java("x.SparkIllegalStateException", "x", condition="INVALID_LOG_VERSION.MAX_SUPPORTED_VERSION"), True, False),
+        (Java("java.lang.IllegalStateException", "x", by="org.apache.MetadataVersionUtil$"), True, False),
+        (Java("java.lang.IllegalStateException", "UnsupportedLogVersion", by="jobs.Customer"), False, False),
+        (Java("java.lang.AssertionError", "x", by="org.apache.spark.sql.execution.streaming.OffsetSeq"), False, True),
+        (Java("java.lang.AssertionError", "sources in the checkpoint offsets", by="jobs.Customer"), False, False),
+        (Java("x.SparkException", "x", condition="STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"), False, True),
+        (Java("x.StateSchemaNotCompatible", "x"), False, True),
+        (Java("x.SparkException", "x", condition="STATE_STORE_INVALID_CONFIG_AFTER_RESTART"), False, True),
+        (Java("x.SparkException", "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"), False, False),
+    ],
+)
+def test_a_checkpoint_of_another_spark_or_another_query_is_known_by_classes_and_conditions(
+    link: Java, newer: bool, other: bool
+) -> None:
+    links = chain(FromSpark(Java("x.SparkException", "x", condition="STREAM_FAILED", cause=link)))
+    assert (is_of_newer_spark(links), is_of_other_query(links)) == (newer, other)
 
 
 class Status(Java):

@@ -34,6 +34,7 @@ _STATE_SCHEMA = re.compile(
     r"STATE_STORE_(KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_\w*SCHEMA_EVOLUTION\w*(\..*)?"
     r"|STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
 )
+_OTHER_STATE = re.compile(r"STATE_STORE_\w*SCHEMA\w*(\..*)?|STATE_STORE_INVALID\w*(\..*)?")
 _STATE_SCHEMA_CLASS = re.compile(r"StateSchemaNotCompatible|StateStore\w*SchemaNotCompatible")
 
 _FORMATS = ("org.apache.parquet.", "org.apache.orc.", "shaded.parquet.")
@@ -56,6 +57,9 @@ _RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*
 """The last line of a traceback from a Python worker: the user's own exception."""
 
 _MODULE = re.compile(r"^(?:[\w<>]+\.)+(?=\w+(?::|$))")
+_ASSERTING = "scala.Predef"
+"""Scala's ``assert`` raises in the name of its caller."""
+_FRAMES = 4
 _SCHEME = re.compile(r"^(?:\w+:)?/+")
 _LENGTH = 500
 _LINKS = 50
@@ -127,7 +131,8 @@ def _path(java: Any, message: str) -> str:
 
 def _raised_by(java: Any) -> str:
     trace = _asked(java, "getStackTrace")
-    return str(trace[0].getClassName()) if trace is not None and len(trace) else ""
+    frames = (str(trace[number].getClassName()) for number in range(min(len(trace or ()), _FRAMES)))
+    return next((name for name in frames if not name.startswith(_ASSERTING)), "")
 
 
 def _is_full(java: Any, name: str, message: str, raised_by: str) -> bool:
@@ -138,6 +143,30 @@ def _is_full(java: Any, name: str, message: str, raised_by: str) -> bool:
     if name == "java.nio.file.FileSystemException":
         return _asked(java, "getReason") in _NO_ROOM
     return name == "java.io.IOException" and message in _NO_ROOM and raised_by.startswith(("java.", "sun."))
+
+
+def is_of_newer_spark(links: list[Link]) -> bool:
+    """Return True if Spark met a log that only a later version can read."""
+    return any(
+        link.condition.startswith("INVALID_LOG_VERSION")
+        or (link.short_name == "IllegalStateException" and "MetadataVersionUtil" in link.raised_by)
+        for link in links
+    )
+
+
+def is_of_other_query(links: list[Link]) -> bool:
+    """Return True if Spark met a checkpoint whose state, or whose sources, are not those of the query."""
+    return _has_other_state(links) or any(
+        _OTHER_STATE.fullmatch(link.condition)
+        or (link.name == "java.lang.AssertionError" and "OffsetSeq" in link.raised_by)
+        for link in links
+    )
+
+
+def _has_other_state(links: list[Link]) -> bool:
+    return any(
+        _STATE_SCHEMA.fullmatch(link.condition) or _STATE_SCHEMA_CLASS.fullmatch(link.short_name) for link in links
+    )
 
 
 def translate(error: BaseException, source_of: Callable[[str], str | None]) -> RekindleError | None:
@@ -154,7 +183,7 @@ def translate(error: BaseException, source_of: Callable[[str], str | None]) -> R
     for link in links:
         if (link.is_users or link.name == "java.lang.RuntimeException") and (guard := _GUARD.fullmatch(link.message)):
             return InputError("EVENT_TIME_BEFORE_EPOCH", source=guard[1], column=guard[2])
-    if any(_STATE_SCHEMA.fullmatch(link.condition) or _STATE_SCHEMA_CLASS.fullmatch(link.short_name) for link in links):
+    if _has_other_state(links):
         return RestoreError("STATE_SCHEMA_INCOMPATIBLE", reason=brief(error))
     if any(link.no_room for link in links):
         return StorageError("STORAGE_FULL", uri=_ROOM, reason=brief(error))

@@ -26,7 +26,7 @@ from rekindle.ids import SubtaskId
 from rekindle.progress.copies import copy_for_lineage
 from rekindle.progress.directory import unplant
 from rekindle.runtime.steps import no_steps
-from rekindle.spark.failures import brief
+from rekindle.spark.failures import brief, chain, is_of_newer_spark, is_of_other_query
 from rekindle.spark.plain.directory import PlainDirectory
 from rekindle.spark.query.flush import flush
 from rekindle.spark.query.kept_batches import KeptBatches
@@ -43,15 +43,6 @@ _COPY, _ROWS = "checkpoint", "rows"
 
 MODES = ("append", "update")
 """Output modes in which something can be left to come out."""
-
-_OTHER_QUERY = re.compile(
-    r"STATE_STORE_\w*SCHEMA\w*|STATE_STORE_INVALID\w*|STATEFUL_OPERATOR_NOT_MATCH\w*|schema for existing state|"
-    r"sources in the checkpoint offsets"
-)
-"""What Spark says of state that is not of the query it is given."""
-
-_NEWER = re.compile(r"UnsupportedLogVersion|maximum supported log version")
-"""What Spark says of a log that only a later one can read."""
 
 _USERS_OWN = re.compile(r"~?(?:TransformWithState|FlatMapGroupsWithState|FlatMapGroupsInPandasWithState)\w*")
 
@@ -270,8 +261,9 @@ def _explained(error: Exception, path: str, mode: str) -> RekindleError:
         return DefinitionError("FLUSH_REFUSED", mode=mode, reason=error.parameters["reason"])
     if isinstance(error, RekindleError) and error.kind != "job":
         return error
-    if _NEWER.search(str(error)):
+    links = chain(error) or chain(error.__cause__ or error)
+    if is_of_newer_spark(links):
         return RestoreError("SPARK_CHECKPOINT_NEWER", path=path, version=pyspark.__version__, reason=brief(error))
-    if _OTHER_QUERY.search(str(error)):
+    if is_of_other_query(links):
         return RestoreError("SPARK_CHECKPOINT_DIFFERS", path=path, reason=brief(error))
     return JobError("FLUSH_FAILED", path=path, reason=brief(error))
