@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -28,6 +29,15 @@ def kinds_of_files(folder: Path) -> Counter[str]:
     return found
 
 
+def largest_manifest(folder: Path) -> int:
+    """Bytes of the largest list of changes that a version of a RocksDB state holds."""
+    sizes = [0]
+    for snapshot in folder.rglob("*.zip"):
+        with zipfile.ZipFile(snapshot) as archive:
+            sizes += [each.file_size for each in archive.infolist() if each.filename.startswith("MANIFEST")]
+    return max(sizes)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("batches", [400, 1_000])
@@ -35,6 +45,7 @@ def test_storage_stays_bounded(
     spark: SparkSession, world: World, batches: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
+    monkeypatch.setattr(kept_batches, "MOST_ROOM", 100)
     session = spark.newSession()
     # Spark deletes state in the background, now and then.
     session.conf.set("spark.sql.streaming.stateStore.maintenanceInterval", "1s")
@@ -60,6 +71,8 @@ def test_storage_stays_bounded(
     }
     assert kept[f"{task}/spark/offsets"] > 0
     assert {kind: kept[kind] for kind, most in bounds.items() if kept[kind] > most} == {}
+    # Some 300 bytes a batch since the state was opened.
+    assert 0 < largest_manifest(Path(world.storage)) < 60_000
 
 
 def test_spark_clears_up_what_no_checkpoint_needs_and_nothing_that_one_needs(

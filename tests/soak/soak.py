@@ -35,6 +35,7 @@ import psutil
 
 import rekindle as rk
 from rekindle.runtime import client
+from rekindle.spark.query import kept_batches
 from rekindle.spark.session.session import make_session
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
@@ -51,6 +52,8 @@ KEPT_FILES = 200
 """Files that were read and lie there still: a task that is started again may read them once more."""
 BATCHES_A_REQUEST = 20
 REQUESTS_A_SAVEPOINT = 50
+ROOM = 150
+"""Batches that one start of a query goes on for; 2,000 outside of here: growth from start to start has to show."""
 SAMPLES = 40
 """At least; a long run has one after every so many batches:"""
 BATCHES_A_SAMPLE = 250
@@ -272,6 +275,7 @@ class Soak:
 
     def run(self) -> list[Verdict]:
         """Run it; returns what became of each figure."""
+        kept_batches.MOST_ROOM = ROOM
         self.spark = make_session(JOB, self._settings)
         self._began = time.monotonic()
         config = {"checkpoint.interval": "0"}

@@ -11,6 +11,11 @@ long, it is the last: the query is held after it and started again with a larger
 as large as the distance is by then, so there are few such starts; but no larger than `MOST_ROOM`, so that what Spark
 remembers of versions, which each start forgets, stays bounded however long a checkpoint is kept.
 
+A query is also started again after `MOST_ROOM` batches, however closely checkpoints follow. As long as Spark has a
+RocksDB state open, RocksDB appends to one file what each batch has changed (``MANIFEST``, some 300 bytes a batch and
+partition), which is part of every version that Spark writes, and no setting of Spark's bounds it. A start opens the
+state anew, and the file begins anew.
+
 This module is arithmetic: no Spark, no files.
 """
 
@@ -21,8 +26,8 @@ import threading
 LEAST = 100
 """Spark's own default."""
 
-MOST_ROOM = 10_000
-"""Batches that one start of a query may go on for, however far back the oldest needed one lies."""
+MOST_ROOM = 2_000
+"""Batches that one start of a query goes on for at most."""
 
 MARGIN = 10
 """Batches that Spark may be ahead, or count otherwise: the one that is planned, one of an attempt that was given up,
@@ -41,12 +46,14 @@ class KeptBatches:
         self._oldest = oldest
         #: what the query that runs, or ran last, was started with; 0 before the first
         self._number = 0
+        #: the last batch before that one
+        self._before = -1
         self._newest = -1
 
     def start(self, last: int) -> int:
         """Begin a query that goes on after the batch `last`; return how many batches Spark has to keep."""
         with self._lock:
-            self._newest = last
+            self._newest = self._before = last
             behind = max(last - self._oldest, 0) if self._oldest is not None else 0
             self._number = behind + min(max(behind, LEAST), max(MOST_ROOM, LEAST))
             return self._number
@@ -55,6 +62,8 @@ class KeptBatches:
         """Note that a batch has run; return True if it has to be the last of this query."""
         with self._lock:
             self._newest = max(batch, self._newest)
+            if self._number and batch >= self._before + MOST_ROOM:
+                return True
             return self._oldest is not None and batch >= self._oldest + self._number - MARGIN
 
     def pin(self, batch: int) -> bool:
