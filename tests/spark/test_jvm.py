@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -98,3 +99,11 @@ def test_what_a_ctrl_c_means_stays_as_it_was_since_no_session_is_made_in_the_mai
     assert made_in != [threading.main_thread()]
     activate = getattr(builder.session._jvm, "org.apache.spark.sql.classic.SparkSession").setActiveSession
     activate.assert_called_once_with(builder.session._jsparkSession)
+
+
+def test_workers_import_what_stands_beside_the_program_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "before")
+    for _ in range(2):
+        session._let_workers_import_beside(str(tmp_path / "job.py"))
+    session._let_workers_import_beside(None)
+    assert os.environ["PYTHONPATH"] == os.pathsep.join([os.path.realpath(tmp_path), "before"])

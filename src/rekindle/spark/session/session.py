@@ -93,12 +93,22 @@ def make_session(app_name: str, settings: Mapping[str, str], chosen: Mapping[str
     settings = {**chosen, **s3a_settings(os.environ), **NEEDED, **settings}
     for key, value in settings.items():
         builder = builder.config(key, value)
+    _let_workers_import_beside(getattr(sys.modules.get("__main__"), "__file__", None))
     try:
         start_jvm(settings, app_name)
         spark = _make(builder)
     except (PySparkException, Py4JError) as error:
         raise DefinitionError("SPARK_NOT_STARTED", reason=brief(error)) from error
     return prepare_session(spark)
+
+
+def _let_workers_import_beside(program: str | None) -> None:
+    """Workers on this machine import what the program imports from its own folder, wherever it was run from."""
+    if program is None:
+        return
+    folder, known = os.path.dirname(os.path.realpath(program)), os.environ.get("PYTHONPATH", "")
+    if folder not in known.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, known]))
 
 
 def _make(builder: Any) -> SparkSession:
