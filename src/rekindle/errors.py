@@ -304,6 +304,16 @@ CONDITIONS: dict[str, Condition] = {
             ),
             "Say job.source(..., event_time=...), or use output_mode='update' or 'complete'.",
         ),
+        TOTALS_NEVER_END=(
+            (
+                "Task {task!r} makes totals over all of {column!r} (cube, rollup or grouping sets): no watermark ends "
+                "them, so that they would never come out of a stream."
+            ),
+            (
+                "Use grouping sets that all have the column; or output_mode='update' or 'complete'; or mode='batch', "
+                "where all sources end."
+            ),
+        ),
         DEDUPLICATION_UNSUPPORTED=(
             (
                 "Task {task!r} uses dropDuplicatesWithinWatermark over source {source!r}, whose rows are not held by a "

@@ -142,6 +142,64 @@ def test_a_row_of_an_outer_join_that_has_no_time_and_so_never_comes_is_told(spar
     assert len(result.notes) == 1 and "rows stay in its state for ever" in result.notes[0]
 
 
+@pytest.mark.since("4.0")
+def test_totals_within_each_window_come_out(spark: SparkSession, world: World) -> None:
+    world.add_history(rows(0, 4, "ab"))
+
+    def totals(frame: Frame) -> Frame:
+        timed = frame.withColumn("w", F.window("ts", "1 hour"))
+        return timed.groupingSets([["w", "k"], ["w"]], "w", "k").agg(F.sum("v").alias("v"))
+
+    job = job_of("totals", world, totals, (rk.Files(str(world.history)), {"event_time": "ts"}))
+    result = job.start(spark, storage=world.storage).wait()
+
+    assert result.error is None and not result.notes
+    found = [(row["k"], row["v"]) for row in committed(world.root / "outs" / "totals")]
+    assert Counter(found) == Counter([("a", 2), ("b", 2), (None, 4)])
+
+
+@pytest.mark.slow
+def test_rows_without_a_time_come_out_of_what_waits_for_no_time_and_of_batch_runs(
+    spark: SparkSession, world: World
+) -> None:
+    world.add_history([(None, "a", 1), (None, "a", 1), (None, "b", 2), (at(0), "c", 3)])
+
+    def job(name: str) -> rk.Job:
+        made = rk.Job(name)
+        source = made.source("s", rk.Files(str(world.history)), event_time="ts")
+        twins = made.source("t", rk.Files(str(world.history)), event_time="ts")
+
+        def add(uid: str, *inputs: Any) -> Callable[[Any], Any]:
+            def added(function: Any) -> Any:
+                task = made.task(*inputs, uid=uid)(function)
+                made.sink(f"{uid}_out", task, rk.sinks.Parquet(str(world.root / name / uid)))
+                return task
+
+            return added
+
+        add("filtered", source)(lambda s: s.filter("k < 'b'").select("k"))
+        add("distinct", source)(lambda s: s.dropDuplicates(["ts", "k"]).select("k"))
+        add("window", source)(lambda s: s.groupBy(F.window("ts", "1 hour"), "k").count().select("k"))
+        add("matched", source, twins)(
+            lambda s, t: s.join(t.selectExpr("k AS l", "ts AS u").filter("l = 'b'"), F.expr("k = l")).select("k")
+        )
+        add("by_time", source)(lambda s: s.groupBy("ts").count().selectExpr("string(count) AS k"))
+        return made
+
+    stream = job("stream").start(spark, storage=world.storage).wait()
+    batch = job("batch").start(spark, storage=world.storage, mode="batch").wait()
+
+    assert (stream.state, batch.state) == ("FINISHED", "FINISHED")
+
+    def came(name: str, uid: str) -> list[str]:
+        return sorted(row["k"] for row in committed(world.root / name / uid))
+
+    for uid, keys in {"filtered": "aa", "distinct": "abc", "window": "c", "matched": "b"}.items():
+        assert came("stream", uid) == came("batch", uid) == list(keys), uid
+    assert came("batch", "by_time") == ["1", "3"] and came("stream", "by_time") == ["1"]
+    assert [note for note in stream.notes if note.startswith("by_time: 1 rows stay")]
+
+
 def _code(call: Callable[[], Any]) -> tuple[str, str]:
     with pytest.raises(DefinitionError) as error:
         call()
@@ -176,6 +234,8 @@ def test_what_cannot_go_well_is_refused_before_anything_runs_with_what_to_do(spa
             [(rk.Files(history, transform=lambda frame: frame.withWatermark("ts", "1 hour")), timed)],
         ),
         "window-without-time": ("EVENT_TIME_UNDECLARED", hours, [(files, {})]),
+        "cube": ("TOTALS_NEVER_END", lambda frame: frame.cube(F.window("ts", "1 hour"), "k").count(), [(files, timed)]),
+        "rollup": ("TOTALS_NEVER_END", lambda frame: frame.rollup("ts", "k").count(), [(stream, live)]),
         "deduplication": ("DEDUPLICATION_UNSUPPORTED", once, [(files, timed)]),
         "no-such-column": ("EVENT_TIME_MISSING", same, [(files, {"event_time": "TS"})]),
         "not-a-time": ("EVENT_TIME_TYPE", same, [(files, {"event_time": "v"})]),

@@ -16,15 +16,22 @@ def tree(frame: DataFrame) -> list[str]:
 
     Spark's own text has that mark since 4.0 only.
     """
-    query: Any = frame._jdf.queryExecution()
-    lines, left = list[str](), [(query.analyzed(), 0)]
-    while left:  # no recursion: a plan may be deeper than Python's stack
-        node, depth = left.pop()
+    lines = list[str]()
+    for node, depth in nodes(frame):
         text = " ".join(str(node.verboseString(_FIELDS_AT_MOST)).splitlines())
         lines.append(f"{' ' * depth}{'~' if node.isStreaming() else ''}{text.lstrip('~')}")
+    return lines
+
+
+def nodes(frame: DataFrame) -> Iterator[tuple[Any, int]]:
+    """Yield each node of the plan and its depth, from above."""
+    query: Any = frame._jdf.queryExecution()
+    left = [(query.analyzed(), 0)]
+    while left:  # no recursion: a plan may be deeper than Python's stack
+        node, depth = left.pop()
+        yield node, depth
         children = node.children()
         left += [(children.apply(index), depth + 1) for index in reversed(range(children.size()))]
-    return lines
 
 
 def nodes_below(tree: Sequence[str], index: int) -> Iterator[str]:

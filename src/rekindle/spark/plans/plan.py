@@ -17,8 +17,8 @@ from rekindle.errors import DefinitionError
 from rekindle.graph.job_graph import Task
 from rekindle.progress.plain import Reader
 from rekindle.spark.failures import brief
-from rekindle.spark.inputs.frames import Input, quoted
-from rekindle.spark.plan_text import depth, nodes_below, tree
+from rekindle.spark.inputs.frames import WATERMARKED, Input, quoted
+from rekindle.spark.plan_text import depth, nodes, nodes_below, tree
 
 _WORKER_MODULE = "google.protobuf"
 """What the workers of a transformWithState in Python speak with Spark; without it they die without a word."""
@@ -45,7 +45,7 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
 
     Raises:
         DefinitionError: ``TASK_FUNCTION_FAILED``, ``TASK_BATCH_FRAME``, ``WATERMARK_IN_TASK``,
-            ``EVENT_TIME_UNDECLARED``, ``DEDUPLICATION_UNSUPPORTED``, ``PARALLELISM_UNSUPPORTED``,
+            ``EVENT_TIME_UNDECLARED``, ``TOTALS_NEVER_END``, ``DEDUPLICATION_UNSUPPORTED``, ``PARALLELISM_UNSUPPORTED``,
             ``WORKER_MODULE_MISSING``, ``INPUT_IGNORED``.
     """
     frame = _called(task, function, [item.frame for item in inputs])
@@ -56,6 +56,7 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
     ours = {node for item in inputs for node in _watermarks(tree(item.frame))}
     _refuse_second_watermark(task, plan, ours)
     _refuse_unending_state(task, plan, inputs)
+    _refuse_totals_over_all_times(task, frame)
     _refuse_parallel_state(task, plan)
     _look_for_worker_module_of(frame, plan)
     _number_sources(task, frame, inputs)
@@ -254,6 +255,23 @@ def _refuse_unending_state(task: Task, tree: Sequence[str], inputs: Sequence[Inp
     if any("~DeduplicateWithinWatermark" in line for line in tree) and any(UNORDERED_DELAY in line for line in tree):
         bounded = next(item.uid for item in inputs if item.bounded)
         raise DefinitionError("DEDUPLICATION_UNSUPPORTED", task=task.uid, source=bounded)
+
+
+def _refuse_totals_over_all_times(task: Task, frame: DataFrame) -> None:
+    """Refuse groups that have no time beside groups that have one: no watermark ends them, and a batch query has them.
+
+    Cubes, rollups and grouping sets make them: Spark gives each row once to each kind of group, with null for the
+    columns that this kind does without.
+    """
+    for node, _ in nodes(frame) if task.output_mode == "append" else ():
+        if node.getClass().getSimpleName() != "Expand" or not node.isStreaming():
+            continue
+        output, kinds = node.output(), node.projections()
+        timed = [index for index in range(output.size()) if output.apply(index).metadata().contains(WATERMARKED)]
+        for index in timed:
+            given = [kinds.apply(kind).apply(index) for kind in range(kinds.size())]
+            if any(each.getClass().getSimpleName() == "Literal" for each in given):
+                raise DefinitionError("TOTALS_NEVER_END", task=task.uid, column=output.apply(index).name())
 
 
 def _refuse_parallel_state(task: Task, tree: Sequence[str]) -> None:
