@@ -161,6 +161,14 @@ def test_unplanting_removes_hadoops_checksum_too(store: LocalStore) -> None:
     assert not side_file.exists()
 
 
+def test_a_plan_that_is_to_be_kept_is_not_removed(store: LocalStore) -> None:
+    batches(store, 1)
+    put(store, {"p/offsets/1": offsets(1)})
+    assert pd.unplant(store, "p", keep=1) == ()
+    assert pd.last_planned(store, "p") == 1
+    assert pd.unplant(store, "p", keep=0) == (1,)
+
+
 def test_set_watermark_changes_only_the_watermarks(store: LocalStore) -> None:
     batches(store, 2, "7")
     put(store, {"p/commits/1": 'v1\n{"nextBatchWatermarkMs":9,"other":[1]}'})

@@ -2,7 +2,8 @@
 
 The driver, its workers, its queries and whoever asks it things are threads, as in life. Here each is a *strand* that
 gives way only where it would sleep, wait or write; time is simulated, and passes only while nobody has anything to do.
-A kill ends all strands of a process where they stand: whatever they try to do next raises `Killed`.
+A kill ends all strands of a process where they stand: whatever they try to do next raises `Killed`. A process that is
+frozen, as one on a machine that is suspended, gets no turn until it is thawed, and knows nothing of the time between.
 
 `Threading` and `Queues` stand in for the standard library's modules in the modules under test.
 """
@@ -14,7 +15,7 @@ import queue
 import random
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -27,15 +28,33 @@ class Killed(BaseException):
     """The process is dead."""
 
 
+class Process:
+    """Strands that are killed, or frozen, together."""
+
+    def __init__(self) -> None:
+        self.dead = False
+        self.frozen = False
+        #: it was frozen once: others have taken it for dead
+        self.was_frozen = False
+
+
 class Strand:
     """One of the threads."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, process: Process) -> None:
         self.name = name
+        self.process = process
+        #: it alone is to end
+        self.dropped = False
         self.over = False
         self.wakes_s = 0.0
         self.until: Callable[[], bool] | None = None
         self.go = threading.Semaphore(0)
+
+    @property
+    def dead(self) -> bool:
+        """Whether it must not do anything any more."""
+        return self.dropped or self.process.dead
 
 
 class Scheduler:
@@ -51,23 +70,38 @@ class Scheduler:
         self.now_s = 1_000.0
         #: how likely it is that a process dies at a write
         self.kill_at_a_write = 0.0
-        self.dead = False
+        #: how likely it is that a process is frozen at a write, or between its last look at the fence and the write
+        self.freeze_at_a_write = 0.0
+        #: the kind of files at whose writes alone it is; empty: at all
+        self.freeze_at = ""
+        #: processes that are frozen, and were taken for dead
+        self.sleepers: list[Process] = []
         #: what one of the strands has raised: a bug, in the product or in what stands in
         self.failure: BaseException | None = None
-        self._current = Strand("main")
+        self._current = Strand("main", Process())
         self._strands = [self._current]
 
-    def spawn(self, act: Callable[[], None], name: str) -> Strand:
-        """Let `act` be done beside the others."""
-        strand = Strand(name)
-        if self.dead:
+    @property
+    def dead(self) -> bool:
+        """Whether the strand whose turn it is, or its process, is dead."""
+        return self._current.dead
+
+    @property
+    def process(self) -> Process:
+        """The process whose turn it is."""
+        return self._current.process
+
+    def spawn(self, act: Callable[[], None], name: str, process: Process | None = None) -> Strand:
+        """Let `act` be done beside the others; in the process whose turn it is unless another is named."""
+        strand = Strand(name, process or self.process)
+        if strand.dead:
             strand.over = True
             return strand
 
         def run() -> None:
             strand.go.acquire()
             try:
-                if not self.dead:
+                if not strand.dead:
                     act()
             except Killed:
                 pass
@@ -90,7 +124,7 @@ class Scheduler:
         me = self._current
         me.wakes_s, me.until = self.now_s + for_s, until
         self._give_way(me)
-        if self.dead:
+        if me.dead:
             raise Killed
 
     def step(self, name: str) -> None:
@@ -102,23 +136,57 @@ class Scheduler:
         if self.chance.random() < self.kill_at_a_write:
             self.kill()
             raise Killed
+        self.may_freeze(name)
         if self.chance.random() < _YIELDS_AT_A_WRITE:
             self.pause()
 
-    def kill(self) -> None:
-        """The process is dead: nothing that it does from now on reaches the outside."""
-        self.dead = True
+    def may_freeze(self, what: str) -> None:
+        """The process may be frozen here, all of it, until it is thawed; or another may be thawed.
 
-    def bury(self) -> None:
-        """Let the strands of a dead process come to their end; then a new one may begin. For the first strand."""
-        self.dead = True
-        me = self._current
-        me.until = None
-        while len(self._strands) > 1:
-            self._give_way(me)
-        self.dead = False
+        Args:
+            what: a path, or the name of a step.
+        """
+        if not self.freeze_at_a_write or self.freeze_at not in what:
+            return
+        if self.sleepers and self.chance.random() < self.freeze_at_a_write:
+            self.thaw()
+            self.pause()
+        if not self.process.was_frozen and len(self.sleepers) < 2 and self.chance.random() < self.freeze_at_a_write:
+            self.freeze()
+
+    def thaw(self) -> None:
+        """Wake one of those that were taken for dead."""
+        if self.sleepers:
+            self.sleepers.pop(0).frozen = False
+
+    def freeze(self) -> None:
+        """Freeze the process whose turn it is."""
+        self.process.frozen = self.process.was_frozen = True
+        self.pause()
+
+    def kill(self, process: Process | None = None) -> None:
+        """A process is dead, the one whose turn it is or another: nothing that it still does reaches the outside."""
+        process = process or self.process
+        process.dead, process.frozen = True, False
+
+    def bury(self, process: Process | None = None) -> None:
+        """Let the strands of a dead process come to their end. From a strand that is none of them, or the first."""
+        me, process = self._current, process or self.process
+        self.kill(process)
+        self._await_end(me, lambda: [one for one in self._strands if one.process is process and one is not me])
+        process.dead = process is not me.process
         if self.failure is not None:
             raise self.failure
+
+    def drop(self, strand: Strand) -> None:
+        """Let one strand come to its end."""
+        strand.dropped = True
+        self._await_end(self._current, lambda: () if strand.over else (strand,))
+
+    def _await_end(self, me: Strand, of: Callable[[], Sequence[Strand]]) -> None:
+        while of():
+            me.wakes_s, me.until = self.now_s, None
+            self._give_way(me)
 
     def _give_way(self, me: Strand) -> None:
         following = self._next(me)
@@ -132,16 +200,18 @@ class Scheduler:
 
     def _next(self, me: Strand | None = None) -> Strand:
         while True:
-            others = [one for one in self._strands if self.dead and one is not me]
+            others = [one for one in self._strands if one.dead and one is not me]
             ready = others or [one for one in self._strands if self._is_ready(one)]
             if ready:
                 return ready[0] if len(ready) == 1 else self.chance.choice(ready)
-            self.now_s = min(one.wakes_s for one in self._strands)
+            self.now_s = min(one.wakes_s for one in self._strands if not one.process.frozen)
             assert self.now_s < math.inf, "everybody waits for somebody else"
             assert self.now_s < _LONGEST_S, "it does not come to an end"
 
     def _is_ready(self, strand: Strand) -> bool:
-        return self.dead or strand.wakes_s <= self.now_s or (strand.until is not None and strand.until())
+        if strand.dead or strand.process.frozen:
+            return strand.dead
+        return strand.wakes_s <= self.now_s or (strand.until is not None and strand.until())
 
 
 class Threading:

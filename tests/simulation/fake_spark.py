@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from rekindle.channels.inbox import CARRIED_OVER, unstamp
 from rekindle.storage.port import Store
-from tests.simulation.cooperative import Scheduler
+from tests.simulation.cooperative import Process, Scheduler
 
 Row = tuple[str, int, int]
 
@@ -84,7 +84,8 @@ class SparkLog:
         if self._is_compaction(number):
             name, entries = f"{number}.compact", [*(self.entries(number - 1) if number else ()), *entries]
         text = "\n".join(["v1", *(json.dumps(entry, separators=(",", ":")) for entry in entries)])
-        assert self._store.create(f"{self._folder}/{name}", text.encode()), "two write the same log"
+        if not self._store.create(f"{self._folder}/{name}", text.encode()):
+            raise ConcurrentUpdateError(f"{self._folder}/{name}")
 
 
 class FileSource:
@@ -299,11 +300,16 @@ class Engine:
     store: Store
     rows_of: Callable[[str], Sequence[Row]]
     seconds: Callable[[str, int], float]
+    #: rows that were dropped, by drivers that were never taken for dead
     late: list[Row] = field(default_factory=list)
-    #: live source → what the last batch had of it
-    met: dict[str, list[Row]] = field(default_factory=dict)
+    _met: dict[Process, dict[str, list[Row]]] = field(default_factory=dict)
     #: what a query that is started has ``minBatchesToRetain`` at
     keeps: int = 100
+
+    @property
+    def met(self) -> dict[str, list[Row]]:
+        """Live source → what the last batch of this process had of it."""
+        return self._met.setdefault(self.scheduler.process, {})
 
     def start(self, writer: Writer) -> StreamingQuery:
         """Start a query."""
@@ -321,6 +327,10 @@ class Engine:
 
 class InterruptedQueryError(Exception):
     """``stop()`` was called."""
+
+
+class ConcurrentUpdateError(Exception):
+    """Another query has written the next entry of a log: Spark's query dies of that."""
 
 
 class StreamingQuery:
@@ -382,6 +392,7 @@ class StreamingQuery:
         self._sources = [self._open(number, leaf) for number, leaf in enumerate(self._frame.leaves)]
         planned, committed = (max(self._numbers(log), default=-1) for log in ("offsets", "commits"))
         assert planned in (committed, committed + 1), f"planned {planned}, committed {committed}"
+        self._next = planned + 1
         self._seen_ms: dict[int, int] = {}
         self._ends = self._offsets(committed)[1] if committed >= 0 else [-1] * len(self._sources)
         self._next_ms = self._read_commit(committed) if committed >= 0 else 0
@@ -395,8 +406,7 @@ class StreamingQuery:
             self._check()
             ends = [source.fetch() for source in self._sources]
             self._check()
-            last = max(self._numbers("offsets"), default=-1)
-            moved = self._frame.windowed and last >= 0 and self._next_ms > ran_with_ms
+            moved = self._frame.windowed and self._next > 0 and self._next_ms > ran_with_ms
             if ends == self._ends and not moved:
                 self._wait(_IDLE_S)
                 continue
@@ -405,10 +415,12 @@ class StreamingQuery:
             metadata = {"batchWatermarkMs": self._next_ms, "batchTimestampMs": 0, "conf": CONF}
             lines = [json.dumps({"logOffset": end}) if end >= 0 else "-" for end in ends]
             text = "\n".join(["v1", json.dumps(metadata, separators=(",", ":")), *lines])
-            assert store.create(f"{self._folder}/offsets/{last + 1}", text.encode())
+            if not store.create(f"{self._folder}/offsets/{self._next}", text.encode()):
+                raise ConcurrentUpdateError(f"offsets/{self._next}")
             engine.scheduler.step("spark.offsets/after")
-            self._clear_up(last + 1)
-            self._batch(last + 1)
+            self._clear_up(self._next)
+            self._batch(self._next)
+            self._next += 1
 
     def _clear_up(self, planned: int) -> None:
         """Delete what is beyond the batches to keep: state at any time, logs when a batch is planned."""
@@ -444,28 +456,30 @@ class StreamingQuery:
                 self._seen_ms[leaf.input] = max(newest, self._seen_ms.get(leaf.input, 0))
             data += () if leaf.is_marks else rows
         self._wait(engine.seconds(self._folder, len(data)))
-        held = self._state(batch)
         due: list[Row] = []
+        left: list[Row] = []
 
         def compute() -> list[Row]:
+            """What executors do: nobody asks them who is in force, and their state replaces what is there."""
             if not self._frame.windowed:
                 return data
-            engine.late += [row for row in data if row[2] <= watermark_ms]
+            held = self._state(batch)
+            if not engine.scheduler.process.was_frozen:
+                engine.late += [row for row in data if row[2] <= watermark_ms]
             due.extend(row for row in (*held, *data) if row[2] <= watermark_ms)
+            left.extend(row for row in (*held, *data) if row[2] > watermark_ms)
+            engine.scheduler.step("spark.state/before")
+            store.replace(f"{self._folder}/state/0/0/{batch + 1}.snapshot", json.dumps(left).encode())
             return due
 
         frame = BatchFrame(self, compute)
         self._callback(frame, batch)
         assert frame.evaluations == 1, "Spark commits state only for what was evaluated"
-        left = [row for row in (*held, *data) if row[2] > watermark_ms] if self._frame.windowed else []
-        if self._frame.windowed:
-            engine.scheduler.step("spark.state/before")
-            state = f"{self._folder}/state/0/0/{batch + 1}.snapshot"
-            store.replace(state, json.dumps(left).encode())
         self._next_ms = max(self._next_ms, watermark_ms, self._watermark_ms())
         engine.scheduler.step("spark.commits/before")
         commit = "v1\n" + json.dumps({"nextBatchWatermarkMs": self._next_ms}, separators=(",", ":"))
-        store.create(f"{self._folder}/commits/{batch}", commit.encode())
+        if not store.create(f"{self._folder}/commits/{batch}", commit.encode()):
+            raise ConcurrentUpdateError(f"commits/{batch}")
         engine.scheduler.step("spark.commits/after")
         self._ends = ends
         changed = {"numRowsTotal": len(left), "numRowsUpdated": 0, "numRowsRemoved": len(due)}

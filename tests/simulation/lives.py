@@ -11,6 +11,8 @@ from tests.simulation.world import World, random_plan
 _MOST_RUNS = 60
 _CALM_S = 20_000
 
+_ENDS = (Wish(verb="stop"), Wish(verb="stop", drain=True))
+
 _WISHES = (
     *(Wish(verb="checkpoint"),) * 4,
     *(Wish(verb="stop"),) * 2,
@@ -18,39 +20,66 @@ _WISHES = (
     Wish(verb="stop", drain=True),
 )
 
+_FREEZES = (
+    *((often, "") for often in (0.003, 0.01, 0.03)),
+    *((0.1, "offsets"), (0.1, "state/"), (0.1, "batches/"), (0.1, "commits/"), (0.1, "inbox/"), (0.3, "checkpoints/")),
+)
+"""How likely a process is frozen at a write, and of which files; all, where none are named."""
 
-def live(seed: int) -> World:
-    """The life of a seed; `AssertionError` where a promise is broken."""
+
+def _turmoil(world: World, chance: random.Random, freezes: bool) -> None:
+    """Beside a driver in the bad times: what is asked of it, and what befalls it."""
+    scheduler = world.scheduler
+    if scheduler.sleepers and chance.random() < 0.5:
+        # Before its first batch, which may be one that another has planned, and is at.
+        scheduler.pause(chance.choice((0.01, 0.1, 0.5)))
+        world.ask(chance.choice(_ENDS))
+    while True:
+        scheduler.pause(chance.choice((0.1, 1, 10)))
+        if freezes and chance.random() < 0.5:
+            scheduler.thaw()
+        if chance.random() < 0.3:
+            world.ask(chance.choice(_WISHES))
+        elif chance.random() < 0.1:
+            scheduler.kill()
+        world.set_clock(chance)
+
+
+def _calm(world: World, chance: random.Random) -> None:
+    """Beside a driver in the good times: what has no end is drained."""
+    scheduler = world.scheduler
+    while scheduler.sleepers:
+        scheduler.pause(chance.choice((0.1, 1, 10)))
+        scheduler.thaw()
+    scheduler.pause(60)
+    began_s = scheduler.now_s
+    while True:
+        assert scheduler.now_s < began_s + _CALM_S, "it does not come to an end"
+        if world.plan.live:
+            world.ask(Wish(verb="stop", drain=True))
+        scheduler.pause(500)
+
+
+def live(seed: int, *, freezes: bool = False) -> World:
+    """The life of a seed; `AssertionError` where a promise is broken.
+
+    Args:
+        freezes: drivers are not only killed but frozen as well, taken for dead, and wake up when others are at work.
+    """
     chance = random.Random(seed)
-    world = World(random_plan(chance), seed)
+    world = World(random_plan(chance, 2 if freezes else 4), seed)
     scheduler = world.scheduler
     # Apart, so that the lives of seeds stay what they were but for this.
     starts = random.Random(f"starts of {seed}")
     kills = chance.choice((0.0, 0.002, 0.01, 0.03))
     turmoil_runs = chance.randint(1, 12)
+    freeze, scheduler.freeze_at = chance.choice(_FREEZES) if freezes else (0.0, "")
 
-    def turmoil() -> None:
-        while True:
-            scheduler.pause(chance.choice((0.1, 1, 10)))
-            if chance.random() < 0.3:
-                world.ask(chance.choice(_WISHES))
-            elif chance.random() < 0.1:
-                scheduler.kill()
-            world.set_clock(chance)
-
-    def calm() -> None:
-        """What has no end is drained."""
-        scheduler.pause(60)
-        began_s = scheduler.now_s
-        while True:
-            assert scheduler.now_s < began_s + _CALM_S, "it does not come to an end"
-            if world.plan.live:
-                world.ask(Wish(verb="stop", drain=True))
-            scheduler.pause(500)
-
+    turmoil, calm = partial(_turmoil, world, chance, freezes), partial(_calm, world, chance)
     for number in range(_MOST_RUNS):
         is_calm = number >= turmoil_runs
         scheduler.kill_at_a_write = 0 if is_calm else kills
+        scheduler.freeze_at_a_write = 0 if is_calm else freeze
         settings = {**world.plan.settings, "checkpoint.interval": "10 s"} if is_calm else world.plan.settings
         if not is_calm and chance.random() < 0.3:
             result = world.run(settings, turmoil, before_claim=partial(world.run, settings, turmoil))
@@ -62,7 +91,10 @@ def live(seed: int) -> World:
         assert result is None or result.state in ("STOPPED", "CANCELED"), f"{result}"
     else:
         raise AssertionError(f"it never ended: {world.results}")
-    assert world.shown() == world.expected(), world.results
+    world.end_sleepers()
+    shown = world.shown()
+    for uid, rows in world.expected().items():
+        assert shown[uid] == rows, f"{uid}: lost {rows - shown[uid]}, twice {shown[uid] - rows}: {world.results}"
     assert not world.engine.late, f"dropped as late: {world.engine.late}"
     if result.state == "FINISHED":
         assert world.all_read(), "a job that has finished has read all"

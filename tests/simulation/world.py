@@ -12,12 +12,13 @@ there are ways to them.
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import secrets
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -44,7 +45,7 @@ import rekindle.start.decide
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.channels.splits import Splits
 from rekindle.config import Config
-from rekindle.errors import RekindleError
+from rekindle.errors import ControlError, RekindleError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.runtime.client import Wish, send
 from rekindle.runtime.definition import Definition, RunContext, SourceSpec
@@ -65,7 +66,7 @@ from rekindle.storage.origin import Origin
 from rekindle.testing.fake_engine import FakeLifeline
 from rekindle.testing.fake_sink import FakeSink
 from rekindle.testing.memory_store import MemoryStore
-from tests.simulation.cooperative import Killed, Scheduler, Threading
+from tests.simulation.cooperative import Process, Scheduler, Strand, Threading
 from tests.simulation.fake_spark import ENGINE, BatchFrame, Engine, Frame, Leaf, Row, Writer, live_row, path_of
 
 DELAY_MS = {UNORDERED_DELAY: 3_000_000 * 86_400_000}
@@ -73,6 +74,39 @@ LIVE_DELAY = "4 seconds"
 DELAY_MS[LIVE_DELAY] = 4_000
 IDLE_AFTER = "5 seconds"
 """Longer than a live source that has any rows goes without one: whatever else happens, it is not idle."""
+
+
+class FreezingStore(MemoryStore):
+    """A storage at whose door the process may be frozen: after it has looked at the fence, before the act."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__()
+        self._scheduler = scheduler
+
+    def create(self, path: str, data: bytes) -> bool:
+        """See `Store`."""
+        self._scheduler.may_freeze(path)
+        return super().create(path, data)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """See `Store`."""
+        self._scheduler.may_freeze(path)
+        super().replace(path, data)
+
+    def delete(self, path: str) -> None:
+        """See `Store`."""
+        self._scheduler.may_freeze(path)
+        super().delete(path)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """See `Store`."""
+        self._scheduler.may_freeze(" ".join(paths))
+        super().delete_many(paths)
+
+    def delete_tree(self, folder: str) -> None:
+        """See `Store`."""
+        self._scheduler.may_freeze(folder)
+        super().delete_tree(folder)
 
 
 class Conf(dict[str, str]):
@@ -111,13 +145,13 @@ class Plan:
     file_bytes: int = 50
 
 
-def random_plan(chance: random.Random) -> Plan:
-    """One to four tasks; each reads sources, some of the tasks before it, or both."""
+def random_plan(chance: random.Random, tasks_at_most: int = 4) -> Plan:
+    """One to four tasks, or fewer; each reads sources, some of the tasks before it, or both."""
     tasks: list[Task] = []
     sources: list[Source] = []
     # Where most files are empty, so are most batches of the channels.
     most_rows = chance.choice(((6,), (6,), (0, 0, 0, 0, 0, 2)))
-    for number in range(chance.choice((1, 2, 2, 3, 3, 4))):
+    for number in range(min(chance.choice((1, 2, 2, 3, 3, 4)), tasks_at_most)):
         producers = [task.uid for task in tasks if chance.random() < 0.6]
         own = [f"s{number}{index}" for index in range(chance.randint(0 if producers else 1, 2))]
         for uid in own:
@@ -180,7 +214,7 @@ class World:
     def __init__(self, plan: Plan, seed: int, *, calm: bool = False, store: MemoryStore | None = None) -> None:
         self.plan = plan
         self.scheduler = Scheduler(seed, calm=calm)
-        self.store = store or MemoryStore()
+        self.store = store or FreezingStore(self.scheduler)
         self.storage = JobStorage(self.store, plan.graph.name)
         self.sinks = {sink.uid: RowSink() for sink in plan.graph.sinks}
         self.engine = Engine(self.scheduler, self.store, self._rows_of, self._seconds)
@@ -189,6 +223,7 @@ class World:
         #: of the machine's clock, which somebody sets now and then
         self.clock_is_ahead_s = 0
         self.results: list[str] = []
+        self._frozen = False
 
     def _rows_of(self, path: str) -> list[Row]:
         uid, number = path.removeprefix("source://").split("/")
@@ -208,7 +243,7 @@ class World:
         before_claim: Callable[[], object] | None = None,
         restore: int | None = None,
     ) -> Result | None:
-        """Start a driver and let it run to its end; None if it was killed.
+        """Start a driver and let it run to its end; None if it was killed, or is frozen and taken for dead.
 
         Args:
             wishes: done beside it.
@@ -216,23 +251,57 @@ class World:
             restore: a checkpoint to start from, in a new lineage.
         """
         self.queries.clear()
+        scheduler, process = self.scheduler, Process()
+        outcome: list[Result | BaseException] = []
+        beside: list[Strand] = []
+
+        def drive() -> None:
+            try:
+                driver = self._launched(Config.of(settings), before_claim, restore)
+                if isinstance(driver, Driver):
+                    beside.extend([scheduler.spawn(wishes, "somebody")] if wishes is not None else [])
+                    outcome.append(driver.run())
+                    self.results.append(outcome[0].state)
+                else:
+                    outcome.append(driver)
+            except Exception as error:
+                outcome.append(error)
+            finally:
+                scheduler.kill(process)
+
         try:
             with self.stood_in():
-                driver = self._launched(Config.of(settings), before_claim, restore)
-                if isinstance(driver, Result):
-                    return driver
-                if wishes is not None:
-                    self.scheduler.spawn(wishes, "somebody")
-                result = driver.run()
-                self.results.append(result.state)
-                return result
-        except Killed:
-            self.results.append("killed")
-            return None
+                strand = scheduler.spawn(drive, "driver", process)
+                scheduler.pause(math.inf, lambda: strand.over or process.frozen)
+                for one in beside:
+                    scheduler.drop(one)
+                if process.frozen:
+                    self._frozen = True
+                    scheduler.sleepers.append(process)
+                    self.results.append("frozen")
+                    return None
+                scheduler.bury(process)
         finally:
             # A dead process leaves no word; in this one its driver would pass for alive.
             rekindle.runtime.driver._DRIVEN_HERE.clear()
-            self.scheduler.bury()
+        if not outcome:
+            self.results.append("killed")
+            return None
+        ended = outcome[0]
+        if isinstance(ended, BaseException):
+            # One that was frozen before its claim is a start like any other when it wakes up.
+            overtaken = isinstance(ended, ControlError) and ended.code in ("DRIVER_FENCED", "JOB_ALREADY_RUNNING")
+            if not overtaken or not self._frozen:
+                raise ended
+            self.results.append("overtaken")
+            return None
+        return ended
+
+    def end_sleepers(self) -> None:
+        """End all that are frozen still."""
+        with self.stood_in():
+            while self.scheduler.sleepers:
+                self.scheduler.bury(self.scheduler.sleepers.pop())
 
     def _launched(
         self, config: Config, before_claim: Callable[[], object] | None, restore: int | None

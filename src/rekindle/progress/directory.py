@@ -135,14 +135,14 @@ def plant_due(store: Store, folder: str) -> bool:
     return True
 
 
-def unplant(store: Store, folder: str) -> tuple[int, ...]:
-    """Remove every batch that is planned and not committed; returns their numbers.
+def unplant(store: Store, folder: str, keep: int | None = None) -> tuple[int, ...]:
+    """Remove every batch that is planned and not committed, but for `keep`; returns their numbers.
 
     Nothing is lost: Spark plans their input anew, also where a source's own log is ahead. A batch that has a record
     must not be removed: planned anew it would hold something else than what was recorded.
     """
     last = last_committed(store, folder)
-    planned = tuple(batch for batch in numbered(store, f"{folder}/offsets") if batch > last)
+    planned = tuple(batch for batch in numbered(store, f"{folder}/offsets") if batch > last and batch != keep)
     for batch in reversed(planned):
         store.delete(f"{folder}/offsets/{batch}")
     return planned

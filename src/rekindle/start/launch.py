@@ -129,7 +129,7 @@ class Launch:
             if not self._claimed(run):
                 self._decided = self._decider.decide()
                 continue
-            self._store.look = partial(self._refuse_if_fenced, run)
+            self._store.look = partial(self.storage.refuse_if_fenced, run.run)
             try:
                 self.storage.fence_checkpoints(run.run)
                 again = self._decider.decide(claimed=run.run)
@@ -318,11 +318,6 @@ class Launch:
             draining=draining,
             engine_failures=self._engine_failures,
         )
-
-    def _refuse_if_fenced(self, run: Run) -> None:
-        newer = self.storage.fenced_by(run.run)
-        if newer is not None:
-            raise ControlError("DRIVER_FENCED", run=run.run, job=self.storage.job, newer=newer)
 
 
 def may_go_well(error: BaseException) -> bool:

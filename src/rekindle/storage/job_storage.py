@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rekindle.errors import RestoreError, StorageError
+from rekindle.errors import ControlError, RestoreError, StorageError
 from rekindle.ids import check_uid
 from rekindle.storage import layout
 from rekindle.storage.codec import Document, decode, encode
@@ -152,6 +152,12 @@ class JobStorage:
         newest = max(self._numbers(layout.runs(self.job)), default=run)
         return newest if newest > run else None
 
+    def refuse_if_fenced(self, run: int) -> None:
+        """Raise ControlError ``DRIVER_FENCED`` where a newer run has taken over from `run`."""
+        newer = self.fenced_by(run)
+        if newer is not None:
+            raise ControlError("DRIVER_FENCED", run=run, job=self.job, newer=newer)
+
     def is_deleted(self, run: int) -> bool:
         """Whether the job, or run number `run`, which was claimed, is gone from a storage that answers."""
         claimed = (layout.identity(self.job), layout.run(self.job, run))
@@ -262,13 +268,21 @@ class JobStorage:
         """Let no driver that only seems to be dead complete a checkpoint any more.
 
         Nothing is done where every earlier run has ended: it then writes none.
+
+        Raises:
+            ControlError: ``DRIVER_FENCED``, a newer run has taken over.
         """
         found = self.store.names(layout.runs(self.job))
         ended = {int(match[1]) for name in found if (match := _RESULT.fullmatch(name))}
         if ended.issuperset(number for number in self._numbers(layout.runs(self.job)) if number < run):
             return
-        while self.use_up(max(self.numbers_used(), default=0) + 1, run) != run:
-            """A driver that was thought dead was quicker: its checkpoint counts, and so does the number after it."""
+        used = 0
+        while used != run:
+            # If a driver that was thought dead is quicker, its checkpoint counts, and so does the number after it.
+            number = max(self.numbers_used(), default=0) + 1
+            # After the list: a newer run that is not seen here has used no number of it, so it is met at this one.
+            self.refuse_if_fenced(run)
+            used = self.use_up(number, run)
 
     def manifests(self) -> list[Manifest]:
         """The manifests of all completed checkpoints, newest first."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rekindle.progress.directory import last_committed, plant, read_offsets
+from rekindle.progress.directory import last_committed, last_planned, plant, read_offsets
 from rekindle.storage.port import Store
 
 END_OF_TIME_MS = 253_402_300_790_000
@@ -56,13 +56,18 @@ def flush(
     """
     aim_ms = END_OF_TIME_MS
     for done in range(max_rounds):
-        before_ms = read_offsets(store, progress_dir, last_committed(store, progress_dir)).batch_watermark_ms
-        batch = plant(store, progress_dir, max(aim_ms, before_ms + 1))
+        committed, batch = last_committed(store, progress_dir), last_planned(store, progress_dir)
+        if batch > committed:
+            # An earlier run has planted it, and may be at it still.
+            aim_ms = max(aim_ms, read_offsets(store, progress_dir, batch).batch_watermark_ms)
+        else:
+            before_ms = read_offsets(store, progress_dir, committed).batch_watermark_ms
+            batch = plant(store, progress_dir, max(aim_ms, before_ms + 1))
         rows_out, progress = run_planted(batch)
         operators = progress.get("stateOperators") or ()
         empty, changed = _state_after(rows_out, operators)
         users_own = any(_USERS_OWN.search(operator["operatorName"]) for operator in operators)
-        if empty or (not changed and (aim_ms == BEYOND_TIME_MS or users_own)):
+        if empty or (not changed and (aim_ms >= BEYOND_TIME_MS or users_own)):
             return Flushed(done + 1, complete=True, left=_held(operators))
         if not changed:
             aim_ms = BEYOND_TIME_MS

@@ -23,7 +23,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.channels.backlog import Backlog
-from rekindle.errors import ControlError, StorageError
+from rekindle.errors import StorageError
 from rekindle.progress.directory import Offsets, read_offsets
 from rekindle.protocol.life import Call, OperatorLife
 from rekindle.runtime.steps import Steps
@@ -133,7 +133,8 @@ class BatchProtocol:
             # Which input a source is of is told by its number.
             reason = "its sources have names: spark.sql.streaming.offsetLog.formatVersion is 2"
             raise StorageError("PROGRESS_FORMAT_UNKNOWN", path=f"{folder}/spark/offsets/{batch}", reason=reason)
-        self._refuse_if_fenced()
+        # Only the run in force changes plans. If none has taken over by now, the plan read before is Spark's own.
+        self._storage.refuse_if_fenced(self._place.run)
         record, met = self._storage.record(folder, batch), dict[str, Seen]()
         if record is not None:
             self._check_replay(record, offsets)
@@ -149,12 +150,6 @@ class BatchProtocol:
         self.last = batch
         self._recorded(record, _ms_since(started), met)
         self._steps("spark.commit/before")
-
-    def _refuse_if_fenced(self) -> None:
-        """Only the run in force changes plans. If none has taken over by now, the plan read before is Spark's own."""
-        newer = self._storage.fenced_by(self._place.run)
-        if newer is not None:
-            raise ControlError("DRIVER_FENCED", run=self._place.run, job=self._storage.job, newer=newer)
 
     def _check_replay(self, record: BatchRecord, offsets: Offsets) -> None:
         """A record of another plan stands: a driver that was thought dead was quicker. The next attempt puts that plan

@@ -23,7 +23,15 @@ from rekindle.errors import JobError, RekindleError, StorageError
 from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.progress.copies import copy_for_savepoint
-from rekindle.progress.directory import SourceInputs, last_planned, plant_due, put_back, read_offsets, unplant
+from rekindle.progress.directory import (
+    SourceInputs,
+    last_committed,
+    last_planned,
+    plant_due,
+    put_back,
+    read_offsets,
+    unplant,
+)
 from rekindle.progress.retention import SourceLogs
 from rekindle.protocol import events as e
 from rekindle.protocol.life import Call
@@ -109,6 +117,8 @@ class SparkTask:
         self._kept = kept
         self._source_inputs = SourceInputs(storage.store, self._progress_dir)
         self._source_logs = source_logs
+        #: the batch that this run has found planned, which a driver that was thought dead may be at
+        self._found = self._find_planned()
         #: orders of the driver, and starting the query again, one at a time
         self._orders = threading.Lock()
         #: whether the query is to run; not while and after it is suspended or finished
@@ -157,6 +167,9 @@ class SparkTask:
             return
         self._put_plan_back()
         self._refuse_fixed_settings()
+        if self._has_flushed():
+            # A plan that was not there when this run began is of a driver that it has overtaken.
+            unplant(self._storage.store, self._progress_dir, keep=self._found)
         flushed = self._has_flushed()
         if self._intake.sources_ended if flushed else self._intake.open():
             self._post(e.SourcesEnded(task=self._id))
@@ -237,6 +250,7 @@ class SparkTask:
             self._hold()
             self._replay()
             self._protocol.begin_attempt()  # an earlier one may have failed in finish() of a sink
+            self._run_what_was_found()
             before = self._before_flush()
             flushed = self._flush()
         for uid in sorted(self._protocol.life.open_inputs):
@@ -310,7 +324,25 @@ class SparkTask:
         self._put_plan_back()
         if not self._query.is_committed(self._protocol.last):
             self._query.run_to(self._protocol.last)
-        unplant(self._storage.store, self._progress_dir)
+        unplant(self._storage.store, self._progress_dir, keep=self._found)
+
+    def _find_planned(self) -> int:
+        """The last batch that is planned and may have been run, -1 for none: nothing follows a flush but another."""
+        store, folder = self._storage.store, self._progress_dir
+        planned, committed = last_planned(store, folder), last_committed(store, folder)
+        if planned > committed >= 0:
+            last, following = (read_offsets(store, folder, batch) for batch in (committed, planned))
+            if last.batch_watermark_ms >= END_OF_TIME_MS and last.sources != following.sources:
+                return committed
+        return planned
+
+    def _run_what_was_found(self) -> None:
+        """Run the batch that this run has found planned, if it has not: no other is ever planned in its place.
+
+        A driver that was thought dead may be at it. Whatever its executors still write is then of the same batch.
+        """
+        if self._found > self._protocol.last and not self._has_flushed():
+            self._query.run_to(self._found)
 
     def _put_plan_back(self) -> None:
         """The last record counts, also where its batch had been forgotten before it came.
@@ -342,8 +374,10 @@ class SparkTask:
 
         It is as good as started: `finish` follows as soon as the protocol has heard so of its channels.
         """
-        store, planned = self._storage.store, last_planned(self._storage.store, self._progress_dir)
-        return planned >= 0 and read_offsets(store, self._progress_dir, planned).batch_watermark_ms >= END_OF_TIME_MS
+        store, folder = self._storage.store, self._progress_dir
+        # A driver that was overtaken may have planned another batch behind the flush.
+        batches = {last_committed(store, folder), last_planned(store, folder)} - {-1}
+        return any(read_offsets(store, folder, batch).batch_watermark_ms >= END_OF_TIME_MS for batch in batches)
 
     def _before_flush(self) -> BatchRecord | None:
         """The last record of a batch that was not planted: a flush may have been begun by an earlier run."""

@@ -1,0 +1,32 @@
+"""Drivers that are frozen between any two acts, taken for dead, and wake up while others are at work."""
+
+from __future__ import annotations
+
+import pytest
+
+import rekindle.spark.streaming.task
+from rekindle.storage.port import Store
+from tests.simulation.lives import live
+
+
+@pytest.mark.parametrize("seed", [*range(7), 51, 67])
+def test_a_life_full_of_drivers_that_wake_up_ends_well(seed: int) -> None:
+    live(seed, freezes=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1_000))
+def test_many_lives_full_of_drivers_that_wake_up_end_well(seed: int) -> None:
+    live(seed, freezes=True)
+
+
+def test_such_lives_find_a_plan_that_is_replaced_while_a_driver_is_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its executors then put the state of the old batch in the place of the new one's."""
+    unplant = rekindle.spark.streaming.task.unplant
+
+    def replaceable(store: Store, folder: str, keep: int | None = None) -> tuple[int, ...]:
+        return unplant(store, folder)
+
+    monkeypatch.setattr(rekindle.spark.streaming.task, "unplant", replaceable)
+    with pytest.raises(AssertionError, match=r"lost|twice"):
+        live(51, freezes=True)
