@@ -21,7 +21,8 @@ import rekindle as rk
 from measuring import MB, SETTINGS, arguments, load, middle, publish, where
 from rekindle.spark.session.session import make_session
 from rekindle.storage import layout
-from rekindle.storage.documents import ChannelPosition, Manifest
+from rekindle.storage.documents.batch import ChannelPosition
+from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 

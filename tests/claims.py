@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rekindle.storage.documents import Run
+from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
 
 

@@ -10,7 +10,7 @@ import pytest
 import rekindle as rk
 from rekindle.errors import DefinitionError
 from rekindle.handle import JobHandle, JobStatus
-from rekindle.storage import documents as d
+from rekindle.storage.documents.status import InputStatus, Status, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 
@@ -71,10 +71,10 @@ def test_handles_status_and_results_can_be_read(tmp_path: Path) -> None:
     assert repr(result) == "<bids: FINISHED in run 2, checkpoint 7, a note>"
     handle = JobHandle(JobStorage(LocalStore(str(tmp_path)), "bids"), ended=result)
     assert repr(handle) == repr(result)
-    task = d.TaskStatusDocument(
-        uid="work", subtask=0, status="running", batch=4, inputs={"a": d.InputStatus(share=0.5), "b": d.InputStatus()}
+    task = TaskStatusDocument(
+        uid="work", subtask=0, status="running", batch=4, inputs={"a": InputStatus(share=0.5), "b": InputStatus()}
     )
-    status = d.Status(job="bids", state="RUNNING", run=2, host="h", pid=1, beat=1, written_ms=0, tasks=(task,))
+    status = Status(job="bids", state="RUNNING", run=2, host="h", pid=1, beat=1, written_ms=0, tasks=(task,))
     assert repr(JobStatus.of(status)).splitlines() == [
         "bids: RUNNING in run 2, no checkpoint yet",
         "  work/0: running, batch 4; a 50 %, b unbounded",

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib
 import inspect
+import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -209,7 +210,7 @@ def steps_table(_: str) -> str:
 
 def document_table(name: str) -> str:
     """The fields of one document class: the ``#:`` comment above each is its meaning."""
-    kind = getattr(documents, name)
+    kind = next(kind for kind in document_classes() if kind.__name__ == name)
     lines = inspect.getsource(kind).splitlines()
     meanings = {}
     for number, line in enumerate(lines):
@@ -227,11 +228,12 @@ def _document_default(item: Field[Any]) -> str:
     return f"`{msgspec.json.encode(item.default).decode()}`"
 
 
-def document_classes(module: ModuleType = documents) -> Iterator[type]:
+def document_classes() -> Iterator[type]:
     """Every class of a stored document, or of a part of one."""
-    for thing in vars(module).values():
-        if inspect.isclass(thing) and is_dataclass(thing) and thing.__module__ == module.__name__:
-            yield thing
+    for found in pkgutil.iter_modules(documents.__path__, f"{documents.__name__}."):
+        for thing in vars(importlib.import_module(found.name)).values():
+            if inspect.isclass(thing) and is_dataclass(thing) and thing.__module__ == found.name:
+                yield thing
 
 
 # --- pages ------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from rekindle.errors import JobError, RekindleError, error_from
 from rekindle.runtime import client
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage import layout
-from rekindle.storage.documents import InputStatus, Result, Status
+from rekindle.storage.documents.runs import Result
+from rekindle.storage.documents.status import InputStatus, Status
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.channels.admission import MAX_FILES, AdmissionSizer, choose
-from rekindle.storage.documents import FrozenFile
+from rekindle.storage.documents.sources import FrozenFile
 
 MIB = 1 << 20
 SIZES = st.lists(st.integers(0, 10**9), max_size=60)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from rekindle.channels.admission import AdmissionSizer
 from rekindle.channels.channel_feed import ChannelFeed
 from rekindle.channels.inbox import Inbox
-from rekindle.storage.documents import ChannelPosition, FrozenFile, InputPosition
+from rekindle.storage.documents.batch import ChannelPosition, InputPosition
+from rekindle.storage.documents.sources import FrozenFile
 from rekindle.testing.memory_store import MemoryStore
 
 FOLDER = "job/tasks/t/0/000001/inbox/p"

@@ -10,7 +10,8 @@ from rekindle.channels.inbox import Inbox
 from rekindle.channels.splits import Splits
 from rekindle.errors import StorageError
 from rekindle.runtime.steps import SteppedStore
-from rekindle.storage.documents import FrozenFile, InputPosition
+from rekindle.storage.documents.batch import InputPosition
+from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.crash import Moment, Moments
 from rekindle.testing.memory_store import MemoryStore

@@ -7,7 +7,7 @@ import pytest
 from rekindle.channels.inbox import CARRIED_OVER, Inbox, is_compaction, stamp_ms, unstamp
 from rekindle.errors import StorageError
 from rekindle.storage import layout
-from rekindle.storage.documents import FrozenFile
+from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.local import LocalStore
 from rekindle.storage.port import NotFound
 from rekindle.testing.memory_store import MemoryStore

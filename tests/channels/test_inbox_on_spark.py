@@ -15,7 +15,7 @@ import pytest
 from rekindle.channels.inbox import CARRIED_OVER, SPARK_REMEMBERS, Inbox, stamp_ms, unstamp
 from rekindle.channels.marks import END_OF_TIME_US, MARK_COLUMN, UNORDERED_DELAY, Marks, mark_for
 from rekindle.storage import layout
-from rekindle.storage.documents import FrozenFile
+from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.local import LocalStore, file_uri
 
 pytestmark = pytest.mark.spark

@@ -10,15 +10,8 @@ from rekindle.graph.job_graph import Task
 from rekindle.graph.topology import Edge, EdgeKind
 from rekindle.ids import SubtaskId
 from rekindle.storage import layout
-from rekindle.storage.documents import (
-    BatchRecord,
-    ChannelPosition,
-    End,
-    InputPosition,
-    Manifest,
-    Segment,
-    SubtaskSnapshot,
-)
+from rekindle.storage.documents.batch import BatchRecord, ChannelPosition, End, InputPosition, Segment
+from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
 from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.memory_store import MemoryStore
 

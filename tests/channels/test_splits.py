@@ -12,7 +12,8 @@ from rekindle.errors import StorageError
 from rekindle.protocol.enumerator import Runs
 from rekindle.runtime.steps import SteppedStore
 from rekindle.storage import layout
-from rekindle.storage.documents import FrozenFile, InputPosition
+from rekindle.storage.documents.batch import InputPosition
+from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 from rekindle.testing.crash import Moment, Moments

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.cli import output, reading
-from rekindle.storage import documents as d
+from rekindle.storage.documents.control import Request
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from tests.cli.kit import JANUARY_MS, Command, Reply
@@ -34,13 +34,13 @@ def job(command: Command) -> JobStorage:
 
 
 @pytest.fixture
-def drive(job: JobStorage) -> Iterator[Callable[[Reply], list[d.Request]]]:
+def drive(job: JobStorage) -> Iterator[Callable[[Reply], list[Request]]]:
     """Start a driver that gives each request to a function once, and returns the list of requests it has seen."""
     over = threading.Event()
     threads: list[threading.Thread] = []
 
-    def begin(reply: Reply) -> list[d.Request]:
-        seen: list[d.Request] = []
+    def begin(reply: Reply) -> list[Request]:
+        seen: list[Request] = []
 
         def loop() -> None:
             while not over.wait(0.01):

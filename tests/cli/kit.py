@@ -7,11 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from click.testing import Result as Invocation
 
 from rekindle.cli.verbs import rekindle
-from rekindle.storage import documents as d
 from rekindle.storage import layout
+from rekindle.storage.documents.batch import InputPosition
+from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot, Transaction
+from rekindle.storage.documents.control import Answer, Request
+from rekindle.storage.documents.runs import Identity, Result, Run
+from rekindle.storage.documents.status import InputStatus, Status, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
 from tests.claims import claim
@@ -23,24 +28,24 @@ GONE = {"host": this_process().host, "pid": this_process().pid, "process_started
 """A process with our pid that started at another time: it does not live."""
 
 
-def start(job: JobStorage, **changes: Any) -> d.Run:
+def start(job: JobStorage, **changes: Any) -> Run:
     """Claim a run for this very process, which lives, or for the process in `changes`."""
-    job.create(layout.identity(job.job), d.Identity(job=job.job, created_ms=JANUARY_MS))
+    job.create(layout.identity(job.job), Identity(job=job.job, created_ms=JANUARY_MS))
     process = this_process()._asdict() | changes
-    return claim(job, lambda run: d.Run(run=run, started_ms=JANUARY_MS, lineage=1, **process))
+    return claim(job, lambda run: Run(run=run, started_ms=JANUARY_MS, lineage=1, **process))
 
 
 def beat(job: JobStorage, run: int = 1, state: str = "RUNNING", **changes: Any) -> None:
     """Write the heartbeat of a job with two inputs."""
-    task = d.TaskStatusDocument(
+    task = TaskStatusDocument(
         uid="hourly",
         subtask=0,
         status="running",
         batch=41,
         watermark=JANUARY_MS,
         inputs={
-            "history": d.InputStatus(position={"files": 3}, share=0.63, rows_per_second=12_345.6),
-            "live": d.InputStatus(position={"0": 7}, rows_per_second=800.0),
+            "history": InputStatus(position={"files": 3}, share=0.63, rows_per_second=12_345.6),
+            "live": InputStatus(position={"0": 7}, rows_per_second=800.0),
         },
         batch_duration_ms=4_800,
     )
@@ -56,17 +61,17 @@ def beat(job: JobStorage, run: int = 1, state: str = "RUNNING", **changes: Any) 
     process = this_process()._asdict()
     job.replace(
         layout.status(job.job),
-        d.Status(job=job.job, state=state, run=run, **(process | status | changes)),
+        Status(job=job.job, state=state, run=run, **(process | status | changes)),
     )
 
 
-def complete(job: JobStorage, checkpoint: int, kind: str = "periodic", lineage: int = 1, **changes: Any) -> d.Manifest:
+def complete(job: JobStorage, checkpoint: int, kind: str = "periodic", lineage: int = 1, **changes: Any) -> Manifest:
     """Write the manifest of a checkpoint whose first input has ended."""
     inputs = {
-        "history": d.InputPosition(files=4, bytes=2_048),
-        "live": d.InputPosition(offset={"0": 7}),
+        "history": InputPosition(files=4, bytes=2_048),
+        "live": InputPosition(offset={"0": 7}),
     }
-    manifest = d.Manifest(
+    manifest = Manifest(
         checkpoint=checkpoint,
         job=job.job,
         kind=kind,
@@ -75,18 +80,18 @@ def complete(job: JobStorage, checkpoint: int, kind: str = "periodic", lineage: 
         triggered_ms=JANUARY_MS + checkpoint * 1_000,
         completed_ms=JANUARY_MS + checkpoint * 1_000 + 250,
         graph={"hourly": ["history", "live"]},
-        tasks={"hourly": {0: d.SubtaskSnapshot(batch=40, inputs=inputs, watermark_ms=JANUARY_MS)}},
+        tasks={"hourly": {0: SubtaskSnapshot(batch=40, inputs=inputs, watermark_ms=JANUARY_MS)}},
         unread={"hourly": {"history": ()}},
-        transactions={"out": [d.Transaction(task="hourly", subtask=0, batch=40, committables=[{"file": "a"}])]},
+        transactions={"out": [Transaction(task="hourly", subtask=0, batch=40, committables=[{"file": "a"}])]},
         **changes,
     )
     job.create(layout.manifest(layout.checkpoint(job.job, checkpoint)), manifest)
     return manifest
 
 
-def end(job: JobStorage, state: str, run: int = 1, **changes: Any) -> d.Result:
+def end(job: JobStorage, state: str, run: int = 1, **changes: Any) -> Result:
     """Write how a run ended."""
-    result = d.Result(run=run, state=state, ended_ms=JANUARY_MS, **changes)
+    result = Result(run=run, state=state, ended_ms=JANUARY_MS, **changes)
     job.create(layout.result(job.job, run), result)
     return result
 
@@ -97,7 +102,7 @@ class Command:
 
     storage: str
 
-    def __call__(self, *arguments: str, **extra: Any) -> Result:
+    def __call__(self, *arguments: str, **extra: Any) -> Invocation:
         return CliRunner().invoke(rekindle, [*arguments, "--storage", self.storage], **extra)
 
     def json(self, *arguments: str, code: int = 0) -> Any:
@@ -116,8 +121,8 @@ class Command:
         return first[1:].split("]")[0]
 
 
-def answer(request: d.Request, state: str = "RUNNING", **changes: Any) -> d.Answer:
-    return d.Answer(id=request.id, job="bids", state=state, answered_ms=JANUARY_MS, **changes)
+def answer(request: Request, state: str = "RUNNING", **changes: Any) -> Answer:
+    return Answer(id=request.id, job="bids", state=state, answered_ms=JANUARY_MS, **changes)
 
 
-Reply = Callable[[d.Request], d.Answer | None]
+Reply = Callable[[Request], Answer | None]

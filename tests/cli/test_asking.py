@@ -11,13 +11,14 @@ import pytest
 from rekindle.errors import ControlError
 from rekindle.runtime import client
 from rekindle.runtime.client import Wish
-from rekindle.storage import documents as d
 from rekindle.storage import layout
+from rekindle.storage.documents.control import Answer, Request
+from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.memory_store import MemoryStore
 from tests.cli.kit import GONE, Command, Reply, answer, beat, complete, end, start
 
-Drive = Callable[[Reply], list[d.Request]]
+Drive = Callable[[Reply], list[Request]]
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +83,7 @@ def test_a_savepoint_of_a_job_that_does_not_run_needs_a_checkpoint_that_is_commi
     assert command.error("savepoint", "bids") == "JOB_UNKNOWN"
     start(job, **GONE)
     assert command.error("savepoint", "bids") == "SAVEPOINT_WITHOUT_CHECKPOINT"
-    job.create(layout.lineage("bids", 1), d.Lineage(lineage=1, run=1, created_ms=0))
+    job.create(layout.lineage("bids", 1), Lineage(lineage=1, run=1, created_ms=0))
     assert command.error("savepoint", "bids") == "SAVEPOINT_WITHOUT_CHECKPOINT"
     complete(job, 7)
     assert command.error("savepoint", "bids") == "CHECKPOINT_NOT_COMMITTED"
@@ -163,7 +164,7 @@ def test_a_cancel_that_the_driver_does_not_answer_says_which_process_to_end(
     assert {request.verb for request in job.control().requests} == {"cancel"}
     monkeypatch.setattr(client, "CANCEL_S", 0.1)
     request = client.send(job, Wish(verb="cancel"))
-    assert isinstance(request, d.Request)
+    assert isinstance(request, Request)
     with pytest.raises(ControlError, match="CANCEL_TIMED_OUT"):
         client.wait(job, Wish(verb="cancel"), request)
 
@@ -180,7 +181,7 @@ def test_detached_returns_at_once_with_the_requests_id(command: Command, job: Jo
 def test_a_cancel_is_answered_while_a_stop_hangs(command: Command, job: JobStorage, drive: Drive) -> None:
     start(job)
 
-    def reply(request: d.Request) -> d.Answer | None:
+    def reply(request: Request) -> Answer | None:
         if request.verb == "stop":
             return None
         end(job, "CANCELED")
@@ -189,7 +190,7 @@ def test_a_cancel_is_answered_while_a_stop_hangs(command: Command, job: JobStora
     drive(reply)
     wish = Wish(verb="stop")
     request = client.send(job, wish)
-    assert isinstance(request, d.Request)
+    assert isinstance(request, Request)
     with ThreadPoolExecutor() as threads:
         stop = threads.submit(client.wait, job, wish, request, 60)
 
@@ -216,7 +217,7 @@ def test_a_verb_that_waits_notices_that_nobody_will_answer(
     code, happen = ENDS[what_happens]
     start(job)
 
-    def reply(request: d.Request) -> None:
+    def reply(request: Request) -> None:
         happen(job)
 
     drive(reply)
@@ -229,7 +230,7 @@ def test_a_stop_is_done_when_the_job_has_ended_by_itself_meanwhile(
 ) -> None:
     start(job)
 
-    def reply(request: d.Request) -> None:
+    def reply(request: Request) -> None:
         end(job, "FINISHED", checkpoint=9)
 
     drive(reply)
@@ -246,7 +247,7 @@ def test_a_driver_on_another_machine_is_given_up_when_its_heartbeat_stands_still
     beat(job, host="elsewhere")
     wish = Wish(verb="stop")
     request = client.send(job, wish)
-    assert isinstance(request, d.Request)
+    assert isinstance(request, Request)
 
     with pytest.raises(ControlError) as caught:
         client.wait(job, wish, request)
@@ -286,7 +287,7 @@ def test_forget_deletes_an_old_checkpoint_but_not_the_one_to_resume_from(command
     end(job, "STOPPED")
 
     assert command.error("forget", "bids", "2") == "CHECKPOINT_NEWEST"
-    job.create(layout.lineage("bids", 1), d.Lineage(lineage=1, run=1, created_ms=0))
+    job.create(layout.lineage("bids", 1), Lineage(lineage=1, run=1, created_ms=0))
     assert command.error("forget", "bids", "2") == "CHECKPOINT_IN_USE"
     assert command.error("forget", "bids", "3") == "CHECKPOINT_UNKNOWN"
     assert command.json("forget", "bids", "1", "--yes") == {"job": "bids", "checkpoint": 1}
@@ -299,8 +300,8 @@ def test_after_a_restore_the_newest_checkpoint_of_the_lineage_before_is_kept_unt
     start(job)
     complete(job, 1)
     complete(job, 2)
-    job.create(layout.lineage("bids", 1), d.Lineage(lineage=1, run=1, created_ms=0))
-    job.create(layout.lineage("bids", 2), d.Lineage(lineage=2, run=1, created_ms=0))
+    job.create(layout.lineage("bids", 1), Lineage(lineage=1, run=1, created_ms=0))
+    job.create(layout.lineage("bids", 2), Lineage(lineage=2, run=1, created_ms=0))
     end(job, "STOPPED")
 
     assert command.error("forget", "bids", "2", "--yes") == "CHECKPOINT_NEWEST", "what it names may be uncommitted"

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from rekindle.cli import output, reading, views
 from rekindle.cli.progress import LogLines
 from rekindle.cli.verbs import rekindle
-from rekindle.storage import documents as d
+from rekindle.storage.documents.status import CheckpointStats, Failure, InputStatus, Status, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
 from tests.cli.kit import GONE, JANUARY_MS, Command, beat, complete, end, start
@@ -95,7 +95,7 @@ def test_status_as_text_fits_the_terminal(columns: int, command: Command, job: J
     assert command("status", "bids").stdout.splitlines()[0] == lines[0]
 
 
-FAILURE = d.Failure(
+FAILURE = Failure(
     code="TASK_FAILED", message="Task 'hourly/0' failed: no such customer", next_step="Mend the cause.",
     failed_ms=JANUARY_MS,
 )  # fmt: skip
@@ -104,7 +104,7 @@ FAILURE = d.Failure(
 def failing(job: JobStorage, state: str = "RUNNING") -> None:
     """A heartbeat while a task waits for its third restart."""
     last = {"failure": FAILURE, "restarts": 3, "next_attempt_ms": JANUARY_MS + 9_200}
-    task = d.TaskStatusDocument(uid="hourly", subtask=0, status="restarting", batch=41, **last)  # type: ignore[arg-type]
+    task = TaskStatusDocument(uid="hourly", subtask=0, status="restarting", batch=41, **last)  # type: ignore[arg-type]
     beat(job, state=state, tasks=(task,), **last)
 
 
@@ -168,10 +168,10 @@ def test_no_line_of_status_is_longer_than_the_terminal_however_long_the_names(jo
     beat(job)
     status = job.status()
     assert status is not None
-    long = d.Status(
+    long = Status(
         job="j" * 100, state="RUNNING", run=1, host="", pid=0, beat=1, written_ms=0,
-        tasks=(d.TaskStatusDocument(uid="t" * 100, subtask=0, status="s", batch=1, inputs={"i" * 9: d.InputStatus()}),),
-        failure=d.Failure(code="TASK_FAILED", message="m " * 50 + "m" * 100, next_step="n" * 100, failed_ms=0),
+        tasks=(TaskStatusDocument(uid="t" * 100, subtask=0, status="s", batch=1, inputs={"i" * 9: InputStatus()}),),
+        failure=Failure(code="TASK_FAILED", message="m " * 50 + "m" * 100, next_step="n" * 100, failed_ms=0),
     )  # fmt: skip
 
     assert max(map(len, views.status_lines(long, 0, 60))) == 60
@@ -344,8 +344,8 @@ def test_the_storage_comes_from_the_environment_where_it_is_not_given(command: C
     assert '"job": "bids"' in result.stdout
 
 
-def history(*rows: dict[str, Any]) -> tuple[d.CheckpointStats, ...]:
-    return tuple(d.CheckpointStats(**row) for row in rows)
+def history(*rows: dict[str, Any]) -> tuple[CheckpointStats, ...]:
+    return tuple(CheckpointStats(**row) for row in rows)
 
 
 FAILED_ROW = {

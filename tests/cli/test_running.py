@@ -18,14 +18,14 @@ import pytest
 
 from rekindle.cli import progress, views
 from rekindle.cli.progress import LINE_EVERY_MS, LogLines
-from rekindle.storage import documents as d
+from rekindle.storage.documents.status import InputStatus, Status, TaskStatusDocument
 from tests.cli.kit import JANUARY_MS
 
 API = """
     import sys, threading, types
     from dataclasses import dataclass, asdict, field
     from rekindle.errors import DefinitionError, JobError
-    from rekindle.storage import documents as d
+    from rekindle.storage.documents.status import InputStatus, Status, TaskStatusDocument
 
     @dataclass
     class JobResult:
@@ -50,9 +50,9 @@ API = """
 
         def status(self):
             self.batch += 1
-            inputs = {"history": d.InputStatus(share=0.5, rows_per_second=10.0)}
-            task = d.TaskStatusDocument(uid="hourly", subtask=0, status="running", batch=self.batch, inputs=inputs)
-            return d.Status(job="bids", state="RUNNING", run=1, host="", pid=0, beat=0, written_ms=0, tasks=(task,))
+            inputs = {"history": InputStatus(share=0.5, rows_per_second=10.0)}
+            task = TaskStatusDocument(uid="hourly", subtask=0, status="running", batch=self.batch, inputs=inputs)
+            return Status(job="bids", state="RUNNING", run=1, host="", pid=0, beat=0, written_ms=0, tasks=(task,))
 
         def wait(self, timeout_s=None):
             return self.result if self.ended.wait(timeout_s) else None
@@ -273,11 +273,11 @@ def test_the_process_is_gone_after_a_cancel_though_a_thread_never_returns(tmp_pa
     assert run(tmp_path, job).returncode == 130
 
 
-def status(**changes: Any) -> d.Status:
-    inputs = {"history": d.InputStatus(share=0.999, rows_per_second=5.0), "live": d.InputStatus(ended=True)}
-    task = d.TaskStatusDocument(uid="hourly", subtask=0, status="running", batch=1, inputs=inputs, watermark=JANUARY_MS)
+def status(**changes: Any) -> Status:
+    inputs = {"history": InputStatus(share=0.999, rows_per_second=5.0), "live": InputStatus(ended=True)}
+    task = TaskStatusDocument(uid="hourly", subtask=0, status="running", batch=1, inputs=inputs, watermark=JANUARY_MS)
     document = {"job": "bids", "state": "RUNNING", "run": 1, "host": "", "pid": 0, "beat": 0, "written_ms": 0}
-    return d.Status(**(document | {"tasks": (task,)} | changes))
+    return Status(**(document | {"tasks": (task,)} | changes))
 
 
 def test_without_a_terminal_a_line_tells_how_the_job_goes() -> None:
@@ -298,8 +298,8 @@ def test_without_a_terminal_lines_come_on_changes_and_not_too_often() -> None:
 
 
 def test_an_input_is_at_100_percent_only_when_it_has_been_read() -> None:
-    assert views.share(d.InputStatus(share=0.9999)) == "99 %"
-    assert views.share(d.InputStatus(share=1.0)) == "100 %"
+    assert views.share(InputStatus(share=0.9999)) == "99 %"
+    assert views.share(InputStatus(share=1.0)) == "100 %"
 
 
 def test_on_a_terminal_of_60_columns_the_display_never_wraps(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import rekindle as rk
 from rekindle.errors import RekindleError
 from rekindle.handle import JobHandle, JobResult
 from rekindle.sinks import TwoPhaseSink
-from rekindle.storage.documents import BatchRecord
+from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.testing.crash import InjectedError

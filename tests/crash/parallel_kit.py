@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rekindle as rk
-from rekindle.storage.documents import Manifest
+from rekindle.storage.documents.checkpoint import Manifest
 from tests.crash.kit import BrokenWorld, Rows, result_rows
 from tests.crash.pipeline_kit import FILE_BY_FILE, Gate
 from tests.jobs.kit import committed, rows

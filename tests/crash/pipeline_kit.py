@@ -15,7 +15,7 @@ from typing import Any
 import rekindle as rk
 from rekindle.handle import JobHandle
 from rekindle.runtime.steps import no_steps
-from rekindle.storage.documents import TaskStatusDocument
+from rekindle.storage.documents.status import TaskStatusDocument
 from tests.crash.kit import BrokenWorld, Rows
 from tests.jobs.kit import Row, at, committed, rows, until, write
 

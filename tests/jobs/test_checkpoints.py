@@ -15,7 +15,8 @@ import rekindle as rk
 from rekindle.errors import RekindleError, RestoreError
 from rekindle.handle import JobHandle
 from rekindle.storage import layout
-from rekindle.storage.documents import CheckpointStats, Manifest
+from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.status import CheckpointStats
 from rekindle.storage.job_storage import JobStorage, read_manifest
 from rekindle.storage.open import open_store
 from tests.crash.pipeline_kit import Gate

@@ -18,7 +18,7 @@ from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.spark.streaming import assembly
 from rekindle.storage import layout
-from rekindle.storage.documents import Manifest
+from rekindle.storage.documents.checkpoint import Manifest
 from tests.crash.parallel_kit import FILES, ParallelWorld
 from tests.crash.pipeline_kit import SMALL_BATCHES, Gate
 from tests.jobs.kit import FLUSHED, rows, until

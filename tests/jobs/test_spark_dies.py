@@ -14,7 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.errors import ControlError
-from rekindle.storage.documents import Result, Status
+from rekindle.storage.documents.runs import Result
+from rekindle.storage.documents.status import Status
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.cli.kit import Command

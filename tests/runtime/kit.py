@@ -21,7 +21,8 @@ from rekindle.runtime.steps import Steps, no_steps
 from rekindle.start.decide import Permissions
 from rekindle.start.launch import Launch
 from rekindle.storage import layout
-from rekindle.storage.documents import BatchRecord, Manifest
+from rekindle.storage.documents.batch import BatchRecord
+from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from rekindle.testing.fake_engine import FakeEngine

@@ -21,7 +21,8 @@ from rekindle.protocol.reasons import CheckpointKind
 from rekindle.runtime.checkpointing import snapshots_of, write_savepoint
 from rekindle.runtime.driver import Driver
 from rekindle.storage import layout
-from rekindle.storage.documents import Manifest, Run, SubtaskSnapshot
+from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
+from rekindle.storage.documents.runs import Run
 from rekindle.storage.local import LocalStore
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import find_origin

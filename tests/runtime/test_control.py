@@ -13,7 +13,7 @@ from rekindle.runtime.client import Wish
 from rekindle.runtime.control import ControlFolder
 from rekindle.storage import layout
 from rekindle.storage.codec import encode
-from rekindle.storage.documents import Answer, Request
+from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.memory_store import MemoryStore
 from tests.runtime.kit import JOB, NEVER, World, ended, until

@@ -13,7 +13,7 @@ import pytest
 from rekindle.errors import ControlError, InputError, RekindleError, StorageError
 from rekindle.runtime import driver
 from rekindle.storage import layout
-from rekindle.storage.documents import Run
+from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
 from rekindle.storage.local import LocalStore

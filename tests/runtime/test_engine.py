@@ -12,7 +12,7 @@ from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.runtime import client
 from rekindle.storage import layout
-from rekindle.storage.documents import Run
+from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from tests.runtime.kit import NEVER, TASK, World, ended, until

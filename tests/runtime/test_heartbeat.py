@@ -16,7 +16,8 @@ from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
 from rekindle.runtime.heartbeat import HISTORY, Heartbeat
 from rekindle.storage import layout
-from rekindle.storage.documents import CheckpointStats, Run, Status
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.documents.status import CheckpointStats, Status
 from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.memory_store import MemoryStore
 from tests.runtime.kit import NEVER, OFTEN, SOURCE, TASK, World, ended, until

@@ -11,7 +11,7 @@ from rekindle.ids import SubtaskId
 from rekindle.runtime.client import Wish
 from rekindle.spark.streaming import task
 from rekindle.storage import layout
-from rekindle.storage.documents import Manifest
+from rekindle.storage.documents.checkpoint import Manifest
 from tests.simulation.cooperative import Killed
 from tests.simulation.fake_spark import Row
 from tests.simulation.lives import live

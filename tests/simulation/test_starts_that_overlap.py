@@ -12,7 +12,7 @@ from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.runtime.client import Wish
 from rekindle.runtime.driver import Driver
 from rekindle.storage import layout
-from rekindle.storage.documents import Result
+from rekindle.storage.documents.runs import Result
 from tests.simulation.cooperative import Killed
 from tests.simulation.world import Plan, SimulatedEngine, World
 

@@ -60,7 +60,10 @@ from rekindle.spark.streaming.assembly import Assembly
 from rekindle.start.decide import Permissions
 from rekindle.start.launch import Launch
 from rekindle.storage import layout
-from rekindle.storage.documents import FrozenFile, FrozenFiles, InputPosition, Lineage, Result
+from rekindle.storage.documents.batch import InputPosition
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.documents.runs import Result
+from rekindle.storage.documents.sources import FrozenFile, FrozenFiles
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.origin import Origin
 from rekindle.testing.fake_engine import FakeLifeline

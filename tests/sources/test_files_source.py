@@ -8,7 +8,7 @@ import pytest
 from rekindle.errors import ConfigError, DefinitionError, InputError
 from rekindle.sources import Files
 from rekindle.sources.listing import check_present, parse_time_ms
-from rekindle.storage.documents import FrozenFile
+from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.local import file_uri
 
 HOUR_MS = 3_600_000

@@ -12,7 +12,7 @@ import pytest
 
 from rekindle.sources import statistics
 from rekindle.sources.statistics import NoStatisticsError, by_time
-from rekindle.storage.documents import FrozenFile
+from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.local import file_uri
 
 UTC_US = pa.timestamp("us", "UTC")

@@ -17,7 +17,7 @@ from rekindle.channels.inbox import Inbox
 from rekindle.channels.marks import END_OF_TIME_US, UNORDERED_DELAY, Marks, mark_for
 from rekindle.spark.inputs import frames as inputs
 from rekindle.spark.session.optimizer import started_with
-from rekindle.storage.documents import FrozenFile
+from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.local import LocalStore
 
 UTC = dt.timezone.utc

@@ -15,7 +15,8 @@ from rekindle.runtime.steps import no_steps
 from rekindle.spark.output.outputs import Outputs, Place
 from rekindle.spark.streaming.batch_protocol import BatchFailedError, BatchProtocol
 from rekindle.storage import layout
-from rekindle.storage.documents import BatchRecord, Run
+from rekindle.storage.documents.batch import BatchRecord
+from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from rekindle.testing.fake_sink import FakeSink

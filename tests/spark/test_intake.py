@@ -19,7 +19,8 @@ from rekindle.spark.inputs.event_times import Seen
 from rekindle.spark.inputs.frames import Input
 from rekindle.spark.inputs.intake import Intake
 from rekindle.storage import layout
-from rekindle.storage.documents import BatchRecord, FrozenFile, InputPosition
+from rekindle.storage.documents.batch import BatchRecord, InputPosition
+from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.memory_store import MemoryStore
 

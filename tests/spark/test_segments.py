@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from rekindle.spark.output.segments import SegmentWriter
 from rekindle.storage import layout
-from rekindle.storage.documents import Segment
+from rekindle.storage.documents.batch import Segment
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from rekindle.start.resolve import AlreadyEnded, Facts, Fresh, Restore, Resume, resolve
-from rekindle.storage.documents import Lineage, Result, Run
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.documents.runs import Result, Run
 
 LINEAGE = Lineage(lineage=1, run=1, created_ms=0)
 

@@ -6,7 +6,8 @@ import pytest
 
 from rekindle.graph.job_graph import Task
 from rekindle.start.restore import Start, starts_of
-from rekindle.storage.documents import End, Manifest, SubtaskSnapshot
+from rekindle.storage.documents.batch import End
+from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
 
 
 def stood(

@@ -11,25 +11,13 @@ import pytest
 from rekindle.errors import DefinitionError, RestoreError, StorageError
 from rekindle.storage import layout
 from rekindle.storage.codec import encode
-from rekindle.storage.documents import (
-    Answer,
-    BatchRecord,
-    ChannelPosition,
-    Drain,
-    End,
-    FrozenFile,
-    FrozenFiles,
-    Identity,
-    InputPosition,
-    Lineage,
-    Manifest,
-    Request,
-    Result,
-    Run,
-    Status,
-    SubtaskSnapshot,
-    Transaction,
-)
+from rekindle.storage.documents.batch import BatchRecord, ChannelPosition, Drain, End, InputPosition
+from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot, Transaction
+from rekindle.storage.documents.control import Answer, Request
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.documents.runs import Identity, Result, Run
+from rekindle.storage.documents.sources import FrozenFile, FrozenFiles
+from rekindle.storage.documents.status import Status
 from rekindle.storage.job_storage import CREATED, LOST, RUNNING, JobStorage, jobs, read_manifest
 from rekindle.storage.liveness import Process, this_process
 from rekindle.testing.memory_store import MemoryStore

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from rekindle.storage import liveness
-from rekindle.storage.documents import Run, Status
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.documents.status import Status
 from rekindle.storage.liveness import Process, is_alive, this_process
 from rekindle.storage.s3 import S3Store
 from rekindle.testing.memory_store import MemoryStore

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rekindle.storage.documents import FrozenFile
+from rekindle.storage.documents.sources import FrozenFile
 
 MAX_FILES = 1_000
 """Most files of an admission: Spark lists and opens each of them, however small."""

@@ -23,7 +23,8 @@ from typing import Protocol
 from rekindle.channels.admission import MAX_FILES, AdmissionSizer
 from rekindle.channels.feed import Feed
 from rekindle.channels.inbox import Inbox
-from rekindle.storage.documents import ChannelPosition, FrozenFile, InputPosition
+from rekindle.storage.documents.batch import ChannelPosition, InputPosition
+from rekindle.storage.documents.sources import FrozenFile
 
 
 class Output(Protocol):

@@ -14,7 +14,8 @@ from dataclasses import replace
 from rekindle.channels.admission import MAX_FILES, AdmissionSizer, choose
 from rekindle.channels.inbox import Inbox
 from rekindle.channels.splits import Splits
-from rekindle.storage.documents import FrozenFile, InputPosition
+from rekindle.storage.documents.batch import InputPosition
+from rekindle.storage.documents.sources import FrozenFile
 
 
 class Feed(ABC):

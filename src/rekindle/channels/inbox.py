@@ -31,7 +31,7 @@ from typing import Any
 
 from rekindle.errors import StorageError
 from rekindle.storage import layout
-from rekindle.storage.documents import FrozenFile
+from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.port import Store
 
 CARRIED_OVER = "file:///rekindle/carried-over"

@@ -15,7 +15,7 @@ import uuid
 
 from rekindle.channels.inbox import Inbox, is_compaction
 from rekindle.storage import layout
-from rekindle.storage.documents import FrozenFile
+from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.port import Store
 
 MARK_COLUMN = "ts"

@@ -18,14 +18,8 @@ from rekindle.ids import SubtaskId
 from rekindle.storage import layout
 from rekindle.storage.codec import decode, encode
 from rekindle.storage.copying import copy_all, copy_between
-from rekindle.storage.documents import (
-    BatchRecord,
-    ChannelPosition,
-    InputPosition,
-    Manifest,
-    Segment,
-    SubtaskSnapshot,
-)
+from rekindle.storage.documents.batch import BatchRecord, ChannelPosition, InputPosition, Segment
+from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
 from rekindle.storage.port import NotFound, Store
 
 

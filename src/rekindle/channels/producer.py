@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rekindle.graph.job_graph import Task
-from rekindle.storage.documents import FrozenFile, Segment
+from rekindle.storage.documents.batch import Segment
+from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.job_storage import JobStorage
 
 

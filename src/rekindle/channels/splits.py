@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from rekindle.protocol.enumerator import Assignment, Enumerator, Runs
 from rekindle.storage import layout
-from rekindle.storage.documents import FrozenFile, SplitAssignment
+from rekindle.storage.documents.sources import FrozenFile, SplitAssignment
 from rekindle.storage.job_storage import JobStorage
 
 

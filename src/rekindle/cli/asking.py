@@ -14,7 +14,7 @@ from rekindle.runtime import client
 from rekindle.runtime.client import Wish
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage import layout
-from rekindle.storage.documents import Result
+from rekindle.storage.documents.runs import Result
 from rekindle.storage.job_storage import RUNNING, JobStorage
 from rekindle.storage.open import open_store
 

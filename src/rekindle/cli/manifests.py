@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 from rekindle.cli import output
 from rekindle.ids import SubtaskId
 from rekindle.progress.state_sizes import StateSize
-from rekindle.storage.documents import InputPosition, Manifest, SubtaskSnapshot
+from rekindle.storage.documents.batch import InputPosition
+from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
 
 Json = dict[str, Any]
 

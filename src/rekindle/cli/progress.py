@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rekindle.cli import output, views
 from rekindle.runtime.signals import Stoppable, stop_on_signals
-from rekindle.storage.documents import Status, TaskStatusDocument
+from rekindle.storage.documents.status import Status, TaskStatusDocument
 
 if TYPE_CHECKING:
     from rekindle.handle import JobResult

@@ -15,7 +15,9 @@ from rekindle.errors import ControlError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.progress.state_sizes import StateSize, state_sizes
 from rekindle.storage import layout
-from rekindle.storage.documents import Manifest, Result, Status
+from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.runs import Result
+from rekindle.storage.documents.status import Status
 from rekindle.storage.job_storage import LOST, RUNNING, JobStorage, jobs
 from rekindle.storage.liveness import age_ms, has_moved, may_be_silent
 from rekindle.storage.open import open_store

@@ -10,16 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from rekindle.cli import output
-from rekindle.storage.documents import (
-    Answer,
-    CheckpointStats,
-    Failure,
-    InputStatus,
-    Manifest,
-    Result,
-    Status,
-    TaskStatusDocument,
-)
+from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.control import Answer
+from rekindle.storage.documents.runs import Result
+from rekindle.storage.documents.status import CheckpointStats, Failure, InputStatus, Status, TaskStatusDocument
 
 Json = dict[str, Any]
 

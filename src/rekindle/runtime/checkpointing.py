@@ -26,7 +26,9 @@ from rekindle.runtime.ports import TaskRunner
 from rekindle.runtime.steps import SteppedStore, Steps, allow, step
 from rekindle.sinks import TwoPhaseSink
 from rekindle.storage import layout
-from rekindle.storage.documents import Committed, End, Manifest, Run, SubtaskSnapshot, Transaction
+from rekindle.storage.documents.batch import End
+from rekindle.storage.documents.checkpoint import Committed, Manifest, SubtaskSnapshot, Transaction
+from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.port import Store

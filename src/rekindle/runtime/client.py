@@ -16,7 +16,9 @@ from typing import Any
 
 from rekindle.errors import ControlError, RekindleError, error_from
 from rekindle.storage import layout
-from rekindle.storage.documents import Answer, Request, Result, Run, Status
+from rekindle.storage.documents.control import Answer, Request
+from rekindle.storage.documents.runs import Result, Run
+from rekindle.storage.documents.status import Status
 from rekindle.storage.job_storage import LOST, RUNNING, JobStorage
 from rekindle.storage.liveness import silence_ms
 

@@ -15,7 +15,8 @@ from rekindle.runtime.steps import Steps
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sources import Source
 from rekindle.storage import layout
-from rekindle.storage.documents import FrozenFiles, Run
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.job_storage import JobStorage
 
 

@@ -36,7 +36,8 @@ from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.runtime.ports import Lifeline, TaskRunner
 from rekindle.runtime.retention import Retention
 from rekindle.runtime.worker import Worker
-from rekindle.storage.documents import Answer, Request, Result, Run
+from rekindle.storage.documents.control import Answer, Request
+from rekindle.storage.documents.runs import Result, Run
 from rekindle.storage.job_storage import JobStorage
 
 LOOP_S = 0.05

@@ -19,7 +19,8 @@ from rekindle.protocol.job import Job
 from rekindle.protocol.states import TASK_STEPS
 from rekindle.runtime.ports import TaskRunner
 from rekindle.storage import layout
-from rekindle.storage.documents import CheckpointStats, Failure, Run, Status, TaskStatusDocument
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.documents.status import CheckpointStats, Failure, Status, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
 

@@ -14,7 +14,8 @@ from rekindle.ids import SubtaskId
 from rekindle.runtime.steps import Steps, step
 from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.storage import layout
-from rekindle.storage.documents import Manifest, Run
+from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
 
 

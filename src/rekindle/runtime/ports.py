@@ -9,7 +9,10 @@ from rekindle.channels.splits import Splits
 from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import RunContext, SourceSpec
 from rekindle.runtime.steps import Steps
-from rekindle.storage.documents import FrozenFiles, Lineage, SubtaskSnapshot, TaskStatusDocument
+from rekindle.storage.documents.checkpoint import SubtaskSnapshot
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.documents.sources import FrozenFiles
+from rekindle.storage.documents.status import TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 

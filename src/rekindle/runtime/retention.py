@@ -18,7 +18,8 @@ from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.ports import TaskRunner
 from rekindle.runtime.worker import Worker
 from rekindle.storage import layout
-from rekindle.storage.documents import Manifest, Run
+from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
 
 _UNREADABLE = ("OBJECT_CORRUPT", "FORMAT_NEWER")

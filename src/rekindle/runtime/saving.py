@@ -12,7 +12,8 @@ from rekindle.progress.copies import copy_for_savepoint
 from rekindle.runtime.checkpointing import write_savepoint
 from rekindle.runtime.leftovers import uncommitted
 from rekindle.storage import layout
-from rekindle.storage.documents import Answer, Manifest, SubtaskSnapshot
+from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
+from rekindle.storage.documents.control import Answer
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from rekindle.errors import ConfigError, InputError, one_line
 from rekindle.sources.globs import compiled, expanded, is_glob
 from rekindle.sources.trees import Node, Tree, absolute, top, tree_of, uri_of
-from rekindle.storage.documents import FrozenFile
+from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.open import open_store
 
 _ASKED_AT_ONCE = 16

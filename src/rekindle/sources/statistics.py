@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from rekindle.sources.trees import tree_of
-from rekindle.storage.documents import FrozenFile
+from rekindle.storage.documents.sources import FrozenFile
 
 _PER_MS = {"milliseconds": 1, "microseconds": 1_000, "nanoseconds": 1_000_000}
 _READERS = 16

@@ -15,7 +15,8 @@ from rekindle.spark.query.state_partitions import repartition
 from rekindle.spark.session.lifeline import Lifeline
 from rekindle.spark.session.s3a import check_s3a, check_sees
 from rekindle.spark.streaming.assembly import Assembly
-from rekindle.storage.documents import FrozenFiles, Lineage
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.job_storage import JobStorage
 
 

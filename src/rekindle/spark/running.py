@@ -27,7 +27,7 @@ from rekindle.spark.engine import SparkEngine
 from rekindle.spark.session.lifeline import forget_failed_jvm, stop_session
 from rekindle.spark.session.session import quiet
 from rekindle.start.launch import Launch, may_go_well
-from rekindle.storage.documents import Result
+from rekindle.storage.documents.runs import Result
 
 _LOOK_S = 0.2
 _BEAT_S = 1.0

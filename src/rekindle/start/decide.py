@@ -22,7 +22,10 @@ from rekindle.runtime.driver import is_driven_here
 from rekindle.runtime.leftovers import prepared, refuse_sink_ahead
 from rekindle.start.resolve import AlreadyEnded, Decision, Facts, Restore, Resume, resolve
 from rekindle.storage import layout
-from rekindle.storage.documents import End, Lineage, Manifest, Run
+from rekindle.storage.documents.batch import End
+from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import is_alive, silence_ms, this_process
 from rekindle.storage.open import open_store

@@ -31,7 +31,9 @@ from rekindle.start.decide import Decided, Decider, Permissions, covered_by, lat
 from rekindle.start.resolve import AlreadyEnded, Decision, Fresh, Restore, Resume
 from rekindle.start.restore import open_lineage
 from rekindle.storage import layout
-from rekindle.storage.documents import Identity, Lineage, Result, Run, SubtaskSnapshot
+from rekindle.storage.documents.checkpoint import SubtaskSnapshot
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.documents.runs import Identity, Result, Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
 from rekindle.storage.origin import Origin

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rekindle.storage.documents import Lineage, Result, Run
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.documents.runs import Result, Run
 
 ENDED = ("FINISHED", "DRAINED")
 """States from which nothing is left to do."""

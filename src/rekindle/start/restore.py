@@ -27,16 +27,9 @@ from rekindle.progress.directory import inputs_of_sources, read_offsets, set_wat
 from rekindle.storage import layout
 from rekindle.storage.codec import decode
 from rekindle.storage.copying import copy_between
-from rekindle.storage.documents import (
-    BatchRecord,
-    ChannelPosition,
-    End,
-    FrozenFiles,
-    InputPosition,
-    Manifest,
-    Segment,
-    SubtaskSnapshot,
-)
+from rekindle.storage.documents.batch import BatchRecord, ChannelPosition, End, InputPosition, Segment
+from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
+from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.origin import Origin
 from rekindle.storage.port import NotFound

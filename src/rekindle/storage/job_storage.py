@@ -22,21 +22,13 @@ from rekindle.errors import ControlError, RestoreError, StorageError
 from rekindle.ids import check_uid
 from rekindle.storage import layout
 from rekindle.storage.codec import Document, decode, encode
-from rekindle.storage.documents import (
-    Answer,
-    BatchRecord,
-    Drain,
-    End,
-    FrozenFiles,
-    Identity,
-    Lineage,
-    Manifest,
-    Request,
-    Result,
-    Run,
-    Status,
-    Void,
-)
+from rekindle.storage.documents.batch import BatchRecord, Drain, End
+from rekindle.storage.documents.checkpoint import Manifest, Void
+from rekindle.storage.documents.control import Answer, Request
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.documents.runs import Identity, Result, Run
+from rekindle.storage.documents.sources import FrozenFiles
+from rekindle.storage.documents.status import Status
 from rekindle.storage.liveness import is_alive
 from rekindle.storage.port import NotFound, Store
 

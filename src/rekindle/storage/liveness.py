@@ -16,7 +16,8 @@ import os
 import socket
 from typing import NamedTuple
 
-from rekindle.storage.documents import Run, Status
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.documents.status import Status
 from rekindle.storage.port import Store
 
 SILENCE_MS = 10_000

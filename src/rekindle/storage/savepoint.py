@@ -9,7 +9,8 @@ from __future__ import annotations
 from rekindle.storage import layout
 from rekindle.storage.codec import encode
 from rekindle.storage.copying import copy_all
-from rekindle.storage.documents import FrozenFiles, Manifest
+from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 

@@ -9,7 +9,8 @@ from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import RunContext, SourceSpec
 from rekindle.runtime.ports import TaskRunner
 from rekindle.runtime.steps import Steps
-from rekindle.storage.documents import FrozenFiles, Lineage
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.job_storage import JobStorage
 
 

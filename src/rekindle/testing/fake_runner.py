@@ -28,16 +28,10 @@ from rekindle.runtime.steps import Steps, no_steps, step
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sinks.two_phase import SinkBatch
 from rekindle.storage import layout
-from rekindle.storage.documents import (
-    BatchRecord,
-    Drain,
-    End,
-    InputPosition,
-    InputStatus,
-    Run,
-    SubtaskSnapshot,
-    TaskStatusDocument,
-)
+from rekindle.storage.documents.batch import BatchRecord, Drain, End, InputPosition
+from rekindle.storage.documents.checkpoint import SubtaskSnapshot
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.documents.status import InputStatus, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import NotFound, Store
 

@@ -30,7 +30,8 @@ from rekindle.spark.output.run import outputs_of, place_of, writes_columns
 from rekindle.spark.output.segments import output_schema
 from rekindle.spark.plans.plan import refuse_duplicate_columns
 from rekindle.storage import layout
-from rekindle.storage.documents import BatchRecord, FrozenFiles
+from rekindle.storage.documents.batch import BatchRecord
+from rekindle.storage.documents.sources import FrozenFiles
 
 
 class BatchAssembly:

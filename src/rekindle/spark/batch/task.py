@@ -31,16 +31,10 @@ from rekindle.spark.failures import is_same_file, task_failed
 from rekindle.spark.output.outputs import Outputs, Place
 from rekindle.spark.plans.plan import build_batch_task
 from rekindle.storage import layout
-from rekindle.storage.documents import (
-    BatchRecord,
-    ChannelPosition,
-    End,
-    FrozenFile,
-    InputPosition,
-    InputStatus,
-    SubtaskSnapshot,
-    TaskStatusDocument,
-)
+from rekindle.storage.documents.batch import BatchRecord, ChannelPosition, End, InputPosition
+from rekindle.storage.documents.checkpoint import SubtaskSnapshot
+from rekindle.storage.documents.sources import FrozenFile
+from rekindle.storage.documents.status import InputStatus, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 

@@ -40,7 +40,8 @@ from rekindle.runtime.definition import SourceSpec
 from rekindle.sources import Files, Source, Stream
 from rekindle.spark.failures import BEFORE_EPOCH, brief
 from rekindle.storage import layout
-from rekindle.storage.documents import FrozenFiles, InputPosition
+from rekindle.storage.documents.batch import InputPosition
+from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 

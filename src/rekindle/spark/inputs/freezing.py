@@ -20,7 +20,7 @@ from rekindle.sources import Batch, Files, Stream, statistics
 from rekindle.spark.failures import brief, translate
 from rekindle.spark.inputs.frames import made_by
 from rekindle.storage import layout
-from rekindle.storage.documents import FrozenFile, FrozenFiles
+from rekindle.storage.documents.sources import FrozenFile, FrozenFiles
 from rekindle.storage.job_storage import JobStorage
 
 _LOG = logging.getLogger("rekindle")

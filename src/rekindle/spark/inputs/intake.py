@@ -16,7 +16,7 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol.clock import ChannelInput, Producer, Silence, SourceInput, watermarks
 from rekindle.spark.inputs.event_times import Seen
 from rekindle.spark.inputs.frames import Input
-from rekindle.storage.documents import BatchRecord
+from rekindle.storage.documents.batch import BatchRecord
 
 
 class Progress(NamedTuple):

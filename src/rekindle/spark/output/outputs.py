@@ -21,7 +21,7 @@ from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.sinks.two_phase import Committable
 from rekindle.spark.failures import brief
 from rekindle.spark.output.segments import SegmentWriter
-from rekindle.storage.documents import Segment
+from rekindle.storage.documents.batch import Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 from rekindle.errors import RestoreError
 from rekindle.sinks.writing import write_parquet
 from rekindle.storage import layout
-from rekindle.storage.documents import OutputSchema, Segment
+from rekindle.storage.documents.batch import OutputSchema, Segment
 from rekindle.storage.job_storage import JobStorage
 
 

@@ -35,7 +35,9 @@ from rekindle.spark.streaming.batch_protocol import offset_of
 from rekindle.storage import layout
 from rekindle.storage.codec import encode
 from rekindle.storage.copying import copy_between
-from rekindle.storage.documents import Identity, InputPosition, Manifest, Result, Run, SubtaskSnapshot
+from rekindle.storage.documents.batch import InputPosition
+from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
+from rekindle.storage.documents.runs import Identity, Result, Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
 from rekindle.storage.local import LocalStore

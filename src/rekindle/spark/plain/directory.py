@@ -20,7 +20,7 @@ from rekindle.progress.plain import Reader, Standing, folders_of, kind_of, lines
 from rekindle.sources.globs import is_glob
 from rekindle.sources.listing import check_present
 from rekindle.spark.plans.plan import readers_of
-from rekindle.storage.documents import FrozenFile
+from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.open import open_store
 from rekindle.storage.port import NotFound, Store
 

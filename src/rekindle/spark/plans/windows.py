@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 
 from rekindle.errors import RestoreError
 from rekindle.spark.plan_text import tree
-from rekindle.storage.documents import Windows
+from rekindle.storage.documents.batch import Windows
 
 _AGGREGATE = re.compile(r" *~Aggregate ")
 _MADE = re.compile(r"named_struct\(start, .*?precisetimestampconversion.*?, end, .*?(?=named_struct\(|\) AS |$)")

@@ -22,7 +22,7 @@ from rekindle.progress.directory import read_offsets
 from rekindle.progress.partitions import SHUFFLE_PARTITIONS, state_partitions
 from rekindle.spark.failures import brief
 from rekindle.storage import layout
-from rekindle.storage.documents import BatchRecord
+from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 

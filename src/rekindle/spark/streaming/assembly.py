@@ -29,7 +29,9 @@ from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.streaming.siblings import Siblings
 from rekindle.spark.streaming.task import SparkTask
 from rekindle.storage import layout
-from rekindle.storage.documents import ChannelPosition, FrozenFiles, InputPosition, Lineage
+from rekindle.storage.documents.batch import ChannelPosition, InputPosition
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.job_storage import JobStorage
 
 FIRST_ADMISSION_BYTES_PER_CORE = 128 * 1024 * 1024

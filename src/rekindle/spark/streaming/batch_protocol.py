@@ -32,7 +32,7 @@ from rekindle.spark.inputs.event_times import Seen, refuse_late_rows, seen
 from rekindle.spark.inputs.frames import Input
 from rekindle.spark.output.outputs import Outputs, Place
 from rekindle.storage import layout
-from rekindle.storage.documents import BatchRecord, InputPosition, Windows
+from rekindle.storage.documents.batch import BatchRecord, InputPosition, Windows
 from rekindle.storage.job_storage import JobStorage
 
 

@@ -50,15 +50,9 @@ from rekindle.spark.session.session import refuse_settings
 from rekindle.spark.streaming.batch_protocol import BatchProtocol
 from rekindle.spark.streaming.siblings import Siblings
 from rekindle.storage import layout
-from rekindle.storage.documents import (
-    BatchRecord,
-    Drain,
-    End,
-    InputStatus,
-    SubtaskSnapshot,
-    TaskStatusDocument,
-    Windows,
-)
+from rekindle.storage.documents.batch import BatchRecord, Drain, End, Windows
+from rekindle.storage.documents.checkpoint import SubtaskSnapshot
+from rekindle.storage.documents.status import InputStatus, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 

@@ -1,0 +1,129 @@
+"""The documents of a subtask: one for each batch, and those of its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rekindle.storage.layout import FORMAT_VERSION
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelPosition:
+    """How far a subtask has read what one producer puts into a channel."""
+
+    #: how many of its batches were read whole
+    batches: int = 0
+    #: how many segments of the batch after those were read
+    segment: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputPosition:
+    """How far a subtask has read one input, after a batch."""
+
+    #: last admission to the data inbox that a batch has consumed, -1 for none
+    admission: int = -1
+    #: files consumed in this lineage, of those that the subtask was given
+    files: int = 0
+    #: bytes of them
+    bytes: int = 0
+    #: last admission to the marker inbox consumed, -1 for none
+    mark: int = -1
+    #: Spark's own end offset, for inputs that Spark tracks
+    offset: Any = None
+    #: of a channel: the producer's subtask → how far that was read
+    channels: dict[int, ChannelPosition] = field(default_factory=dict)
+    #: which of the offsets in Spark's ``offsets/<N>`` are of its data and of its watermark rows; () where an older
+    #: version wrote it, or where Spark has no such file
+    sources: tuple[int, ...] = ()
+    mark_sources: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A Parquet file that a batch puts into the channels of its task."""
+
+    #: below the folder of the subtask that wrote it
+    path: str
+    size: int
+    rows: int
+    #: tasks that had still to read it when it was carried over from another lineage; empty: all that read the channel
+    readers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSchema:
+    """``schema.json``: the columns of what a task puts into its channels, as those that read it were planned."""
+
+    #: Spark's JSON schema
+    columns: Json
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """The windows of a query, as its state goes by them."""
+
+    #: version of Spark that described them, e.g. "4.3"
+    spark: str
+    #: for each aggregate with windows the numbers of their definition: microseconds, or what sessions say
+    aggregates: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRecord:
+    """``batches/<N>.json``: the outputs of batch N are prepared and never change again (the pre-commit)."""
+
+    batch: int
+    #: SHA-256 of Spark's offsets/<N>; empty in a batch run, and where a restored task had finished
+    offsets_hash: str
+    #: run that wrote it
+    run: int
+    #: Spark's offsets/<N> itself, so that it can be put back; empty where a restore wrote the record, or in a batch run
+    offsets: str = ""
+    inputs: dict[str, InputPosition] = field(default_factory=dict)
+    #: sink uid → what commit() will be given, as prepare() returned it
+    committables: dict[str, list[Json]] = field(default_factory=dict)
+    #: what it puts into the channels of its task, in order
+    segments: tuple[Segment, ...] = ()
+    #: rows out, where a sink knows them
+    rows_out: int | None = None
+    #: the query's watermark this batch ran with, ms
+    watermark_ms: int | None = None
+    #: this batch was planted to flush the state
+    flush: bool = False
+    #: None where an older version wrote it, or in a batch run
+    windows: Windows | None = None
+    #: milliseconds spent in rekindle's own part and in writing the outputs
+    timings_ms: dict[str, int] = field(default_factory=dict)
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """``end.json``: the subtask has flushed and called finish(); nothing comes after `batch` (EndOfData)."""
+
+    batch: int
+    run: int
+    #: ended by a drain rather than by the end of its inputs
+    drained: bool
+    #: watermark before the flush, put back when a drained job is resumed
+    watermark_before_flush_ms: int | None = None
+    #: last batch before the flush
+    batch_before_flush: int = -1
+    #: None where an older version wrote it
+    ended_ms: int | None = None
+    notes: tuple[str, ...] = ()
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """``drain.json``: a drain has begun here and is carried through, after a crash too (its flush cannot be undone)."""
+
+    run: int
+    begun_ms: int
+    format: int = FORMAT_VERSION

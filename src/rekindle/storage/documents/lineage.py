@@ -1,0 +1,37 @@
+"""The document of a lineage: what a run, and those that resume it, continue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rekindle.ids import SubtaskId
+from rekindle.protocol.enumerator import Runs
+from rekindle.storage.layout import FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """``lineages/<n>.json``: from here on the tasks' folders of this lineage are whole and in force."""
+
+    lineage: int
+    run: int
+    created_ms: int
+    #: checkpoint or savepoint folder it was restored from, absolute; None for a first start
+    restored_from: str | None = None
+    #: id of that checkpoint, where it belongs to this very job
+    restored_checkpoint: int | None = None
+    #: task uid → uids of its inputs, in order: what a resume checks the job against
+    graph: dict[str, list[str]] = field(default_factory=dict)
+    #: task uid → its operators: sources, the task itself, sinks; empty where an older version wrote it
+    chains: dict[str, list[str]] = field(default_factory=dict)
+    #: task uid → how many subtasks it has, where that is not 1
+    parallelism: dict[str, int] = field(default_factory=dict)
+    #: task uid → bounded source → the part of its frozen list to read in this lineage; all of it where not named
+    unread: dict[str, dict[str, Runs]] = field(default_factory=dict)
+    #: streaming | batch: every run of the lineage has the same
+    mode: str = "streaming"
+    format: int = FORMAT_VERSION
+
+    def subtasks(self) -> list[SubtaskId]:
+        """Every subtask of it, task by task."""
+        return [SubtaskId(uid, index) for uid in self.graph for index in range(self.parallelism.get(uid, 1))]

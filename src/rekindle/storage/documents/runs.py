@@ -1,0 +1,74 @@
+"""The documents of a job and of its runs: who it is, which driver ran it, how that ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rekindle.storage.layout import FORMAT_VERSION
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """``job.json``: which job lives in this folder."""
+
+    job: str
+    created_ms: int
+    #: random; tells this job from one of the same name in another storage, whose sinks may share a target
+    id: str = ""
+    format: int = FORMAT_VERSION
+
+    @property
+    def owner(self) -> str:
+        """What sinks know the job by: no other job has it, whatever its name."""
+        return f"{self.job}-{self.id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """``runs/<run>.json``: a driver started. The next number fences it."""
+
+    run: int
+    started_ms: int
+    host: str
+    pid: int
+    #: lineage it continues, or opens
+    lineage: int
+    #: checkpoint or savepoint folder it was told to start from, absolute; None: resume or first start
+    restore_from: str | None = None
+    #: whether it goes on from before the flush of a drained job
+    undo_drain: bool = False
+    #: tells two processes apart that race for one run number
+    token: str = ""
+    #: tells the process from a later one with the same pid, see `storage.liveness`
+    process_started: str = ""
+    #: streaming | batch
+    mode: str = "streaming"
+    #: first of the runs of this process whose unanswered requests it hears; None: it has no predecessor there
+    since: int | None = None
+    format: int = FORMAT_VERSION
+
+    def answers(self, run: int) -> bool:
+        """Whether a request to that run is for this one."""
+        return (self.since or self.run) <= run <= self.run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """``runs/<run>.result.json``: how a run ended."""
+
+    run: int
+    state: str
+    ended_ms: int
+    #: last completed checkpoint's id
+    checkpoint: int | None = None
+    #: savepoint made by the stop, absolute
+    savepoint: str | None = None
+    #: what a drain left unread or unflushed, in words
+    notes: tuple[str, ...] = ()
+    error: Json | None = None
+    #: False: what the run found under its claim forbade it, or left it nothing to do; the one before it counts
+    began: bool = True
+    format: int = FORMAT_VERSION

@@ -1,0 +1,49 @@
+"""The documents of bounded sources: which files they consist of, and which subtask was given which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rekindle.storage.layout import FORMAT_VERSION
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenFile:
+    """A file of a bounded source."""
+
+    #: absolute URI, percent-encoded, as Spark's logs hold it
+    path: str
+    size: int
+    #: least event time in it, ms, where the list is in the order of that; None: no row has one
+    first_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenFiles:
+    """``files.json``: what a bounded source consists of, fixed when the job first starts."""
+
+    source: str
+    files: tuple[FrozenFile, ...]
+    #: columns read from the files (Spark's JSON schema), partition columns of a Hive layout included
+    schema: Json
+    #: names of columns that come from ``key=value`` folders
+    partition_columns: tuple[str, ...] = ()
+    #: folder below which key=value parts are looked for, absolute URI
+    base: str = ""
+    #: the files are in the order of their least event times
+    by_time: bool = False
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitAssignment:
+    """``splits/…/<k>.json``: the next run of a source's splits has a reader; see `rekindle.protocol.enumerator`."""
+
+    subtask: int
+    #: how many of the splits are handed out behind it
+    until: int
+    run: int
+    format: int = FORMAT_VERSION

@@ -1,0 +1,102 @@
+"""The documents that a driver shows of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rekindle.storage.layout import FORMAT_VERSION
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointStats:
+    """A line of ``rekindle checkpoints``; those in progress and failed live in the status only."""
+
+    id: int
+    kind: str
+    status: str
+    triggered_at: int
+    duration_ms: int | None = None
+    acknowledged: tuple[int, int] = (0, 0)
+    in_flight_bytes: int = 0
+    size_bytes: int = 0
+    path: str | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputStatus:
+    """An input as ``rekindle status`` shows it."""
+
+    ended: bool = False
+    position: Any = None
+    #: share of a bounded input that has been read, 0 to 1
+    share: float | None = None
+    #: it has had no data for so long that it holds nothing back
+    idle: bool = False
+    rows_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What went wrong last, with a task or with anything of the job: an error, as `errors` has it."""
+
+    code: str
+    message: str
+    next_step: str
+    failed_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStatusDocument:
+    """A subtask as ``rekindle status`` shows it."""
+
+    uid: str
+    subtask: int
+    status: str
+    batch: int
+    watermark: int | None = None
+    inputs: dict[str, InputStatus] = field(default_factory=dict)
+    rows_per_second: float | None = None
+    batch_duration_ms: int | None = None
+    #: the last one of this run; None: there was none, or an older version wrote it
+    failure: Failure | None = None
+    #: how often this run has started it again, or is about to
+    restarts: int = 0
+    #: when it is started again; None: it does not wait for that
+    next_attempt_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """``status.json``: the heartbeat of a driver."""
+
+    job: str
+    state: str
+    run: int
+    host: str
+    pid: int
+    #: counts up with each write: a reader on another machine compares two reads, never clocks
+    beat: int
+    written_ms: int
+    tasks: tuple[TaskStatusDocument, ...] = ()
+    checkpoints_completed: int = 0
+    checkpoints_failed: int = 0
+    latest_checkpoint: int | None = None
+    latest_checkpoint_ms: int | None = None
+    #: newest first; in progress and failed ones among them
+    history: tuple[CheckpointStats, ...] = ()
+    #: tells the process from a later one with the same pid, see `storage.liveness`
+    process_started: str = ""
+    #: streaming | batch
+    mode: str = "streaming"
+    error: Json | None = None
+    #: the last one in this process, whatever has failed; None: there was none, or an older version wrote it
+    failure: Failure | None = None
+    #: how often this process has started a task, all of them, or Spark again, or is about to
+    restarts: int = 0
+    #: when something of it is tried again, the next one; None: nothing waits for that
+    next_attempt_ms: int | None = None
+    format: int = FORMAT_VERSION
