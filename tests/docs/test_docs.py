@@ -16,7 +16,7 @@ import pytest
 import rekindle as rk
 from rekindle.cli.verbs import rekindle
 from rekindle.config import SETTINGS
-from rekindle.errors import CONDITIONS
+from rekindle.errors.conditions import CONDITIONS
 from rekindle.protocol.commit import CommitPermit
 from rekindle.runtime import steps
 from rekindle.sinks import SinkBatch

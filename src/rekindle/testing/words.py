@@ -24,7 +24,7 @@ from functools import cache
 from typing import Any
 
 from rekindle.config import duration_ms
-from rekindle.errors import CONDITIONS
+from rekindle.errors.conditions import CONDITIONS
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e

@@ -1,0 +1,159 @@
+"""Every error a user can meet: a stable code, its parameters, a sentence, and what to do next.
+
+    RekindleError
+    ├── DefinitionError     the job as written cannot run; found before Spark starts
+    ├── ConfigError         a setting, an option or a command line is wrong
+    ├── InputError          a source's data is missing, unreadable or not what it was said to be
+    ├── StorageError        the job's storage is unreachable, full, damaged or of another format
+    ├── RestoreError        this checkpoint or savepoint cannot start this job
+    ├── ControlError        a verb cannot be carried out on this job now
+    ├── SinkError           a sink could not prepare, commit or abort
+    ├── JobError            a running job failed
+    └── ProtocolError       a bug in Rekindle itself: an illegal event, a broken invariant
+
+An error is raised by code: ``raise InputError("PATH_MISSING", path=path)``. The sentence and the next step come from
+the table in `rekindle.errors.conditions`. A code that is not in it, or belongs to another class, is a bug and fails at
+once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from rekindle.errors.conditions import CONDITIONS
+
+
+class RekindleError(Exception):
+    """Base of all errors.
+
+    Attributes:
+        code: stable upper-case name, e.g. ``PATH_MISSING``.
+        parameters: what the sentence was filled with; JSON values.
+        message: the sentence alone.
+        next_step: what the user can do now.
+        result: of the job that has failed, a `JobResult`, where `Job.run` raises it; else None.
+    """
+
+    kind: ClassVar[str] = ""
+    result: Any = None
+
+    def __init__(self, code: str, **parameters: Any) -> None:
+        condition = CONDITIONS[code]
+        if condition.kind != self.kind:
+            raise TypeError(f"{code} is a {condition.kind} error, not a {self.kind} error")
+        self.code = code
+        self.parameters = parameters
+        self.message = condition.message.format(**parameters)
+        self.next_step = condition.next_step.format(**parameters)
+        super().__init__(f"[{code}] {self.message}")
+
+    @property
+    def permanent(self) -> bool:
+        """Whether trying again cannot help: what is wrong lies in the job or in what is stored."""
+        return self.code in _PERMANENT or (self.kind in _PERMANENT_KINDS and self.code not in _TRANSIENT)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.code, self.parameters)
+
+    def to_json(self) -> dict[str, Any]:
+        """The error as ``--json`` prints it and as a job's result keeps it."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "parameters": {name: _plain(value) for name, value in self.parameters.items()},
+            "next_step": self.next_step,
+        }
+
+
+def _rebuild(cls: type[RekindleError], code: str, parameters: dict[str, Any]) -> RekindleError:
+    return cls(code, **parameters)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool | list | dict | None) else str(value)
+
+
+class DefinitionError(RekindleError):
+    """The job as written cannot run; raised before Spark starts."""
+
+    kind = "definition"
+
+
+class ConfigError(RekindleError):
+    """A setting, an option or a command line is wrong."""
+
+    kind = "config"
+
+
+class InputError(RekindleError):
+    """A source's data is missing, unreadable, or not what it was said to be."""
+
+    kind = "input"
+
+
+class StorageError(RekindleError):
+    """The job's storage is unreachable, full, damaged, or written by another format version."""
+
+    kind = "storage"
+
+
+class RestoreError(RekindleError):
+    """This checkpoint or savepoint cannot start this job."""
+
+    kind = "restore"
+
+
+class ControlError(RekindleError):
+    """A verb cannot be carried out on this job now."""
+
+    kind = "control"
+
+
+class SinkError(RekindleError):
+    """A sink could not prepare, commit or abort."""
+
+    kind = "sink"
+
+
+class JobError(RekindleError):
+    """A running job failed."""
+
+    kind = "job"
+
+
+class ProtocolError(RekindleError):
+    """A bug in Rekindle: an event that is illegal in this state, or a broken invariant. Carries the story so far."""
+
+    kind = "protocol"
+
+
+def one_line(error: BaseException) -> str:
+    """Any exception in one line: its type, unless it is one of ours, and the first line of what it says."""
+    words = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    if isinstance(error, RekindleError):
+        return words
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+_PERMANENT_KINDS = ("definition", "config", "input")
+_TRANSIENT = ("FILE_UNREADABLE",)
+_PERMANENT = (
+    "STORAGE_GONE",
+    "OBJECT_CORRUPT",
+    "FORMAT_NEWER",
+    "PROGRESS_FORMAT_UNKNOWN",
+    "BATCH_REPLAY_MISMATCH",
+    "STATE_SCHEMA_INCOMPATIBLE",
+    "SINK_SCHEMA_MISMATCH",
+    "SINK_STAGING_LOST",
+    "SINK_PARTITION_UNKNOWN",
+    "OUTPUT_NOT_SHARED",
+    "TARGET_TAKEN",
+)
+
+
+def error_from(code: str, parameters: dict[str, Any]) -> RekindleError:
+    """The error with this code, of the class the table says: for codes that were carried as data."""
+    kind = CONDITIONS[code].kind
+    cls = next(cls for cls in RekindleError.__subclasses__() if cls.kind == kind)
+    return cls(code, **parameters)
