@@ -38,6 +38,9 @@ class Checkpoint:
     #: where it lies; retention deletes it once newer ones are complete
     path: str
 
+    def __fspath__(self) -> str:
+        return self.path
+
     def __str__(self) -> str:
         return self.path
 
@@ -49,6 +52,9 @@ class Savepoint:
     path: str
     #: number of the checkpoint that it is a copy of
     checkpoint: int | None = None
+
+    def __fspath__(self) -> str:
+        return self.path
 
     def __str__(self) -> str:
         return self.path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
 from collections.abc import Iterator
@@ -276,3 +277,19 @@ def test_the_guide_lists_its_sections_in_order() -> None:
     headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
     assert listed == headings
     assert all(text.index(f"\n## {a}\n") < text.index(f"\n## {b}\n") for a, b in pairwise(headings))
+
+
+def test_every_function_of_the_walks_is_there() -> None:
+    page = (make_docs.DOCS / "architecture.md").read_text()
+    walks = page[page.index("## Three walks") : page.index("## A batch")]
+    named = re.findall(r"`([a-z_.]+):([A-Za-z_.]+)`", walks)
+    assert len(named) > 20
+    missing = [f"{module}:{path}" for module, path in named if not _resolves(module, path)]
+    assert missing == []
+
+
+def _resolves(module: str, path: str) -> bool:
+    found: object = importlib.import_module(f"rekindle.{module}")
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found is not None

@@ -11,6 +11,7 @@ import pytest
 from rekindle.config import Config
 from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
+from rekindle.progress.retention import SourceLogs
 from rekindle.protocol import events as e
 from rekindle.runtime.steps import no_steps
 from rekindle.spark.output.outputs import Outputs, Place
@@ -59,6 +60,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             {},
             Siblings(1),
             KeptBatches(),
+            SourceLogs(storage.store, layout.spark_progress_dir(FOLDER), None),
         ).start()
         return heard, bool(queries)
 
