@@ -50,7 +50,11 @@ def flush(
         if error.name in ("pyspark", "py4j"):
             raise DefinitionError("PYSPARK_MISSING") from error
         raise
-    session = prepare_session(spark) if spark is not None else make_plain_session("rekindle flush", spark_config or {})
+    session = (
+        prepare_session(spark, plain=True)
+        if spark is not None
+        else make_plain_session("rekindle flush", spark_config or {})
+    )
     with quiet(session):
         return flush_query(
             session, query, checkpoint, out=out, mode=output_mode, max_rounds=settings.drain_max_rounds, work=work

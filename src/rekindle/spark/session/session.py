@@ -28,7 +28,7 @@ from rekindle.spark.failures import brief
 from rekindle.spark.session.jvm import start_jvm
 from rekindle.spark.session.optimizer import SESSION
 from rekindle.spark.session.s3a import s3a_settings
-from rekindle.spark.session.settings import Decision, of, refused
+from rekindle.spark.session.settings import NAMES_OF_SOURCES, Decision, of, refused
 
 OLDEST = (3, 5)
 """Oldest PySpark this version runs on."""
@@ -72,10 +72,13 @@ _QUIET_LOGGERS = (
 def make_plain_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
     """A session for a query that ran without Rekindle: in the time zone it had, that of the machine."""
     its_own = "spark.sql.session.timeZone"
-    return make_session(app_name, settings, {key: value for key, value in CHOSEN.items() if key != its_own})
+    chosen = {key: value for key, value in CHOSEN.items() if key != its_own}
+    return make_session(app_name, settings, chosen, plain=True)
 
 
-def make_session(app_name: str, settings: Mapping[str, str], chosen: Mapping[str, str] = CHOSEN) -> SparkSession:
+def make_session(
+    app_name: str, settings: Mapping[str, str], chosen: Mapping[str, str] = CHOSEN, *, plain: bool = False
+) -> SparkSession:
     """A session with `CHOSEN`, `NEEDED` and the user's `settings`; local on all cores unless a master is set.
 
     Raises:
@@ -99,7 +102,7 @@ def make_session(app_name: str, settings: Mapping[str, str], chosen: Mapping[str
         spark = _make(builder)
     except (PySparkException, Py4JError) as error:
         raise DefinitionError("SPARK_NOT_STARTED", reason=brief(error)) from error
-    return prepare_session(spark)
+    return prepare_session(spark, plain=plain)
 
 
 def _let_workers_import_beside(program: str | None) -> None:
@@ -129,8 +132,11 @@ def _submitted() -> dict[str, str]:
     return dict(SparkConf().getAll())
 
 
-def prepare_session(spark: SparkSession) -> SparkSession:
+def prepare_session(spark: SparkSession, *, plain: bool = False) -> SparkSession:
     """Check a session, the user's or ours, and set what is `NEEDED`.
+
+    Args:
+        plain: for a query without a job, whose sources may have names.
 
     Raises:
         DefinitionError: ``SPARK_CONNECT_UNSUPPORTED``, ``PYSPARK_TOO_OLD``, ``SPARK_SETTING_REFUSED``.
@@ -139,6 +145,8 @@ def prepare_session(spark: SparkSession) -> SparkSession:
     if not isinstance(spark, SparkSession) or not hasattr(spark, "_jvm"):
         raise DefinitionError("SPARK_CONNECT_UNSUPPORTED")
     check_settings(spark)
+    if not plain:
+        refuse_settings({key: spark.conf.get(key, None) for key in NAMES_OF_SOURCES})
     with SESSION:  # a query that starts beside this has settings of its own
         for key, value in NEEDED.items():
             spark.conf.set(key, value)
@@ -147,7 +155,7 @@ def prepare_session(spark: SparkSession) -> SparkSession:
 
 def check_settings(spark: SparkSession) -> None:
     """Raise ``SPARK_SETTING_REFUSED`` where a session has a setting with which no query may run."""
-    refuse_settings({key: spark.conf.get(key, None) for key in of(Decision.ONLY)})
+    refuse_settings({key: spark.conf.get(key, None) for key in of(Decision.ONLY) if key not in NAMES_OF_SOURCES})
 
 
 def refuse_settings(values: Mapping[str, str | None], place: str = "The session has") -> None:

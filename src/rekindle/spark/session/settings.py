@@ -43,6 +43,9 @@ FILES = "spark.sql.files."
 BATCHES_KEPT = f"{STREAMING}minBatchesToRetain"
 """How many batches Spark keeps state and logs of; see `kept_batches`."""
 
+NAMES_OF_SOURCES = (f"{STREAMING}offsetLog.formatVersion", f"{STREAMING}queryEvolution.enableSourceEvolution")
+"""Settings that no job can have, and a query without a job can."""
+
 _REQUIRED: dict[str, Setting] = {
     BATCHES_KEPT: Setting(
         Decision.SET,
