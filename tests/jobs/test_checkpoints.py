@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from rekindle.errors import RekindleError, RestoreError
 from rekindle.handle import JobHandle
+from rekindle.spark.streaming.task import SparkTask
 from rekindle.storage import layout
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.status import CheckpointStats
@@ -158,7 +159,7 @@ def test_a_savepoint_has_no_state_of_a_finished_task_but_what_is_still_to_be_rea
     handle = windows_beside_a_stream(gate).start(spark, storage=world.storage, config={"checkpoint.interval": "0"})
     gate.await_held()
     until(lambda: statuses(handle)["past"] in FLUSHED)
-    savepoint = handle.savepoint(str(world.root / "savepoints"), unaligned=True)
+    savepoint = handle.savepoint(str(world.root / "savepoints"), unaligned=True).path
     handle.cancel()
     gate.open()
     handle.wait()
@@ -174,7 +175,7 @@ def test_a_savepoint_has_no_state_of_a_finished_task_but_what_is_still_to_be_rea
         until(lambda: statuses(handle)["past"] == "closed")  # noqa: B023
         until(lambda: keys_and_values(world.out) == expected)  # noqa: B023
         assert not Path(place, layout.spark_progress_dir(layout.subtask("beside", "past", 0, 1))).exists()
-        savepoint = handle.savepoint(str(world.root / "savepoints"))
+        savepoint = handle.savepoint(str(world.root / "savepoints")).path
         assert files_of_past(savepoint) == {"schema.json"}
         world.add_live(rows(0, 2, keys="y"))
         handle.stop(drain=start > 0)
@@ -300,15 +301,19 @@ def test_without_checkpoints_after_a_finish_none_is_taken_and_the_rows_are_not_c
 
 
 def test_a_stop_that_fails_after_its_savepoint_ends_the_job_and_the_savepoint_can_be_started_from(
-    spark: SparkSession, world: World
+    spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class DoesNotClose(rk.sinks.Parquet):
-        def close(self) -> None:
-            raise OSError("the server hung up")
+    """What a sink raises in ``close()`` fails nothing, so the query has to fail here."""
+    close = SparkTask.close
 
+    def does_not_close(task: SparkTask) -> None:
+        close(task)
+        raise OSError("the server hung up")
+
+    monkeypatch.setattr(SparkTask, "close", does_not_close)
     job = rk.Job("closing")
     live = job.source("live", world.stream())
-    job.sink("out", job.task(live, uid="same")(lambda frame: frame), DoesNotClose(world.out))
+    job.sink("out", job.task(live, uid="same")(lambda frame: frame), rk.sinks.Parquet(world.out))
     world.add_live(rows(0, 5))
     handle = job.start(spark, storage=world.storage, config=QUICK)
     until(lambda: has_read(handle, 1))
@@ -324,6 +329,7 @@ def test_a_stop_that_fails_after_its_savepoint_ends_the_job_and_the_savepoint_ca
     assert recorded.error is not None and str(savepoint) in str(recorded.error)
     assert sum(keys_and_values(world.out).values()) == 5
 
+    monkeypatch.undo()
     again = rk.Job("closing")
     live = again.source("live", world.stream())
     again.sink("out", again.task(live, uid="same")(lambda frame: frame), rk.sinks.Parquet(world.root / "again"))
