@@ -42,7 +42,7 @@ _REPLACING = threading.Lock()
 
 
 class Lifeline:
-    """An `Engine`: the Spark of one session.
+    """A `Lifeline`: tells when the Spark of one session is gone.
 
     Args:
         ours: the session is Rekindle's own, so that another may take its place.
