@@ -17,6 +17,7 @@ from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
 from rekindle.storage.local import LocalStore
+from rekindle.testing.fake_sink import FakeSink
 from tests.claims import claim
 from tests.runtime.kit import JOB, NEVER, OFTEN, Faulty, Refusal, World, ended, until
 
@@ -427,6 +428,31 @@ def test_a_job_that_is_deleted_while_it_runs_ends_under_that_name_and_records_no
     assert world.storage.result(1) is None, "it can go on, once it is back"
 
 
+def test_a_job_that_is_deleted_and_begun_again_at_once_shares_nothing_with_the_driver_that_goes_on(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "HEARTBEAT_S", 3600)  # the first driver looks for nothing of itself
+    world.rows.available, world.rows.ended = 4, False
+    first = world.start(**NEVER)
+    until(lambda: world.read() == 4)
+    late = [layout.batch(world.folder, 0), layout.result(JOB, 2)]
+
+    Path(world.location).rename(tmp_path / "deleted")
+    for path in late:  # what it was about to write when the folder went
+        (Path(world.location) / path).parent.mkdir(parents=True)
+        (Path(world.location) / path).write_bytes(b"{}")
+    world.sinks = {uid: FakeSink() for uid in world.sinks}
+    world.rows.ended = True
+    second = world.run()
+
+    assert (second.state, world.all_committed()) == ("FINISHED", True)
+    assert [run.run for run in [world.storage.latest_run()] if run] == [3], "a number that the first left no trace of"
+    assert world.folder.endswith("/000003")
+    monkeypatch.setattr(driver, "HEARTBEAT_S", 0.05)
+    with pytest.raises((ControlError, StorageError), match=r"DRIVER_FENCED|STORAGE_GONE"):
+        ended(first)
+
+
 @pytest.mark.parametrize("doing", ["fail", "checkpoint"])
 def test_what_goes_wrong_because_the_job_is_deleted_is_not_blamed_on_anything_else(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doing: str
@@ -456,7 +482,7 @@ def test_a_storage_in_which_the_job_seems_to_be_missing_for_a_moment_is_survived
     away = StorageError("STORAGE_UNAVAILABLE", uri="x", reason="away")
     looks: list[bool | StorageError] = [True, True, away, True, True, False, True, away, away]
 
-    def is_deleted(run: int) -> bool:
+    def is_deleted(run: Run) -> bool:
         look = looks.pop(0) if looks else False
         if isinstance(look, StorageError):
             raise look

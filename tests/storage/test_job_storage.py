@@ -471,3 +471,31 @@ for _ in range(40):
 def test_a_damaged_heartbeat_counts_for_none(storage: JobStorage) -> None:
     storage.store.replace(layout.status(storage.job), b"{half")
     assert storage.status() is None
+
+
+def test_a_run_is_gone_where_its_job_is_or_where_another_process_has_its_number(storage: JobStorage) -> None:
+    run = replace(make_run(1), token="mine")
+    storage.create(layout.identity("job"), Identity(job="job", created_ms=0))
+    assert storage.is_deleted(run)
+    storage.create(layout.run("job", 1), run)
+    assert not storage.is_deleted(run)
+    assert storage.is_deleted(replace(run, token="another's")), "deleted, and begun again under the same number"
+    storage.store.delete_tree(layout.identity("job"))
+    assert storage.is_deleted(run)
+
+
+@pytest.mark.parametrize(
+    ("left", "number"),
+    [
+        ([], 0),
+        ([layout.result("job", 7)], 7),
+        ([layout.batch(layout.subtask("job", "hourly", 1, 5), 3)], 5),
+        ([layout.split_assignment(layout.splits("job", "hourly", 4, "source"), 1), layout.run("job", 2)], 4),
+    ],
+)
+def test_the_highest_number_left_is_of_anything_that_a_run_writes(
+    storage: JobStorage, left: list[str], number: int
+) -> None:
+    for path in left:
+        storage.store.create(path, b"")
+    assert storage.highest_number_left() == number

@@ -209,7 +209,7 @@ class Driver:
         told = error.to_json() if isinstance(error, RekindleError) else None
         result = Result(run=self._run.run, state=JobState.FAILED.value, ended_ms=self._clock(), error=told)
         with contextlib.suppress(Exception):
-            if self._storage.fenced_by(self._run.run) is None and not self._storage.is_deleted(self._run.run):
+            if self._storage.fenced_by(self._run.run) is None and not self._storage.is_deleted(self._run):
                 self._storage.record_result(result)
 
     def _drain_queue(self) -> None:
@@ -253,7 +253,7 @@ class Driver:
 
     def _is_gone(self) -> bool:
         """Whether the job is deleted, as it looks now; a storage that does not answer says nothing of that."""
-        return bool(_tried(lambda: self._storage.is_deleted(self._run.run)))
+        return bool(_tried(lambda: self._storage.is_deleted(self._run)))
 
     def _gone(self) -> StorageError:
         uri = self._storage.store.location

@@ -160,7 +160,9 @@ class Launch:
         return claimed
 
     def _new_run(self, decided: Decided) -> Run:
-        number, decision = decided.newest_run + 1, decided.decision
+        # A new job begins in an empty folder, also where an old one of its name was deleted while it ran.
+        number = (decided.newest_run or self.storage.highest_number_left()) + 1
+        decision = decided.decision
         return Run(
             run=number,
             started_ms=self._clock(),

@@ -46,6 +46,7 @@ _RESERVE_BYTES = 64 * 1024
 
 _NUMBERED = re.compile(r"(\d+)(?:\.json)?")
 _RESULT = re.compile(r"(\d+)\.result\.json")
+_OF_RUN = re.compile(r"(\d+)(?:\.result)?\.json")
 _REQUEST = re.compile(r"(.+)\.request\.json")
 _ANSWER = re.compile(r"(.+)\.answer\.json")
 
@@ -150,10 +151,25 @@ class JobStorage:
         if newer is not None:
             raise ControlError("DRIVER_FENCED", run=run, job=self.job, newer=newer)
 
-    def is_deleted(self, run: int) -> bool:
-        """Whether the job, or run number `run`, which was claimed, is gone from a storage that answers."""
-        claimed = (layout.identity(self.job), layout.run(self.job, run))
-        return not all(self.store.exists(path) for path in claimed)
+    def is_deleted(self, run: Run) -> bool:
+        """Return True if the job is gone, or `run`, which was claimed, or where another job's run has its number."""
+        found = self.run(run.run) if self.store.exists(layout.identity(self.job)) else None
+        return found is None or found.token != run.token
+
+    def highest_number_left(self) -> int:
+        """Return the highest number of a run or lineage of which anything is left, claimed or not; 0: nothing is.
+
+        A driver whose job was deleted writes for a moment more. What it leaves must be in no lineage of the next job.
+        """
+        runs = (match for name in self.store.names(layout.runs(self.job)) if (match := _OF_RUN.fullmatch(name)))
+        folder = layout.tasks(self.job)
+        parts = [
+            f"{folder}/{uid}/{part}" for uid in self.store.names(folder) for part in self.store.names(f"{folder}/{uid}")
+        ]
+        return max(
+            (*(int(match[1]) for match in runs), *(number for part in parts for number in self._numbers(part))),
+            default=0,
+        )
 
     def lineage(self) -> Lineage | None:
         """The lineage that is in force: the one with the highest number."""
