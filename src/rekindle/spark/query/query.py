@@ -23,6 +23,7 @@ from rekindle.progress.directory import is_committed, last_committed
 from rekindle.runtime.steps import Steps
 from rekindle.spark.failures import brief
 from rekindle.spark.query.kept_batches import KeptBatches
+from rekindle.spark.query.own_files import written_by_calls
 from rekindle.spark.query.polling import INTERVAL_MS, Polling
 from rekindle.spark.query.state_partitions import first_run_in
 from rekindle.spark.session.optimizer import same_for_each_batch, started_with
@@ -117,11 +118,12 @@ class Query:
         self._spark.sparkContext.setLocalProperty(
             "spark.scheduler.pool", f"rekindle-{self._subtask.task}-{self._subtask.subtask}"
         )
+        progress_dir = self._store.spark_path(self._progress_dir)
         writer = (
             self._frame.writeStream.foreachBatch(self._protocol)
             .outputMode(self._output_mode)
             .trigger(processingTime=f"{INTERVAL_MS} milliseconds")
-            .option("checkpointLocation", self._store.spark_path(self._progress_dir))
+            .option("checkpointLocation", progress_dir)
         )
         # The user's function may have made its frames in another session, and what it has may have been changed.
         session = self._frame.sparkSession
@@ -130,6 +132,7 @@ class Query:
             **NEEDED,
             **same_for_each_batch(self._frame),
             **first_run_in(self._state_partitions),
+            **written_by_calls(session, progress_dir),
             BATCHES_KEPT: str(self._kept.start(max(self.committed, self._protocol.last))),
         }
         polling = self._polling = Polling(self._spark, every_ms=self._polls_every_ms)

@@ -46,6 +46,9 @@ BATCHES_KEPT = f"{STREAMING}minBatchesToRetain"
 NAMES_OF_SOURCES = (f"{STREAMING}offsetLog.formatVersion", f"{STREAMING}queryEvolution.enableSourceEvolution")
 """Settings that no job can have, and a query without a job can."""
 
+FILE_MANAGER = f"{STREAMING}checkpointFileManagerClass"
+"""What writes a query's files; see `own_files`."""
+
 _REQUIRED: dict[str, Setting] = {
     BATCHES_KEPT: Setting(
         Decision.SET,
@@ -170,6 +173,10 @@ _FREE: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "How Spark writes its files. Where it is not set, a query in a local folder starts no process for each file.",
+        (FILE_MANAGER,),
+    ),
+    (
         "How Spark writes and checks its own files.",
         (
             f"{STREAMING}asyncLogPurge.enabled",
@@ -179,7 +186,6 @@ _FREE: tuple[tuple[str, tuple[str, ...]], ...] = (
             f"{STREAMING}checkpoint.fileChecksum.skipCreationIfFileMissingChecksum",
             f"{STREAMING}checkpoint.renamedFileCheck.enabled",
             f"{STREAMING}checkpoint.verifyMetadataExists.enabled",
-            f"{STREAMING}checkpointFileManagerClass",
             f"{STREAMING}metadataCache.enabled",
             f"{STREAMING}stateStore.commitValidation.enabled",
             f"{STREAMING}stateStore.formatValidation.enabled",
