@@ -23,6 +23,7 @@ def test_the_durable_steps_are_these() -> None:
         "drain.create",
         "end.create",
         "files.freeze",
+        "history.replace",
         "inbox.admit",
         "inbox.open",
         "job.create",

@@ -21,6 +21,8 @@ ARGUMENTS = {
     "checkpoint_folder": layout.checkpoint("job", 7),
     "splits_folder": layout.splits("job", "hourly", 3, "live"),
     "request_id": "0001",
+    "log": "events",
+    "segment": 2,
     "folder": "hourly-000000007-abc",
     "inbox_folder": layout.inbox(FOLDER, "live"),
     "marks_folder": layout.marks(FOLDER, "live"),
@@ -46,6 +48,7 @@ FILES = {
     "request": "request.create",
     "answer": "answer.create",
     "status": "status.replace",
+    "history_segment": "history.replace",
     "reserve": "reserve.create",
 }
 
@@ -60,6 +63,7 @@ FOLDERS = {
     "checkpoints": {},
     "checkpoint": {},
     "control": {},
+    "history": {},
     "splits": {"000003.json": "split.assign"},
     "sink": {},
     "savepoint_subtask": {

@@ -23,6 +23,7 @@
       checkpoints/<id>/committed.json           its transactions are committed: not to be repeated
       control/<request>.request.json, <request>.answer.json
       status.json
+      history/<log>/<run>-<k>.json              events, checkpoints and rates, in segments; the oldest are deleted
       reserve                                   room for the result of a run that ends because the disk is full
 
     <storage>/_savepoints/<job>-<id>-<random>/  savepoints for which no place was given
@@ -215,6 +216,16 @@ def status(name: str) -> str:
     return f"{name}/status.json"
 
 
+def history(name: str, log: str) -> str:
+    """Folder of one of the logs that a job is watched by."""
+    return f"{name}/history/{log}"
+
+
+def history_segment(name: str, log: str, number: int, segment: int) -> str:
+    """A segment of a log, by the run that wrote it."""
+    return f"{name}/history/{log}/{number:06d}-{segment:06d}.json"
+
+
 def reserve(name: str) -> str:
     """Takes up room, to be deleted where there is none left."""
     return f"{name}/reserve"
@@ -243,6 +254,7 @@ STEPS: dict[str, str] = {
     "request.create": r".*/control/[^/]+\.request\.json",
     "answer.create": r".*/control/[^/]+\.answer\.json",
     "status.replace": r"[^/]+/status\.json",
+    "history.replace": r"[^/]+/history/[^/]+/\d+-\d+\.json",
     "reserve.create": r"[^/]+/reserve",
 }
 """Name of a durable step → the paths it writes. Steps that are not writes to the storage are in `runtime.steps`."""

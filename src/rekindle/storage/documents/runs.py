@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rekindle.storage.layout import FORMAT_VERSION
@@ -27,6 +27,55 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceDescription:
+    """A source of a job, for people; no path, option or function of it."""
+
+    uid: str
+    #: Files | Batch | Stream
+    kind: str
+    bounded: bool
+    event_time: str | None = None
+    watermark: str | None = None
+    idle_after: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDescription:
+    """A task of a job, for people."""
+
+    uid: str
+    #: uids of the sources and tasks it reads
+    inputs: tuple[str, ...]
+    parallelism: int = 1
+    output_mode: str = "append"
+    event_time: str | None = None
+    watermark: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkDescription:
+    """A sink of a job, for people; no address or option of it."""
+
+    uid: str
+    task: str
+    #: e.g. Parquet
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDescription:
+    """What a run consists of, and the settings in force, for people: nothing is decided by it."""
+
+    sources: tuple[SourceDescription, ...] = ()
+    tasks: tuple[TaskDescription, ...] = ()
+    sinks: tuple[SinkDescription, ...] = ()
+    #: every setting of Rekindle as a user would write it; those of Spark, which may hold secrets, are not here
+    settings: dict[str, str] = field(default_factory=dict)
+    #: of Rekindle
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """``runs/<run>.json``: a driver started. The next number fences it."""
 
@@ -48,6 +97,8 @@ class Run:
     mode: str = "streaming"
     #: first of the runs of this process whose unanswered requests it hears; None: it has no predecessor there
     since: int | None = None
+    #: None where an older version wrote it
+    description: JobDescription | None = None
     format: int = FORMAT_VERSION
 
     def answers(self, run: int) -> bool:

@@ -59,8 +59,23 @@ class TaskStatusDocument:
     batch: int
     watermark: int | None = None
     inputs: dict[str, InputStatus] = field(default_factory=dict)
+    #: rows it reads, as Spark's last report has it
     rows_per_second: float | None = None
     batch_duration_ms: int | None = None
+    #: over all runs of the job, but for what the last second before a driver was killed has added
+    rows_in: int = 0
+    #: the same; None where neither a sink nor a channel of it counts rows
+    rows_out: int | None = None
+    batches: int = 0
+    #: how far the watermark is after the clock; None: it has none, or is at its end
+    lag_ms: int | None = None
+    #: shares of the last seconds, 0 to 1, which add up to 1: in batches with data; held back because too much lies
+    #: unread in its channels; the rest. None: it does not run
+    busy: float | None = None
+    back_pressured: float | None = None
+    idle: float | None = None
+    state_rows: int | None = None
+    state_bytes: int | None = None
     #: the last one of this run; None: there was none, or an older version wrote it
     failure: Failure | None = None
     #: how often this run has started it again, or is about to
@@ -82,6 +97,7 @@ class Status:
     beat: int
     written_ms: int
     tasks: tuple[TaskStatusDocument, ...] = ()
+    #: over all runs of the job
     checkpoints_completed: int = 0
     checkpoints_failed: int = 0
     latest_checkpoint: int | None = None
@@ -99,4 +115,15 @@ class Status:
     restarts: int = 0
     #: when something of it is tried again, the next one; None: nothing waits for that
     next_attempt_ms: int | None = None
+    #: when the run began; None where an older version wrote it
+    started_ms: int | None = None
+    #: totals over all runs of the job
+    rows_in: int = 0
+    rows_out: int | None = None
+    batches: int = 0
+    restarts_total: int = 0
+    #: in batch records that no checkpoint has committed; None where no sink counts rows
+    rows_uncommitted: int | None = None
+    #: of Rekindle
+    version: str = ""
     format: int = FORMAT_VERSION

@@ -1,0 +1,132 @@
+"""A log of a job, of bounded size, in segments: an object store has no append, so the newest document is replaced.
+
+A segment is ``<run>-<k>.json``, with the number of its first row. A run never writes a document of another run: it
+begins with a segment of its own, which holds the rows of the newest segment that is not full. Of rows with the same
+number those of the later segment count. So what a driver still writes that was thought dead disturbs nothing, and is
+seen by no one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from rekindle.errors import StorageError
+from rekindle.storage import layout
+from rekindle.storage.documents.history import (
+    CheckpointRecord,
+    CheckpointSegment,
+    Event,
+    EventSegment,
+    RateSample,
+    RateSegment,
+)
+from rekindle.storage.job_storage import JobStorage
+
+Row = TypeVar("Row", Event, CheckpointRecord, RateSample)
+Segment = EventSegment | CheckpointSegment | RateSegment
+
+_SEGMENT = re.compile(r"(\d+)-(\d+)\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class LogKind(Generic[Row]):
+    """One of the logs of a job."""
+
+    #: name of its folder
+    name: str
+    segment: type[Segment]
+    #: rows in a full segment
+    rows: int
+    #: segments kept
+    keep: int
+
+
+EVENTS: LogKind[Event] = LogKind("events", EventSegment, rows=200, keep=25)
+CHECKPOINTS: LogKind[CheckpointRecord] = LogKind("checkpoints", CheckpointSegment, rows=100, keep=11)
+"""The last thousand, and those of the segment that is being filled."""
+RATES: LogKind[RateSample] = LogKind("rates", RateSegment, rows=60, keep=36)
+"""Six hours of a row every ten seconds."""
+
+
+class SegmentName(NamedTuple):
+    """Which segment it is; they are in the order of these."""
+
+    run: int
+    number: int
+
+
+class Numbered(NamedTuple, Generic[Row]):
+    """A row and its number, which no other row of the log has and which only grows."""
+
+    number: int
+    row: Row
+
+
+Cache = MutableMapping[tuple[str, str, str], Segment]
+"""Job, log and segment → what is in it: of segments that no driver changes any more."""
+
+
+def segments(storage: JobStorage, kind: LogKind[Row]) -> list[SegmentName]:
+    """Names of the segments that there are, the oldest first."""
+    names = storage.store.names(layout.history(storage.job, kind.name))
+    return sorted(SegmentName(int(match[1]), int(match[2])) for name in names if (match := _SEGMENT.fullmatch(name)))
+
+
+def read(storage: JobStorage, kind: LogKind[Row], after: int = -1, cache: Cache | None = None) -> list[Numbered[Row]]:
+    """The rows with numbers above `after`, the oldest first.
+
+    What is deleted meanwhile is left out, and so is a segment that is damaged.
+
+    Args:
+        cache: where segments are kept that no one changes any more; they are read from there.
+
+    Raises:
+        StorageError: ``FORMAT_NEWER``, or the storage does not answer.
+    """
+    found: list[list[Numbered[Row]]] = []
+    for first, rows in _newest_first(storage, kind, cache):
+        found.append([Numbered(first + i, row) for i, row in enumerate(rows) if first + i > after])
+        if first <= after + 1:
+            break
+    return [row for rows in reversed(found) for row in rows]
+
+
+def newest(storage: JobStorage, kind: LogKind[Row], cache: Cache | None = None) -> list[Numbered[Row]]:
+    """The rows of the newest segment: the last ones of the log, at least one where there is any."""
+    for first, rows in _newest_first(storage, kind, cache):
+        if rows:
+            return [Numbered(first + i, row) for i, row in enumerate(rows)]
+    return []
+
+
+def _newest_first(
+    storage: JobStorage, kind: LogKind[Row], cache: Cache | None
+) -> Iterator[tuple[int, tuple[Row, ...]]]:
+    """Number of the first row, and the rows that count, of each segment."""
+    names, until = segments(storage, kind), None
+    for name in reversed(names):
+        segment = _segment(storage, kind, name, cache if name != names[-1] else None)
+        if segment is None:
+            continue
+        rows: tuple[Row, ...] = segment.rows  # type: ignore[assignment] # the kind says which
+        yield segment.first, rows if until is None else rows[: max(until - segment.first, 0)]
+        until = segment.first if until is None else min(until, segment.first)
+
+
+def _segment(storage: JobStorage, kind: LogKind[Row], name: SegmentName, cache: Cache | None) -> Segment | None:
+    path = layout.history_segment(storage.job, kind.name, *name)
+    key = (storage.job, kind.name, path)
+    if cache is not None and key in cache:
+        return cache[key]
+    try:
+        segment = storage.read(path, kind.segment)
+    except StorageError as error:
+        if error.code != "OBJECT_CORRUPT":
+            raise
+        return None
+    if cache is not None and segment is not None:
+        cache[key] = segment
+    return segment
