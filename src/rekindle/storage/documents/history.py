@@ -71,11 +71,9 @@ class SubtaskStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRecord:
-    """A row of ``history/checkpoints``: a checkpoint that was completed, or has failed.
+    """A row of ``history/checkpoints``: a checkpoint that was completed, or has failed."""
 
-    A failed one has used no number for good: a later run may give its number again. `run` and `id` name it.
-    """
-
+    #: of a failed one it is not unique: a later run may give the number again
     id: int
     run: int
     #: periodic | manual | final | stop | savepoint
