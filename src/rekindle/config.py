@@ -1,6 +1,6 @@
 """The settings of a job: one table of keys, one frozen `Config`.
 
-A key is what a user writes (``checkpoint.interval``), with a human value (``"30 seconds"``); the field behind it
+A key is what a user writes (``checkpoint.interval``), with a human value (``"30 seconds"``); its field
 carries its unit in its name (``checkpoint_interval_ms``). `docs/configuration.md` is generated from `SETTINGS`.
 """
 
@@ -112,7 +112,7 @@ class Config:
         "checkpoint.aligned_timeout",
         0,
         duration_ms,
-        "An aligned checkpoint not complete by then goes on unaligned; 0 leaves it aligned.",
+        "An aligned checkpoint not complete by then continues unaligned; 0 leaves it aligned.",
     )
     checkpoint_max_concurrent: int = _setting(
         "checkpoint.max_concurrent", 1, _positive, "How many aligned checkpoints may be under way at a time."

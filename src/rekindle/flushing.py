@@ -30,7 +30,7 @@ def flush(
     Args:
         query: makes the streaming DataFrame that the query wrote with ``writeStream``, from a session.
         checkpoint: the ``checkpointLocation`` of the query, which is stopped. It is only read.
-        spark: the session to use; None: one is made, and goes on.
+        spark: the session to use; None: one is made, and stays.
         out: a new folder for the rows, as Parquet files: below ``flushed``, and below ``unfinished`` those of a batch
             in which the query stopped.
         output_mode: that of the query: ``"append"``, or ``"update"`` where it has state of its own with timers.

@@ -114,7 +114,7 @@ class JobResult:
 
 
 class JobStatus(Status):
-    """A job as it stands: its tasks, their inputs, its checkpoints."""
+    """The status of a job: its tasks, their inputs, its checkpoints."""
 
     __slots__ = ()
 

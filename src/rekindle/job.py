@@ -176,7 +176,7 @@ class Job:
             parallelism: queries that share the work, for a task that keeps no state and reads bounded sources or other
                 tasks. Spark already runs one query on all cores: more than one pays where its batches leave cores idle.
             event_time: event-time column of the output, of type timestamp, for tasks that read it.
-            watermark: how far that column may lie behind what the task knows of the time, e.g. ``"1 hour"`` where it is
+            watermark: how far that column may lag the task's watermark, e.g. ``"1 hour"`` where it is
                 the start of windows of an hour.
             output_mode: ``"append"``, ``"update"`` or ``"complete"``, as in Spark.
         """
@@ -255,8 +255,8 @@ class Job:
     ) -> JobResult:
         """Run the job to its end; SIGTERM and Ctrl-C stop it, a second Ctrl-C cancels it. A batch run they cancel.
 
-        Takes what `start` takes. A job that was stopped, cancelled, killed or failed goes on from where it durably
-        stood.
+        Takes what `start` takes. A job that was stopped, cancelled, killed or failed resumes after its last
+        committed batches.
 
         Raises:
             RekindleError: what `start` raises; why the job has failed, or ``JOB_CANCELED``, with its result in the
@@ -313,8 +313,8 @@ class Job:
             config: settings, e.g. ``{"checkpoint.interval": "10 seconds"}``.
             spark_config: settings of the session that is made.
             allow_non_restored_state: drop state of tasks the job no longer has.
-            allow_drained: go on from before the flush of a drained job.
-            allow_sink_ahead: start from behind what a sink has committed.
+            allow_drained: continue from before the flush of a drained job.
+            allow_sink_ahead: start before what a sink has committed.
             allow_shared_target: write to targets that another job, or another copy of this one, has written to.
             steps: hears the name of every durable step; for tests.
 
@@ -381,7 +381,7 @@ class Job:
         """Let a task begin where a plain Structured Streaming query stands, which is stopped for good.
 
         State, positions in the sources and watermark are taken over; the checkpoint itself is only read. The job must
-        not have run. What `start` does next begins there; tasks that adopt nothing begin anew.
+        not have run. What `start` does next begins there; tasks that adopt nothing begin from the start.
 
         Args:
             checkpoint: the ``checkpointLocation`` of the query.

@@ -38,7 +38,7 @@ def reader(position: tuple[int, int] | None, end: End | None = None) -> SubtaskS
 
 
 def manifest(**readers: Mapping[int, SubtaskSnapshot]) -> Manifest:
-    """A checkpoint behind batch 2 of ``read/0``."""
+    """A checkpoint after batch 2 of ``read/0``."""
     return Manifest(
         checkpoint=1,
         job="job",

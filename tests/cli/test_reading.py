@@ -96,7 +96,7 @@ def test_status_as_text_fits_the_terminal(columns: int, command: Command, job: J
 
 
 FAILURE = Failure(
-    code="TASK_FAILED", message="Task 'hourly/0' failed: no such customer", next_step="Mend the cause.",
+    code="TASK_FAILED", message="Task 'hourly/0' failed: no such customer", next_step="Fix the cause.",
     failed_ms=JANUARY_MS,
 )  # fmt: skip
 
@@ -119,7 +119,7 @@ def test_status_tells_the_last_failure_what_to_do_and_when_the_next_attempt_come
         assert failed["failure"] == {
             "code": "TASK_FAILED",
             "message": "Task 'hourly/0' failed: no such customer",
-            "next_step": "Mend the cause.",
+            "next_step": "Fix the cause.",
             "at": "2025-01-01T00:00:00.000Z",
         }
         assert (failed["restarts"], failed["next_attempt_at"]) == (3, "2025-01-01T00:00:09.200Z")
@@ -127,7 +127,7 @@ def test_status_tells_the_last_failure_what_to_do_and_when_the_next_attempt_come
         "hourly  restarting  batch 41",
         "  restarts 3, next attempt in 8.0 s",
         "  failed 1.2 s ago: [TASK_FAILED] Task 'hourly/0' failed: no such customer",
-        "  next: Mend the cause.",
+        "  next: Fix the cause.",
         "  watermark -",
     ]
 
@@ -140,7 +140,7 @@ def test_a_failure_of_no_task_is_told_of_the_job_and_what_is_over_has_no_next_at
     assert command("status", "bids").stdout.splitlines()[2:5] == [
         "restarts 1, next attempt in 8.0 s",
         "failed 1.2 s ago: [TASK_FAILED] Task 'hourly/0' failed: no such customer",
-        "next: Mend the cause.",
+        "next: Fix the cause.",
     ]
 
     end(job, "STOPPED")

@@ -95,7 +95,7 @@ def test_what_is_no_event_is_not_understood() -> None:
 
 
 def test_a_fact_of_the_storage_that_is_not_understood_is_quoted_with_how_it_has_to_be() -> None:
-    with pytest.raises(ValueError, match=r"'a/0 sneezed' is not understood; .* <task> stood behind batch <batch>"):
+    with pytest.raises(ValueError, match=r"'a/0 sneezed' is not understood; .* <task> stood after batch <batch>"):
         w.read_event("the job starts: a/0 sneezed")
 
 
@@ -116,7 +116,7 @@ def test_a_fact_of_the_storage_that_is_not_understood_is_quoted_with_how_it_has_
         ),
         (
             c.TakeSnapshot(task=A, checkpoint=1, batch=3, in_flight={B: (2, 5)}),
-            "take snapshot of a/0 behind batch 3 for checkpoint 1, in flight: b.c-d/12 from 2 to 5",
+            "take snapshot of a/0 after batch 3 for checkpoint 1, in flight: b.c-d/12 from 2 to 5",
         ),
         (
             c.WriteManifest(checkpoint=1, kind=CheckpointKind.STOP, triggered_ms=500, finished=(A, B)),

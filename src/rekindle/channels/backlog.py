@@ -3,7 +3,7 @@
 A task waits before it writes a batch while more than `channel.max_in_flight_bytes` lie in its channels, as far as the
 slowest reader is concerned. It waits inside the batch that would be written, so it may be held there like at any other
 batch. Nothing can wait in a circle: readers never wait for those that read further down the same channel, only for room
-in their own, and a barrier lies behind what is written already.
+in their own, and a barrier lies after what is written already.
 
 What is counted is rebuilt from the batch records at each start; nothing of it is durable.
 """

@@ -10,7 +10,7 @@ the place in its last record may lag far after what it has passed. Checkpoints n
 lies before that may be deleted. After a restart the record is all there is to begin with: the batches between its place
 and the oldest record that is kept had nothing for this reader, or a checkpoint could not have passed them.
 
-Two threads use a feed, the query's (`recorded`, `after`, `admit`) and the driver's (`allow`); whoever owns it locks.
+Two threads use a feed, the query's (`recorded`, `after`, `admit`) and the driver's (`allow`); its owner locks.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class ChannelFeed(Feed):
 
     def _reached(self, position: InputPosition) -> InputPosition:
         channels = {
-            index: cursor.behind(_of(position, index), self._outstanding) for index, cursor in self._cursors.items()
+            index: cursor.moved_past(_of(position, index), self._outstanding) for index, cursor in self._cursors.items()
         }
         return replace(position, channels=channels)
 
@@ -113,8 +113,8 @@ class _Cursor:
         every = (one for batch in range(position.batches, self.allowed) for one in self._segments(batch))
         return islice(every, position.segment, None)
 
-    def behind(self, position: ChannelPosition, files: Sequence[FrozenFile]) -> ChannelPosition:
-        """The position behind those of `files` that are this producer's."""
+    def moved_past(self, position: ChannelPosition, files: Sequence[FrozenFile]) -> ChannelPosition:
+        """Return the position after those of `files` that are this producer's."""
         ours = sum(file.path.startswith(self._output.address) for file in files)
         position = self.passed(position)
         batches, segment = position.batches, position.segment + ours
@@ -124,7 +124,7 @@ class _Cursor:
         return self._pass(batches, segment)
 
     def passed(self, position: ChannelPosition) -> ChannelPosition:
-        """The position in the last record, with the empty batches in front of it behind it, as far as it may go."""
+        """Return the position in the last record, moved past the empty batches after it, as far as it may go."""
         if position.segment:
             return position
         reached = self._pass(max(position.batches, self._empty_until), 0)

@@ -2,7 +2,7 @@
 
 A feed owns the cursor into what there is to read. It admits the next files only when the admission before is in a batch
 record, so that one admission is one batch's input, and Spark's own offset counts them. What it has admitted is durable
-in the inbox: after a crash the admission that no record covers yet is adopted as it stands.
+in the inbox: after a crash the admission that no record covers yet is adopted unchanged.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Feed(ABC):
 
     @abstractmethod
     def _reached(self, position: InputPosition) -> InputPosition:
-        """A position, behind the outstanding files by count, with the rest of what it says."""
+        """Return the position after the outstanding files by count, with all else of `position`."""
 
 
 class FileFeed(Feed):

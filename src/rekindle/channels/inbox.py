@@ -17,7 +17,7 @@ log file is one *admission*, and becomes one step of Spark's ``logOffset``. The 
    than the newest: days keep that memory down to `SPARK_REMEMBERS` admissions, whatever the age of the files.
 
 Spark reads a path once per query, so nothing may be admitted twice; it skips names that it hides (``_x``, ``.x``) and
-files that are gone, both silently, so whoever lists files must not let these in.
+files that are gone, both silently, so what lists files must leave these out.
 
 This module must not know where files come from, what is in them, or when to admit them.
 """
@@ -147,7 +147,7 @@ class Inbox:
         return {name: int(match[1]) for name in names if (match := _LOG_FILE.fullmatch(name))}
 
     def _forget_before(self, k: int) -> None:
-        """Delete log files that a later compaction has replaced: harmless whoever does it, and however late."""
+        """Delete log files that a later compaction has replaced: harmless in any driver, and however late."""
         for name, number in self._numbers().items():
             if number < k:
                 self._store.delete(layout.admission(self._folder, name))

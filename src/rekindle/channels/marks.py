@@ -36,7 +36,7 @@ END_OF_TIME_US = 253_402_214_400_000_000
 def mark_for(watermark_us: int) -> int:
     """Event time (µs) of the mark that moves an input with `UNORDERED_DELAY` to `watermark_us`.
 
-    It may lie far beyond the year 9999, which Spark counts like any other; nobody ever sees it.
+    It may lie far beyond the year 9999, which Spark counts like any other; no user ever sees it.
     """
     return watermark_us + _UNORDERED_DELAY_US
 
@@ -71,7 +71,7 @@ class Marks:
         return True
 
     def _forget_before(self, k: int) -> None:
-        """Delete rows whose admission nobody can read again; the name tells which that is."""
+        """Delete rows whose admission no query can read again; the name says which that is."""
         for name in self._store.names(layout.mark_rows(self._folder)):
             if int(name.split("-", 1)[0]) < k:
                 self._store.delete(layout.mark_row(self._folder, name))

@@ -1,4 +1,4 @@
-"""What the subtasks of a checkpoint had put into their channels and nobody had read yet.
+"""What the subtasks of a checkpoint had put into their channels and no consumer had read yet.
 
 A channel's content is the batch records of its producer, and the segments they name. A checkpoint names no
 segment: how far each reader had come and where the producer stood tell what was in flight. So a savepoint takes those
@@ -75,7 +75,7 @@ def readings_of(manifest: Manifest, producer: SubtaskId) -> Iterator[Reading]:
 
 
 def in_flight(manifest: Manifest, producer: SubtaskId, record_of: Callable[[int], BatchRecord | None]) -> list[Segment]:
-    """The segments of a producer that somebody had still to read, in order, with those who had."""
+    """Return the segments of a producer that a consumer had still to read, in order, with these consumers."""
     readings = list(readings_of(manifest, producer))
     first = min((position.batches for _, position in readings), default=0)
     found: list[Segment] = []
@@ -95,7 +95,7 @@ def in_flight(manifest: Manifest, producer: SubtaskId, record_of: Callable[[int]
 def copy_outputs(
     source: Store, source_folder: str, target: Store, target_folder: str, manifest: Manifest, producer: SubtaskId
 ) -> int:
-    """Copy the records, and segments, of a producer that somebody had still to read; returns bytes.
+    """Copy the records, and segments, of a producer that a consumer had still to read; return bytes.
 
     Args:
         source_folder: of the subtask, in a lineage.

@@ -56,7 +56,7 @@ class Producer:
         return [FrozenFile(path=uri(f"{self.folder}/{one.path}"), size=one.size) for one in segments]
 
     def watermark_ms(self, batch: int) -> int | None:
-        """The least event time that may follow behind a batch, ms; None where nothing is known.
+        """Return the least event time that may follow a batch, ms; None where nothing is known.
 
         The end of time that a flush runs with says nothing: timers may send more, and a drain may be taken back.
         """

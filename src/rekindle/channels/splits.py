@@ -1,7 +1,7 @@
 """The files of one bounded source, handed out to the subtasks of one task as they ask.
 
 Which subtask reads which files is decided by `rekindle.protocol.enumerator`; here its log is made durable, an entry
-before anybody acts on it. Each entry is created if absent, and whoever comes second adopts what is there: two drivers
+before anything acts on it. Each entry is created if absent, and the second driver adopts what is there: two drivers
 hand no file out twice, whichever of them is fenced. A single subtask is given all at once, which needs no log.
 
 The subtasks' queries ask from threads of their own: a lock keeps them apart.

@@ -1,4 +1,4 @@
-"""The verbs that ask a running driver for something, and `forget`, which asks nobody because nobody runs."""
+"""The verbs that ask a running driver for something, and `forget`, which needs none."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def stop(
 @with_storage
 @with_json
 def cancel(job: str, timeout_s: float, storage: str, as_json: bool) -> None:
-    """End a job now, without a checkpoint; `run` resumes it from where it durably stood."""
+    """End a job now, without a checkpoint; `run` resumes it from its last committed batches."""
     _ask(job_storage(storage, job), Wish(verb="cancel"), as_json, timeout_s=timeout_s)
 
 
@@ -115,7 +115,7 @@ def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: b
             with command_line():
                 raise ConfigError("CONFIRMATION_MISSING", what=what)
         click.confirm(f"Delete the {what}?", abort=True, err=True)
-        # Somebody may have started it while the question stood.
+        # Another user may have started it while the question was open.
         _check_not_running(found)
     if checkpoint is None:
         found.forget_job()

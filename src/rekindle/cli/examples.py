@@ -1,4 +1,4 @@
-"""``rekindle example``: write a job that runs as it stands, and the data it reads."""
+"""``rekindle example``: write a job that runs unchanged, and the data it reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Load what a user's file defines: run it as a module that is not ``__main__``, and take what it leaves behind."""
+"""Load what a user's file defines: run it as a module that is not ``__main__``, and take the names that it defines."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def load_function(target: str) -> Callable[..., Any]:
 
 
 def _names(path: str) -> dict[str, Any]:
-    """What the file at `path` leaves behind."""
+    """Return the names that the file at `path` defines."""
     file = os.path.abspath(path)
     if not os.path.isfile(file):
         raise ConfigError("JOBFILE_MISSING", path=path)
@@ -73,7 +73,7 @@ def _names(path: str) -> dict[str, Any]:
     sys.path.insert(0, folder)
     # Spark's workers on this machine import what stands beside the file from there too.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
-    # run_path leaves no module behind: functions of the file are then pickled by value, which Spark's workers need,
+    # run_path keeps no module: functions of the file are then pickled by value, which Spark's workers need,
     # since they could not import it.
     try:
         return runpy.run_path(file, run_name=RUN_NAME)

@@ -82,7 +82,7 @@ def _rows(result: FlushResult) -> list[str]:
 def _say(result: FlushResult) -> None:
     place = f" written to {result.out}/flushed" if result.out else ""
     were = "row was" if result.row_count == 1 else "rows were"
-    output.say(f"{result.row_count} {were} in the state behind batch {result.batch}{place}")
+    output.say(f"{result.row_count} {were} in the state after batch {result.batch}{place}")
     if result.unfinished_batch is not None:
         place = f", in {result.out}/unfinished" if result.out else ""
         output.say(
@@ -116,7 +116,7 @@ def adopt(jobfile: str, checkpoint: str, task: str, storage: str, spark_config: 
         output.as_json(adopted.to_json())
         return 0
     watermark = f", watermark {output.short_time(adopted.watermark_ms)}" if adopted.watermark_ms else ""
-    output.say(f"{adopted.job}  task {adopted.task} goes on behind batch {adopted.batch}{watermark}")
+    output.say(f"{adopted.job}  task {adopted.task} goes on after batch {adopted.batch}{watermark}")
     for uid, position in adopted.positions.items():
         output.say(f"  {uid}: {json.dumps(position)}")
     if adopted.unfinished_batch is not None:

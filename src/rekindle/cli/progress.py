@@ -95,13 +95,13 @@ def _plain() -> Iterator[Display]:
 class LogLines:
     """Plain lines where there is no terminal: one when something has changed, at most one every few seconds.
 
-    A change of state, an input that has ended and a failed checkpoint are told at once.
+    A change of state, an input that has ended and a failed checkpoint are shown at once.
     """
 
     def __init__(self) -> None:
-        #: what does not wait, as last told
+        #: what does not wait, as last shown
         self._urgent: object = None
-        #: the rest, as last told
+        #: the rest, as last shown
         self._other: object = None
         self._told_ms = 0
 

@@ -52,7 +52,7 @@ def current_status(job: JobStorage) -> Status:
 
 
 def silent(found: Sequence[tuple[JobStorage, Status]]) -> set[str]:
-    """Names of the jobs whose driver runs, as far as can be told, and has given no sign of life for too long.
+    """Return the names of the jobs whose driver seems to run and has given no sign of life for too long.
 
     An old heartbeat is looked at twice, since clocks differ and laptops sleep: only one that does not move counts. A
     run before its first heartbeat is not silent.
@@ -87,7 +87,7 @@ def list_jobs(storage: str, as_json: bool) -> None:
     if as_json:
         output.as_json([views.list_json(item, ages[item.job], silent=item.job in quiet) for item in found])
     elif found:
-        # The name, whose width nobody knows, stands behind what must be seen.
+        # The name, whose width is unknown, comes after what must be seen.
         rows = [
             (
                 "SILENT" if item.job in quiet else item.state,

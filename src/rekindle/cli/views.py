@@ -121,7 +121,7 @@ def status_lines(
     hourly  restarting  batch 41 in 4.8 s
       restarts 3, next attempt in 8.0 s
       failed 2.0 s ago: [TASK_FAILED] Task 'hourly/0' failed: ValueError: no such customer
-      next: Mend the cause. ...
+      next: Fix the cause. ...
       watermark 2025-01-01T10:00:00Z
       history  ##########......   63 %     12,345 rows/s
       live     unbounded                     800 rows/s

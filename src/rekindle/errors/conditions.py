@@ -164,9 +164,9 @@ CONDITIONS: dict[str, Condition] = {
         DEDUPLICATION_UNSUPPORTED=(
             (
                 "Task {task!r} uses dropDuplicatesWithinWatermark over source {source!r}, whose rows are not held by a "
-                "delay: its keys would be kept for ever."
+                "delay: its keys would be kept forever."
             ),
-            "Use dropDuplicates([..., event time]) or put the step behind an unbounded source with a watermark alone.",
+            "Use dropDuplicates([..., event time]) or put the step after an unbounded source with a watermark alone.",
         ),
         TASK_BATCH_FRAME=(
             "Task {task!r} returned {returned}, not a streaming DataFrame.",
@@ -227,7 +227,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         ADOPT_TASK_UNKNOWN=("Job {job!r} has no task {task!r}; it has: {tasks}.", "Name one of these with --task."),
         ADOPT_TASK_UNFIT=(
-            "Task {task!r} cannot go on from a plain query: {reason}.",
+            "Task {task!r} cannot continue a plain query: {reason}.",
             "Let it read what the query read, each stream as a job.source(uid, rk.Stream(...)), in one subtask.",
         ),
         WORKER_MODULE_MISSING=("The task needs {module} on the workers: {reason}", "pip install {module} there."),
@@ -257,7 +257,7 @@ CONDITIONS: dict[str, Condition] = {
         COMMAND_LINE_INVALID=("{reason}.", "See: {command} --help"),
         CONFIRMATION_MISSING=(
             "There is no terminal on which to ask whether to delete the {what}.",
-            "Say it beforehand: --yes. Nothing was deleted.",
+            "Answer in advance with --yes. Nothing was deleted.",
         ),
         TASK_SET_TWICE=("{option} was given twice with different values.", "Give it once."),
     ),
@@ -275,15 +275,15 @@ CONDITIONS: dict[str, Condition] = {
         FILE_UNREADABLE=("Source {source!r}: {path} cannot be read: {reason}", "Mend or replace the file; run again."),
         FILE_DAMAGED=(
             "Source {source!r}: {path} is damaged, or not of the format it is said to be: {reason}",
-            "Mend or replace the file, under the same name, and run again: nothing was lost.",
+            "Fix or replace the file, under the same name, and run again: nothing was lost.",
         ),
         SCHEMA_MISMATCH=(
             "Source {source!r}: {path} does not fit the schema: {reason}",
-            "Mend or replace the file and run again: nothing was lost. The schema is fixed when the job first starts.",
+            "Fix or replace the file and run again: nothing was lost. The schema is fixed when the job first starts.",
         ),
         MALFORMED_ROW=(
             "Source {source!r}: a row is malformed: {reason}",
-            "Mend it, or choose options={{'mode': 'PERMISSIVE'}} or 'DROPMALFORMED'; run again: nothing was lost.",
+            "Fix it, or choose options={{'mode': 'PERMISSIVE'}} or 'DROPMALFORMED'; run again: nothing was lost.",
         ),
         EVENT_TIME_BEFORE_EPOCH=(
             (
@@ -299,8 +299,9 @@ CONDITIONS: dict[str, Condition] = {
         ROWS_DROPPED_AS_LATE=(
             "Task {task!r}: Spark dropped {rows} rows of bounded inputs as late in batch {batch}.",
             (
-                "With Files(ordered=True) files overlap by more than watermark= says: say more, or leave ordered out, "
-                "and start the job anew (another name or storage). Else please report it: nothing may be lost."
+                "With Files(ordered=True) files overlap by more than watermark=. Increase it, or leave ordered "
+                "out, and start the job under another name or in another storage. Else please report it: "
+                "nothing may be lost."
             ),
         ),
     ),
@@ -311,7 +312,7 @@ CONDITIONS: dict[str, Condition] = {
         STORAGE_READ_ONLY=("The storage {uri} cannot be written: {reason}", "Make it writable, or choose another."),
         STORAGE_FULL=(
             "No room is left in {uri}: {reason}",
-            "Free some room: nothing was lost. A job that still runs goes on by itself; one that has ended, run again.",
+            "Free some room: nothing was lost. A job that still runs continues by itself; else run it again.",
         ),
         STORAGE_GONE=(
             "The job {job!r} is gone from the storage {uri}: deleted, or unmounted, while run {run} was at work.",
@@ -384,19 +385,19 @@ CONDITIONS: dict[str, Condition] = {
         ),
         GRAPH_CHANGED=(
             "The job has changed since {path}: {difference}",
-            "Restore it as it was, or start anew under another name; keep every uid.",
+            "Restore it as it was, or start under another name; keep every uid.",
         ),
         TASKS_CHANGED=(
-            "The job has other tasks than {path} (new: {new}; gone: {gone}) and no checkpoint to go on from with them.",
-            "Let it run as it was until it has a checkpoint; or start anew: rekindle forget JOB, or another name.",
+            "The job has other tasks than {path} (new: {new}; gone: {gone}), and no checkpoint to begin them from.",
+            "Let it run as it was until it has a checkpoint; or begin again: rekindle forget JOB, or another name.",
         ),
         PARALLELISM_CHANGED=(
             "Task {task!r} had {before} subtasks in {path}, and now has {parallelism}.",
-            "Start it from its last checkpoint, which deals out anew what was not read: run it with --from CHECKPOINT.",
+            "Start it from its last checkpoint, which deals what was not read out again: --from CHECKPOINT.",
         ),
         OUTPUT_CHANGED=(
             "Task {task!r} put {before} into its channels, and now has {now}.",
-            "Give it the columns that it had; or let the job finish, and start anew under another name.",
+            "Give it the columns that it had; or let the job finish, and start under another name.",
         ),
         STATE_NOT_RESTORED=(
             "{path} holds state of {uids}, which this job does not have.",
@@ -429,7 +430,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         JOB_DRAINED=(
             "{path} is of a drained job: windows were emitted before their time.",
-            "Use --allow-drained to go on from before the flush; windows already emitted may come again.",
+            "Use --allow-drained to continue from before the flush; windows already emitted may come again.",
         ),
         SINK_AHEAD=(
             "Sink {sink!r} has committed up to checkpoint {committed}, beyond {path}: its rows would come twice.",
@@ -438,8 +439,8 @@ CONDITIONS: dict[str, Condition] = {
         FINISHED_BEHIND_UNFINISHED=(
             "In {path} task {task!r} had finished, and {predecessor!r}, which it reads in this job, {state}.",
             (
-                "Let {task!r} read what it read then; or run it anew: give it a new uid and drop its old state with "
-                "--allow-non-restored-state."
+                "Let {task!r} read what it read then; or run it from the beginning: give it a new uid and drop its "
+                "old state with --allow-non-restored-state."
             ),
         ),
         PARTLY_FINISHED_ALL_TO_ALL=(
@@ -448,8 +449,8 @@ CONDITIONS: dict[str, Condition] = {
                 "in this job, {state}."
             ),
             (
-                "Join the two as they were then; or run {task!r} anew: give it a new uid and drop its old state with "
-                "--allow-non-restored-state."
+                "Join the two as they were then; or run {task!r} from the beginning: give it a new uid and drop its "
+                "old state with --allow-non-restored-state."
             ),
         ),
         PARTLY_FINISHED_POINTWISE=(
@@ -458,8 +459,8 @@ CONDITIONS: dict[str, Condition] = {
                 "one in this job, {state}."
             ),
             (
-                "Let {task!r} read what it read then; or run it anew: give it a new uid and drop its old state with "
-                "--allow-non-restored-state."
+                "Let {task!r} read what it read then; or run it from the beginning: give it a new uid and drop its "
+                "old state with --allow-non-restored-state."
             ),
         ),
         FINISHED_STATE_MIXED=(
@@ -467,8 +468,8 @@ CONDITIONS: dict[str, Condition] = {
             "Keep together what was together then; move what was added, or came from elsewhere, to a task of its own.",
         ),
         MODE_FIXED=(
-            "{path} was begun in {found} mode and cannot go on in {mode} mode.",
-            "Run it with --mode {found}; or anew in {mode} mode, under another name or in another storage.",
+            "{path} was begun in {found} mode and cannot continue in {mode} mode.",
+            "Run it with --mode {found}; or start in {mode} mode under another name or in another storage.",
         ),
         BATCH_FROM_CHECKPOINT=(
             "A batch run cannot start from {path}: it begins at the beginning, and has no checkpoint but its last.",
@@ -481,7 +482,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         SPARK_CHECKPOINT_EMPTY=(
             "The query of {path} has committed no batch, so nothing is in its state.",
-            "Nothing is lost by starting anew: there is nothing to flush or to adopt.",
+            "Nothing is lost by starting from the beginning: there is nothing to flush or to adopt.",
         ),
         SPARK_CHECKPOINT_GAP=(
             "{path} is not of a query that stopped between two batches or in one: {reason}.",
@@ -533,7 +534,7 @@ CONDITIONS: dict[str, Condition] = {
             "What came of it is shown by: rekindle status {job}",
         ),
         ADOPT_JOB_HAS_RUN=(
-            "The job {job!r} has run in {storage}: it goes on from where it stands itself.",
+            "The job {job!r} has run in {storage}: it resumes from its own last checkpoint.",
             "Adopt into another --storage or under another name; or give up what it has: rekindle forget {job}",
         ),
         STOP_REFUSED=("The job {job!r} is already {state}.", "Wait for it: rekindle status {job}"),
@@ -542,7 +543,7 @@ CONDITIONS: dict[str, Condition] = {
             "Wait for its end, or: rekindle cancel {job}. What its tasks have finished is kept for the next run.",
         ),
         STOP_FAILED=(
-            "The stop was given up and the job goes on: {reason}",
+            "The stop was given up and the job continues: {reason}",
             "See the cause in: rekindle status {job}; then ask again.",
         ),
         STOP_FAILED_AFTER_SAVEPOINT=(
@@ -596,9 +597,9 @@ CONDITIONS: dict[str, Condition] = {
         ),
         SINK_COMMIT_FAILED=(
             "Sink {sink!r} could not commit checkpoint {checkpoint}: {reason}",
-            "Mend the cause and run again: the data is prepared and will be committed.",
+            "Fix the cause and run again: the data is prepared and will be committed.",
         ),
-        SINK_FINISH_FAILED=("Sink {sink!r} failed in finish(): {reason}", "Mend the cause; run again."),
+        SINK_FINISH_FAILED=("Sink {sink!r} failed in finish(): {reason}", "Fix the cause; run again."),
         SINK_COMMITTABLE_INVALID=(
             "Sink {sink!r} returned a committable that is not JSON: {reason}",
             "Return dicts of strings, numbers, lists, booleans and null.",
@@ -612,26 +613,26 @@ CONDITIONS: dict[str, Condition] = {
         "job",
         TASK_FAILED=(
             "Task {task!r} failed: {reason}",
-            "Mend the cause. A job that still runs tries again by itself; one that has ended resumes when it is run.",
+            "Fix the cause. A job that still runs tries again by itself; one that has ended resumes when it is run.",
         ),
         RESTARTS_EXHAUSTED=(
             "Task {task!r} failed {attempts} times; the last cause: {reason}",
-            "Mend the cause and run again: it resumes from where it durably stood.",
+            "Fix the cause and run again: it resumes after its last committed batches.",
         ),
         CHECKPOINTS_FAILING=(
             "{failures} checkpoints failed in a row, more than checkpoint.tolerable_failures={tolerable}: {reason}",
-            "Mend the cause and run again: it resumes from where it durably stood.",
+            "Fix the cause and run again: it resumes after its last committed batches.",
         ),
         FLUSH_FAILED=(
             "The flush of {path} failed: {reason}",
-            "Mend the cause and try again: the checkpoint is as it was.",
+            "Fix the cause and try again: the checkpoint is as it was.",
         ),
-        QUERY_DIED=("The query of task {task!r} ended by itself: {reason}", "Mend the cause and run again."),
+        QUERY_DIED=("The query of task {task!r} ended by itself: {reason}", "Fix the cause and run again."),
         JOB_CANCELED=(
             "The job {job!r} was cancelled in run {run}: it has ended without a checkpoint.",
-            "Run it again: it resumes from where it durably stood.",
+            "Run it again: it resumes after its last committed batches.",
         ),
-        SPARK_DIED=("Spark is gone: {reason}", "Run again: it resumes from where it durably stood."),
+        SPARK_DIED=("Spark is gone: {reason}", "Run again: it resumes after its last committed batches."),
     ),
     **_conditions(
         "protocol",

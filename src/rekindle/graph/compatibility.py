@@ -6,18 +6,18 @@ Theory of operation
 What has finished is not started again, so nothing may reach it any more: a restore into a graph where something that
 still runs feeds something that has finished would lose rows. A vertex of the new graph stands at `RUNNING`, `PARTIAL`
 or `FULL`, by what the checkpoint says of its operators; one it does not know has yet to run. Then, as Flink's
-VertexFinishedStateChecker has it, vertex by vertex and each behind those it reads from:
+VertexFinishedStateChecker has it, vertex by vertex and each after those it reads from:
 
 ====  =================================================================================================================
 rule  refused
 ====  =================================================================================================================
 `M`   operators chained in one vertex that stand at different places
-`F`   a `FULL` vertex behind one that is not
-`A`   a `PARTIAL` vertex behind one that is not `FULL`, over ALL_TO_ALL: each of its finished subtasks is fed
-`P`   a `PARTIAL` vertex behind one that is `RUNNING`, over POINTWISE: its finished subtasks may be fed
+`F`   a `FULL` vertex after one that is not
+`A`   a `PARTIAL` vertex after one that is not `FULL`, over ALL_TO_ALL: each of its finished subtasks is fed
+`P`   a `PARTIAL` vertex after one that is `RUNNING`, over POINTWISE: its finished subtasks may be fed
 ====  =================================================================================================================
 
-Of several edges between two vertices an ALL_TO_ALL one decides. Over POINTWISE a `PARTIAL` vertex behind a `PARTIAL`
+Of several edges between two vertices an ALL_TO_ALL one decides. Over POINTWISE a `PARTIAL` vertex after a `PARTIAL`
 one passes: it is what a checkpoint of an unchanged job looks like.
 
 This module does not know where a checkpoint lies, or how a restore is carried out.
@@ -144,7 +144,7 @@ def check_finished_state(topology: Topology, finished: Mapping[str, SubtaskSet],
 
 
 def check_drained(drained: bool, place: str, *, allow_drained: bool) -> None:
-    """Refuse to go on from a drained job unless that was asked for: its windows were emitted before their time.
+    """Refuse to continue a drained job unless that was asked for: its windows were emitted before their time.
 
     Raises:
         RestoreError: ``JOB_DRAINED``.
@@ -182,7 +182,7 @@ def check_graph(
 
 
 def check_parallelism(graph: JobGraph, saved: Mapping[str, int], place: str) -> None:
-    """Refuse to resume with other subtasks than the records are of; a restore deals them out anew.
+    """Refuse to resume with other subtasks than the records are of; a restore deals the inputs out again.
 
     Args:
         saved: task uid → its parallelism, where that is not 1.

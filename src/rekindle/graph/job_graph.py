@@ -31,7 +31,7 @@ class Source:
     event_time: str | None = None
     #: lateness of an unbounded source (or overlap of an ordered bounded one) as Spark writes it, e.g. "4 seconds"
     watermark: str | None = None
-    #: how long it has no data before it holds the watermark back no more, e.g. "5 minutes"; None: for ever
+    #: how long it has no data before it holds the watermark back no more, e.g. "5 minutes"; None: forever
     idle_after: str | None = None
 
     @property
@@ -51,7 +51,7 @@ class Task:
     output_mode: str = "append"
     #: name of the event-time column of its output, for tasks that read it; None where that has no event time
     event_time: str | None = None
-    #: how far that column may lie behind the task's own watermark, e.g. "1 hour"; None: not at all
+    #: how far that column may lag the task's own watermark, e.g. "1 hour"; None: not at all
     watermark: str | None = None
 
     @property

@@ -2,7 +2,7 @@
 
 A vertex may have a hundred thousand subtasks, and a checkpoint plan holds several sets of each vertex. So a set is a
 string of bytes, and everything done with whole sets runs over it in C: counting, searching, and, by way of long
-integers, union, intersection and difference. Python looks at single subtasks only where somebody iterates.
+integers, union, intersection and difference. Python looks at single subtasks only where a caller iterates.
 """
 
 from __future__ import annotations

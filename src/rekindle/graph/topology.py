@@ -73,7 +73,7 @@ class Topology:
 
     vertices: tuple[Vertex, ...]
     edges: tuple[Edge, ...] = ()
-    #: uids of the vertices, each behind all those it reads from
+    #: uids of the vertices, each after all those it reads from
     order: tuple[str, ...] = field(init=False, repr=False, compare=False)
     _vertices: dict[str, Vertex] = field(init=False, repr=False, compare=False)
     _inputs: dict[str, tuple[Edge, ...]] = field(init=False, repr=False, compare=False)

@@ -1,10 +1,10 @@
 """Copies of a `spark_progress_dir`: into a savepoint as it is, and into a new lineage as a new query.
 
 A savepoint holds what its batch needs and nothing else. A new lineage is a query of its own (another id, so that it can
-run beside the original, and no sink takes its batches for the original's), whose inboxes are written anew: each source
+run beside the original, and no sink takes its batches for the original's), whose inboxes are written again: each source
 fed by one stands at log offset 0, an entry that names a file which is never read. An operator's metadata name the files
 with the schema of its state by their whole paths: in a new lineage, those of its own. Both must be made while nothing
-purges the directory they come from; the query may go on.
+purges the directory they come from; the query may continue.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _START = '{"logOffset":0}'
 class InboxStart(NamedTuple):
     """What stands for all that a source has read of its old inbox: the new inbox's log file 0 names the same file."""
 
-    #: URI; nothing need be there, since Spark is told that it has been read
+    #: URI; nothing need be there, since Spark takes it for read
     path: str
     #: its modification time in the inbox, ms: that of admission 0
     time_ms: int
@@ -41,9 +41,9 @@ class InboxStart(NamedTuple):
 def copy_for_savepoint(
     source_store: Store, source_folder: str, target_store: Store, target_folder: str, batch: int
 ) -> int:
-    """Copy all that a query needs to go on behind the committed `batch`; returns the bytes copied.
+    """Copy all that a query needs to continue after the committed `batch`; return the bytes copied.
 
-    The query may go on meanwhile, and what only earlier batches need be deleted. The logs of its file sources are cut
+    The query may run on, and what only earlier batches need be deleted. The logs of its file sources are cut
     as it goes, whatever is retained: where one of their files has just been replaced, they are looked up again.
 
     Raises:
@@ -74,7 +74,7 @@ def copy_for_lineage(
     query_id: str,
     inbox_sources: Mapping[int, InboxStart],
 ) -> int:
-    """Make a progress directory whose query goes on behind the committed `batch` of another; returns the bytes written.
+    """Make a progress directory whose query continues after the committed `batch` of another; return the bytes written.
 
     Args:
         source_folder: a progress directory, or one that `copy_for_savepoint` made.

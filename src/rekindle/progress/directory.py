@@ -136,10 +136,10 @@ def plant_due(store: Store, folder: str) -> bool:
 
 
 def unplant(store: Store, folder: str, keep: int | None = None) -> tuple[int, ...]:
-    """Remove every batch that is planned and not committed, but for `keep`; returns their numbers.
+    """Remove every batch that is planned and not committed, except `keep`; return their numbers.
 
-    Nothing is lost: Spark plans their input anew, also where a source's own log is ahead. A batch that has a record
-    must not be removed: planned anew it would hold something else than what was recorded.
+    Nothing is lost: Spark plans their input again, also where a source's own log is ahead. A batch that has a record
+    must not be removed: planned again it would hold something else than what was recorded.
     """
     last = last_committed(store, folder)
     planned = tuple(batch for batch in numbered(store, f"{folder}/offsets") if batch > last and batch != keep)
@@ -163,7 +163,7 @@ def put_back(store: Store, folder: str, batch: int, offsets_hash: str, text: str
 
 
 def set_watermark(store: Store, folder: str, batch: int, watermark_ms: int) -> None:
-    """Let the query go on behind the committed `batch` with `watermark_ms`: what follows a drain is not late."""
+    """Let the query continue after the committed `batch` with `watermark_ms`: what follows a drain is not late."""
     store.replace(
         f"{folder}/offsets/{batch}", read_offsets(store, folder, batch).to_bytes(batchWatermarkMs=watermark_ms)
     )

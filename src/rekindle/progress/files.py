@@ -1,4 +1,4 @@
-"""Which files of a `spark_progress_dir` a committed batch needs: the one list behind copying and purging.
+"""Which files of a `spark_progress_dir` a committed batch needs: the one list for copying and purging.
 
 State comes as whole snapshots (`<v>.zip` of RocksDB, `<v>.snapshot` of the HDFS-backed provider) and as changes
 (`<v>.changelog`, `<v>.delta`) that lead from one version to the next, so version V needs the newest snapshot S <= V and
@@ -62,12 +62,12 @@ class StateFolder:
 
 
 def log_batches(batch: int) -> range:
-    """The batches whose offsets and commits Spark reads when it goes on behind `batch`."""
+    """Return the batches whose offsets and commits Spark reads when it continues after `batch`."""
     return range(max(batch - 1, 0), batch + 1)
 
 
 def files_needed(store: Store, folder: str, batch: int) -> list[str]:
-    """Paths, below `folder`, of all files a query needs to go on behind the committed `batch`.
+    """Return the paths, below `folder`, of all files a query needs to continue after the committed `batch`.
 
     Temporary files, checksums and what a file source's newest compacted log replaces are left out.
 
@@ -138,7 +138,7 @@ def _sources_needed(store: Store, folder: str) -> Iterator[str]:
 
 
 def replaced_logs(names: Iterable[str]) -> Iterator[str]:
-    """Those of the files of a file source's log that a compaction has replaced, but for the compaction before it.
+    """Yield the files of a file source's log that a compaction has replaced, except the compaction before it.
 
     Spark tells from the distance of the last two how often to compact. With one alone it guesses, wrongly for the
     second, and a query that is restarted goes by another number than the one before, which it then cannot read.

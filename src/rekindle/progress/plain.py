@@ -1,11 +1,11 @@
-"""What a plain Structured Streaming query has left behind: where it stood, and whose sources its offsets are of.
+"""What a plain Structured Streaming query has left: where it stopped, and whose sources its offsets are of.
 
 Theory of operation
 -------------------
 
-A query writes ``offsets/N`` before a batch and ``commits/N`` behind it. So a directory that it has left shows one of
+A query writes ``offsets/N`` before a batch and ``commits/N`` after it. So a directory that it has left shows one of
 two pictures: it stopped between two batches (the newest of both is N), or in one (``offsets/N+1`` and ``commits/N``):
-then batch N+1 is *unfinished*. What it was to read is planned; whether its sink has got it, nobody can tell. Any other
+then batch N+1 is *unfinished*. What it was to read is planned; whether its sink has got it, no one can say. Any other
 picture is of a query that does not write each batch down (asynchronous progress, continuous processing), or of a
 damaged directory, and is refused.
 
@@ -41,7 +41,7 @@ class Reader(NamedTuple):
     kind: str
     #: what the user has named it, which Spark 4.2 and later let him
     name: str | None = None
-    #: topics that it subscribes to; empty where they are not told one by one
+    #: topics that it subscribes to; empty where they are not named one by one
     topics: frozenset[str] = frozenset()
     #: folder or pattern of a file source, as it was given
     place: str = ""
@@ -113,7 +113,7 @@ def folders_of(
         present: the folders that there are; sources of some kinds have none.
 
     Raises:
-        RestoreError: ``SPARK_CHECKPOINT_DIFFERS``, which line is whose cannot be told.
+        RestoreError: ``SPARK_CHECKPOINT_DIFFERS``, no one can say which line is whose.
     """
     own = tuple(names) or tuple(str(line) for line in range(len(ends)))
     if all(kind_of(end) in (None, "other") or folder in present for folder, end in zip(own, ends, strict=True)):

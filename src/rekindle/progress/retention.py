@@ -30,7 +30,7 @@ _READ_AGAIN = 20
 class SourceLogs:
     """The logs of the file sources of one query.
 
-    A log that is cut takes the place of the newest compacted one: Spark goes on from that. Where it is just reading the
+    A log that is cut takes the place of the newest compacted one: Spark reads that. Where it is just reading the
     one before, the next cut does it. A cut leaves the directory whole, so it may be interrupted anywhere.
 
     Args:
@@ -50,12 +50,12 @@ class SourceLogs:
     def cut(self, inputs: Sequence[int | None], ends: Sequence[str | None]) -> None:
         """Leave out what is not needed.
 
-        The logs of inboxes are cut down to what Spark needs to go on. They are not needed to go back, since a new
-        lineage writes them anew.
+        The logs of inboxes are cut down to what Spark needs to continue. They are not needed to go back, since a new
+        lineage writes them again.
 
         Args:
             inputs: for each source the input whose inbox it reads; None: it reads none.
-            ends: how far the oldest retained checkpoint has read each source. A query that goes on from there must have
+            ends: how far the oldest retained checkpoint has read each source. A query resumed there must have
                 forgotten what is left out.
         """
         inboxes = [source for source, index in enumerate(inputs) if index is not None]

@@ -1,7 +1,7 @@
 """How much state the operators of a query keep, read off the files of its state store: no Spark, no JVM.
 
-A RocksDB snapshot says how many keys it holds. Behind changelogs, and with another provider, nobody can tell without
-loading the state: then the number of rows is not known.
+A RocksDB snapshot says how many keys it holds. After changelogs, and with another provider, only loading
+the state shows it: then the number of rows is not known.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StateSize:
 
 
 def state_sizes(store: Store, folder: str, batch: int) -> Iterator[StateSize]:
-    """What the operators of the query in the progress directory `folder` keep behind the committed `batch`.
+    """Yield what the operators of the query in the progress directory `folder` keep after the committed `batch`.
 
     Raises:
         StorageError: a file of the state is damaged.

@@ -3,8 +3,8 @@
 The function is called while the batch is prepared, before any checkpoint, and nothing is left to commit. If the driver
 dies before the batch is recorded, the function is called again: with the same rows, as far as the query is
 deterministic, and with the same `SinkBatch.key`. A function that remembers the keys it has seen, in one transaction
-with what it does, makes that exactly once; but for a restore from an earlier checkpoint, whose new lineage has keys of
-its own.
+with what it does, makes that exactly once, but not over a restore from an earlier checkpoint, whose new lineage has
+keys of its own.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ class Iceberg(TwoPhaseSink):
                 self._attempts(table).committed(committables)
                 return
             except CommitFailedException:
-                # Another driver has committed the same, or somebody has changed the table: the next look tells.
+                # Another driver has committed the same, or others have changed the table: the next look shows it.
                 if tried == TRIES:
                     raise
 
@@ -212,7 +212,7 @@ class Iceberg(TwoPhaseSink):
             files = for_each(attempts.store, described, attempts.files(committables))
         except ValueError as error:
             raise self._mismatch(one_line(error)) from error
-        # Were pyiceberg to try again by itself, it would add behind a rival what that one has added.
+        # Were pyiceberg to try again by itself, it would add after a rival what that one has added.
         tries_once = {**table.metadata.properties, "commit.retry.num-retries": "0"}
         table.metadata = table.metadata.model_copy(update={"properties": tries_once})
         tells = {"rekindle.job": self._job, "rekindle.sink": self._sink, "rekindle.checkpoint": str(checkpoint)}

@@ -70,7 +70,7 @@ class Parquet(TwoPhaseSink):
         claim.make(Files(self._store, STAGING), shown(self.path))
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
-        """Write the batch into a staging directory of its own; files without rows are left behind there."""
+        """Write the batch into a staging directory of its own; files without rows stay there."""
         folder = f"{self._staging}/{batch.name}"
         prefix = f"part-{batch.job}-{batch.sink}-{batch.lineage:06d}-{batch.batch:09d}-{batch.subtask:04d}"
         files: list[dict[str, Any]] = [

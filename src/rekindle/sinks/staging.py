@@ -7,7 +7,7 @@ once where they stay, and what tells an orphan from a committed attempt is a *no
     <folder>/rekindle/<job>/<sink>/<attempt>/…parquet      written by Spark; a reader sees what the table's log names
     <folder>/_rekindle/<job>/<sink>/<attempt>              the note: this attempt is not committed
 
-The note is made before the first row is written, and removed behind the commit or behind the last row that is removed:
+The note is made before the first row is written, and removed after the commit or after the last row that is removed:
 whatever has no note is never touched here. Names of data folders are not hidden, so that a table's own vacuum finds
 files that were compacted away.
 
@@ -60,7 +60,7 @@ def open_writable(path: str, sink: str, staging: str) -> Store:
 
 @contextmanager
 def _set_on(session: SparkSession, name: str, value: str) -> Iterator[None]:
-    """A session has a setting for as long as anybody is inside; the last one out puts back what the first one found."""
+    """Keep a setting while any thread is inside; the last one out puts back what the first one found."""
     with _SESSIONS:
         inside, before = _BEFORE.get(id(session), (0, str(session.conf.get(name))))
         _BEFORE[id(session)] = (inside + 1, before)

@@ -1,6 +1,6 @@
 """The contract of a two-phase-commit sink, and what a batch hands to it.
 
-A sink is told to *prepare* each batch: write its rows where nobody sees them, and return *committables*, JSON that
+A sink *prepares* each batch: it writes its rows where no reader sees them, and returns *committables*, JSON that
 says what to do to make them seen. They are kept in the batch record (the pre-commit). When a checkpoint that covers
 the batch is complete, `commit` gets them back, with the permit that only the protocol hands out. A crash may fall
 anywhere:
@@ -9,7 +9,7 @@ anywhere:
 - between the record and the manifest: the committables are kept and committed by a later checkpoint;
 - between the manifest and the end of `commit`: `commit` is called again, so it is idempotent.
 
-FLIP-147 puts `finish` before the last checkpoint: what it prepares nobody, it must not write rows; it may reject.
+FLIP-147 puts `finish` before the last checkpoint. It must not write rows: nothing would commit them. It may raise.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ class TwoPhaseSink(ABC):
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Make prepared rows visible. Idempotent: it may be called again for what is committed already.
 
-        A call for a checkpoint names all that this sink commits with it, the same each time, whoever calls and however
-        late. Checkpoints come in ascending order, but for repeated ones, and each names what no other does.
+        A call for a checkpoint names all that this sink commits with it, the same each time, from any driver however
+        late. Checkpoints come in ascending order, except repeated ones, and each names what no other does.
         """
 
     @abstractmethod
@@ -151,7 +151,7 @@ class TwoPhaseSink(ABC):
     def finish(self) -> None:
         """No row will come any more, from any subtask (FLIP-147, ``finish()``). An exception fails the task.
 
-        Called by the last subtask; once more where that fails behind it.
+        Called by the last subtask; once more where the run fails after it.
 
         Do not remember having finished: after a restore more rows may come.
         """

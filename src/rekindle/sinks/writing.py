@@ -30,7 +30,7 @@ LOOKS_AGAIN_AFTER_S = (0.5, 2.0)
 
 _REQUESTS_AT_ONCE = 16
 
-# The folder is private to the attempt, so files can be moved there directly, and nobody looks for a success marker.
+# The folder is private to the attempt, so files can be moved there directly, and no reader looks for a success marker.
 _OPTIONS = {
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",

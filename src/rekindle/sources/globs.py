@@ -45,7 +45,7 @@ def expanded(pattern: str) -> list[str]:
 
 
 def _unescaped(pattern: str) -> list[tuple[int, str]]:
-    """The letters of `pattern` with their places, without those behind a backslash or in square brackets."""
+    """Return the letters of `pattern` with their places, without those after a backslash or in square brackets."""
     found, in_set, skip = [], False, False
     for at, letter in enumerate(pattern):
         if skip or letter == "\\":

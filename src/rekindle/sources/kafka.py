@@ -1,6 +1,6 @@
 """`Kafka`: topics of Kafka, read by Spark's own connector; unbounded, or bounded by where they end.
 
-There is nothing behind it but an `rk.Stream` or an `rk.Batch` with the options that fit: where to begin and to end, and
+It is an `rk.Stream` or an `rk.Batch` with the options that fit: where to begin and to end, and
 messages of transactions only once these are committed. A start and an end may be places (offsets) or a time, so that a
 history and what follows it can meet exactly.
 """
@@ -53,7 +53,7 @@ def Kafka(  # noqa: N802 - to its user it is a kind of source, like rk.Files
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": topics if isinstance(topics, str) else ",".join(topics),
         "kafka.isolation.level": "read_committed",
-        # A time that nobody has written after yet is no mistake.
+        # A time after which nothing was written yet is no mistake.
         "startingOffsetsByTimestampStrategy": "latest",
         **_place("start", start, ("earliest", "latest")),
         **(_place("end", end, ("latest",)) if end is not None else {}),

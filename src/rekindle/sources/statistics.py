@@ -5,7 +5,7 @@ that was not read yet, and nothing of it can be late. Statistics are taken for w
 group of every file has to have them, for a column that holds instants (`isAdjustedToUTC`). Spark writes timestamps
 without them, as INT96, unless ``spark.sql.parquet.outputTimestampType`` is ``TIMESTAMP_MICROS``.
 
-This module does not know what becomes of the column above the files; whoever calls it does.
+This module does not know what becomes of the column above the files; its caller does.
 """
 
 from __future__ import annotations

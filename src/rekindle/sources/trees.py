@@ -1,7 +1,7 @@
 """The folders and files that a source may have its files in: of a disk, or of a bucket.
 
-Paths are whole and absolute: ``/folder/file``, ``s3a://bucket/folder/file``. A bucket has no folders; what others'
-names go on from, behind a slash, is taken for one.
+Paths are whole and absolute: ``/folder/file``, ``s3a://bucket/folder/file``. A bucket has no folders; a name
+that others continue after a slash is taken for one.
 """
 
 from __future__ import annotations

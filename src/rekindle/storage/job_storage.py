@@ -36,7 +36,7 @@ CREATED = "CREATED"
 """State of a job that no driver has started yet."""
 
 RUNNING = "RUNNING"
-"""State of a job whose driver is alive, as far as can be told; its heartbeat has the finer word."""
+"""State of a job whose driver seems to be alive; its heartbeat has the finer word."""
 
 LOST = "LOST"
 """State of a job whose driver is gone without having written a result: killed, or its machine died."""
@@ -196,7 +196,7 @@ class JobStorage:
     def state(self, earlier: Run | Status | None = None) -> str:
         """The job's state in one word: the result of the run in force, else ``RUNNING`` or ``LOST``; or ``CREATED``.
 
-        While a driver on another machine can't be told dead from one read, the answer is ``RUNNING``; `earlier` is what
+        One read can't show that a driver on another machine is dead: the answer is then ``RUNNING``. `earlier` is what
         `driver` returned `liveness.silence_ms` before.
         """
         driver = self.driver()

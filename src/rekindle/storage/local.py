@@ -67,7 +67,7 @@ class LocalStore:
         """A file system does, or the first write says so."""
 
     def path(self, path: str) -> str:
-        """The absolute local path of an object or folder; behind ``file://`` it is what Spark's readers take."""
+        """Return the absolute local path of an object or folder; after ``file://`` it is what Spark's readers take."""
         return os.path.join(self._root, path) if check_path(path, folder=True) else self._root
 
     def uri(self, path: str) -> str:

@@ -18,7 +18,7 @@ _SCHEME = re.compile(r"file(?=:)|[A-Za-z][A-Za-z0-9+.-]*(?=://)")
 def open_store(uri: str) -> Store:
     """The store at a path, a ``file:///`` URI (percent-encoded), or ``s3://bucket/prefix`` (not encoded).
 
-    Creates nothing, and asks nobody.
+    Creates nothing, and sends no request.
 
     Raises:
         StorageError: ``STORAGE_SCHEME_UNSUPPORTED`` for any other scheme, and for files of another host.

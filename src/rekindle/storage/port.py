@@ -4,7 +4,7 @@ Paths are relative to the storage's root, with ``/`` between their parts, and ne
 (JSON of a few KB) except where a savepoint copies Spark's files. An implementation promises:
 
 1. *Read after write*: what `create` or `replace` returned from is seen by every later read, list and exists.
-2. *Create is linearizable*: of several `create` calls on one path exactly one returns True; nobody ever sees half an
+2. *Create is linearizable*: of several `create` calls on one path exactly one returns True; no reader ever sees half an
    object.
 3. *Replace is atomic*: a reader sees the old bytes or the new ones.
 
@@ -21,7 +21,7 @@ from rekindle.errors import StorageError
 
 
 class NotFound(LookupError):
-    """There is no object at this path. Not a `RekindleError`: whoever reads knows what a missing object means."""
+    """There is no object at this path. Not a `RekindleError`: the caller knows what a missing object means."""
 
 
 class Entry(NamedTuple):
@@ -52,7 +52,7 @@ class Store(Protocol):
 
     @property
     def pace(self) -> int:
-        """How seldom it is looked at while somebody waits: 1 where a look costs nothing.
+        """How long pauses between two looks are, as a factor: 1 where a look costs nothing.
 
         Where each look is a request that takes its time and is paid for, pauses are so many times as long.
         """

@@ -2,14 +2,14 @@
 
 An object appears whole under its name or not at all, and what was written is seen at once: S3 promises both. What makes
 a storage of it is the *conditional put* (``If-None-Match: *``), which has one winner. A server that does not know the
-condition may write over what is there without a word, so `S3Store.check` tries it.
+condition may silently write over what is there, so `S3Store.check` tries it.
 
 A put whose answer was lost on the way is sent again by the client, and is then refused for what it has itself written.
 So every create gives its object a mark of its own, and one that is refused looks whose mark is there.
 
 There are no folders, only names with slashes. Spark, which reaches the same objects through Hadoop's S3A as
 ``s3a://...``, leaves empty objects whose names end in a slash where it made a folder: they are not listed, and go with
-their folder. Nothing is renamed here; whoever must move an object copies it, which the server does.
+their folder. Nothing is renamed here; to move an object is to copy it, which the server does.
 
 Endpoint, region and credentials are those of the environment (``AWS_...``, a profile, the machine's role), as for every
 client of AWS. They are in no document, and this module passes on what servers say, who do not tell them either.
@@ -46,7 +46,7 @@ class S3Store:
     """A `Store` below ``bucket/prefix``. The bucket must exist.
 
     Args:
-        address: what stands behind ``s3://``, not encoded.
+        address: what comes after ``s3://``, not encoded.
 
     Raises:
         StorageError: ``STORAGE_UNAVAILABLE``, it is no address; ``PATH_OUTSIDE``.
@@ -243,7 +243,7 @@ class S3Store:
 
     @contextmanager
     def _errors(self, path: str, forbidden: str = "STORAGE_UNAVAILABLE") -> Iterator[None]:
-        """Whatever the client raises becomes one of ours; what is not there is `NotFound`, but for the bucket."""
+        """Turn what the client raises into an error of ours; what is missing is `NotFound`, except the bucket."""
         try:
             yield
         except (StorageError, NotFound):
@@ -257,7 +257,7 @@ class S3Store:
 
 
 def client(uri: str) -> Any:
-    """What talks to the server that the environment names, for everybody in this process.
+    """Return the client of the server that the environment names, one for this process.
 
     Raises:
         StorageError: ``STORAGE_LIBRARY_MISSING``, for `uri`.

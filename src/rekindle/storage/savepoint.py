@@ -1,7 +1,7 @@
 """What a savepoint takes along beside its tasks: the bounded sources' frozen lists and the rows of Batch sources.
 
 The files a `Files` source lists stay where the user has them. The segments of a `Batch` source are the job's own and
-are named relative to the source's folder, so they are copied, those that every reader has behind it left out.
+are named relative to the source's folder, so they are copied, except those that every reader has read.
 """
 
 from __future__ import annotations

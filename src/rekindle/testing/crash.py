@@ -8,8 +8,8 @@ does. Afterwards the job is run again without it, and what it has written is com
     rekindle run JOBFILE --storage DIR
 
 With ``--kill-engine-at`` it kills the processes that the driver has started, Spark's JVM among them: the driver is to
-go on with another. With ``--pause-at`` the driver stops there as a machine that is suspended does, until somebody sends
-it SIGCONT.
+continue with another. With ``--pause-at`` the driver stops there as a machine that is suspended does, until it is sent
+SIGCONT.
 
 This module must not know Spark, nor what a job computes.
 """
@@ -129,7 +129,7 @@ def kill_engine(name: str) -> None:
 
 def pause(name: str) -> None:
     """Stop this process, all its threads, until it is sent SIGCONT."""
-    # Sent to the process, it might be another thread that takes notice, while this one goes on for a moment.
+    # Sent to the process, it might be another thread that takes notice, while this one continues for a moment.
     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 

@@ -35,7 +35,7 @@ class Crash:
         self.at: str | None = None
 
     def __call__(self, moment: str) -> None:
-        """Hear of a moment; whoever is dead does nothing any more."""
+        """Hear of a moment; what is dead does nothing any more."""
         self._moments += 1
         if self._moments >= self._nth:
             self.at = self.at or moment

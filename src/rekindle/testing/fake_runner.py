@@ -194,7 +194,7 @@ class FakeRunner:
         """Nothing of it is ever idle."""
 
     def stop_sources(self) -> None:
-        """See `TaskRunner`. It reads no channel, so there is nothing to go on with: `suspend` follows."""
+        """See `TaskRunner`. It reads no channel, so there is nothing to continue with: `suspend` follows."""
 
     def allow(self, producer: SubtaskId, upto: int) -> None:
         """See `TaskRunner`. It reads no channel."""
@@ -240,7 +240,7 @@ class FakeRunner:
             self._post(e.TaskFailed(task=self._task, reason=str(error) or type(error).__name__, error=known))
 
     def _hold(self) -> None:
-        """Let the running batch come to its end, and no other begin."""
+        """Let the running batch end, and no other begin."""
         query, self._query = self._query, None
         if query is not None and query.thread is not None:
             query.held.set()

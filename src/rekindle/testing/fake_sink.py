@@ -1,4 +1,4 @@
-"""A two-phase sink that is nothing but memory, and breaks where it is told to.
+"""A two-phase sink that is nothing but memory, and breaks where a test says.
 
 It outlives the drivers that use it, as a database does: a test gives the same sink to one run after the other. Its rows
 are whatever the runner hands it; `FakeRunner` hands it lists of numbers.

@@ -93,7 +93,7 @@ def manifests_are_committed_in_order(world: World) -> Iterator[str]:
 
 
 def the_finished_stay_finished(world: World) -> Iterator[str]:
-    """A task that is known to have finished is not told to start, to hold or to finish again."""
+    """A task that is known to have finished is not ordered to start, to hold or to finish again."""
     finished: set[tuple[int, object]] = set()
     for run, thing in world.history:
         if isinstance(thing, e.JobStarted):
@@ -105,7 +105,7 @@ def the_finished_stay_finished(world: World) -> Iterator[str]:
 
 
 def results_come_before_answers(world: World) -> Iterator[str]:
-    """Who asked for an end is told of it only when it is durable; so is everybody once an end has been decided."""
+    """An end is answered only when it is durable, also to those that asked after it had been decided."""
     decided: set[int] = set()
     durable: set[int] = set()
     ends = {

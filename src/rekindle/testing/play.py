@@ -1,4 +1,4 @@
-"""A job that is played: the protocol's own, and a driver that does what it is told to.
+"""A job that is played: the protocol's own, and a driver that does what it is ordered to.
 
 Theory of operation
 -------------------
@@ -9,7 +9,7 @@ command.
 
 The driver remembers what was ordered and has not been answered (`orders`), so that a script may say *checkpoint 1
 completes* instead of every step of it. It remembers how far each consumer may read, and what the manifests say has
-finished. It decides nothing: whatever it does, it was told to by an order or by the script.
+finished. It decides nothing: whatever it does, an order or the script says so.
 
 This module does not know files, nor how answers are written down or compared.
 """
@@ -84,7 +84,7 @@ class Place:
 
 @dataclass
 class Play:
-    """A script being played: a job, and a driver that does what it is told to."""
+    """A script being played: a job, and a driver that does what it is ordered to."""
 
     graph: JobGraph = field(init=False)
     config: Config = field(init=False)

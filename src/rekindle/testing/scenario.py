@@ -29,7 +29,7 @@ A script is a text file::
 - A *job block* says what the job consists of, with any of its settings. Another one further down is the same job,
   changed by its user; it counts from the next start on.
 - A *step* begins with ``>`` and is one event, in the words of `rekindle.testing.words`; lines that begin with ``>`` and
-  three spaces go on with it. The indented lines below it are the answer: the commands, in their order. Whoever writes a
+  three spaces continue it. The indented lines below it are the answer: the commands, in their order. The writer of a
   script leaves them out and records them.
 - Some steps stand for several events (`rekindle.testing.play.STEPS` lists them). Their answer has each event, indented,
   and what followed.

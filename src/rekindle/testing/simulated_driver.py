@@ -1,8 +1,8 @@
 """A driver and its queries, simulated: carries out the protocol's commands on a `World`, one small step at a time.
 
 All of it is volatile: a crash is simply letting go of it. As in the real driver, one loop feeds the protocol; orders to
-a task and the work on sinks go on beside it, each in a lane of its own, in order. Which lane moves next is chance. What
-goes wrong is asked of `Faults`.
+a task and the work on sinks continue beside it, each in a lane of its own, in order. Which lane moves next is chance.
+What goes wrong is asked of `Faults`.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class Driver:
     def _batch(self, task: SubtaskId) -> Steps:
         files, rows_each = self.world.tasks[task], self.faults.chance.randint(1, 4)
         if files.committed > self.last[task]:
-            # What another driver let Spark commit meanwhile is not run again, but told of as if it were.
+            # What another driver let Spark commit meanwhile is not run again, but reported as if it were.
             self.last[task] = files.committed
             self._tell(task)
         if files.committed == self.last[task]:
@@ -198,7 +198,7 @@ class Driver:
             return False
         if self.world.record(task, self.last[task] + 1, record) != record:
             self.queries[task] = Query()
-            # As BATCH_REPLAY_MISMATCH is: only another run, which reads the storage again, goes on from there.
+            # As BATCH_REPLAY_MISMATCH is: only another run, which reads the storage again, continues from there.
             reason = "another driver has recorded another batch"
             self.post(task, e.TaskFailed(task=task, reason=reason, permanent=True))
             return False
@@ -206,7 +206,7 @@ class Driver:
         return True
 
     def _tell(self, task: SubtaskId) -> None:
-        """Tell of the last record; a replayed one is told of again."""
+        """Report the last record; a replayed one is reported again."""
         last = self.last[task]
         self.post(task, e.BatchRecorded(task=task, batch=last, read=self.world.tasks[task].records[last].read))
 

@@ -1,7 +1,7 @@
 """The durable world of a simulated job: what would lie in its storage and its sinks, in memory.
 
 Everything in here survives a crash of the driver, nothing else does. Each write is one step, so that a crash may fall
-between any two. The world knows no protocol: it does what it is told and keeps a history of it, which
+between any two. The world knows no protocol: it does what it is ordered and keeps a history of it, which
 `rekindle.testing.invariants` judges.
 """
 
@@ -59,7 +59,7 @@ class TaskFiles:
 
     @property
     def batch(self) -> int:
-        """The last batch that counts, -1 for none; one that a driver that slept put behind the end does not."""
+        """The last batch that counts, -1 for none; one that a driver that slept put after the end does not."""
         return len(self.records) - 1 if self.end is None else self.end.batch
 
     @property
@@ -113,7 +113,7 @@ class Manifest:
 
     @property
     def drained(self) -> bool:
-        """Whether a task in it was ended by a drain, so that it is gone on from only when that is asked for."""
+        """Whether a task in it was ended by a drain, so that a start continues it only when that is asked for."""
         return any(snapshot.end is not None and snapshot.end.drained for snapshot in self.snapshots.values())
 
     def needs_no_state(self, task: str) -> bool:
@@ -191,7 +191,7 @@ class World:
     table: Counter[Row] = field(default_factory=Counter)
     table_upto: int = 0
     savepoints: dict[str, int] = field(default_factory=dict)
-    #: the checkpoint of another world that this one goes on from
+    #: the checkpoint of another world that this one continues
     opened_from: int | None = None
     results: dict[int, c.RecordResult] = field(default_factory=dict)
     run: int = 0
@@ -301,7 +301,7 @@ class World:
         return records[batch]
 
     def forked(self, number: int) -> World:
-        """Another world that goes on from a checkpoint of this one, its sink showing what that one has committed.
+        """Return another world that continues a checkpoint of this one, its sink showing what that one has committed.
 
         What has finished for good has no query there: Spark has committed nothing of it.
         """
@@ -343,11 +343,11 @@ class World:
         self.note(run, ResultDurable(result.state, tuple(one for one in batches if one not in self.visible)))
 
     def rows_expected(self) -> Iterable[Row]:
-        """Every row that was read, behind every task it has to go through."""
-        behind: dict[str, set[Row]] = {}
+        """Return every row that was read, after every task it has to go through."""
+        after: dict[str, set[Row]] = {}
         topology = self.graph.topology
         for uid in topology.order:
-            behind[uid] = {
+            after[uid] = {
                 (source, index, (uid,))
                 for task, files in self.tasks.items()
                 if task.task == uid
@@ -355,5 +355,5 @@ class World:
                 for index in range(position)
             }
             for edge in topology.inputs_of(uid):
-                behind[uid] |= {(source, index, (*via, uid)) for source, index, via in behind[edge.source]}
-            yield from behind[uid]
+                after[uid] |= {(source, index, (*via, uid)) for source, index, via in after[edge.source]}
+            yield from after[uid]

@@ -50,7 +50,7 @@ class Simulation:
     """One life of a job.
 
     Args:
-        calm: nothing fails and nobody asks for anything.
+        calm: nothing fails and no one asks for anything.
         job: makes the state machine; a test puts a broken one here to see that it is found out.
     """
 
@@ -128,7 +128,7 @@ class Simulation:
         )
 
     def _driver(self, before: Driver | None = None) -> Driver:
-        """The next driver; where it goes on for one of its own process, it hears what that one left unanswered."""
+        """Return the next driver; where it follows one of its own process, it hears what that one left unanswered."""
         job = self._make_job(self.world.graph, self._config())
         over = before.failed_over if before is not None else None
         driver = Driver(self.world, job, self.faults, self.now_ms, engine_failures=over.failures if over else 0)

@@ -13,7 +13,7 @@ It needs pytest, PySpark, and a fixture ``spark`` with a session. Rows are ``(n,
 that a sink with a key can use it.
 
 The sink is driven as the driver does it: each new instance is a driver that has just started; committables go through
-JSON; each commit of a checkpoint names the same committables; behind a crash ``clean`` comes before ``commit``. Crashes
+JSON; each commit of a checkpoint names the same committables; after a crash ``clean`` comes before ``commit``. Crashes
 are put at every moment of a call, before and after each of the sink's `effects` (see `rekindle.testing.effects`).
 """
 
@@ -62,8 +62,8 @@ class SinkContract(ABC):
     effects: ClassVar[Sequence[str]] = ()
     #: passwords and the like that `make` gives to the sink: they must not be found in what is stored or shown
     secrets: ClassVar[Sequence[str]] = ()
-    #: for how many seconds a rival may act in the middle of a commit before that goes on; a rival that waits for a lock
-    #: which the commit holds waits as long at each of its moments
+    #: for how many seconds a rival may act in the middle of a commit before that continues; a rival that waits for a
+    #: lock which the commit holds waits as long at each of its moments
     rival_waits_s: ClassVar[float] = 5.0
 
     @abstractmethod
@@ -122,7 +122,7 @@ class SinkContract(ABC):
         return Counter(self.visible(self.spark, self.target))
 
     def recover(self, made: Sequence[Committable], checkpoint: int) -> None:
-        """What a driver does that starts behind a crash: clean up, and commit what the newest manifest names."""
+        """Do what a driver does that starts after a crash: clean up, and commit what the newest manifest names."""
         sink = self.opened()
         sink.clean(made, lambda batch: True)
         sink.commit(made, permit(checkpoint))
@@ -147,7 +147,7 @@ class SinkContract(ABC):
         self.opened().commit(first, permit(1))
         second = self.prepared(sink, [(3, "c")], batch_of(1))
         sink.commit(second, permit(2))
-        # A driver that was paused wakes up behind one that has gone on.
+        # A driver that was paused wakes up after another has continued.
         self.opened().commit(first, permit(1))
         assert self.rows() == Counter([(1, "a"), (2, "b"), (3, "c")])
 

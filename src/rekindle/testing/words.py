@@ -41,12 +41,12 @@ EVENTS: dict[type[e.Event], tuple[str, ...]] = {
     e.TaskStarted: ("{task} started",),
     e.BatchRecorded: ("{task} recorded batch {batch}[, having read {read}]",),
     e.SourcesEnded: ("{task}'s sources ended",),
-    e.TaskSuspended: ("{task} was held[ behind batch {batch}]",),
-    e.TaskFinished: ("{task} finished[ behind batch {batch}][, drained{drained!}][, leaving {notes}]",),
+    e.TaskSuspended: ("{task} was held[ after batch {batch}]",),
+    e.TaskFinished: ("{task} finished[ after batch {batch}][, drained{drained!}][, leaving {notes}]",),
     e.TaskClosed: ("{task} closed",),
     e.TaskFailed: ("{task} failed[ for good{permanent!}][ with {error}]: {reason}",),
     e.SnapshotTaken: (
-        "snapshot of {task} for checkpoint {checkpoint} taken[ behind batch {batch}][, with union state{uses_union!}]",
+        "snapshot of {task} for checkpoint {checkpoint} taken[ after batch {batch}][, with union state{uses_union!}]",
     ),
     e.SnapshotDeclined: ("snapshot of {task} for checkpoint {checkpoint} declined: {detail}",),
     e.ManifestWritten: ("manifest {checkpoint} written",),
@@ -79,7 +79,7 @@ EVENTS: dict[type[e.Event], tuple[str, ...]] = {
 """Every event in words."""
 
 RESTORED_TASK = (
-    "{task} stood behind batch {batch}[, committed up to {committed}][, having read {read}]"
+    "{task} stood after batch {batch}[, committed up to {committed}][, having read {read}]"
     "[ and had finished, as a checkpoint says{closed!}][ and had finished, as no checkpoint says yet{ended!}]"
     "[, by a drain{drained!}][, leaving {notes}]"
 )
@@ -275,7 +275,7 @@ def explained(error: tuple[str, Mapping[str, object]]) -> str:
 
 
 def _take_snapshot(command: c.TakeSnapshot) -> str:
-    place = f"behind batch {command.batch}" if command.batch >= 0 else "before its first batch"
+    place = f"after batch {command.batch}" if command.batch >= 0 else "before its first batch"
     ranges = [f"{producer} from {start} to {end}" for producer, (start, end) in command.in_flight.items()]
     in_flight = f", in flight: {', '.join(ranges)}" if ranges else ""
     return f"take snapshot of {command.task} {place} for checkpoint {command.checkpoint}{in_flight}"

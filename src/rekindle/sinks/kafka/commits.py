@@ -1,8 +1,8 @@
 """The compacted topic that tells which checkpoint each lane of a sink has committed last.
 
 A lane's record is published in the same transaction as its messages, so it is there if and only if they are. It is read
-when a lane is opened, behind ``init_transactions``: by then nothing of that lane is undecided. Other lanes, and other
-jobs that share the topic, may be in the middle of a transaction; what lies behind their records is not shown before
+when a lane is opened, after ``init_transactions``: by then nothing of that lane is undecided. Other lanes, and other
+jobs that share the topic, may be in the middle of a transaction; what lies after their records is not shown before
 they are done, so the reader waits until it has seen everything up to the end as it was.
 
 This module must not know messages.
@@ -96,7 +96,7 @@ def read(client: Client, topic: str, owner: str) -> dict[str, int]:
 
     Raises:
         KafkaException: the brokers do not answer.
-        TimeoutError: somebody's transaction stays open.
+        TimeoutError: another producer's transaction stays open.
     """
     found: dict[str, int] = {}
     for key, value in records(client, topic, owner, "read_committed"):
@@ -115,7 +115,7 @@ def records(client: Client, topic: str, reader: str, level: str) -> list[tuple[b
 
     Raises:
         KafkaException: the brokers do not answer.
-        TimeoutError: they stopped to, or somebody's transaction stays open.
+        TimeoutError: they stopped to, or another producer's transaction stays open.
     """
     place = TopicPartition(topic_of(topic), 0, 0)
     admin = AdminClient(dict(client))  # it has to live until the answer is there
@@ -150,7 +150,7 @@ def _until(consumer: Consumer, end: int) -> Iterator[tuple[bytes, bytes]]:
                 yield message.key() or b"", message.value() or b""
                 reached = (offset or 0) + 1
             elif error.name() == "_PARTITION_EOF":
-                reached = offset or 0  # behind what is no message, but tells how a transaction ended
+                reached = offset or 0  # after what is no message, but shows how a transaction ended
             else:
                 raise KafkaException(error)
         elif time.monotonic() > deadline:

@@ -1,9 +1,9 @@
 """A lane: one producer with a transactional id of its own, so that several publish at the same time.
 
-In one transaction a lane publishes its messages of a checkpoint and its record in the topic of commits. Whoever opens a
-lane fences all who had it before (``init_transactions`` ends what they had begun), and only then reads what it has
+In one transaction a lane publishes its messages of a checkpoint and its record in the topic of commits. A driver that
+opens a lane fences all that had it before (``init_transactions`` ends what they had begun), then reads what it has
 committed. So of two drivers that commit the same at the same time, one is fenced in the middle, begins again, and finds
-it done. Nobody can read past a transaction that is open: of several lanes, all are opened before that is read.
+it done. No one can read past a transaction that is open: of several lanes, all are opened before that is read.
 
 This module must not know where messages are staged.
 """
@@ -59,7 +59,7 @@ class Lane:
         self.committed = 0
 
     def publish(self, checkpoint: int, messages: Iterable[Message]) -> None:
-        """Publish the messages, and that they are. After an exception the lane has to be opened anew."""
+        """Publish the messages, and that they are. After an exception the lane has to be opened again."""
         self._producer.begin_transaction()
         self._produce(self._topic, messages)
         self._produce(commits.topic_of(self._topic), [(self._key, commits.value_of(checkpoint), [])])

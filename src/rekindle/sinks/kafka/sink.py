@@ -186,7 +186,7 @@ class Kafka(TwoPhaseSink):
     # -- commit -------------------------------------------------------------------------------------------------------
 
     def _publish(self, checkpoint: int, files: Mapping[str, Sequence[str]]) -> None:
-        # In this order: whoever publishes them removes them only afterwards.
+        # In this order: the driver that publishes them removes them only afterwards.
         gone = {lane: path for lane, paths in files.items() for path in paths if not self._staging.exists(path)}
         for lane in gone:
             self._forget_lane(lane)  # another driver may have published: look again
@@ -228,7 +228,7 @@ class Kafka(TwoPhaseSink):
 
     @contextmanager
     def _lanes_kept_if_all_is_well(self) -> Iterator[None]:
-        """Behind a failure nobody knows what the lanes have committed: they are opened anew, and tell."""
+        """Open the lanes again after a failure: only then is it known what they have committed."""
         try:
             yield
         except BaseException:

@@ -63,7 +63,7 @@ class Catalog:
         )
 
     def check_key(self, key: Sequence[str]) -> None:
-        """ValueError where rows cannot be told apart by `key`."""
+        """Raise ValueError where `key` does not tell rows apart."""
         if key and not any(index.decides and set(index.columns) == set(key) for index in self.indexes):
             names = ", ".join(f'"{name}"' for name in key)
             raise ValueError(f"it has no unique index over the key: CREATE UNIQUE INDEX ON {self.table} ({names})")
@@ -107,7 +107,7 @@ def _type(kind: str) -> sql.SQL:
 
 def _make(connection: Connection, table: Table, definition: sql.Composable) -> None:
     if connection.execute(_OID, (table.schema, table.name)).fetchone() is not None:
-        return  # whoever made it: then no right to make tables is needed
+        return  # no matter who made it: then no right to make tables is needed
     with connection.transaction():
         lock(connection, str(table))
         connection.execute(sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(table.quoted, definition))

@@ -42,7 +42,7 @@ class _Type:
 
     #: types of Spark that fit
     spark: tuple[str, ...]
-    #: the type that psycopg is told, whose binary form is the wanted one
+    #: the type given to psycopg, whose binary form is the wanted one
     sent_as: str
     encode: Encode
 
@@ -115,7 +115,7 @@ _CREATED: Mapping[str, str] = {
 }
 
 SENT_AS = {name: kind.sent_as for name, kind in _TYPES.items()}
-"""PostgreSQL's type → the type that psycopg is told."""
+"""PostgreSQL's type → the type given to psycopg."""
 
 
 def encode(column: Column, values: Any) -> list[Any]:

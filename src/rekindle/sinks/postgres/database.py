@@ -1,4 +1,4 @@
-"""Connections and statements that both sides use, and what must never be told: the password.
+"""Connections and statements that both sides use, and what must never be shown: the password.
 
 Identifiers and names come from users: they go into statements through `psycopg.sql` and as parameters only.
 """
@@ -22,7 +22,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 COMMITS = "rekindle_commits"
 """The table of what has been committed: each transaction writes its own name into it."""
 
-# Whoever waits for a lock for a minute waits for ever: an error says so. And what is prepared has to survive.
+# A wait of a minute for a lock never ends: an error says so. And what is prepared has to survive.
 _SESSION = """
 SELECT set_config('lock_timeout', '60s', false) WHERE current_setting('lock_timeout') = '0'
 UNION ALL SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
@@ -85,7 +85,7 @@ class Table:
 
     @property
     def quoted(self) -> sql.Identifier:
-        """As it stands in a statement."""
+        """Return the name as it is written in a statement."""
         return sql.Identifier(self.schema, self.name)
 
     def beside(self, name: str) -> Table:

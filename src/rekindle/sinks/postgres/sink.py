@@ -13,7 +13,7 @@ committed one by one. Which way a batch goes:
 
 - ``atomic`` and ``upsert``: staged;
 - a table with a unique index or an exclusion constraint over columns that are written: staged. A prepared transaction
-  that nobody may touch yet (its driver may only be paused) would keep a second attempt at the same rows waiting;
+  that no driver may touch yet (its driver may only be paused) would keep a second attempt at the same rows waiting;
 - else prepared, but a batch takes at most half of the prepared transactions that the server has left. Partitions beyond
   that, all of them where the server allows none, are staged.
 
@@ -214,7 +214,7 @@ class Postgres(TwoPhaseSink):
         return columns, slots // 2
 
     def _discard(self, dsn: str, name: str, keep: Collection[str], *, staged: bool = False) -> None:
-        """Remove what an attempt has left, but for the parts to keep."""
+        """Remove what an attempt has left, except the parts to keep."""
         with connect(dsn, self._owner) as connection:
             for gid in self._prepared(connection):
                 attempt, _, part = gid.rpartition(":")

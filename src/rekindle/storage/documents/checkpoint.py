@@ -86,7 +86,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Void:
-    """``manifest.json`` of a number that no checkpoint has: whoever was about to use it comes too late."""
+    """``manifest.json`` of a number that no checkpoint has: a driver that was about to use it comes too late."""
 
     checkpoint: int
     #: that used it up

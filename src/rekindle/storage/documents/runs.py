@@ -85,9 +85,9 @@ class Run:
     pid: int
     #: lineage it continues, or opens
     lineage: int
-    #: checkpoint or savepoint folder it was told to start from, absolute; None: resume or first start
+    #: checkpoint or savepoint folder it was to start from, absolute; None: resume or first start
     restore_from: str | None = None
-    #: whether it goes on from before the flush of a drained job
+    #: whether it continues from before the flush of a drained job
     undo_drain: bool = False
     #: tells two processes apart that race for one run number
     token: str = ""

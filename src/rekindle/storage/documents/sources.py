@@ -43,7 +43,7 @@ class SplitAssignment:
     """``splits/…/<k>.json``: the next run of a source's splits has a reader; see `rekindle.protocol.enumerator`."""
 
     subtask: int
-    #: how many of the splits are handed out behind it
+    #: how many of the splits are handed out after it
     until: int
     run: int
     format: int = FORMAT_VERSION

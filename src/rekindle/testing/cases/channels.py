@@ -80,7 +80,7 @@ class _Subtask:
         return list(seen) if isinstance(seen, list) else seen
 
     def reset(self) -> None:
-        """Forget the data held; from here on data is counted anew."""
+        """Forget the data held; from here on data is counted from 0."""
         self._held.clear()
         self._before = list(self._data)
 
@@ -107,7 +107,7 @@ class _Subtask:
 
     def _hear(self, outcomes: Iterable[Outcome]) -> None:
         aborts = [outcome for outcome in outcomes if isinstance(outcome, Aborted)]
-        # One that the cancellation of a later one leaves behind is only left behind in Flink: nothing is said of it.
+        # One that the cancellation of a later one leaves over is only left over in Flink: nothing is said of it.
         self._aborts += aborts[-1:]
         for outcome in outcomes:
             if isinstance(outcome, Snapshot):

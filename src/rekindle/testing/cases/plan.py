@@ -2,7 +2,7 @@
 
 A case has ``vertices``: ``[parallelism, [finished subtasks]]`` each, ``edges``: ``[source, target, "A2A" or "PW"]`` by
 index, and says what it expects: ``trigger``, vertex → subtasks, and ``fullyFinished``, a list of vertices. A refused
-plan triggers nobody; where a case names a ``reason``, it has to be the refusal's.
+plan triggers no task; where a case names a ``reason``, it has to be the refusal's.
 """
 
 from __future__ import annotations
