@@ -101,7 +101,7 @@ SESSION_COLUMNS = ("user", "begin", "end", "orders", "revenue")
 
 
 def sessions_of(orders: DataFrame) -> DataFrame:
-    """Each user's sessions; they come out once event time has passed their end and the gap behind it.
+    """Each user's sessions; they come out once event time has passed their end and the gap after it.
 
     The processor is defined in here, so that it travels to Spark's workers itself: they need not have this file.
     """

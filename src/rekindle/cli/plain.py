@@ -98,7 +98,7 @@ def _say(result: FlushResult) -> None:
 @click.command(epilog=example("rekindle adopt --checkpoint /data/checkpoints/hourly --task hourly hourly_bids.py"))
 @click.argument("jobfile")
 @click.option("--checkpoint", required=True, metavar="DIR", help="The checkpointLocation of the stopped query.")
-@click.option("--task", required=True, metavar="UID", help="The task that goes on from it.")
+@click.option("--task", required=True, metavar="UID", help="The task that continues it.")
 @with_spark_settings
 @with_storage
 @with_json

@@ -43,7 +43,7 @@ _WRONG_COMMAND_LINE = ("FUNCTION_UNKNOWN", "JOBFILE_MISSING", "MODE_UNKNOWN")
 )
 @click.option("--allow-non-restored-state", is_flag=True, help="Drop state of tasks the job no longer has.")
 @click.option("--allow-drained", is_flag=True, help="Go on from before the flush of a drained job.")
-@click.option("--allow-sink-ahead", is_flag=True, help="Start from behind what a sink has committed.")
+@click.option("--allow-sink-ahead", is_flag=True, help="Start before what a sink has committed.")
 @click.option("--allow-shared-target", is_flag=True, help="Write to what another job, or a copy, has written to.")
 @with_storage
 @with_json

@@ -65,7 +65,7 @@ _REQUIRED: dict[str, Setting] = {
         Decision.SET,
         "false",
         "A driver killed in Spark's first write to a progress directory leaves half of it there, and Spark 4.3 would "
-        "refuse that for ever. The directory is Rekindle's: what lies there without a planned batch means nothing.",
+        "refuse that forever. The directory is Rekindle's: what lies there without a planned batch means nothing.",
     ),
     f"{STREAMING}fileSource.log.deletion": Setting(
         Decision.SET, "true", "Otherwise the log of a file stream is kept whole, and grows with the square of time."
