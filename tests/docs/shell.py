@@ -61,7 +61,7 @@ class Shell:
 
     def type(self, line: str) -> str:
         """Do a line, which has to succeed, and return what it said; ``... && cd FOLDER`` enters the folder."""
-        line, _, folder = line.partition("#")[0].partition(" && cd ")
+        line, _, folder = line.partition(" #")[0].partition(" && cd ")
         said = self.do(self.words(line))
         self.folder /= folder.strip()
         return said
