@@ -143,8 +143,6 @@ class Delta(TwoPhaseSink):
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Name all files in one entry of the log, unless the table has this checkpoint's already."""
-        if not isinstance(permit, CommitPermit):
-            raise SinkError("PERMIT_REQUIRED", sink=self._sink)
         if committables and not self._has(permit.checkpoint):
             self._add(committables, permit.checkpoint)
         self._attempts.committed(committables)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rekindle.errors import SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 
@@ -34,14 +33,9 @@ class Foreach(TwoPhaseSink):
 
     def __init__(self, fn: Callable[[DataFrame, SinkBatch], Any]) -> None:
         self.fn = fn
-        self._sink = ""
 
     def __repr__(self) -> str:
         return f"Foreach({getattr(self.fn, '__name__', self.fn)})"
-
-    def open(self, job: str, sink: str) -> None:
-        """Nothing can be checked before the first batch."""
-        self._sink = sink
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Call the function."""
@@ -50,8 +44,6 @@ class Foreach(TwoPhaseSink):
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """All is done already."""
-        if not isinstance(permit, CommitPermit):
-            raise SinkError("PERMIT_REQUIRED", sink=self._sink)
 
     def abort(self, committables: Sequence[Committable]) -> None:
         """What the function has done cannot be taken back."""

@@ -158,8 +158,6 @@ class Iceberg(TwoPhaseSink):
         """Add all files in one snapshot, unless the table has this checkpoint's already."""
         from pyiceberg.exceptions import CommitFailedException
 
-        if not isinstance(permit, CommitPermit):
-            raise SinkError("PERMIT_REQUIRED", sink=self._sink)
         for tried in range(1, TRIES + 1) if committables else ():
             table = self._load()
             if table is None:

@@ -90,8 +90,6 @@ class Parquet(TwoPhaseSink):
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Move the staged files into place; those already there are done."""
-        if not isinstance(permit, CommitPermit):
-            raise SinkError("PERMIT_REQUIRED", sink=self._sink)
         for committable in committables:
             folder = f"{self._staging}/{committable['attempt']}"
 

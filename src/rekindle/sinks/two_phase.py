@@ -18,8 +18,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rekindle.errors import SinkError
 from rekindle.protocol.commit import CommitPermit
 
 if TYPE_CHECKING:
@@ -81,6 +83,19 @@ class SinkBatch:
         )
 
 
+_Commit = Callable[["TwoPhaseSink", Sequence[Committable], CommitPermit], None]
+
+
+def _with_permit(commit: _Commit) -> _Commit:
+    @wraps(commit)
+    def checked(sink: TwoPhaseSink, committables: Sequence[Committable], permit: CommitPermit) -> None:
+        if not isinstance(permit, CommitPermit):
+            raise SinkError("PERMIT_REQUIRED", sink=sink.kind)
+        commit(sink, committables, permit)
+
+    return checked
+
+
 class TwoPhaseSink(ABC):
     """Base class of sinks. One instance serves one ``job.sink``, all the subtasks of its task.
 
@@ -94,6 +109,12 @@ class TwoPhaseSink(ABC):
     output_modes: tuple[str, ...] = ("append",)
     #: whether a reader of the target sees all of what one `commit` is given, or nothing of it
     atomic_commit: bool = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let `commit` of every sink refuse to run without a permit."""
+        super().__init_subclass__(**options)
+        if "commit" in vars(cls):
+            cls.commit = _with_permit(cls.commit)  # type: ignore[assignment, method-assign]
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -132,6 +153,8 @@ class TwoPhaseSink(ABC):
     @abstractmethod
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Make prepared rows visible. Idempotent: it may be called again for what is committed already.
+
+        What is no permit is refused before this is called (``PERMIT_REQUIRED``).
 
         A call for a checkpoint names all that this sink commits with it, the same each time, from any driver however
         late. Checkpoints come in ascending order, except repeated ones, and each names what no other does.

@@ -131,8 +131,6 @@ class Kafka(TwoPhaseSink):
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Publish what no lane has published yet; then remove what was staged."""
-        if not isinstance(permit, CommitPermit):
-            raise SinkError("PERMIT_REQUIRED", sink=self._sink)
         files: dict[str, list[str]] = {}
         for one in committables:
             for lane, staged in one["lanes"].items():

@@ -165,8 +165,6 @@ class Postgres(TwoPhaseSink):
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Move what is staged, in one transaction; commit what is prepared."""
-        if not isinstance(permit, CommitPermit):
-            raise SinkError("PERMIT_REQUIRED", sink=self._sink)
         dsn = self._current_dsn()
         with self._errors(dsn):
             for attempt in trying():
