@@ -6,6 +6,7 @@ import pytest
 
 from rekindle.errors import ControlError
 from rekindle.runtime.steps import SteppedStore
+from rekindle.storage.port import Store
 from rekindle.testing.memory_store import MemoryStore
 
 STATUS = "job/status.json"
@@ -40,3 +41,9 @@ def test_what_a_fenced_driver_creates_does_no_harm_and_is_let_through() -> None:
     store.look = fenced
 
     assert store.create(STATUS, b"new")
+
+
+def test_every_call_that_changes_a_store_is_a_step_and_the_others_are_known() -> None:
+    harmless = {"location", "pace", "check", "uri", "spark_path", "read", "open", "exists", "names", "walk"}
+    calls = {name for name in vars(Store) if not name.startswith("_")}
+    assert calls - {name for name in vars(SteppedStore) if not name.startswith("_")} == harmless

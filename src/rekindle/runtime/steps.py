@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import BinaryIO
 
 from rekindle.storage import layout
-from rekindle.storage.port import Entry, Store
+from rekindle.storage.forwarding import ForwardingStore
+from rekindle.storage.port import Store
 
 Steps = Callable[[str], None]
 """Hears the name of each durable step as it is reached; may raise."""
@@ -49,118 +49,72 @@ def step(steps: Steps, name: str) -> Iterator[None]:
     steps(f"{name}/after")
 
 
-class SteppedStore:
+class SteppedStore(ForwardingStore):
     """A store that announces every write by the name of its step, and looks at the fence before it takes anything away.
 
     What is created stays harmless whoever does it, and however late; what is deleted or replaced does not.
     """
 
     def __init__(self, store: Store, steps: Steps) -> None:
-        self._store = store
+        super().__init__(store)
         self._steps = steps
         #: called between the announcement of a deletion or replacement and the act; raises where it must not be
         self.look: Callable[[], None] = allow
 
-    @property
-    def within(self) -> Store:
-        """The store itself."""
-        return self._store
-
-    @property
-    def location(self) -> str:
-        """As the store's."""
-        return self._store.location
-
-    @property
-    def pace(self) -> int:
-        """As the store's."""
-        return self._store.pace
-
-    def check(self) -> None:
-        """As the store's."""
-        self._store.check()
-
-    def uri(self, path: str) -> str:
-        """As the store's."""
-        return self._store.uri(path)
-
-    def spark_path(self, path: str) -> str:
-        """As the store's."""
-        return self._store.spark_path(path)
-
-    def read(self, path: str) -> bytes:
-        """As the store's."""
-        return self._store.read(path)
-
-    def open(self, path: str) -> BinaryIO:
-        """As the store's."""
-        return self._store.open(path)
-
-    def exists(self, path: str) -> bool:
-        """As the store's."""
-        return self._store.exists(path)
-
     def create(self, path: str, data: bytes) -> bool:
         """A step."""
         with step(self._steps, layout.step_of(path)):
-            return self._store.create(path, data)
+            return super().create(path, data)
 
     def replace(self, path: str, data: bytes) -> None:
         """A step."""
         with step(self._steps, layout.step_of(path)):
             self.look()
-            self._store.replace(path, data)
-
-    def names(self, folder: str) -> list[str]:
-        """As the store's."""
-        return self._store.names(folder)
-
-    def walk(self, folder: str) -> Iterator[Entry]:
-        """As the store's."""
-        return self._store.walk(folder)
+            super().replace(path, data)
 
     def delete(self, path: str) -> None:
         """A step."""
         with step(self._steps, "storage.delete"):
             self.look()
-            self._store.delete(path)
+            super().delete(path)
 
     def delete_many(self, paths: Sequence[str]) -> None:
         """A step for each few of them: the fence is looked at once for all that one request takes away."""
         for start in range(0, len(paths), _AT_ONCE):
             with step(self._steps, "storage.delete"):
                 self.look()
-                self._store.delete_many(paths[start : start + _AT_ONCE])
+                super().delete_many(paths[start : start + _AT_ONCE])
 
     def delete_tree(self, folder: str) -> None:
         """A step."""
         with step(self._steps, "storage.delete"):
             self.look()
-            self._store.delete_tree(folder)
+            super().delete_tree(folder)
 
     def delete_trees(self, folder: str, names: Collection[str]) -> None:
         """A step, where there is anything to delete: the fence is looked at once for all of it."""
         if names:
             with step(self._steps, "storage.delete"):
                 self.look()
-                self._store.delete_trees(folder, names)
+                super().delete_trees(folder, names)
 
     def copy(self, source: str, target: str) -> int:
         """A step."""
         with step(self._steps, layout.step_of(target)):
-            return self._store.copy(source, target)
+            return super().copy(source, target)
 
     def copy_from(self, source: Store, path: str, target: str) -> int:
         """A step."""
+        inner = source.within if isinstance(source, ForwardingStore) else source
         with step(self._steps, layout.step_of(target)):
             self.look()
-            return self._store.copy_from(source.within if isinstance(source, SteppedStore) else source, path, target)
+            return super().copy_from(inner, path, target)
 
     def move(self, source: str, target: str) -> None:
         """A step."""
         with step(self._steps, layout.step_of(target)):
             self.look()
-            self._store.move(source, target)
+            super().move(source, target)
 
 
 def allow() -> None:
