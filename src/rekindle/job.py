@@ -349,7 +349,7 @@ class Job:
                 store,
                 settings,
                 permissions,
-                steps,
+                steps=steps,
                 mode=mode,
                 since=since,
                 engine_failures=engine_failures,
@@ -396,7 +396,7 @@ class Job:
         """
         definition = self._definition()
         location = storage or os.environ.get("REKINDLE_STORAGE") or DEFAULT_STORAGE
-        from rekindle.runtime.driver import system_clock
+        from rekindle.runtime.elapsed import system_clock
         from rekindle.spark.plain.adoption import adopt, check_adoptable
         from rekindle.spark.session.session import make_session, prepare_session, quiet
 

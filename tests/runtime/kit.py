@@ -63,7 +63,7 @@ class World:
         definition = Definition(graph=graph, sources={}, functions={}, sinks=self.sinks)
         settings = Config.of({**QUICK, **config})
         return Launch(
-            definition, LocalStore(self.location), settings, Permissions(), steps,
+            definition, LocalStore(self.location), settings, Permissions(), steps=steps,
             since=since, engine_failures=engine_failures,
         )  # fmt: skip
 
@@ -77,9 +77,7 @@ class World:
         return begun, launch.storage
 
     def _runner(self, run: RunContext, task: SubtaskId) -> FakeRunner:
-        self.runner = FakeRunner(
-            run.storage, run.run, task, SOURCE, self.rows, self.sinks, run.post, self.before, run.steps
-        )
+        self.runner = FakeRunner(run, task, SOURCE, self.rows, self.before)
         return self.runner
 
     def start(self, steps: Steps = no_steps, **config: object) -> rk.JobHandle:

@@ -535,7 +535,7 @@ def test_a_fenced_driver_answers_nobody_and_leaves_no_heartbeat(world: World, mo
     assert ours is not None
     noticed: list[str] = []
     monkeypatch.setattr(ours.heartbeat, "beat", lambda: noticed.append("beat"))
-    monkeypatch.setattr(ours, "_read_control", lambda *_: noticed.append("control"))
+    monkeypatch.setattr(ours._requests, "heard", lambda *_: noticed.append("control") or ())
     look = ours._is_fenced
     monkeypatch.setattr(ours, "_is_fenced", lambda: look() and not noticed.clear())
     fence(world)

@@ -9,7 +9,7 @@ import pytest
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.ids import SubtaskId
 from rekindle.runtime.client import Wish
-from rekindle.spark.streaming import task
+from rekindle.spark.streaming import purging
 from rekindle.storage import layout
 from rekindle.storage.documents.checkpoint import Manifest
 from tests.simulation.cooperative import Killed
@@ -149,7 +149,7 @@ def test_what_is_started_from_a_checkpoint_leaves_finished_tasks_without_a_query
 def test_what_spark_keeps_of_a_finished_task_is_deleted_once_no_checkpoint_needs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(task, "SETTLED_MS", 5_000)
+    monkeypatch.setattr(purging, "SETTLED_MS", 5_000)
     plan = job_of([[("files", number, 10_000_000)] for number in range(30)], live={"live": 1.0})
     plan = replace(plan, windowed=frozenset({"first", "second"}))
     settings = {**QUICK, "checkpoint.interval": "2 s", "checkpoint.retained": 3}

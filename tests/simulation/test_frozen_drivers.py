@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import rekindle.spark.streaming.task
+import rekindle.spark.query.planned
 from rekindle.storage.port import Store
 from tests.simulation.lives import live
 
@@ -22,11 +22,11 @@ def test_many_lives_full_of_drivers_that_wake_up_end_well(seed: int) -> None:
 
 def test_such_lives_find_a_plan_that_is_replaced_while_a_driver_is_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its executors then put the state of the old batch in the place of the new one's."""
-    unplant = rekindle.spark.streaming.task.unplant
+    unplant = rekindle.spark.query.planned.unplant
 
     def replaceable(store: Store, folder: str, keep: int | None = None) -> tuple[int, ...]:
         return unplant(store, folder)
 
-    monkeypatch.setattr(rekindle.spark.streaming.task, "unplant", replaceable)
+    monkeypatch.setattr(rekindle.spark.query.planned, "unplant", replaceable)
     with pytest.raises(AssertionError, match=r"lost|twice"):
         live(51, freezes=True)

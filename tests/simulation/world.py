@@ -29,8 +29,11 @@ from pyspark.sql import types as T
 import rekindle.channels.backlog
 import rekindle.channels.splits
 import rekindle.runtime.closing
+import rekindle.runtime.driven
 import rekindle.runtime.driver
 import rekindle.runtime.elapsed
+import rekindle.runtime.mailbox
+import rekindle.runtime.orders
 import rekindle.runtime.worker
 import rekindle.spark.inputs.frames
 import rekindle.spark.inputs.intake
@@ -286,7 +289,7 @@ class World:
                 scheduler.bury(process)
         finally:
             # A dead process leaves no word; in this one its driver would pass for alive.
-            rekindle.runtime.driver._DRIVEN_HERE.clear()
+            rekindle.runtime.driven._DRIVEN_HERE.clear()
         if not outcome:
             self.results.append("killed")
             return None
@@ -329,7 +332,7 @@ class World:
         functions: dict[str, Any] = dict.fromkeys((task.uid for task in graph.tasks), _nothing)
         definition = Definition(graph=graph, sources=specs, functions=functions, sinks=self.sinks)
         clock = lambda: round((self.scheduler.now_s + self.clock_is_ahead_s) * 1000)  # noqa: E731
-        return Launch(definition, self.store, config, Permissions(), self.scheduler.step, clock)
+        return Launch(definition, self.store, config, Permissions(), steps=self.scheduler.step, clock=clock)
 
     @property
     def spark(self) -> Any:
@@ -351,10 +354,10 @@ class World:
         stand_ins: list[tuple[Any, str, Any]] = [
             (worker, "threading", threads),
             (worker, "queue", threads),
-            (driver, "queue", threads),
+            (rekindle.runtime.mailbox, "queue", threads),
             (rekindle.runtime.elapsed, "time", threads),
             (driver, "time", threads),
-            (driver, "threading", threads),
+            (rekindle.runtime.orders, "threading", threads),
             (rekindle.runtime.closing, "threading", threads),
             (query, "threading", threads),
             (query, "time", threads),

@@ -9,17 +9,24 @@ from typing import Any
 import pytest
 
 from rekindle.errors import ControlError, ProtocolError, StorageError
+from rekindle.graph.job_graph import Task
 from rekindle.progress.directory import last_committed, put_back, read_offsets
+from rekindle.progress.retention import SourceLogs
 from rekindle.protocol.life import Call
 from rekindle.runtime.steps import no_steps
 from rekindle.spark.output.outputs import Outputs, Place
-from rekindle.spark.streaming.batch_protocol import BatchFailedError, BatchProtocol
+from rekindle.spark.query.batches import BatchFailedError
+from rekindle.spark.query.kept_batches import KeptBatches
+from rekindle.spark.streaming.batch_protocol import BatchProtocol
+from rekindle.spark.streaming.parts import SubtaskParts
+from rekindle.spark.streaming.siblings import Siblings
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from rekindle.testing.fake_sink import FakeSink
+from tests.spark.runs import run_of
 
 ROWS: Any = [1, 2]
 
@@ -33,8 +40,19 @@ class Subtask:
         self.folder = layout.subtask("job", "task", 0, 1)
         place = Place(owner="job-1a2b", task="task", subtask=0, lineage=1, run=1, folder=self.folder)
         spark: Any = None
-        outputs = Outputs(place, {"out": self.sink}, None, no_steps)
-        self.protocol = BatchProtocol(spark, self.storage, place, [], outputs, None, no_steps, lambda *_: None)
+        parts = SubtaskParts(
+            task=Task(uid="task", inputs=()),
+            place=place,
+            frame=None,
+            inputs=[],
+            outputs=Outputs(place, {"out": self.sink}, None, no_steps),
+            backlog=None,
+            read_from={},
+            siblings=Siblings(1),
+            kept=KeptBatches(),
+            source_logs=SourceLogs(self.storage.store, layout.spark_progress_dir(self.folder), None),
+        )
+        self.protocol = BatchProtocol(run_of(self.storage), spark, parts, lambda *_: None)
 
     def batch(self, number: int) -> None:
         """Spark plans a batch and runs it."""

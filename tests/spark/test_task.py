@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from rekindle.config import Config
 from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.progress.retention import SourceLogs
@@ -18,11 +17,13 @@ from rekindle.spark.output.outputs import Outputs, Place
 from rekindle.spark.query.flush import END_OF_TIME_MS
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.query.query import Query
+from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.spark.streaming.siblings import Siblings
 from rekindle.spark.streaming.task import SparkTask
 from rekindle.storage import layout
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
+from tests.spark.runs import run_of
 
 FOLDER = layout.subtask("job", "sums", 0, 1)
 
@@ -42,26 +43,21 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         offsets = f"v1\n{json.dumps({'batchWatermarkMs': watermark_ms, 'conf': {}})}\n"
         storage.store.create(f"{layout.spark_progress_dir(FOLDER)}/offsets/3", offsets.encode())
         place = Place(owner="job-1a2b", task="sums", subtask=0, lineage=1, run=2, folder=FOLDER)
-        task, heard, spark = Task(uid="sums", inputs=("clean",)), list[e.Event](), None
-        subtask: Any = SparkTask
-        outputs = Outputs(place, {}, None, no_steps)
-        subtask(
-            spark,
-            storage,
-            place,
-            task,
-            None,
-            [],
-            outputs,
-            None,
-            Config(),
-            no_steps,
-            heard.append,
-            {},
-            Siblings(1),
-            KeptBatches(),
-            SourceLogs(storage.store, layout.spark_progress_dir(FOLDER), None),
-        ).start()
+        task, heard = Task(uid="sums", inputs=("clean",)), list[e.Event]()
+        spark: Any = None
+        parts = SubtaskParts(
+            task=task,
+            place=place,
+            frame=None,
+            inputs=[],
+            outputs=Outputs(place, {}, None, no_steps),
+            backlog=None,
+            read_from={},
+            siblings=Siblings(1),
+            kept=KeptBatches(),
+            source_logs=SourceLogs(storage.store, layout.spark_progress_dir(FOLDER), None),
+        )
+        SparkTask(run_of(storage, heard.append), spark, parts).start()
         return heard, bool(queries)
 
     return start

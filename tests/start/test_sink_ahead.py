@@ -10,7 +10,6 @@ from rekindle.config import Config
 from rekindle.errors import RestoreError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.runtime.definition import Definition
-from rekindle.runtime.steps import no_steps
 from rekindle.start.decide import Permissions
 from rekindle.start.launch import Launch
 from rekindle.testing.fake_runner import FakeInput
@@ -27,7 +26,7 @@ def prepare(world: World, restore: str, *, sink_ahead: bool = False) -> None:
     ).validated()
     definition = Definition(graph=graph, sources={}, functions={}, sinks=world.sinks)
     permissions = Permissions(sink_ahead=sink_ahead)
-    Launch(definition, world.storage.store, Config.of({}), permissions, no_steps).prepare(restore)
+    Launch(definition, world.storage.store, Config.of({}), permissions).prepare(restore)
 
 
 def grow_and_rest(world: World, savepoints: Path) -> tuple[str, str]:

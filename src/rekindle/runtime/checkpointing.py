@@ -15,20 +15,18 @@ from functools import partial
 from rekindle.channels.outputs import copy_outputs, in_flight, with_read
 from rekindle.channels.splits import Splits
 from rekindle.errors import ControlError, RekindleError, SinkError, StorageError, one_line
-from rekindle.graph.job_graph import JobGraph
 from rekindle.graph.subtask_set import SubtaskSet
 from rekindle.graph.topology import Topology
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.commit import CommitPermit
-from rekindle.runtime.ports import TaskRunner
-from rekindle.runtime.steps import SteppedStore, Steps, allow, step
-from rekindle.sinks import TwoPhaseSink
+from rekindle.runtime.definition import RunContext
+from rekindle.runtime.ports import TaskRunner, streams_of
+from rekindle.runtime.steps import SteppedStore, allow, step
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import End
 from rekindle.storage.documents.checkpoint import Committed, Manifest, SubtaskSnapshot, Transaction
-from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.port import Store
@@ -39,38 +37,34 @@ class Checkpointing:
     """The checkpoints of one run.
 
     Args:
-        sinks: sink uid → the sink.
         splits: task → bounded source → how its files are shared out.
         finished: subtasks that had finished before this run, with the snapshot that says so.
     """
 
     def __init__(
         self,
-        storage: JobStorage,
-        run: Run,
-        graph: JobGraph,
+        run: RunContext,
         runners: Mapping[SubtaskId, TaskRunner],
-        sinks: Mapping[str, TwoPhaseSink],
+        *,
         splits: Mapping[str, Mapping[str, Splits]],
         finished: Mapping[SubtaskId, SubtaskSnapshot],
-        steps: Steps,
-        clock: Callable[[], int],
     ) -> None:
-        self._storage = storage
-        self._run = run
-        self._graph = graph
+        self._storage = run.storage
+        self._run = run.run
+        self._graph = run.graph
         self._runners = runners
-        self._sinks = sinks
+        self._streams = streams_of(runners)
+        self._sinks = run.definition.sinks
         self._splits = splits
         self._finished = dict(finished)
-        self._steps = steps
-        self._clock = clock
+        self._steps = run.steps
+        self._clock = run.clock
         #: snapshots that are not taken yet
         self._ordered: list[c.TakeSnapshot] = []
         #: checkpoint → subtask → snapshot, until the manifest is written
         self._gathered: dict[int, dict[SubtaskId, SubtaskSnapshot]] = {}
         #: every number up to this one is used
-        self._used_upto = max(storage.numbers_used(), default=0)
+        self._used_upto = max(run.storage.numbers_used(), default=0)
 
     def order(self, order: c.TakeSnapshot) -> None:
         """A snapshot that `snapshots` is to take."""
@@ -228,7 +222,7 @@ class Checkpointing:
         store.look = look
 
         def copy(task: SubtaskId, snapshot: SubtaskSnapshot, target: str) -> int:
-            runner = self._runners.get(task)
+            runner = self._streams.get(task)
             return runner.copy(snapshot, store, target) if runner is not None else 0
 
         return write_savepoint(self._storage, manifest, store, copy, look)

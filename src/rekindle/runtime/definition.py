@@ -11,6 +11,7 @@ from rekindle.graph import job_graph
 from rekindle.graph.job_graph import JobGraph, Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
+from rekindle.runtime.elapsed import Clock, system_clock
 from rekindle.runtime.steps import Steps
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sources import Source
@@ -58,6 +59,7 @@ class RunContext:
     steps: Steps
     #: takes an event to the driver, from any thread
     post: Callable[[e.Event], None]
+    clock: Clock = system_clock
 
     def folder(self, subtask: SubtaskId) -> str:
         """Return where a subtask keeps what it has."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rekindle.channels.splits import Splits
 from rekindle.ids import SubtaskId
@@ -49,11 +49,6 @@ class TaskRunner(Protocol):
         and `SourcesEnded` when due."""
         ...
 
-    def suspend(self) -> int:
-        """Hold its query at a batch boundary, whether it runs or not, with every batch that is recorded committed;
-        returns the last one."""
-        ...
-
     def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
         """Hold it, flush its state, ``finish()`` its sinks, make that durable; returns last batch and notes."""
         ...
@@ -72,20 +67,8 @@ class TaskRunner(Protocol):
         ...
 
     def snapshot(self, batch: int) -> SubtaskSnapshot | None:
-        """Where it stands behind a batch that is recorded (-1: at its beginning); None while Spark has not committed
+        """Where it stands after a batch that is recorded (-1: at its beginning); None while Spark has not committed
         that. Comes from another thread, at any time."""
-        ...
-
-    def copy(self, snapshot: SubtaskSnapshot, store: Store, folder: str) -> int:
-        """Copy what `snapshot` needs into a savepoint's folder; returns bytes."""
-        ...
-
-    def stop_sources(self) -> None:
-        """Give it nothing more of its sources; channels are read on. Comes from another thread."""
-        ...
-
-    def tick(self, now_ms: int) -> None:
-        """Hear the time, which decides what is idle. Comes from another thread, twenty times a second."""
         ...
 
     def allow(self, producer: SubtaskId, upto: int) -> None:
@@ -104,6 +87,36 @@ class TaskRunner(Protocol):
     def status(self) -> TaskStatusDocument:
         """What a person sees. Comes from another thread."""
         ...
+
+
+@runtime_checkable
+class StreamRunner(TaskRunner, Protocol):
+    """One subtask that runs as a stream: it hears the time, can be stopped, and goes into savepoints.
+
+    One of a batch run is no such thing: nothing of it is idle, and there is no place where it could be held.
+    """
+
+    def suspend(self) -> int:
+        """Hold its query at a batch boundary, whether it runs or not, with every batch that is recorded committed;
+        returns the last one."""
+        ...
+
+    def stop_sources(self) -> None:
+        """Give it nothing more of its sources; channels are read on. Comes from another thread."""
+        ...
+
+    def tick(self, now_ms: int) -> None:
+        """Hear the time, which decides what is idle. Comes from another thread, twenty times a second."""
+        ...
+
+    def copy(self, snapshot: SubtaskSnapshot, store: Store, folder: str) -> int:
+        """Copy what `snapshot` needs into a savepoint's folder; returns bytes."""
+        ...
+
+
+def streams_of(runners: Mapping[SubtaskId, TaskRunner]) -> dict[SubtaskId, StreamRunner]:
+    """Return those that run as streams: all, or none in a batch run."""
+    return {subtask: runner for subtask, runner in runners.items() if isinstance(runner, StreamRunner)}
 
 
 class Subtasks(Protocol):

@@ -20,8 +20,8 @@ from rekindle.config import Config
 from rekindle.errors import JobError, StorageError, one_line
 from rekindle.protocol.commands import FailOver
 from rekindle.protocol.restarts import Restarts
-from rekindle.runtime.driver import Driver, system_clock
-from rekindle.runtime.elapsed import Elapsed
+from rekindle.runtime.driver import Driver
+from rekindle.runtime.elapsed import Elapsed, system_clock
 from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.spark.engine import SparkEngine
 from rekindle.spark.session.lifeline import forget_failed_jvm, stop_session

@@ -18,7 +18,7 @@ from rekindle.graph.job_graph import JobGraph
 from rekindle.ids import SubtaskId
 from rekindle.progress.partitions import state_partitions
 from rekindle.runtime.checkpointing import finished_operators, snapshots_of
-from rekindle.runtime.driver import is_driven_here
+from rekindle.runtime.driven import is_driven_here
 from rekindle.runtime.leftovers import prepared, refuse_sink_ahead
 from rekindle.start.resolve import AlreadyEnded, Decision, Facts, Restore, Resume, resolve
 from rekindle.storage import layout
@@ -65,6 +65,7 @@ class Decider:
         self,
         storage: JobStorage,
         graph: JobGraph,
+        *,
         mode: str,
         sinks: Collection[str],
         config: Config,

@@ -9,7 +9,7 @@ claim (`rekindle.start.decide`).
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -21,10 +21,13 @@ from rekindle.protocol import events as e
 from rekindle.protocol.job import Job
 from rekindle.runtime.checkpointing import Checkpointing, snapshots_of
 from rekindle.runtime.definition import Definition, RunContext
-from rekindle.runtime.driver import Clock, Driver, drive_here, drive_no_more, system_clock
+from rekindle.runtime.driven import drive_here, drive_no_more
+from rekindle.runtime.driver import Driver
+from rekindle.runtime.elapsed import Clock, system_clock
 from rekindle.runtime.leftovers import clean, prepared, uncommitted
+from rekindle.runtime.mailbox import Mailbox
 from rekindle.runtime.ports import Engine, Subtasks
-from rekindle.runtime.steps import SteppedStore, Steps
+from rekindle.runtime.steps import SteppedStore, Steps, no_steps
 from rekindle.sinks.owners import Claim
 from rekindle.sources.globs import is_glob
 from rekindle.start.decide import Decided, Decider, Permissions, covered_by, latest_manifest
@@ -54,7 +57,8 @@ class Launch:
         store: Store,
         config: Config,
         permissions: Permissions,
-        steps: Steps,
+        *,
+        steps: Steps = no_steps,
         clock: Clock = system_clock,
         mode: str = "streaming",
         since: int | None = None,
@@ -86,11 +90,11 @@ class Launch:
         self._decider = Decider(
             self.storage,
             self._graph,
-            self._mode,
-            self._definition.sinks,
-            self._config,
-            self._permissions,
-            restore,
+            mode=self._mode,
+            sinks=self._definition.sinks,
+            config=self._config,
+            permissions=self._permissions,
+            restore=restore,
         )
         self._decided = self._decider.decide()
         if isinstance(self._decided.decision, AlreadyEnded):
@@ -219,12 +223,9 @@ class Launch:
             sink.stage_in(storage.store, layout.sink(storage.job, uid))
             sink.open(owner, uid)
         job = Job(graph, self._config, batch=self._mode == "batch")
-        posted: list[Driver] = []
-
-        def post(event: e.Event) -> None:
-            posted[0].post(event)
-
-        assembly = self._assemble(engine, run, owner, lineage, post)
+        events = Mailbox(engine.lifeline)
+        context = self._context(engine, run, owner, events)
+        assembly = engine.assemble(context, lineage)
         runners = assembly.runners()
         for uid, sink in sinks.items():
             # A job whose plan is refused takes no target.
@@ -238,20 +239,14 @@ class Launch:
             for task, snapshot in (snapshots_of(latest) if latest else {}).items()
             if snapshot.end is not None
         }
-        checkpointing = Checkpointing(
-            storage, run, graph, runners, sinks, assembly.splits, finished, self._steps, self._clock
-        )
+        checkpointing = Checkpointing(context, runners, splits=assembly.splits, finished=finished)
         started = self._started(run, finished, covered, assembly)
         named = prepared(storage, graph.subtasks(), run.lineage, covered)
         clean(storage, graph.subtasks(), run, sinks, named, self._steps)
-        driver = Driver(storage, run, job, runners, checkpointing, started, self._config, engine.lifeline, self._clock)
-        posted.append(driver)
-        return driver
+        return Driver(context, job, runners, checkpointing, started=started, events=events, engine=engine.lifeline)
 
-    def _assemble(
-        self, engine: Engine, run: Run, owner: str, lineage: Lineage, post: Callable[[e.Event], None]
-    ) -> Subtasks:
-        context = RunContext(
+    def _context(self, engine: Engine, run: Run, owner: str, events: Mailbox) -> RunContext:
+        return RunContext(
             storage=self.storage,
             run=run,
             owner=owner,
@@ -263,9 +258,9 @@ class Launch:
             },
             config=self._config,
             steps=self._steps,
-            post=post,
+            post=events.post,
+            clock=self._clock,
         )
-        return engine.assemble(context, lineage)
 
     def _lineage(self, run: Run, origin: Origin | None) -> Lineage:
         return Lineage(

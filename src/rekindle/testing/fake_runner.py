@@ -1,4 +1,4 @@
-"""A `TaskRunner` without Spark: the driver's other half in tests that need no Java.
+"""A `StreamRunner` without Spark: the driver's other half in tests that need no Java.
 
 Its query reads numbers, 0, 1, 2…, holds the last few back in its state as an open window does, and hands the others on.
 What it makes durable is what a real one makes durable, in the same order: a batch is planned, its outputs
@@ -24,15 +24,14 @@ from rekindle.errors import RekindleError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.runtime.closing import close_sinks
-from rekindle.runtime.steps import Steps, no_steps, step
+from rekindle.runtime.definition import RunContext
+from rekindle.runtime.steps import step
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sinks.two_phase import SinkBatch
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord, Drain, End, InputPosition
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
-from rekindle.storage.documents.runs import Run
 from rekindle.storage.documents.status import InputStatus, TaskStatusDocument
-from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import NotFound, Store
 
 HELD = 2
@@ -85,26 +84,22 @@ class FakeRunner:
 
     def __init__(
         self,
-        storage: JobStorage,
-        run: Run,
+        run: RunContext,
         task: SubtaskId,
         source: str,
         rows: FakeInput,
-        sinks: Mapping[str, TwoPhaseSink],
-        post: Callable[[e.Event], None],
         before: Mapping[str, Callable[[], None]],
-        steps: Steps = no_steps,
     ) -> None:
-        self._storage = storage
-        self._run = run
+        self._storage = run.storage
+        self._run = run.run
         self._task = task
         self._source = source
         self._rows = rows
-        self._sinks = sinks
-        self._post = post
+        self._sinks = run.definition.sinks
+        self._post = run.post
         self._before = before
-        self._steps = steps
-        self._folder = layout.subtask(storage.job, task.task, task.subtask, run.lineage)
+        self._steps = run.steps
+        self._folder = run.folder(task)
         self._progress_dir = layout.spark_progress_dir(self._folder)
         self._query: _Query | None = None
         #: its sinks are not closed

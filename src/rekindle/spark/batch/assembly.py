@@ -79,15 +79,12 @@ class BatchAssembly:
             )
 
         made = BatchTask(
+            self._of,
             self._spark,
-            storage,
-            place,
             task,
-            self._of.definition.functions[task.uid],
-            [self._input(task, uid) for uid in task.inputs],
-            outputs_of(self._of, self._spark, task, place),
-            cleaned,
-            self._of.post,
+            inputs=[self._input(task, uid) for uid in task.inputs],
+            outputs=outputs_of(self._of, self._spark, task, place),
+            cleaned=cleaned,
         )
         frame = made.build() if storage.end(place.folder) is None else None
         if frame is not None and writes_columns(self._of, task):

@@ -26,17 +26,16 @@ from rekindle.channels.inbox import Inbox
 from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
-from rekindle.runtime.driver import system_clock
+from rekindle.runtime.definition import RunContext
 from rekindle.spark.failures import is_same_file, task_failed
-from rekindle.spark.output.outputs import Outputs, Place
+from rekindle.spark.output.outputs import Outputs
+from rekindle.spark.output.run import place_of
 from rekindle.spark.plans.plan import build_batch_task
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord, ChannelPosition, End, InputPosition
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
 from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.documents.status import InputStatus, TaskStatusDocument
-from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.port import Store
 
 BATCH = 0
 """The number of the only batch."""
@@ -80,25 +79,25 @@ class BatchTask:
 
     def __init__(
         self,
+        run: RunContext,
         spark: SparkSession,
-        storage: JobStorage,
-        place: Place,
         task: Task,
-        function: Callable[..., DataFrame],
+        *,
         inputs: Sequence[BatchInput],
         outputs: Outputs,
         cleaned: Callable[[BatchRecord], None],
-        post: Callable[[e.Event], None],
     ) -> None:
+        place = place_of(run, SubtaskId(task.uid, 0))
         self._spark = spark
-        self._storage = storage
+        self._storage = run.storage
         self._place = place
         self._task = task
-        self._function = function
+        self._function = run.definition.functions[task.uid]
         self._inputs = inputs
         self._outputs = outputs
         self._cleaned = cleaned
-        self._post = post
+        self._post = run.post
+        self._clock = run.clock
         self._id = SubtaskId(place.task, place.subtask)
         self._group = f"rekindle-{place.owner}-{place.run}-{place.task}"
         self._changed = threading.Condition()
@@ -108,7 +107,7 @@ class BatchTask:
         #: set while it evaluates nothing
         self._idle = threading.Event()
         self._idle.set()
-        self._record = storage.record(place.folder, BATCH)
+        self._record = run.storage.record(place.folder, BATCH)
         self._took_ms: int | None = None
         #: its sinks are not closed
         self._open = True
@@ -183,9 +182,6 @@ class BatchTask:
             self._outputs.abort(prepared)
         return record
 
-    def tick(self, now_ms: int) -> None:
-        """See `TaskRunner`: what has no watermark is never idle."""
-
     def allow(self, producer: SubtaskId, upto: int) -> None:
         """See `TaskRunner`: a producer has one batch, so its channel is whole."""
         with self._changed:
@@ -200,9 +196,7 @@ class BatchTask:
             assert record is not None, "its sources end with its record"
             self._cleaned(record)
             self._outputs.finish()
-            end = End(
-                batch=BATCH, run=self._place.run, drained=False, batch_before_flush=BATCH, ended_ms=system_clock()
-            )
+            end = End(batch=BATCH, run=self._place.run, drained=False, batch_before_flush=BATCH, ended_ms=self._clock())
             self._storage.create(layout.end(self._place.folder), end)
         return BATCH, ()
 
@@ -231,14 +225,6 @@ class BatchTask:
         except Exception:
             return  # Spark is gone already
 
-    def suspend(self) -> int:
-        """Never ordered: a batch run is not stopped."""
-        raise NotImplementedError
-
-    def stop_sources(self) -> None:
-        """Never ordered: a batch run is not stopped."""
-        raise NotImplementedError
-
     # -- what others ask ----------------------------------------------------------------------------------------------
 
     def snapshot(self, batch: int) -> SubtaskSnapshot | None:
@@ -246,10 +232,6 @@ class BatchTask:
         folder = self._place.folder
         record = self._storage.record(folder, batch)
         return SubtaskSnapshot(batch=batch, inputs=record.inputs if record else {}, end=self._storage.end(folder))
-
-    def copy(self, snapshot: SubtaskSnapshot, store: Store, folder: str) -> int:
-        """Never asked for: a batch run makes no savepoint."""
-        raise NotImplementedError
 
     def purge(self, oldest_batch: int, oldest_output: int, *, over: bool) -> None:
         """See `TaskRunner`: behind the only checkpoint, which commits everything, nobody reads its channels again."""

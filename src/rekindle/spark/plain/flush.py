@@ -28,11 +28,11 @@ from rekindle.progress.directory import unplant
 from rekindle.runtime.steps import no_steps
 from rekindle.spark.failures import brief, chain, is_of_newer_spark, is_of_other_query
 from rekindle.spark.plain.directory import PlainDirectory
+from rekindle.spark.query.batches import Batches
 from rekindle.spark.query.flush import flush
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.query.polling import STREAM_MS
 from rekindle.spark.query.query import Query
-from rekindle.spark.streaming.batch_protocol import BatchFailedError, BatchHeldError
 from rekindle.storage.copying import copy_between
 from rekindle.storage.local import LocalStore
 from rekindle.storage.open import open_store
@@ -89,31 +89,17 @@ class FlushResult:
         }
 
 
-class _Rounds:
+class _Rounds(Batches):
     """The function for ``foreachBatch``: keeps the rows of each batch, below the folder `rows`."""
 
     def __init__(self, spark: SparkSession, rows: str) -> None:
-        self.last = -1
-        self.hold_after: int | None = None
-        self.running: int | None = None
-        self.failure: BaseException | None = None
+        super().__init__()
         self._spark = spark
         self._rows = rows
 
-    def __call__(self, df: DataFrame, batch: int) -> None:
-        self.running = batch
-        try:
-            if self.hold_after is not None and batch > self.hold_after:
-                raise BatchHeldError(f"batch {batch} is held")
-            df.write.mode("overwrite").parquet(self._folder(batch))
-            self.last = batch
-        except BatchHeldError:
-            raise
-        except BaseException as error:
-            self.failure = error
-            raise BatchFailedError("see the flush") from None
-        finally:
-            self.running = None
+    def _carry_out(self, df: DataFrame, batch: int) -> None:
+        df.write.mode("overwrite").parquet(self._folder(batch))
+        self.last = batch
 
     def read(self, batches: Sequence[int]) -> DataFrame:
         """The rows of these batches."""
@@ -136,16 +122,16 @@ class _Run:
         self._query = Query(
             spark,
             frame,
-            mode,
-            SubtaskId("flush", 0),
             self.batches,
-            store,
-            _COPY,
-            no_steps,
-            0,
-            KeptBatches(),
-            STREAM_MS,
-            lambda reason: None,
+            output_mode=mode,
+            subtask=SubtaskId("flush", 0),
+            store=store,
+            progress_dir=_COPY,
+            steps=no_steps,
+            state_partitions=0,
+            kept=KeptBatches(),
+            polls_every_ms=STREAM_MS,
+            died=lambda reason: None,
         )
 
     def run(self, batch: int) -> tuple[int, Mapping[str, Any]]:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +22,7 @@ from rekindle.ids import SubtaskId
 from rekindle.progress.directory import is_committed, last_committed
 from rekindle.runtime.steps import Steps
 from rekindle.spark.failures import brief
+from rekindle.spark.query.batches import Batches
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.query.own_files import written_by_calls
 from rekindle.spark.query.polling import INTERVAL_MS, Polling
@@ -34,23 +35,6 @@ from rekindle.storage.port import Store
 _POLL_S = 0.02
 _REPORT_S = 10
 """How long Spark may take to report on a batch that it has committed."""
-
-
-class Batches(Protocol):
-    """What is done with each batch: a function for ``foreachBatch`` that can be held."""
-
-    #: last batch that was carried out, -1 for none
-    last: int
-    #: batches beyond this one raise; None: none does
-    hold_after: int | None
-    #: the batch that is being worked on
-    running: int | None
-    #: why the last batch failed
-    failure: BaseException | None
-
-    def __call__(self, df: DataFrame, batch: int) -> None:
-        """Carry out a batch, or raise."""
-        ...
 
 
 class Query:
@@ -68,9 +52,10 @@ class Query:
         self,
         spark: SparkSession,
         frame: DataFrame | None,
+        batches: Batches,
+        *,
         output_mode: str,
         subtask: SubtaskId,
-        protocol: Batches,
         store: Store,
         progress_dir: str,
         steps: Steps,
@@ -83,7 +68,7 @@ class Query:
         self._frame = frame
         self._output_mode = output_mode
         self._subtask = subtask
-        self._protocol = protocol
+        self._batches = batches
         self._store = store
         self._progress_dir = progress_dir
         self._steps = steps
@@ -113,14 +98,14 @@ class Query:
         assert self._frame is not None, "a subtask that has ended is never started"
         if self.interrupted:
             raise JobError("QUERY_DIED", task=self._subtask.task, reason="its run is over")
-        self._protocol.failure = None
-        self._protocol.hold_after = hold_after
+        self._batches.failure = None
+        self._batches.hold_after = hold_after
         self._spark.sparkContext.setLocalProperty(
             "spark.scheduler.pool", f"rekindle-{self._subtask.task}-{self._subtask.subtask}"
         )
         progress_dir = self._store.spark_path(self._progress_dir)
         writer = (
-            self._frame.writeStream.foreachBatch(self._protocol)
+            self._frame.writeStream.foreachBatch(self._batches)
             .outputMode(self._output_mode)
             .trigger(processingTime=f"{INTERVAL_MS} milliseconds")
             .option("checkpointLocation", progress_dir)
@@ -133,7 +118,7 @@ class Query:
             **same_for_each_batch(self._frame),
             **first_run_in(self._state_partitions),
             **written_by_calls(session, progress_dir),
-            BATCHES_KEPT: str(self._kept.start(max(self.committed, self._protocol.last))),
+            BATCHES_KEPT: str(self._kept.start(max(self.committed, self._batches.last))),
         }
         polling = self._polling = Polling(self._spark, every_ms=self._polls_every_ms)
         try:
@@ -159,9 +144,9 @@ class Query:
         if query is None:
             return
         was_active = _is_active(query)
-        self._protocol.hold_after = batch
-        self.wait(lambda: self._protocol.running is None and self.is_committed(self._protocol.last))
-        died_of = self._protocol.failure if was_active and not _is_active(query) else None
+        self._batches.hold_after = batch
+        self.wait(lambda: self._batches.running is None and self.is_committed(self._batches.last))
+        died_of = self._batches.failure if was_active and not _is_active(query) else None
         self.expect_end()
         with suppress(Exception):
             self._fetch_report()
@@ -173,12 +158,12 @@ class Query:
     def hold_behind(self, batch: int) -> None:
         """Let no batch after `batch` run; `stop_behind` follows. From the query's own thread."""
         self.expect_end()
-        self._protocol.hold_after = batch
+        self._batches.hold_after = batch
 
     def abandon(self) -> None:
         """Forget the query of an earlier attempt; one that still runs is stopped first."""
         if self._query is not None and _is_active(self._query):
-            self.stop_behind(self._protocol.last)
+            self.stop_behind(self._batches.last)
         self._query = None
 
     def run_to(self, batch: int) -> Mapping[str, Any]:
@@ -187,10 +172,10 @@ class Query:
         Raises what a batch raised; JobError ``QUERY_DIED`` where Spark itself failed.
         """
         self.start(hold_after=batch)
-        self.wait(lambda: self._protocol.last >= batch and self.is_committed(batch))
-        if self._protocol.failure is not None:
+        self.wait(lambda: self._batches.last >= batch and self.is_committed(batch))
+        if self._batches.failure is not None:
             self.expect_end()  # it is told here, and not by the watch too
-            raise self._protocol.failure
+            raise self._batches.failure
         self._raise_what_spark_died_of()
         deadline = time.monotonic() + _REPORT_S
         self.wait(lambda: self._fetch_report().get("batchId", -1) >= batch or time.monotonic() > deadline)
@@ -240,7 +225,7 @@ class Query:
         self.interrupted = True
         query = self._query
         if query is not None:
-            self._protocol.hold_after = -1
+            self._batches.hold_after = -1
             self.expect_end()
             threading.Thread(target=_stop_quietly, args=(query,), daemon=True).start()
 
@@ -256,7 +241,7 @@ class Query:
         except BaseException as error:  # whatever it is: this thread never ends without a word
             reason = error
         if run_id not in self._expected:
-            self._died(self._protocol.failure or reason)
+            self._died(self._batches.failure or reason)
 
 
 def _is_active(query: StreamingQuery) -> bool:

@@ -26,6 +26,7 @@ from rekindle.spark.output.segments import output_schema
 from rekindle.spark.plans.plan import build_task, files_too_old_ms, refuse_duplicate_columns
 from rekindle.spark.plans.windows import refuse_other_windows, windows_of
 from rekindle.spark.query.kept_batches import KeptBatches
+from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.spark.streaming.siblings import Siblings
 from rekindle.spark.streaming.task import SparkTask
 from rekindle.storage import layout
@@ -128,24 +129,20 @@ class Assembly:
         if self._of.graph.consumers_of(task):
             self._outputs[task.uid] = output_schema(storage, folder, task.uid, frame)
             backlog = self._backlogs[subtask] = self._backlog(subtask)
-        return SparkTask(
-            self._spark,
-            storage,
-            place,
-            task,
-            frame,
-            inputs,
-            outputs_of(self._of, self._spark, task, place),
-            backlog,
-            self._of.config,
-            self._of.steps,
-            self._of.post,
-            self._backlogs,
-            siblings,
-            KeptBatches(self._needed.get(subtask)),
-            SourceLogs(storage.store, layout.spark_progress_dir(folder), too_old_ms),
-            windows,
+        parts = SubtaskParts(
+            task=task,
+            place=place,
+            frame=frame,
+            inputs=inputs,
+            outputs=outputs_of(self._of, self._spark, task, place),
+            backlog=backlog,
+            read_from=self._backlogs,
+            siblings=siblings,
+            kept=KeptBatches(self._needed.get(subtask)),
+            source_logs=SourceLogs(storage.store, layout.spark_progress_dir(folder), too_old_ms),
+            windows=windows,
         )
+        return SparkTask(self._of, self._spark, parts)
 
     def _edges_from(self, task: str) -> list[Edge]:
         return [edge for edge in self._topology.edges if edge.source == task]

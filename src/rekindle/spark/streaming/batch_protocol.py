@@ -7,9 +7,6 @@
    out without a word is looked for: files that have vanished, rows of bounded inputs that came late;
 4. the batch record is created: from here on its outputs never change. Who loses that race adopts what is there;
 5. then the inputs may go on. Spark writes its own commit when this returns.
-
-The real reason of a failure is kept in `failure`; what is raised through Spark is one short line, because Spark's
-stream thread prints all of it, several times.
 """
 
 from __future__ import annotations
@@ -26,62 +23,40 @@ from rekindle.channels.backlog import Backlog
 from rekindle.errors import StorageError
 from rekindle.progress.directory import Offsets, read_offsets
 from rekindle.protocol.life import Call, OperatorLife
-from rekindle.runtime.steps import Steps
+from rekindle.runtime.definition import RunContext
 from rekindle.sources.listing import check_present
 from rekindle.spark.inputs.event_times import Seen, refuse_late_rows, seen
-from rekindle.spark.inputs.frames import Input
-from rekindle.spark.output.outputs import Outputs, Place
+from rekindle.spark.query.batches import Batches, BatchHeldError
+from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.storage import layout
-from rekindle.storage.documents.batch import BatchRecord, InputPosition, Windows
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.documents.batch import BatchRecord, InputPosition
 
 
-class BatchHeldError(Exception):
-    """Raised through Spark for a batch behind the hold."""
-
-
-class BatchFailedError(Exception):
-    """Raised through Spark for a batch that failed; `BatchProtocol.failure` has the reason."""
-
-
-class BatchProtocol:
+class BatchProtocol(Batches):
     """The ``foreachBatch`` function of one subtask.
 
     Args:
-        backlog: of its channels; None where no task reads it.
         recorded: called after a batch record exists (also on a replay), with it, the batch's duration in ms, and what
             it had of the inputs that tell (nothing on a replay).
     """
 
     def __init__(
         self,
+        run: RunContext,
         spark: SparkSession,
-        storage: JobStorage,
-        place: Place,
-        inputs: Sequence[Input],
-        outputs: Outputs,
-        backlog: Backlog | None,
-        steps: Steps,
+        parts: SubtaskParts,
         recorded: Callable[[BatchRecord, int, Mapping[str, Seen]], None],
     ) -> None:
+        super().__init__(last=max(run.storage.records(parts.place.folder), default=-1))
         self._spark = spark
-        self._storage = storage
-        self._place = place
-        self._inputs = inputs
-        self._outputs = outputs
-        self._backlog = backlog
-        self._steps = steps
+        self._storage = run.storage
+        self._steps = run.steps
+        self._place = parts.place
+        self._inputs = parts.inputs
+        self._outputs = parts.outputs
+        self._backlog = parts.backlog
+        self._windows = parts.windows
         self._recorded = recorded
-        #: last batch that has a record, -1 for none
-        self.last = max(storage.records(place.folder), default=-1)
-        #: batches beyond this one are held; None: none is
-        self.hold_after: int | None = None
-        #: the batch that is being worked on
-        self.running: int | None = None
-        #: why the last batch failed
-        self.failure: BaseException | None = None
-        #: of its query
-        self.windows: Windows | None = None
         self.begin_attempt()
 
     def begin_attempt(self) -> None:
@@ -93,21 +68,6 @@ class BatchProtocol:
         #: of this attempt's query and its sinks: behind ``finish()`` nothing is written
         self.life = OperatorLife(f"{self._place.task}/{self._place.subtask}", (item.uid for item in self._inputs))
 
-    def __call__(self, df: DataFrame, batch: int) -> None:
-        """Run one batch; raises `BatchHeldError` or `BatchFailedError`."""
-        self.running = batch
-        try:
-            if self.hold_after is not None and batch > self.hold_after:
-                raise BatchHeldError(f"batch {batch} is held")
-            self._run(df, batch)
-        except BatchHeldError:
-            raise
-        except BaseException as error:
-            self.failure = error
-            raise BatchFailedError("see the job's status") from None
-        finally:
-            self.running = None
-
     def give_up_waiting(self) -> bool:
         """A batch that waits for room in its channels is held instead; whether one does."""
         self._impatient = True
@@ -115,7 +75,7 @@ class BatchProtocol:
 
     def _wait_for_room(self, backlog: Backlog, batch: int) -> None:
         def given_up() -> bool:
-            return self._impatient or (self.hold_after is not None and batch > self.hold_after)
+            return self._impatient or self.is_held(batch)
 
         self._waiting = True
         try:
@@ -125,7 +85,7 @@ class BatchProtocol:
         if given_up():
             raise BatchHeldError(f"batch {batch} is held")
 
-    def _run(self, df: DataFrame, batch: int) -> None:
+    def _carry_out(self, df: DataFrame, batch: int) -> None:
         started = time.monotonic()
         folder = self._place.folder
         offsets = read_offsets(self._storage.store, layout.spark_progress_dir(folder), batch)
@@ -178,7 +138,7 @@ class BatchProtocol:
             rows_out=prepared.rows,
             watermark_ms=offsets.batch_watermark_ms,
             flush=self.flush_from is not None and batch >= self.flush_from,
-            windows=self.windows,
+            windows=self._windows,
             timings_ms={"prepare": prepared_ms},
         )
         record = self._storage.adopt(layout.batch(self._place.folder, batch), made)

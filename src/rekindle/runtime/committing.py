@@ -1,0 +1,46 @@
+"""What a checkpoint still needs once it is complete, on threads beside the loop: its commit, and its savepoint."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from rekindle.errors import ControlError, RekindleError
+from rekindle.protocol import commands as c
+from rekindle.protocol import events as e
+from rekindle.runtime.checkpointing import Checkpointing
+from rekindle.runtime.orders import known
+
+_LOG = logging.getLogger("rekindle")
+
+
+def commit(checkpointing: Checkpointing, command: c.CommitTransactions) -> e.Event:
+    """Commit what a checkpoint covers; return what came of it."""
+    number = command.permit.checkpoint
+    try:
+        checkpointing.commit(command.permit)
+    except Exception as error:
+        # No one else says so while it is tried again.
+        _LOG.warning("Checkpoint %d is not committed yet: %s", number, error)
+        permanent = isinstance(error, RekindleError) and error.permanent
+        return e.CommitFailed(checkpoint=number, detail=str(error), permanent=permanent, error=known(error))
+    return e.TransactionsCommitted(checkpoint=number)
+
+
+def seal(checkpointing: Checkpointing, command: c.SealSavepoint, is_over: Callable[[], bool]) -> e.Event:
+    """Make the savepoint of a checkpoint; return what came of it.
+
+    Args:
+        is_over: says that the run is over, and no one waits for the savepoint.
+    """
+
+    def look() -> None:
+        if is_over():
+            reason = "the job has ended meanwhile"
+            raise ControlError("SAVEPOINT_FAILED", path=command.directory, reason=reason)
+
+    try:
+        path, size_bytes = checkpointing.seal(command.checkpoint, command.directory, look)
+    except Exception as error:
+        return e.SavepointFailed(checkpoint=command.checkpoint, detail=str(error))
+    return e.SavepointSealed(checkpoint=command.checkpoint, path=path, size_bytes=size_bytes)

@@ -1,0 +1,200 @@
+"""Orders to the subtasks of a run: each has a thread of its own, on which its orders are carried out in their order.
+
+An attempt that has failed is ended before the next order begins another: its query is left, and its sinks are closed,
+on the thread that commits.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from rekindle.errors import RekindleError, one_line
+from rekindle.ids import SubtaskId
+from rekindle.protocol import commands as c
+from rekindle.protocol import events as e
+from rekindle.runtime.closing import CLOSE_S
+from rekindle.runtime.definition import RunContext
+from rekindle.runtime.ports import TaskRunner, streams_of
+from rekindle.runtime.trying import tried
+from rekindle.runtime.worker import Worker
+
+_LOG = logging.getLogger("rekindle")
+
+
+class TaskOrders:
+    """The subtasks of one run, as its driver orders them about.
+
+    Args:
+        sinks: the thread on which transactions are committed.
+        is_over: says that the run is over: what is ordered then is not carried out any more.
+    """
+
+    def __init__(
+        self,
+        run: RunContext,
+        runners: Mapping[SubtaskId, TaskRunner],
+        sinks: Worker,
+        is_over: Callable[[], bool],
+    ) -> None:
+        self._run = run
+        self._runners = runners
+        self._streams = streams_of(runners)
+        self._sinks = sinks
+        self._is_over = is_over
+        self._workers = {task: Worker(f"task-{task}") for task in runners}
+        #: tasks that an attempt was begun of
+        self._begun: set[SubtaskId] = set()
+        #: those whose attempt has failed: the next order begins another
+        self._failed: set[SubtaskId] = set()
+
+    # -- orders that may take long ------------------------------------------------------------------------------------
+
+    def start(self, command: c.StartTask) -> None:
+        """Begin an attempt."""
+        runner, task = self._runners[command.task], command.task
+        again = task in self._begun
+        self._begun.add(task)
+        self._failed.discard(task)
+
+        def start() -> None:
+            if again:
+                self._end_attempt(task)
+            # What failed may have failed because of a newer run, whose query this one's would disturb.
+            if self._run.storage.fenced_by(self._run.run.run) is None:
+                runner.start()
+
+        self._order(command.task, start)
+
+    def suspend(self, command: c.SuspendTask) -> None:
+        """Hold a task where it durably stands."""
+        runner, task = self._streams[command.task], command.task
+        again = self._has_failed(task)
+
+        def suspend() -> e.Event:
+            if again:
+                self._end_attempt(task)
+            return e.TaskSuspended(task=task, batch=runner.suspend())
+
+        self._order(task, suspend)
+
+    def finish(self, command: c.FinishTask) -> None:
+        """Let a task come to its end."""
+        runner, task = self._runners[command.task], command.task
+        again = self._has_failed(task)
+
+        def finish() -> e.Event:
+            if again:
+                self._end_attempt(task)
+            batch, notes = runner.finish(command.drain)
+            return e.TaskFinished(task=task, batch=batch, drained=command.drain, notes=notes)
+
+        self._order(task, finish)
+
+    def close(self, command: c.CloseTask) -> None:
+        """Release what a task holds."""
+        runner, task = self._runners[command.task], command.task
+
+        def close() -> e.Event:
+            runner.close()
+            return e.TaskClosed(task=task)
+
+        self._order(task, close)
+
+    def _order(self, task: SubtaskId, act: Callable[[], e.Event | None]) -> None:
+        """Carry out an order on the task's own thread; what goes wrong is its failure."""
+
+        def carry_out() -> None:
+            if self._is_over():
+                return
+            try:
+                event = act()
+            except BaseException as error:  # whatever it is: an order never ends without a word
+                event = e.TaskFailed(
+                    task=task,
+                    reason=one_line(error),
+                    permanent=isinstance(error, RekindleError) and error.permanent,
+                    error=known(error),
+                )
+            if event is not None:
+                self._run.post(event)
+
+        self._workers[task].submit(carry_out)
+
+    def _end_attempt(self, task: SubtaskId) -> None:
+        """Close an attempt, before the next one, after what its sinks commit now; one that cannot be waited for goes
+        over into the next. On the task's own thread."""
+        runner = self._runners[task]
+        runner.abandon()
+        if not self._sinks.ask(partial(_close, runner), CLOSE_S):
+            _LOG.warning("Task %s goes on without its sinks being closed: they still commit", task)
+
+    def failed(self, task: SubtaskId) -> None:
+        """Note that the attempt of a task has failed."""
+        self._failed.add(task)
+
+    def _has_failed(self, task: SubtaskId) -> bool:
+        """Return True, once, if the attempt of a task has failed."""
+        failed = task in self._failed
+        self._failed.discard(task)
+        return failed
+
+    # -- what is done at once -----------------------------------------------------------------------------------------
+
+    def stop_sources(self, command: c.StopSources) -> None:
+        """Give a task nothing more of its sources."""
+        self._streams[command.task].stop_sources()
+
+    def allow(self, command: c.AllowReading) -> None:
+        """Let a task read on in a channel."""
+        self._runners[command.task].allow(command.producer, command.upto)
+
+    def kill(self, command: c.KillTask) -> None:
+        """Interrupt a task."""
+        if command.task in self._runners:
+            self._runners[command.task].kill()
+
+    def kill_all(self) -> None:
+        """Interrupt whatever runs."""
+        for runner in self._runners.values():
+            runner.kill()
+
+    def tick(self, now_ms: int) -> None:
+        """Let the streams hear the time."""
+        for runner in self._streams.values():
+            tried(partial(runner.tick, now_ms))
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def close_all(self) -> None:
+        """Close what the run leaves open, on the thread that commits: no sink is closed while it does."""
+        self._sinks.submit(partial(_close_all, list(self._runners.values())))
+
+    def end(self, wait_s: float) -> None:
+        """End the threads of the tasks; each is waited for at most so long."""
+        for worker in self._workers.values():
+            worker.close(wait_s)
+
+
+def known(error: BaseException) -> tuple[str, dict[str, object]] | None:
+    """Return code and parameters of an error, for an event; None where it has none."""
+    return (error.code, error.parameters) if isinstance(error, RekindleError) else None
+
+
+def _close(runner: TaskRunner) -> None:
+    """However an attempt ends, it is closed (FLIP-147: close() also on failure and cancel)."""
+    try:
+        runner.close()
+    except Exception as error:
+        _LOG.warning("A task could not be closed: %s", error)
+
+
+def _close_all(runners: Sequence[TaskRunner]) -> None:
+    """Close what a run leaves open, side by side: one that hangs keeps no other from it."""
+    threads = [threading.Thread(target=_close, args=(runner,), name="close", daemon=True) for runner in runners]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

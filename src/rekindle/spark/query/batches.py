@@ -1,0 +1,63 @@
+"""What is done with each batch of a query: a function for ``foreachBatch`` that can be held.
+
+A batch beyond the hold raises: returning would let Spark commit a batch that no one has carried out. The real reason of
+a failure is kept in `failure`; what is raised through Spark is one short line, because Spark's stream thread prints all
+of it, several times.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from pyspark.sql import DataFrame
+
+
+class BatchHeldError(Exception):
+    """Raised through Spark for a batch after the hold."""
+
+
+class BatchFailedError(Exception):
+    """Raised through Spark for a batch that failed; `Batches.failure` has the reason."""
+
+
+class Batches(ABC):
+    """The batches of one query.
+
+    Args:
+        last: last batch that was carried out, -1 for none.
+    """
+
+    def __init__(self, last: int = -1) -> None:
+        self.last = last
+        #: batches beyond this one raise; None: none does
+        self.hold_after: int | None = None
+        #: the batch that is being worked on
+        self.running: int | None = None
+        #: why the last batch failed
+        self.failure: BaseException | None = None
+
+    def __call__(self, df: DataFrame, batch: int) -> None:
+        """Carry out one batch; raises `BatchHeldError` or `BatchFailedError`."""
+        self.running = batch
+        try:
+            self._refuse_held(batch)
+            self._carry_out(df, batch)
+        except BatchHeldError:
+            raise
+        except BaseException as error:
+            self.failure = error
+            raise BatchFailedError("the reason is kept, and told by Rekindle") from None
+        finally:
+            self.running = None
+
+    def is_held(self, batch: int) -> bool:
+        """Return True for a batch that is not to run."""
+        return self.hold_after is not None and batch > self.hold_after
+
+    def _refuse_held(self, batch: int) -> None:
+        if self.is_held(batch):
+            raise BatchHeldError(f"batch {batch} is held")
+
+    @abstractmethod
+    def _carry_out(self, df: DataFrame, batch: int) -> None:
+        """Carry out a batch, or raise."""

@@ -1,0 +1,48 @@
+"""Which input a failure of a subtask's query is of, and the error that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rekindle.errors import JobError, RekindleError
+from rekindle.ids import SubtaskId
+from rekindle.protocol import events as e
+from rekindle.spark.failures import brief, is_same_file, task_failed, translate
+from rekindle.spark.inputs.frames import Input
+
+
+class Blame:
+    """Explains what the query of one subtask has died of."""
+
+    def __init__(self, subtask: SubtaskId, inputs: Sequence[Input]) -> None:
+        self._subtask = subtask
+        self._inputs = inputs
+
+    def failed(self, reason: BaseException | None) -> e.TaskFailed:
+        """Return what the driver is to hear."""
+        return task_failed(self._subtask, reason, self._source_of)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Put what a query has died of inside an order into an error with a code, with the reason in its words."""
+        try:
+            yield
+        except Exception as error:
+            reason = error.__cause__ if isinstance(error, JobError) and error.__cause__ is not None else error
+            if isinstance(reason, RekindleError):
+                raise
+            known = translate(reason, self._source_of)
+            raise known or JobError("QUERY_DIED", task=self._subtask.task, reason=brief(reason)) from error
+
+    def _source_of(self, path: str) -> str | None:
+        """Find the input that a file is of: one that was given it, else those whose files are not known here, if any.
+
+        All of them where it is not said which file it is.
+        """
+        if not path:
+            return ", ".join(item.uid for item in self._inputs)
+        for item in self._inputs:
+            if item.feed is not None and any(is_same_file(path, file.path) for file in item.feed.outstanding):
+                return item.uid
+        return ", ".join(item.uid for item in self._inputs if item.feed is None) or None

@@ -1,0 +1,77 @@
+"""The flush of a subtask that has read everything, and what its user is to know of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rekindle.channels.feed import FileFeed
+from rekindle.errors import JobError
+from rekindle.graph.job_graph import Task
+from rekindle.spark.inputs.frames import Input
+from rekindle.spark.query.flush import Flushed, flush
+from rekindle.spark.query.planned import PlannedBatches
+from rekindle.spark.query.query import Query
+from rekindle.spark.streaming.batch_protocol import BatchProtocol
+from rekindle.storage import layout
+from rekindle.storage.documents.batch import BatchRecord
+from rekindle.storage.job_storage import JobStorage
+
+
+def flush_state(
+    storage: JobStorage,
+    folder: str,
+    task: Task,
+    query: Query,
+    planned: PlannedBatches,
+    protocol: BatchProtocol,
+    max_rounds: int,
+) -> Flushed:
+    """Empty the state of a query that is held, where it has any that comes out.
+
+    Args:
+        folder: the subtask's.
+    """
+    progress_dir = layout.spark_progress_dir(folder)
+    stateful = bool(storage.store.names(f"{progress_dir}/state"))
+    if not stateful or task.output_mode == "complete" or query.committed < 0:
+        return Flushed(0, complete=True)
+    protocol.flush_from = query.committed + 1
+
+    def run_planted(batch: int) -> tuple[int | None, Mapping[str, Any]]:
+        report = query.run_to(batch)
+        planned.forget(keep_found=False)
+        record = storage.record(folder, batch)
+        if record is None:
+            raise JobError("QUERY_DIED", task=task.uid, reason=f"the flush, batch {batch}, left no record")
+        return record.rows_out, report
+
+    return flush(storage.store, progress_dir, run_planted, max_rounds)
+
+
+def last_not_planted(storage: JobStorage, folder: str) -> BatchRecord | None:
+    """Return the last record of a batch that was not planted: a flush may have been begun by an earlier run."""
+    for batch in reversed(storage.records(folder)):
+        record = storage.record(folder, batch)
+        if record is not None and not record.flush:
+            return record
+    return None
+
+
+def notes_on_unread(sources: Iterable[Input]) -> Sequence[str]:
+    """Say what of bounded sources was not read."""
+    return [
+        f"{item.uid}: {100 - math.floor(100 * item.feed.splits.share_read)} % was not read"
+        for item in sources
+        if isinstance(item.feed, FileFeed) and not item.ended
+    ]
+
+
+def notes_on_unflushed(task: Task, flushed: Flushed) -> Sequence[str]:
+    """Say what a flush has left in the state."""
+    if flushed.left and task.output_mode == "append":
+        return [f"{task.uid}: {flushed.left} rows stay in its state for ever (no event time, or no time bound)"]
+    if flushed.complete:
+        return []
+    return [f"{task.uid}: timers were still being set after {flushed.rounds} flushes"]

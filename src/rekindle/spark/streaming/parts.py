@@ -1,0 +1,42 @@
+"""What a subtask that runs as a stream consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from rekindle.channels.backlog import Backlog
+from rekindle.graph.job_graph import Task
+from rekindle.ids import SubtaskId
+from rekindle.progress.retention import SourceLogs
+from rekindle.spark.inputs.frames import Input
+from rekindle.spark.output.outputs import Outputs, Place
+from rekindle.spark.query.kept_batches import KeptBatches
+from rekindle.spark.streaming.siblings import Siblings
+from rekindle.storage.documents.batch import Windows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskParts:
+    """The parts of one subtask."""
+
+    task: Task
+    place: Place
+    #: the task's DataFrame, built from `inputs`; None for a subtask that has ended, which is never started
+    frame: DataFrame | None
+    inputs: Sequence[Input]
+    outputs: Outputs
+    #: of its own channels; None where no task reads it
+    backlog: Backlog | None
+    #: producer → the backlog of its channels
+    read_from: Mapping[SubtaskId, Backlog]
+    #: the subtasks of its task
+    siblings: Siblings
+    #: how many batches Spark has to keep of its query
+    kept: KeptBatches
+    #: what its query's file sources have read
+    source_logs: SourceLogs
+    #: of its query
+    windows: Windows | None = None

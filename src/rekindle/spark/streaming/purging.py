@@ -1,0 +1,65 @@
+"""Deleting what no retained checkpoint needs of a subtask: Spark's logs of its sources, its outputs and its records."""
+
+from __future__ import annotations
+
+from rekindle.progress.directory import SourceInputs, read_offsets
+from rekindle.progress.retention import SourceLogs
+from rekindle.spark.query.kept_batches import KeptBatches
+from rekindle.storage import layout
+from rekindle.storage.job_storage import JobStorage
+
+SETTLED_MS = 600_000
+"""How long a task has finished for good before what Spark keeps of it is deleted: an upload of its state that was under
+way when its query was stopped is over by then. No other is begun."""
+
+
+class Purging:
+    """What is deleted of one subtask.
+
+    Args:
+        folder: the subtask's.
+        kept: how many batches Spark has to keep of its query.
+        source_logs: what its query's file sources have read.
+    """
+
+    def __init__(self, storage: JobStorage, folder: str, kept: KeptBatches, source_logs: SourceLogs) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._progress_dir = layout.spark_progress_dir(folder)
+        self._kept = kept
+        self._source_logs = source_logs
+        self._source_inputs = SourceInputs(storage.store, self._progress_dir)
+        #: since when nothing starts its query again, as this run knows
+        self._over_at_ms: int | None = None
+        #: what Spark keeps of its query is deleted
+        self._forgotten = False
+
+    def purge(self, oldest_batch: int, oldest_output: int, *, committed: int) -> None:
+        """See `TaskRunner`, of a subtask that a retained checkpoint starts again.
+
+        Args:
+            committed: last batch that Spark has committed.
+        """
+        self._kept.release(oldest_batch)
+        oldest = min(oldest_batch, committed)
+        if oldest >= 1:
+            ends = read_offsets(self._storage.store, self._progress_dir, oldest).sources
+            self._source_logs.cut(self._source_inputs.of(len(ends)), ends)
+            self._delete_outputs(min(oldest, oldest_output))
+
+    def purge_all(self, oldest_batch: int, oldest_output: int, *, now_ms: int) -> None:
+        """See `TaskRunner`, of a subtask that is over; its query goes once no executor can be at work on its state."""
+        self._kept.release(oldest_batch)
+        if self._over_at_ms is None:
+            self._over_at_ms = now_ms
+        if not self._forgotten and now_ms - self._over_at_ms >= SETTLED_MS:
+            self._storage.store.delete_tree(self._progress_dir)
+            self._forgotten = True
+        self._delete_outputs(min(oldest_batch, oldest_output))
+
+    def _delete_outputs(self, before: int) -> None:
+        store, folder = self._storage.store, self._folder
+        segments = layout.segments(folder)
+        store.delete_trees(segments, [name for name in store.names(segments) if int(name.split("-", 1)[0]) < before])
+        batches = [batch for batch in self._storage.records(folder) if batch < before]
+        store.delete_many([layout.batch(folder, batch) for batch in batches])

@@ -1,0 +1,79 @@
+"""What a person sees of a subtask that runs as a stream: made of Spark's last report, without asking Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from rekindle.channels.feed import FileFeed
+from rekindle.spark.inputs.frames import Input
+from rekindle.spark.output.outputs import Place
+from rekindle.spark.query.flush import END_OF_TIME_MS
+from rekindle.storage import layout
+from rekindle.storage.documents.status import InputStatus, TaskStatusDocument
+from rekindle.storage.port import Store
+
+
+def shown(
+    store: Store,
+    place: Place,
+    inputs: Sequence[Input],
+    report: Mapping[str, Any],
+    *,
+    batch: int,
+    duration_ms: int | None,
+) -> TaskStatusDocument:
+    """Return a subtask's part of the status.
+
+    Args:
+        report: Spark's on the query; empty where there is none yet.
+        batch: the last one that is recorded, -1 for none.
+    """
+    return TaskStatusDocument(
+        uid=place.task,
+        subtask=place.subtask,
+        status="",
+        batch=batch,
+        watermark=_watermark_ms(report),
+        inputs={item.uid: _input(store, place, inputs, item, report) for item in inputs},
+        rows_per_second=report.get("processedRowsPerSecond"),
+        batch_duration_ms=duration_ms,
+    )
+
+
+def _input(store: Store, place: Place, inputs: Sequence[Input], item: Input, report: Mapping[str, Any]) -> InputStatus:
+    feed, position = item.feed, item.position
+    return InputStatus(
+        ended=item.ended,
+        position=position.offset if feed is None else {"files": position.files, "bytes": position.bytes},
+        share=feed.splits.share_read if isinstance(feed, FileFeed) else None,
+        idle=item.silence is not None and item.silence.idle,
+        rows_per_second=None if item.ended else _rate(store, place, inputs, item, report),
+    )
+
+
+def _rate(store: Store, place: Place, inputs: Sequence[Input], item: Input, report: Mapping[str, Any]) -> float | None:
+    """Return the rows a second of an input; Spark's report tells its sources apart by what they read."""
+    inbox = store.spark_path(layout.inbox(place.folder, item.uid)).removeprefix("file://")
+    ours = store.spark_path(place.folder).removeprefix("file://")
+    sources = report.get("sources", ())
+    if item.feed is not None:
+        found = [source for source in sources if source["description"].endswith(f"{inbox}]")]
+    else:
+        streams = [other for other in inputs if other.feed is None]
+        found = [source for source in sources if f"{ours}/" not in source["description"]]
+        # A user's stream may be made of several sources: whose is which cannot be told then.
+        found = found[streams.index(item) :] if len(found) == len(streams) else []
+    return found[0].get("processedRowsPerSecond") if found else None
+
+
+def _watermark_ms(report: Mapping[str, Any]) -> int | None:
+    """Return the query's watermark, ms; None where there is none yet, which Spark writes as 1970."""
+    text = (report.get("eventTime") or {}).get("watermark")
+    if not text:
+        return None
+    if text.startswith("+"):
+        # Of the year 10000 or later, which only a flush sets.
+        return END_OF_TIME_MS
+    return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000) or None

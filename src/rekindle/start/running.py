@@ -1,0 +1,190 @@
+"""The runs of a job in this process: one, or one after the other where the engine dies under them.
+
+A run whose engine has died, and which may go on with another, ends without a result (`FailOver`). Then a new engine is
+made, and the next run is started like any other: it resumes where the job durably stands,
+and hears the requests that its predecessor did not answer. What cannot be done in this way ends the job as FAILED with
+``SPARK_DIED``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from rekindle.config import Config
+from rekindle.errors import JobError, StorageError, one_line
+from rekindle.protocol.commands import FailOver
+from rekindle.protocol.restarts import Restarts
+from rekindle.runtime.driver import Driver
+from rekindle.runtime.elapsed import Elapsed, system_clock
+from rekindle.runtime.heartbeat import Heartbeat
+from rekindle.runtime.ports import Engines
+from rekindle.start.launch import Launch, may_go_well
+from rekindle.storage.documents.runs import Result
+
+_LOOK_S = 0.2
+_BEAT_S = 1.0
+
+_START_S = 600.0
+"""How long a new engine may take to come up: one that hangs meanwhile has no lifeline yet."""
+
+_LOG = logging.getLogger("rekindle")
+
+
+class Running:
+    """A job from its start to its end.
+
+    Args:
+        launch: of its first run, prepared.
+        engines: make the engine of each run.
+        successor: makes the launch of the next run, given the first run of this process and the engines that have died.
+        config: says how often, and after which pauses, another engine is tried.
+    """
+
+    def __init__(
+        self, launch: Launch, engines: Engines, successor: Callable[[int, int], Launch], config: Config
+    ) -> None:
+        self._config = config
+        self._successor = successor
+        self._engines = engines
+        self._engine = engines.make()
+        begun = self._begin(launch)
+        #: how the job had ended before this start could begin it; None: it runs
+        self.ended: Result | None = None
+        if isinstance(begun, Result):
+            self.ended = begun
+            self._engine.stop()
+            return
+        self._driver = begun
+        #: the first run of this process
+        self._since = begun.number
+
+    def _begin(self, launch: Launch) -> Driver | Result:
+        engine = self._engine
+        engine.lifeline.guard()
+        try:
+            with engine.quiet():
+                begun = launch.begin(engine)
+        except BaseException as error:
+            gone = engine.lifeline.is_gone()
+            engine.lifeline.close()
+            engine.stop()
+            if gone:
+                raise JobError("SPARK_DIED", reason=f"while the job was starting: {one_line(error)}") from error
+            raise
+        if isinstance(begun, Result):
+            engine.lifeline.close()
+        return begun
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """What the driver at work shows of itself, or the last one did."""
+        return self._driver.heartbeat
+
+    def run(self) -> Result:
+        """Run the job to its end.
+
+        Raises:
+            RekindleError: what `Driver.run` raises.
+        """
+        canceled = False
+        try:
+            while True:
+                with self._engine.quiet():
+                    ended = self._driver.run()
+                result = self._fail_over(ended) if isinstance(ended, FailOver) else ended
+                if result is not None:
+                    canceled = result.state == "CANCELED"
+                    return result
+        finally:
+            # A cancel waits for nothing: queries may still hang in the session.
+            if not canceled:
+                self._engine.stop()
+
+    def _fail_over(self, over: FailOver) -> Result | None:
+        """Begin the next run; its result where that cannot be done, however often it is tried."""
+        _LOG.warning("Spark is gone (%s); going on with a new session", over.reason)
+        driver, elapsed, restarts = self._driver, Elapsed(), Restarts(self._config)
+        restarts.resume(over.failures, elapsed.now_ms())
+        pause_ms: int | None = over.delay_ms
+        failed = JobError("SPARK_DIED", reason=over.reason)
+        self._engine.stop()
+        with self._beating(driver.heartbeat):
+            while pause_ms is not None:
+                driver.heartbeat.beat()  # the next run reads there why this one has ended
+                self._pause(pause_ms / 1000, elapsed)
+                try:
+                    return self._go_on(restarts.failures)
+                except Exception as error:
+                    reason = f"{over.reason}; no new session could go on: {one_line(error)}"
+                    failed = JobError("SPARK_DIED", reason=reason)
+                    pause_ms = restarts.failed(elapsed.now_ms()) if may_go_well(error) else None
+                    if pause_ms is None or self._is_asked():
+                        break  # who asks for something hears that there is no Spark
+                    _LOG.warning("%s; trying again in %g s", failed.message, pause_ms / 1000)
+                    driver.heartbeat.failed(failed, again_in_ms=pause_ms)
+                    self._engines.forget_failed()
+        return self._failed(driver, failed)
+
+    def _go_on(self, failures: int) -> Result | None:
+        """Begin the next run on an engine of its own; returns the result of a job that has ended."""
+        late = threading.Timer(_START_S, self._engines.forget_failed)
+        late.daemon = True
+        late.start()
+        try:
+            self._engine = self._engines.make()
+        finally:
+            late.cancel()
+        launch = self._successor(self._since, failures)
+        ended = launch.prepare(None)
+        if ended is not None:
+            return ended
+        begun = self._begin(launch)
+        if isinstance(begun, Result):
+            return begun
+        self._driver = begun
+        return None
+
+    def _failed(self, driver: Driver, error: JobError) -> Result:
+        storage, number = driver.storage, driver.number
+        with suppress(StorageError):
+            newest = storage.latest_run()
+            number = newest.run if newest is not None and newest.answers(number) else number
+        result = Result(run=number, state="FAILED", ended_ms=system_clock(), error=error.to_json())
+        with suppress(StorageError):
+            return storage.record_result(result)
+        return result
+
+    def _pause(self, seconds: float, elapsed: Elapsed) -> None:
+        """Wait before the next session is made; whoever asks for something is not kept waiting."""
+        until_ms = elapsed.now_ms() + seconds * 1000
+        while elapsed.now_ms() < until_ms:
+            time.sleep(min(_LOOK_S, seconds))
+            if self._is_asked():
+                return
+
+    def _is_asked(self) -> bool:
+        """Return True if a request waits."""
+        with suppress(StorageError):
+            return bool(self._driver.storage.control(frozenset()).requests)
+        return False
+
+    @contextmanager
+    def _beating(self, heartbeat: Heartbeat) -> Iterator[None]:
+        """Let the heart beat on between two runs."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(_BEAT_S):
+                heartbeat.beat()
+
+        thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()

@@ -1,0 +1,136 @@
+"""What becomes of a job whose Spark has died while no other comes up. Needs no JVM: its engine is a stand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rekindle as rk
+from rekindle.config import Config
+from rekindle.errors import DefinitionError, StorageError
+from rekindle.runtime import client
+from rekindle.start.running import Running
+from rekindle.testing.fake_engine import FakeEngine
+from tests.runtime.kit import NEVER, QUICK, World, ended, until
+
+
+class FewEngines:
+    """`Engines` that make the one of the test, where they do not fail first."""
+
+    def __init__(self, engine: FakeEngine, *errors: Exception) -> None:
+        self._engine = engine
+        self.errors: list[Exception] = []
+        self.made = self.forgotten = 0
+        self.first: list[Exception] = [*errors]
+
+    def make(self) -> FakeEngine:
+        """See `Engines`; the first one is made."""
+        if self.errors:
+            raise self.errors.pop(0)
+        self.made += 1
+        self.errors = [*self.first] if self.made == 1 else []
+        return self._engine
+
+    def forget_failed(self) -> None:
+        """See `Engines`."""
+        self.forgotten += 1
+
+
+Start = Callable[..., tuple[rk.JobHandle, FewEngines]]
+
+NOT_STARTED = DefinitionError("SPARK_NOT_STARTED", reason="Java gateway process exited before sending its port number")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture
+def start(world: World) -> Start:
+    """Start a job whose engine is replaceable, and let that die."""
+
+    def begin(*errors: Exception, **settings: Any) -> tuple[rk.JobHandle, FewEngines]:
+        engines = FewEngines(world.engine, *errors)
+        world.engine.lifeline.replaceable = True
+        config = {**QUICK, **NEVER, **settings}
+
+        def launched(since: int | None = None, failures: int = 0) -> Any:
+            return world.launch(since=since, engine_failures=failures, **config)
+
+        first = launched()
+        assert first.prepare(None) is None
+        made = Running(first, engines, launched, Config.of(config))
+        handle = rk.JobHandle(world.storage, driver=made, run=made.run)
+        until(lambda: world.read() == world.rows.available)
+        world.engine.lifeline.die("killed by a test")
+        world.engine.lifeline.gone = False
+        return handle, engines
+
+    return begin
+
+
+def test_a_session_that_does_not_come_up_is_tried_again_and_the_job_goes_on(world: World, start: Start) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    away = StorageError("STORAGE_UNAVAILABLE", uri="x", reason="away")
+    handle, engines = start(NOT_STARTED, away, OSError("no memory"))
+    until(lambda: (run := world.storage.latest_run()) is not None and run.run == 2 and engines.made == 2)
+    until(lambda: handle.status().run == 2)
+    status = handle.status()
+    assert status.failure is not None and status.failure.code == "SPARK_DIED"
+    assert "OSError: no memory" in status.failure.message and status.restarts == 4
+
+    world.rows.ended = True
+
+    assert ended(handle).state == "FINISHED"
+    assert world.all_committed() and engines.forgotten == 3
+
+
+def test_a_start_that_fails_in_a_new_session_leaves_no_result_and_is_tried_again(world: World, start: Start) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    broken = [OSError("the server is away")]
+    handle, _ = start()
+    world.sinks["out"].before["open"] = lambda: broken and _raise(broken.pop())
+    until(lambda: (run := world.storage.latest_run()) is not None and run.run == 3)
+
+    world.rows.ended = True
+
+    assert ended(handle).state == "FINISHED"
+    assert world.storage.result(2) is None
+    assert world.all_committed()
+
+
+@pytest.mark.parametrize(
+    ("errors", "attempts"),
+    [([NOT_STARTED] * 9, "2"), ([DefinitionError("TASK_FUNCTION_FAILED", task="t", reason="r")], "unlimited")],
+)
+def test_the_tries_end_with_the_restart_strategy_and_with_a_mistake_in_the_job(
+    world: World, start: Start, errors: list[Exception], attempts: str
+) -> None:
+    world.rows.available, world.rows.ended = 4, False
+
+    handle, engines = start(*errors, **{"restart.attempts": attempts})
+
+    result = ended(handle)
+    assert result.state == "FAILED" and result.error is not None and result.error["code"] == "SPARK_DIED"
+    assert engines.made == 1
+
+
+def test_one_who_asks_while_no_session_comes_up_is_answered(world: World, start: Start) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    handle, engines = start(*[NOT_STARTED] * 100_000, **{"restart.attempts": "unlimited"})
+    until(lambda: engines.forgotten > 2)
+
+    sent = client.send(world.storage, client.Wish(verb="cancel"))
+
+    result = ended(handle)
+    assert result.state == "FAILED" and result.error is not None and result.error["code"] == "SPARK_DIED"
+    with pytest.raises(rk.RekindleError, match="SPARK_DIED"):
+        client.wait(world.storage, client.Wish(verb="cancel"), sent, 10)  # type: ignore[arg-type]
+
+
+def _raise(error: Exception) -> None:
+    raise error
