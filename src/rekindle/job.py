@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get_args
 
@@ -331,10 +330,10 @@ class Job:
         settings = Config.of(config)
         definition = self._definition()
         store = open_store(storage or os.environ.get("REKINDLE_STORAGE") or DEFAULT_STORAGE)
-        from rekindle.spark.running import Running
-        from rekindle.spark.session.session import make_session, prepare_session
+        from rekindle.spark.engine import SparkEngines
         from rekindle.start.decide import Permissions
         from rekindle.start.launch import Launch
+        from rekindle.start.running import Running
 
         permissions = Permissions(
             non_restored_state=allow_non_restored_state,
@@ -359,9 +358,7 @@ class Job:
         ended = launch.prepare(None if restore is None else str(restore))
         if ended is not None:
             return JobHandle(launch.storage, mode=mode, ended=JobResult.of(self.name, ended, already_ended=True))
-        own = partial(make_session, self.name, spark_config or {}) if spark is None else None
-        session = prepare_session(spark) if spark is not None else make_session(self.name, spark_config or {})
-        running = Running(launch, session, launched, own, settings)
+        running = Running(launch, SparkEngines(spark, self.name, spark_config or {}), launched, settings)
         if running.ended is not None:
             return JobHandle(
                 launch.storage, mode=mode, ended=JobResult.of(self.name, running.ended, already_ended=True)

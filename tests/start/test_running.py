@@ -18,20 +18,19 @@ from tests.runtime.kit import NEVER, QUICK, World, ended, until
 
 
 class FewEngines:
-    """`Engines` that make the one of the test, where they do not fail first."""
+    """`Engines` that make the one of the test, fail so many times, and then make it again."""
 
     def __init__(self, engine: FakeEngine, *errors: Exception) -> None:
         self._engine = engine
-        self.errors: list[Exception] = []
+        self._errors = iter([None, *errors])
         self.made = self.forgotten = 0
-        self.first: list[Exception] = [*errors]
 
     def make(self) -> FakeEngine:
-        """See `Engines`; the first one is made."""
-        if self.errors:
-            raise self.errors.pop(0)
+        """See `Engines`."""
+        error = next(self._errors, None)
+        if error is not None:
+            raise error
         self.made += 1
-        self.errors = [*self.first] if self.made == 1 else []
         return self._engine
 
     def forget_failed(self) -> None:

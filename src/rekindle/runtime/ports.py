@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 from rekindle.channels.splits import Splits
@@ -23,6 +24,10 @@ class Lifeline(Protocol):
     @property
     def replaceable(self) -> bool:
         """This process can make another one."""
+        ...
+
+    def guard(self) -> None:
+        """Begin to look whether it lives."""
         ...
 
     def watch(self, died: Callable[[str], None]) -> None:
@@ -148,6 +153,14 @@ class Engine(Protocol):
         """Tells when it is gone."""
         ...
 
+    def quiet(self) -> AbstractContextManager[None]:
+        """Keep it from logging what is held back or cancelled on purpose."""
+        ...
+
+    def stop(self) -> None:
+        """Let go of it; one that belongs to the user goes on."""
+        ...
+
     def check_reaches(self, places: Iterable[str]) -> None:
         """Check that it has what it takes to read and write at these addresses.
 
@@ -186,4 +199,20 @@ class Engine(Protocol):
         Args:
             lineage: the one that the run continues or has opened.
         """
+        ...
+
+
+class Engines(Protocol):
+    """Where the engines of one process come from."""
+
+    def make(self) -> Engine:
+        """Return an engine; a further one only where the one before is `Lifeline.replaceable`.
+
+        Raises:
+            DefinitionError: ``SPARK_NOT_STARTED``; what forbids the session that the user has given.
+        """
+        ...
+
+    def forget_failed(self) -> None:
+        """End what is left of an engine that could not be made, or does not come up."""
         ...

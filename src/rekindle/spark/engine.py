@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 
 from pyspark.sql import SparkSession
 
@@ -12,8 +13,9 @@ from rekindle.runtime.steps import Steps
 from rekindle.spark.batch.assembly import BatchAssembly
 from rekindle.spark.inputs.freezing import freeze
 from rekindle.spark.query.state_partitions import repartition
-from rekindle.spark.session.lifeline import Lifeline
+from rekindle.spark.session.lifeline import Lifeline, forget_failed_jvm, stop_session
 from rekindle.spark.session.s3a import check_s3a, check_sees
+from rekindle.spark.session.session import make_session, prepare_session, quiet
 from rekindle.spark.streaming.assembly import Assembly
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.sources import FrozenFiles
@@ -29,7 +31,17 @@ class SparkEngine:
 
     def __init__(self, spark: SparkSession, *, ours: bool) -> None:
         self._spark = spark
+        self._ours = ours
         self.lifeline = Lifeline(spark, ours=ours)
+
+    def quiet(self) -> AbstractContextManager[None]:
+        """See `Engine`."""
+        return quiet(self._spark)
+
+    def stop(self) -> None:
+        """See `Engine`."""
+        if self._ours:
+            stop_session(self._spark)
 
     def check_reaches(self, places: Iterable[str]) -> None:
         """See `Engine`."""
@@ -51,3 +63,27 @@ class SparkEngine:
     def assemble(self, run: RunContext, lineage: Lineage) -> Subtasks:
         """See `Engine`."""
         return BatchAssembly(run, self._spark) if run.run.mode == "batch" else Assembly(run, self._spark, lineage)
+
+
+class SparkEngines:
+    """`Engines` in the user's session, or in sessions of Rekindle's own, one after the other.
+
+    Args:
+        session: the user's; None: one is made for each engine, and stopped with it.
+        settings: of the sessions that are made.
+    """
+
+    def __init__(self, session: SparkSession | None, app_name: str, settings: Mapping[str, str]) -> None:
+        self._session = session
+        self._app_name = app_name
+        self._settings = settings
+
+    def make(self) -> SparkEngine:
+        """See `Engines`."""
+        if self._session is not None:
+            return SparkEngine(prepare_session(self._session), ours=False)
+        return SparkEngine(make_session(self._app_name, self._settings), ours=True)
+
+    def forget_failed(self) -> None:
+        """See `Engines`."""
+        forget_failed_jvm()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 from rekindle.channels.splits import Splits
 from rekindle.ids import SubtaskId
@@ -23,7 +24,7 @@ class FakeLifeline:
         self._died: Callable[[str], None] = lambda reason: None
 
     def guard(self) -> None:
-        """Do nothing: it dies when a test says so."""
+        """See `Lifeline`."""
 
     def watch(self, died: Callable[[str], None]) -> None:
         """See `Lifeline`."""
@@ -69,6 +70,13 @@ class FakeEngine:
     def __init__(self, runner: Callable[[RunContext, SubtaskId], TaskRunner]) -> None:
         self._runner = runner
         self.lifeline = FakeLifeline()
+
+    def quiet(self) -> AbstractContextManager[None]:
+        """See `Engine`."""
+        return nullcontext()
+
+    def stop(self) -> None:
+        """See `Engine`."""
 
     def check_reaches(self, places: Iterable[str]) -> None:
         """See `Engine`."""
