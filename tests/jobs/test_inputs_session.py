@@ -67,10 +67,11 @@ def test_every_streaming_and_file_setting_of_this_spark_has_a_decision(spark: Sp
 
 def test_what_a_setting_must_be_is_what_this_spark_has_it_at(spark: SparkSession) -> None:
     session = spark.newSession()
-    found = {name: session.conf.get(name, None) for name in of(Decision.ONLY)}
+    rows = of(Decision.ONLY) | of(Decision.ONLY_OF_JOBS)
+    found = {name: session.conf.get(name, None) for name in rows}
     assert list(refused(found)) == []
     defaults = {row["key"]: row["value"] for row in session.sql("SET -v").collect()}
-    wrong = {name: row.value for name, row in of(Decision.ONLY).items() if defaults.get(name, row.value) != row.value}
+    wrong = {name: row.value for name, row in rows.items() if defaults.get(name, row.value) != row.value}
     assert wrong == {}
 
 

@@ -28,7 +28,7 @@ from rekindle.spark.failures import brief
 from rekindle.spark.session.jvm import start_jvm
 from rekindle.spark.session.optimizer import SESSION
 from rekindle.spark.session.s3a import s3a_settings
-from rekindle.spark.session.settings import NAMES_OF_SOURCES, Decision, of, refused
+from rekindle.spark.session.settings import Decision, of, refused
 
 OLDEST = (3, 5)
 """Oldest PySpark this version runs on."""
@@ -146,7 +146,7 @@ def prepare_session(spark: SparkSession, *, plain: bool = False) -> SparkSession
         raise DefinitionError("SPARK_CONNECT_UNSUPPORTED")
     check_settings(spark)
     if not plain:
-        refuse_settings({key: spark.conf.get(key, None) for key in NAMES_OF_SOURCES})
+        refuse_settings({key: spark.conf.get(key, None) for key in of(Decision.ONLY_OF_JOBS)})
     with SESSION:  # a query that starts beside this has settings of its own
         for key, value in NEEDED.items():
             spark.conf.set(key, value)
@@ -155,7 +155,7 @@ def prepare_session(spark: SparkSession, *, plain: bool = False) -> SparkSession
 
 def check_settings(spark: SparkSession) -> None:
     """Raise ``SPARK_SETTING_REFUSED`` where a session has a setting with which no query may run."""
-    refuse_settings({key: spark.conf.get(key, None) for key in of(Decision.ONLY) if key not in NAMES_OF_SOURCES})
+    refuse_settings({key: spark.conf.get(key, None) for key in of(Decision.ONLY)})
 
 
 def refuse_settings(values: Mapping[str, str | None], place: str = "The session has") -> None:

@@ -7,6 +7,7 @@ for a setting that the table lacks, so that no new version brings one unseen. Th
 - `SET`: the value is set on every session, the user's own too;
 - `ONLY`: no query starts with another value, because rows would be lost, or come twice, or never come, and no error
   would say so;
+- `ONLY_OF_JOBS`: no task of a job runs with another value; a query without a job may;
 - `FREE`: the value is the user's. What it changes is Spark's own: speed, memory, what is logged, what Spark checks.
 
 Nothing here imports PySpark.
@@ -24,6 +25,7 @@ class Decision(Enum):
 
     SET = "set"
     ONLY = "only"
+    ONLY_OF_JOBS = "only of jobs"
     FREE = "free"
 
 
@@ -33,7 +35,7 @@ class Setting(NamedTuple):
     decision: Decision
     #: the value that is set, or the only one it may have; empty where it is free
     value: str
-    #: a sentence; for `Decision.ONLY` it goes on from "with which", and says what any other value brings about
+    #: a sentence; where there is only one value, it goes on from "with which", and says what any other brings about
     why: str
 
 
@@ -42,9 +44,6 @@ FILES = "spark.sql.files."
 
 BATCHES_KEPT = f"{STREAMING}minBatchesToRetain"
 """How many batches Spark keeps state and logs of; see `kept_batches`."""
-
-NAMES_OF_SOURCES = (f"{STREAMING}offsetLog.formatVersion", f"{STREAMING}queryEvolution.enableSourceEvolution")
-"""Settings that no job can have, and a query without a job can."""
 
 FILE_MANAGER = f"{STREAMING}checkpointFileManagerClass"
 """What writes a query's files; see `own_files`."""
@@ -88,10 +87,12 @@ _REQUIRED: dict[str, Setting] = {
         "the names of state files have ids, by which checkpoints, savepoints and restores cannot go yet.",
     ),
     f"{STREAMING}offsetLog.formatVersion": Setting(
-        Decision.ONLY, "1", "the sources of a query have names, and which input each belongs to cannot be seen."
+        Decision.ONLY_OF_JOBS, "1", "the sources of a query have names, and which input each belongs to cannot be seen."
     ),
     f"{STREAMING}queryEvolution.enableSourceEvolution": Setting(
-        Decision.ONLY, "false", "the sources of a query have names, and which input each belongs to cannot be seen."
+        Decision.ONLY_OF_JOBS,
+        "false",
+        "the sources of a query have names, and which input each belongs to cannot be seen.",
     ),
     f"{STREAMING}queryEvolution.enableSinkEvolution": Setting(
         Decision.ONLY, "false", "a query's sink would need a name, and Rekindle's has none."
@@ -294,7 +295,7 @@ def refused(values: Mapping[str, str | None]) -> Iterator[tuple[str, str, Settin
 
     Yields name, value and row; what is not set is as Spark has it, which is right.
     """
-    for name, setting in of(Decision.ONLY).items():
+    for name, setting in (of(Decision.ONLY) | of(Decision.ONLY_OF_JOBS)).items():
         value = values.get(name)
         if value is not None and value.strip().lower() != setting.value.lower():
             yield name, value, setting
