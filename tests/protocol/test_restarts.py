@@ -81,7 +81,9 @@ def test_a_task_starts_again_for_as_long_as_its_source_is_away() -> None:
 
 def test_too_many_failed_checkpoints_start_every_task_again_and_the_job_goes_on() -> None:
     job = running(A, B, checkpoint_tolerable_failures=0)
-    tell(job, checkpoint(), declined(1))
+    reason = "CHECKPOINT_DECLINED: a task declined it (no)"
+    error = ("CHECKPOINTS_FAILING", {"failures": 1, "tolerable": 0, "reason": reason})
+    assert c.ReportFailure(error=error) in tell(job, checkpoint(), declined(1))
     assert statuses(job) == (TaskStatus.RESTARTING, TaskStatus.RESTARTING)
     assert job.handle(checkpoint("r2")) == (), "none is taken before they are up again"
     assert tick(job, 999) == ()

@@ -175,6 +175,14 @@ class AnswerRequest(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFailure(Command):
+    """Show a failure that the job lives through, and that no other command or event tells."""
+
+    #: code and parameters
+    error: tuple[str, dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FailOver(Command):
     """Leave this run, without a result, to the next one of this process, which has another engine.
 

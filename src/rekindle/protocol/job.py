@@ -449,18 +449,16 @@ class Job:
 
     def _fail_over(self) -> _Commands:
         """Too many checkpoints have failed: start every task again after a pause, or end where that is enough."""
+        failures, tolerable = self.coordinator.failures, self.config.checkpoint_tolerable_failures
+        reason = self.coordinator.last_failure
+        failing: Error = ("CHECKPOINTS_FAILING", {"failures": failures, "tolerable": tolerable, "reason": reason})
         pause_ms = self.coordinator.restarts.failed(self.now_ms)
         if pause_ms is None:
-            return self._fail(
-                "CHECKPOINTS_FAILING",
-                failures=self.coordinator.failures,
-                tolerable=self.config.checkpoint_tolerable_failures,
-                reason=self.coordinator.last_failure,
-            )
+            return self._end(JobState.FAILED, error=failing)
         aborted = self.coordinator.give_up(self.now_ms, Reason.TASK_FAILURE, "the job starts again")
         self.coordinator.wait(self.now_ms + pause_ms)
         self.tasks.fail_over(self.now_ms + pause_ms)
-        return aborted or self._next()
+        return (c.ReportFailure(error=failing), *aborted)
 
     def _closable(self) -> _Commands:
         """A stop that owes a savepoint ends with the checkpoint of that savepoint, no earlier."""

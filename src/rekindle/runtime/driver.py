@@ -286,6 +286,7 @@ _EXECUTE: dict[type[c.Command], Callable[[Driver, Any], None]] = {
     c.DiscardOlder: Driver._discard_older,
     c.RecordResult: Driver._record_result,
     c.AnswerRequest: lambda driver, command: driver._requests.answer(command),
+    c.ReportFailure: lambda driver, command: None,  # the heartbeat hears every command
     c.FailOver: Driver._fail_over,
     c.Exit: Driver._exit,
 }

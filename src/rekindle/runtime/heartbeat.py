@@ -53,14 +53,11 @@ class Heartbeat:
         #: the last one of each task, and of the job
         self._failures: dict[SubtaskId, Failure] = {}
         self._failure, self._restarts = _failures_before(storage, run)
-        #: how often all tasks were started again, as noted last
-        self._fail_overs = 0
         #: when another engine is tried; None while this run has one
         self._engine_ms: int | None = None
 
     def heard(self, event: e.Event) -> None:
         """Note what an event says of a checkpoint, or of a failure."""
-        self._note_fail_over()
         match event:
             case e.TaskFailed():
                 status = self._job.tasks.states[event.task].status
@@ -103,6 +100,8 @@ class Heartbeat:
             case c.AbortCheckpoint():
                 self._failed += 1
                 self._change(command.checkpoint, status="failed", failure=command.reason)
+            case c.ReportFailure():
+                self.failed(error_from(*command.error))
             case c.FailOver():
                 self.failed(error_from("SPARK_DIED", {"reason": command.reason}), again_in_ms=command.delay_ms)
             case _:
@@ -117,15 +116,6 @@ class Heartbeat:
             self._engine_ms = now_ms + again_in_ms
             self._restarts += 1
         return failure
-
-    def _note_fail_over(self) -> None:
-        """Note that too many checkpoints have failed: no event or command says so."""
-        coordinator = self._job.coordinator
-        if coordinator.restarts.granted > self._fail_overs:
-            self._fail_overs = coordinator.restarts.granted
-            tolerable = self._job.config.checkpoint_tolerable_failures
-            parameters = {"failures": tolerable + 1, "tolerable": tolerable, "reason": coordinator.last_failure}
-            self.failed(error_from("CHECKPOINTS_FAILING", parameters))
 
     def status(self) -> Status:
         """The status now; may be called from any thread."""

@@ -454,6 +454,7 @@ _CARRY_OUT: dict[type[c.Command], Callable[[Driver, Any], None]] = {
     c.DiscardOlder: Driver._discard_older,
     c.RecordResult: Driver._result,
     c.AnswerRequest: Driver._answer,
+    c.ReportFailure: lambda driver, command: None,
     c.FailOver: Driver._fail_over,
     c.Exit: Driver._exit,
 }

@@ -321,6 +321,7 @@ COMMANDS: dict[type[c.Command], Callable[[Any], str]] = {
     c.DiscardOlder: lambda one: f"keep {_newest(one.keep)}{_pinned(one.pinned)}, discard older ones",
     c.RecordResult: _record_result,
     c.AnswerRequest: _answer,
+    c.ReportFailure: lambda one: f"report {explained(one.error)}",
     c.FailOver: lambda one: f"fail over after engine {one.failures}, in {one.delay_ms} ms: {one.reason}",
     c.Exit: lambda one: "exit",
 }
