@@ -34,7 +34,7 @@ from rekindle.storage import documents, layout
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where this file is run and not imported
 
-from tools import protocol_docs
+from tools import protocol_docs, rest_docs
 from tools.markdown import table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -249,6 +249,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "steps": steps_table,
     "document": document_table,
     **protocol_docs.MAKERS,
+    **rest_docs.MAKERS,
 }
 """Kind of a generated part → what makes it from its argument."""
 

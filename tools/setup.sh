@@ -204,7 +204,7 @@ if [ "$WANTED" = product ]; then
 else
     want_postgres
     say "installing the project and its tools into .venv"
-    install '.[spark,delta,iceberg,postgres,kafka,s3,dev]'
+    install '.[spark,delta,iceberg,postgres,kafka,s3,ui,dev]'
     if have_maven; then
         export JAVA_HOME=$home
         want_kafka

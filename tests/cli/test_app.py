@@ -9,7 +9,19 @@ from click.testing import CliRunner
 
 from rekindle.cli.verbs import rekindle
 
-OF_JOBS = ["run", "list", "status", "checkpoints", "inspect", "checkpoint", "savepoint", "stop", "cancel", "forget"]
+OF_JOBS = [
+    "run",
+    "list",
+    "status",
+    "checkpoints",
+    "inspect",
+    "ui",
+    "checkpoint",
+    "savepoint",
+    "stop",
+    "cancel",
+    "forget",
+]
 VERBS = ["example", *OF_JOBS, "flush", "adopt"]
 
 

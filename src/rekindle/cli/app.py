@@ -31,6 +31,16 @@ class CommandLineError(click.UsageError):
         self.error = error
 
 
+def version() -> str:
+    """Return the version of Rekindle."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("rekindle")
+    except metadata.PackageNotFoundError:  # e.g. shipped as a zip with spark-submit --py-files
+        return "(not installed)"
+
+
 @contextmanager
 def command_line() -> Iterator[None]:
     """What is raised inside is the fault of the command line."""

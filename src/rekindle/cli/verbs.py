@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import click
 
-from rekindle.cli import asking, examples, plain, reading, running
-from rekindle.cli.app import Group, example
+from rekindle.cli import asking, examples, plain, reading, running, watching
+from rekindle.cli.app import Group, example, version
 
 
 def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from importlib import metadata
-
-        try:
-            version = metadata.version("rekindle")
-        except metadata.PackageNotFoundError:  # e.g. shipped as a zip with spark-submit --py-files
-            version = "(not installed)"
-        click.echo(f"rekindle {version}")
+        click.echo(f"rekindle {version()}")
         ctx.exit()
 
 
@@ -39,6 +33,7 @@ for verb in (
     reading.status,
     reading.checkpoints,
     reading.inspect,
+    watching.ui,
     asking.checkpoint,
     asking.savepoint,
     asking.stop,

@@ -236,6 +236,13 @@ CONDITIONS: dict[str, Condition] = {
         "config",
         KEY_UNKNOWN=("There is no setting {key!r}.{hint}", "See docs/configuration.md for the settings."),
         VALUE_INVALID=("{key}={value!r} is not valid: {reason}", "Write it like {example}."),
+        UI_MISSING=("`rekindle {verb}` needs {module}, which is not installed.", "pip install 'rekindle[ui]'"),
+        UI_TOKEN_MISSING=(
+            "A server at {host}, which other machines reach, needs a token.",
+            "Give it one, in a file (--token-file FILE) or as REKINDLE_UI_TOKEN; or leave out --host.",
+        ),
+        UI_PORT_TAKEN=("Nothing can listen at {host}, port {port}: {reason}", "Name another port: --port N"),
+        BODY_INVALID=("What came with the request is not understood: {reason}", "See /openapi.json."),
         EXAMPLE_EXISTS=(
             "The folder {folder} has files of this name already: {names}.",
             "Name another folder: rekindle example FOLDER",
@@ -569,6 +576,29 @@ CONDITIONS: dict[str, Condition] = {
         CHECKPOINT_NEWEST=(
             "Checkpoint {checkpoint} is the newest of job {job!r}: sinks may still have to commit what it names.",
             "Forget it once the job has completed another one, or forget the whole job.",
+        ),
+        CHECKPOINT_NOT_KNOWN=(
+            "Nothing is known of checkpoint {checkpoint} of job {job!r}, or not any more.",
+            "See: rekindle checkpoints {job}",
+        ),
+        REQUEST_UNKNOWN=(
+            "This server knows of no request {request!r} to job {job!r}.",
+            "Ask for something first; a server forgets requests when it is started again.",
+        ),
+        REQUEST_FAILED=("The request could not be carried out: {reason}", "See the log of the server."),
+        ADDRESS_UNKNOWN=("There is nothing at {method} {path}.", "See /openapi.json, and docs/rest.md."),
+        ACTIONS_OFF=("This server only reads.", "Start it with --allow-actions, or use the command line."),
+        TOKEN_WRONG=(
+            "The request has no token, or a wrong one.",
+            "Send it as 'Authorization: Bearer TOKEN', or as the password of any user.",
+        ),
+        HOST_REFUSED=(
+            "The request is for the host {host!r}, which this server does not go by.",
+            "Use the address it printed, or start it with --allowed-host {host}.",
+        ),
+        ORIGIN_REFUSED=(
+            "The request comes from a page of another site: {origin}.",
+            "Use the pages of this server, or a program that is no browser.",
         ),
         CANCELED_MEANWHILE=("The job {job!r} was cancelled meanwhile.", "Nothing to do."),
     ),

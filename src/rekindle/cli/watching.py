@@ -1,0 +1,88 @@
+"""The verb that serves pages, REST and metrics of the jobs of storages: `ui`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from pathlib import Path
+
+import click
+
+from rekindle.cli import output
+from rekindle.cli.app import DEFAULT_STORAGE, command_line, example, version, with_json
+from rekindle.errors import ConfigError
+from rekindle.storage.open import open_store
+
+STORAGE = "REKINDLE_STORAGE"
+TOKEN = "REKINDLE_UI_TOKEN"  # noqa: S105 # its name
+
+
+@click.command("ui", epilog=example("rekindle ui --storage ./rekindle-state"))
+@click.option(
+    "--storage",
+    "storages",
+    multiple=True,
+    metavar="URI",
+    help=f"Where jobs keep their state; may be given several times.  [env var: {STORAGE}; default: {DEFAULT_STORAGE}]",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
+@click.option("--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="0 takes any free one.")
+@click.option("--allowed-host", "allowed_hosts", multiple=True, metavar="NAME", help="Another name it goes by.")
+@click.option("--allow-actions", is_flag=True, help="Let pages ask for checkpoints, savepoints, stops; with a token.")
+@click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help=f"Where the token is; or {TOKEN}.",
+)
+@with_json
+def ui(
+    *,
+    storages: tuple[str, ...],
+    host: str,
+    port: int,
+    allowed_hosts: tuple[str, ...],
+    allow_actions: bool,
+    token_file: str | None,
+    as_json: bool,
+) -> None:
+    """Show the jobs of storages in a browser, as REST and as metrics.
+
+    It only reads, unless --allow-actions is given, and needs no running job.
+    """
+    try:
+        from rekindle.monitoring.monitor import Monitors
+        from rekindle.ui.security import Policy, is_loopback
+        from rekindle.ui.server import application, listen, serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "rekindle":
+            raise
+        raise ConfigError("UI_MISSING", verb="ui", module=error.name) from error
+    with command_line():
+        stores = [open_store(uri) for uri in storages or [os.environ.get(STORAGE, DEFAULT_STORAGE)]]
+        token, made = _token(token_file), False
+        if token is None and not is_loopback(host):
+            raise ConfigError("UI_TOKEN_MISSING", host=host)
+    if token is None and allow_actions:
+        token, made = secrets.token_urlsafe(24), True
+    policy = Policy(host=host, allowed_hosts=allowed_hosts, allow_actions=allow_actions, token=token)
+    listener = listen(host, port)
+    address = _address(listener, host)
+    if as_json:
+        output.as_json({"address": address, "token": token if made else None})
+    else:
+        output.say(f"{address}  (Ctrl-C ends it)")
+        if made:
+            output.say(f"The token for actions is {token}")
+    serve(application(Monitors(stores), policy, version()), listener)
+
+
+def _token(file: str | None) -> str | None:
+    text = Path(file).read_text(encoding="utf-8") if file is not None else os.environ.get(TOKEN, "")
+    return text.strip() or None
+
+
+def _address(listener: socket.socket, host: str) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{listener.getsockname()[1]}/"

@@ -1,0 +1,57 @@
+"""What is in a checkpoint or savepoint, as `rekindle inspect` shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rekindle.ids import SubtaskId
+from rekindle.monitoring.views import ContentsView, SubtaskContents
+from rekindle.progress.state_sizes import StateSize, state_sizes
+from rekindle.storage import layout
+from rekindle.storage.documents.batch import InputPosition
+from rekindle.storage.documents.checkpoint import SubtaskSnapshot
+from rekindle.storage.origin import Origin
+
+
+def contents(origin: Origin, path: str) -> ContentsView:
+    """Return what is in the checkpoint or savepoint at `path`, with the state that a restore would load."""
+    manifest = origin.manifest
+    return ContentsView(
+        path=path,
+        job=manifest.job,
+        checkpoint=manifest.checkpoint,
+        kind=manifest.kind,
+        savepoint=manifest.savepoint,
+        drained=manifest.drained,
+        run=manifest.run,
+        completed_ms=manifest.completed_ms,
+        in_flight_bytes=manifest.in_flight_bytes,
+        size_bytes=manifest.size_bytes,
+        finished_tasks=manifest.finished_tasks,
+        subtasks=tuple(
+            SubtaskContents(
+                uid=uid,
+                subtask=index,
+                batch=snapshot.batch,
+                finished=snapshot.end is not None,
+                watermark_ms=snapshot.watermark_ms,
+                inputs={name: _position(item) for name, item in snapshot.inputs.items()},
+                state=_state(origin, SubtaskId(uid, index), snapshot),
+            )
+            for uid, snapshots in manifest.tasks.items()
+            for index, snapshot in sorted(snapshots.items())
+        ),
+    )
+
+
+def _state(origin: Origin, subtask: SubtaskId, snapshot: SubtaskSnapshot) -> tuple[StateSize, ...]:
+    if snapshot.end is not None or snapshot.batch < 0:
+        return ()
+    folder = layout.spark_progress_dir(origin.subtask(subtask))
+    return tuple(state_sizes(origin.store, folder, snapshot.batch))
+
+
+def _position(item: InputPosition) -> Any:
+    if item.channels:
+        return {"batches": {str(index): channel.batches for index, channel in item.channels.items()}}
+    return {"files": item.files, "bytes": item.bytes} if item.offset is None else item.offset

@@ -1,0 +1,148 @@
+"""The documents of one job as a monitor reads them: what cannot change is read once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rekindle.errors import StorageError
+from rekindle.history import log
+from rekindle.monitoring.sign_of_life import Pulse
+from rekindle.storage import layout
+from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.history import CheckpointRecord, RateSample
+from rekindle.storage.documents.runs import Identity, Result, Run
+from rekindle.storage.documents.status import Status
+from rekindle.storage.job_storage import CREATED, LOST, RUNNING, JobStorage
+from rekindle.storage.liveness import is_alive
+
+SILENT = "SILENT"
+"""State of a job whose driver seems to run and gives no sign of life."""
+
+AT_WORK = ("RUNNING", "STOPPING")
+
+_RUN = re.compile(r"(\d+)\.json")
+_SEGMENTS = 256
+"""Closed segments kept in memory for a job; there are fewer in its storage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """Where a job stands."""
+
+    state: str
+    run: Run | None = None
+    #: of that run, or of the one before it, which then shows its tasks
+    status: Status | None = None
+    result: Result | None = None
+
+    @property
+    def at_work(self) -> bool:
+        """Return True if rates and times of the heartbeat are those of now."""
+        return self.state in AT_WORK
+
+    @property
+    def has_driver(self) -> bool:
+        """Return True if a driver seems to be there."""
+        return self.at_work or self.state == SILENT
+
+
+class Facts:
+    """What is known of the job that `identity` names, until another one takes its name."""
+
+    def __init__(
+        self, storage: JobStorage, identity: Identity, now_ms: Callable[[], int], elapsed_ms: Callable[[], int]
+    ) -> None:
+        self.storage = storage
+        self.identity = identity
+        self._pulse = Pulse(storage.store, now_ms, elapsed_ms)
+        self._segments: dict[tuple[str, str, str], log.Segment] = {}
+        self._runs: dict[int, Run] = {}
+        self._results: dict[int, Result] = {}
+        self._manifests: dict[int, Manifest | None] = {}
+
+    def now(self) -> Now:
+        """Read where the job stands, as `JobStorage.state` finds it, with the finer word of the heartbeat."""
+        run, status = self.storage.latest_run(), self.storage.status()
+        if run is None:
+            return Now(state=CREATED, status=status)
+        driver = status if status is not None and status.run == run.run else run
+        # In this order: a driver writes its result and then ends, so one that is dead has written it or never will.
+        alive = is_alive(driver)
+        result = self.result(run.run)
+        if result is not None:
+            state = result.state
+        elif alive is False:
+            state = LOST
+        elif self._pulse.is_silent(driver):
+            state = SILENT
+        else:
+            state = driver.state if isinstance(driver, Status) else RUNNING
+        return Now(state=state, run=run, status=status, result=result)
+
+    def result(self, run: int) -> Result | None:
+        """Read how a run ended."""
+        if run not in self._results:
+            found = self.storage.result(run)
+            if found is None:
+                return None
+            self._results[run] = found
+        return self._results[run]
+
+    def runs(self) -> list[Run]:
+        """Read all runs, the newest first."""
+        names = self.storage.store.names(layout.runs(self.storage.job))
+        numbers = {int(match[1]) for name in names if (match := _RUN.fullmatch(name))}
+        for gone in self._runs.keys() - numbers:
+            del self._runs[gone]
+        for number in numbers - self._runs.keys():
+            run = self.storage.run(number)
+            if run is not None:
+                self._runs[number] = run
+        return [self._runs[number] for number in sorted(self._runs, reverse=True)]
+
+    def events(self, after: int = -1) -> list[log.Numbered]:  # type: ignore[type-arg]
+        """Read the events with numbers above `after`, the oldest first."""
+        return log.read(self.storage, log.EVENTS, after, self._cache())
+
+    def checkpoints(self) -> list[CheckpointRecord]:
+        """Read the records of checkpoints, the oldest first."""
+        return [row.row for row in log.read(self.storage, log.CHECKPOINTS, cache=self._cache())]
+
+    def rates(self) -> list[RateSample]:
+        """Read the samples of rates, the oldest first."""
+        return [row.row for row in log.read(self.storage, log.RATES, cache=self._cache())]
+
+    def latest_rates(self) -> RateSample | None:
+        """Read the newest sample."""
+        rows = log.newest(self.storage, log.RATES, self._cache())
+        return rows[-1].row if rows else None
+
+    def latest_checkpoint(self) -> CheckpointRecord | None:
+        """Read the newest completed one of the newest records."""
+        rows = log.newest(self.storage, log.CHECKPOINTS, self._cache())
+        return next((row.row for row in reversed(rows) if row.row.status == "completed"), None)
+
+    def kept(self) -> list[int]:
+        """Return the numbers of checkpoints whose folder is there, and of those that no checkpoint may have."""
+        numbers = self.storage.numbers_used()
+        for gone in self._manifests.keys() - set(numbers):
+            del self._manifests[gone]
+        return numbers
+
+    def manifest(self, checkpoint: int) -> Manifest | None:
+        """Read the manifest of a checkpoint; None where there is none that can be read."""
+        if checkpoint not in self._manifests:
+            try:
+                self._manifests[checkpoint] = self.storage.manifest(checkpoint)
+            except StorageError as error:
+                if error.code not in ("OBJECT_CORRUPT", "FORMAT_NEWER"):
+                    raise
+                return None
+        return self._manifests[checkpoint]
+
+    def _cache(self) -> dict[tuple[str, str, str], log.Segment]:
+        if len(self._segments) > _SEGMENTS:  # what was deleted in the storage is dropped here some time
+            self._segments.clear()
+        return self._segments

@@ -1,0 +1,362 @@
+"""A storage as those see it that watch its jobs: the command line, the pages, REST, metrics."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from rekindle.errors import ControlError, RekindleError
+from rekindle.history import statistics
+from rekindle.history.statistics import Summary
+from rekindle.ids import check_uid
+from rekindle.monitoring import checkpoints, figures, views
+from rekindle.monitoring.checkpoints import Checkpoints
+from rekindle.monitoring.contents import contents
+from rekindle.monitoring.facts import Facts, Now
+from rekindle.monitoring.figures import of_rates, of_status
+from rekindle.monitoring.graph import described, graph
+from rekindle.storage.documents.runs import JobDescription, Result
+from rekindle.storage.job_storage import JobStorage, jobs
+from rekindle.storage.origin import find_origin
+from rekindle.storage.port import Store
+
+Answer = TypeVar("Answer")
+
+_FRESH_MS = 1_000
+"""How long an answer is good for on a store of pace 1: a driver beats once a second."""
+
+_AT_ONCE = 16
+"""Jobs read at the same time, where each look is a request."""
+
+UNREADABLE = "UNREADABLE"
+"""State of a job with a damaged document, or one of a newer version."""
+
+
+class Monitor:
+    """Reads the jobs of one storage. Threads may use it at the same time."""
+
+    def __init__(
+        self,
+        store: Store,
+        index: int = 0,
+        prefix: str = "",
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        elapsed_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
+    ) -> None:
+        """Watch `store`.
+
+        Args:
+            index: which of the storages it is.
+            prefix: what the ids of its jobs begin with.
+        """
+        self.store = store
+        self.index = index
+        self._prefix = prefix
+        self._now_ms = now_ms
+        self._elapsed_ms = elapsed_ms
+        self._facts: dict[str, Facts] = {}
+        self._answers: dict[tuple[Any, ...], tuple[int, Any]] = {}
+
+    # -- all jobs -----------------------------------------------------------------------------------------------------
+
+    def overview(self) -> list[views.JobOverview]:
+        """Return all jobs, by name; one that cannot be read is ``UNREADABLE``, with the reason."""
+        return self._fresh(("overview",), self._overview)
+
+    def _overview(self) -> list[views.JobOverview]:
+        names = jobs(self.store)
+        for gone in self._facts.keys() - set(names):
+            self._facts.pop(gone, None)
+        if self.store.pace == 1:
+            return [self._line(name) for name in names]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return [*pool.map(self._line, names)]
+
+    def _line(self, name: str) -> views.JobOverview:
+        try:
+            return self.job(name).overview
+        except RekindleError as error:
+            return views.JobOverview(
+                id=f"{self._prefix}{name}",
+                job=name,
+                storage=self.index,
+                state=UNREADABLE,
+                error=_error(error.to_json()),
+            )
+
+    # -- a job --------------------------------------------------------------------------------------------------------
+
+    def job(self, name: str) -> views.JobView:
+        """Return a job with its subtasks; ``JOB_UNKNOWN`` where there is none."""
+        return self._fresh(("job", name), lambda: self._job(name))
+
+    def _job(self, name: str) -> views.JobView:
+        facts, now = self._now(name)
+        subtasks = self._subtasks(facts, now)
+        result = now.result
+        return views.JobView(
+            overview=self._job_overview(facts, now, subtasks),
+            subtasks=tuple(subtasks),
+            savepoint=result.savepoint if result else None,
+            notes=result.notes if result else (),
+        )
+
+    def _job_overview(self, facts: Facts, now: Now, subtasks: list[views.SubtaskView]) -> views.JobOverview:
+        run, status, result, now_ms = now.run, now.status, now.result, self._now_ms()
+        live = subtasks if now.at_work else []
+        line = views.JobOverview(
+            id=f"{self._prefix}{facts.storage.job}",
+            job=facts.storage.job,
+            storage=self.index,
+            identity=facts.identity.id,
+            state=now.state,
+            watermark_ms=figures.least(of_status(subtasks, lambda one: one.watermark)),
+            lag_ms=figures.greatest(of_status(live, lambda one: one.lag_ms)),
+            busy=figures.greatest(of_status(live, lambda one: one.busy)),
+            back_pressured=figures.greatest(of_status(live, lambda one: one.back_pressured)),
+            rows_in_per_second=figures.total(of_status(live, lambda one: one.rows_per_second)),
+            rows_out_per_second=figures.total(of_rates(live, lambda one: one.rows_out)),
+            state_rows=figures.total(of_status(subtasks, lambda one: one.state_rows)),
+            state_bytes=figures.total(of_status(subtasks, lambda one: one.state_bytes)),
+            subtasks=dict(Counter(one.status.status for one in subtasks)),
+            error=_error_of(now),
+        )
+        changes: dict[str, Any] = {}
+        if run is not None:
+            until_ms = result.ended_ms if result else now_ms
+            changes |= {
+                "run": run.run,
+                "mode": run.mode,
+                "host": run.host,
+                "pid": run.pid,
+                "started_ms": run.started_ms,
+                "ended_ms": result.ended_ms if result else None,
+                "uptime_ms": max(until_ms - run.started_ms, 0) if result or now.has_driver else None,
+                "version": run.description.version if run.description else "",
+            }
+        if status is not None:
+            latest_ms, record = status.latest_checkpoint_ms, facts.latest_checkpoint()
+            durations = (one.duration_ms for one in status.history if one.status == "completed")
+            changes |= {
+                "heartbeat_ms": status.written_ms or None,
+                "heartbeat_age_ms": None if result else max(now_ms - status.written_ms, 0),
+                "latest_checkpoint": status.latest_checkpoint,
+                "latest_checkpoint_ms": latest_ms,
+                "checkpoint_age_ms": None if latest_ms is None else max(now_ms - latest_ms, 0),
+                "latest_checkpoint_duration_ms": record.duration_ms if record else next(durations, None),
+                "latest_checkpoint_bytes": record.state_bytes if record else None,
+                "checkpoints_completed": status.checkpoints_completed,
+                "checkpoints_failed": status.checkpoints_failed,
+                "rows_in": status.rows_in,
+                "rows_out": status.rows_out,
+                "batches": status.batches,
+                "rows_uncommitted": status.rows_uncommitted,
+                "restarts": status.restarts,
+                "restarts_total": status.restarts_total,
+                "next_attempt_ms": status.next_attempt_ms if now.at_work else None,
+            }
+        return replace(line, **changes)
+
+    def _subtasks(self, facts: Facts, now: Now) -> list[views.SubtaskView]:
+        if now.status is None:
+            return []
+        sample = facts.latest_rates() if now.at_work else None
+        rates = sample.tasks if sample is not None and sample.run == now.status.run else {}
+        return [
+            views.SubtaskView(status=task, rates=rates.get(f"{task.uid}/{task.subtask}")) for task in now.status.tasks
+        ]
+
+    def graph(self, name: str) -> views.GraphView:
+        """Return what a job consists of, with figures."""
+        facts, now = self._now(name)
+        found = self._description(now) or described(facts.storage.lineage())
+        return graph(found, self._subtasks(facts, now), now.at_work)
+
+    def settings(self, name: str) -> views.SettingsView:
+        """Return the settings of the newest run."""
+        _, now = self._now(name)
+        found = self._description(now) or JobDescription()
+        return views.SettingsView(
+            run=now.run.run if now.run else None, version=found.version, settings=dict(found.settings)
+        )
+
+    def _description(self, now: Now) -> JobDescription | None:
+        return now.run.description if now.run else None
+
+    # -- its history --------------------------------------------------------------------------------------------------
+
+    def runs(self, name: str, limit: int = 200) -> list[views.RunView]:
+        """Return the runs of a job, the newest first."""
+        facts = self._known(name)
+        found = []
+        for run in facts.runs()[:limit]:
+            result = facts.result(run.run)
+            found.append(
+                views.RunView(
+                    run=run.run,
+                    started_ms=run.started_ms,
+                    host=run.host,
+                    pid=run.pid,
+                    lineage=run.lineage,
+                    mode=run.mode,
+                    restore_from=run.restore_from,
+                    version=run.description.version if run.description else "",
+                    **(_ending(result, run.started_ms) if result else {}),
+                )
+            )
+        return found
+
+    def events(self, name: str, run: int | None = None, after: int = -1, limit: int = 500) -> list[views.EventView]:
+        """Return the newest events with numbers above `after`, the oldest first."""
+        rows = [row for row in self._known(name).events(after) if run is None or row.row.run == run]
+        return [views.EventView(number=row.number, event=row.row) for row in rows[max(len(rows) - limit, 0) :]]
+
+    def rates(self, name: str, since_ms: int = 0) -> views.RatesView:
+        """Return the samples of rates after a moment."""
+        return views.RatesView(
+            samples=tuple(sample for sample in self._known(name).rates() if sample.time_ms > since_ms)
+        )
+
+    # -- its checkpoints ----------------------------------------------------------------------------------------------
+
+    def checkpoints(self, name: str, limit: int = 50) -> views.CheckpointsView:
+        """Return the overview of the checkpoints, and the newest ones."""
+        return self._checkpoints(name).view(limit)
+
+    def checkpoint(self, name: str, checkpoint: int) -> views.CheckpointView:
+        """Return a checkpoint with its subtasks; ``CHECKPOINT_NOT_KNOWN`` where nothing is known of it."""
+        found = self._checkpoints(name).one(checkpoint)
+        if found is None:
+            raise ControlError("CHECKPOINT_NOT_KNOWN", job=name, checkpoint=checkpoint)
+        return found
+
+    def summary(self, name: str) -> Summary:
+        """Return what the newest thousand completed checkpoints cost."""
+        return statistics.summary(checkpoints.completed(self._checkpoints(name).records))
+
+    def checkpoint_config(self, name: str) -> views.CheckpointConfig:
+        """Return how checkpoints are taken."""
+        facts, now = self._now(name)
+        description = self._description(now)
+        return checkpoints.config(facts, dict(description.settings) if description else None)
+
+    def savepoints(self, name: str) -> list[views.SavepointView]:
+        """Return the savepoints that the history knows, the newest first."""
+        return self._checkpoints(name).savepoints()
+
+    def contents(self, name: str, checkpoint: int, savepoint: bool) -> views.ContentsView:
+        """Return what is in a checkpoint, or in the savepoint that was made of it, if it is still there."""
+        path = self.checkpoint(name, checkpoint).overview
+        place = path.savepoint if savepoint else path.path
+        if place is None:
+            raise ControlError("CHECKPOINT_NOT_KNOWN", job=name, checkpoint=checkpoint)
+        return contents(find_origin(place), place)
+
+    def _checkpoints(self, name: str) -> Checkpoints:
+        return self._fresh(("checkpoints", name), lambda: Checkpoints(*self._now(name)))
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def storage(self, name: str) -> JobStorage:
+        """Return the documents of a job that exists."""
+        return self._known(name).storage
+
+    def _known(self, name: str) -> Facts:
+        try:
+            storage = JobStorage(self.store, check_uid(name))
+        except RekindleError:
+            raise ControlError("JOB_UNKNOWN", job=name, storage=self.store.location) from None
+        identity = storage.identity()
+        if identity is None:
+            raise ControlError("JOB_UNKNOWN", job=name, storage=self.store.location)
+        facts = self._facts.get(name)
+        if facts is None or facts.identity != identity:
+            facts = self._facts[name] = Facts(storage, identity, self._now_ms, self._elapsed_ms)
+        return facts
+
+    def _now(self, name: str) -> tuple[Facts, Now]:
+        facts = self._known(name)
+        return facts, self._fresh(("now", name, facts.identity.id), facts.now)
+
+    def _fresh(self, key: tuple[Any, ...], read: Callable[[], Answer]) -> Answer:
+        """Return the answer of a moment ago, or read it."""
+        now_ms = self._elapsed_ms()
+        found = self._answers.get(key)
+        if found is not None and now_ms - found[0] < _FRESH_MS * self.store.pace:
+            answer: Answer = found[1]
+            return answer
+        answer = read()
+        self._answers[key] = (now_ms, answer)
+        if len(self._answers) > 10_000:
+            self._answers.clear()
+        return answer
+
+
+class Monitors:
+    """Several storages: where there is more than one, the id of a job is ``<storage>~<job>``."""
+
+    def __init__(self, stores: list[Store]) -> None:
+        several = len(stores) > 1
+        self.all = [Monitor(store, i, f"{i}~" if several else "") for i, store in enumerate(stores)]
+        self._several = several
+
+    def storages(self) -> list[views.StorageView]:
+        """Return the storages, with how many jobs are in each."""
+        return [
+            views.StorageView(index=one.index, location=one.store.location, jobs=len(one.overview()))
+            for one in self.all
+        ]
+
+    def overview(self) -> list[views.JobOverview]:
+        """Return the jobs of all storages."""
+        return [line for one in self.all for line in one.overview()]
+
+    def find(self, job_id: str) -> tuple[Monitor, str]:
+        """Return the storage and the name of a job by its id; ``JOB_UNKNOWN`` where there is no such storage."""
+        if not self._several:
+            return self.all[0], job_id
+        index, _, name = job_id.partition("~")
+        if index.isdecimal() and int(index) < len(self.all):
+            return self.all[int(index)], name
+        raise ControlError("JOB_UNKNOWN", job=job_id, storage=", ".join(self._locations()))
+
+    def _locations(self) -> Iterator[str]:
+        return (one.store.location for one in self.all)
+
+
+def _error(document: dict[str, Any], failed_ms: int | None = None) -> views.ErrorView:
+    return views.ErrorView(
+        code=str(document.get("code", "")),
+        message=str(document.get("message", "")),
+        next_step=str(document.get("next_step", "")),
+        failed_ms=failed_ms,
+    )
+
+
+def _error_of(now: Now) -> views.ErrorView | None:
+    """Return why the run has failed; else what went wrong last in it."""
+    if now.result is not None:
+        return _error(now.result.error, now.result.ended_ms) if now.result.error else None
+    failure = now.status.failure if now.status and now.run and now.status.run == now.run.run else None
+    if failure is None:
+        return None
+    return views.ErrorView(
+        code=failure.code, message=failure.message, next_step=failure.next_step, failed_ms=failure.failed_ms
+    )
+
+
+def _ending(result: Result, started_ms: int) -> dict[str, Any]:
+    return {
+        "state": result.state,
+        "ended_ms": result.ended_ms,
+        "duration_ms": max(result.ended_ms - started_ms, 0),
+        "checkpoint": result.checkpoint,
+        "savepoint": result.savepoint,
+        "notes": result.notes,
+        "error": _error(result.error, result.ended_ms) if result.error else None,
+        "began": result.began,
+    }

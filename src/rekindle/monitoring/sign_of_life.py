@@ -1,0 +1,40 @@
+"""Whether drivers still give signs of life, as seen by one that looks again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.documents.status import Status
+from rekindle.storage.liveness import has_moved, may_be_silent, silence_ms
+from rekindle.storage.port import Store
+
+_BEATS_MS = 3_000
+"""A few heartbeats on a store of pace 1: a driver that is well gives a sign of life within this time."""
+
+
+class Pulse:
+    """What was seen of the driver of one job, and since when it stands still."""
+
+    def __init__(self, store: Store, now_ms: Callable[[], int], elapsed_ms: Callable[[], int]) -> None:
+        self._store = store
+        self._now_ms = now_ms
+        self._elapsed_ms = elapsed_ms
+        self._first: Run | Status | None = None
+        self._first_ms = 0
+
+    def is_silent(self, driver: Run | Status) -> bool:
+        """Return True if a driver that seems to run has given no sign of life for too long.
+
+        A heartbeat that looks old is looked at twice, since clocks differ; one that looks young to a clock that differs
+        is silent too when it does not move for long enough.
+        """
+        now_ms = self._elapsed_ms()
+        if self._first is None or has_moved(driver, self._first):
+            self._first, self._first_ms = driver, now_ms
+        still_ms = now_ms - self._first_ms
+        if isinstance(driver, Run):  # Spark starts, which takes its time
+            return False
+        if still_ms >= silence_ms(self._store):
+            return True
+        return still_ms >= _BEATS_MS * self._store.pace and may_be_silent(driver, self._store, self._now_ms())

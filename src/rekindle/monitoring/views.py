@@ -1,0 +1,366 @@
+"""What a job looks like to those that watch it: plain data, which becomes JSON as it stands.
+
+Times are milliseconds since the epoch, ages and durations milliseconds, shares 0 to 1. None is what is not known.
+`docs/rest.md` describes the fields for people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rekindle.progress.state_sizes import StateSize
+from rekindle.storage.documents.history import CheckpointRecord, Event, RateSample, TaskRates
+from rekindle.storage.documents.status import TaskStatusDocument
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageView:
+    """A storage that is watched."""
+
+    index: int
+    location: str
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorView:
+    """What went wrong last, or how a run failed."""
+
+    code: str
+    message: str
+    next_step: str = ""
+    #: None: the document does not say when
+    failed_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOverview:
+    """A line of the list of jobs."""
+
+    #: how addresses name it
+    id: str
+    job: str
+    #: index of its storage
+    storage: int
+    #: random, of this very job: another of the same name has another
+    identity: str = ""
+    #: CREATED | RUNNING | STOPPING | FINISHED | STOPPED | DRAINED | CANCELED | FAILED, or LOST: its driver is dead and
+    #: has recorded no result; or SILENT: its driver seems to run, but its heartbeat stands still; or UNREADABLE
+    state: str = "CREATED"
+    mode: str = "streaming"
+    run: int | None = None
+    host: str = ""
+    pid: int = 0
+    version: str = ""
+    #: of the run in force
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    #: of the run in force, until now or until it ended
+    uptime_ms: int | None = None
+    heartbeat_ms: int | None = None
+    #: None: the job has ended
+    heartbeat_age_ms: int | None = None
+    latest_checkpoint: int | None = None
+    latest_checkpoint_ms: int | None = None
+    checkpoint_age_ms: int | None = None
+    latest_checkpoint_duration_ms: int | None = None
+    #: of its state
+    latest_checkpoint_bytes: int | None = None
+    #: over all runs
+    checkpoints_completed: int = 0
+    checkpoints_failed: int = 0
+    #: the least of its tasks
+    watermark_ms: int | None = None
+    #: the greatest of its tasks
+    lag_ms: int | None = None
+    #: greatest share of a subtask
+    busy: float | None = None
+    back_pressured: float | None = None
+    #: totals over all runs
+    rows_in: int = 0
+    rows_out: int | None = None
+    batches: int = 0
+    #: a second, of all subtasks that tell
+    rows_in_per_second: float | None = None
+    rows_out_per_second: float | None = None
+    rows_uncommitted: int | None = None
+    state_rows: int | None = None
+    state_bytes: int | None = None
+    #: of this process, and over all runs
+    restarts: int = 0
+    restarts_total: int = 0
+    next_attempt_ms: int | None = None
+    #: status of a subtask → how many have it
+    subtasks: dict[str, int] = field(default_factory=dict)
+    #: why it has failed; else what went wrong last in this run
+    error: ErrorView | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskView:
+    """A subtask: what the heartbeat shows, and how quick it was in the latest sample."""
+
+    status: TaskStatusDocument
+    rates: TaskRates | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """A job with its subtasks."""
+
+    overview: JobOverview
+    subtasks: tuple[SubtaskView, ...] = ()
+    #: where the run that has ended left a savepoint
+    savepoint: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vertex:
+    """A source, a task or a sink. Figures are those of all its subtasks."""
+
+    #: <kind>:<uid>
+    id: str
+    #: source | task | sink
+    kind: str
+    uid: str
+    #: kind of the source or of the sink, e.g. Files; output mode of a task; empty where it is not recorded
+    type: str = ""
+    #: the task that reads the source or feeds the sink; the task itself
+    task: str = ""
+    parallelism: int = 1
+    bounded: bool | None = None
+    event_time: str | None = None
+    #: how late rows may be, as the user wrote it
+    watermark: str | None = None
+    #: of a task: the worst of its subtasks; of a source: running | idle | ended
+    status: str | None = None
+    #: share of a bounded source that has been read
+    share: float | None = None
+    rows_in: int | None = None
+    rows_out: int | None = None
+    rows_in_per_second: float | None = None
+    rows_out_per_second: float | None = None
+    busy: float | None = None
+    idle: float | None = None
+    back_pressured: float | None = None
+    batch: int | None = None
+    batch_duration_ms: int | None = None
+    watermark_ms: int | None = None
+    lag_ms: int | None = None
+    state_rows: int | None = None
+    state_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """Rows go from one vertex to another."""
+
+    source: str
+    target: str
+    #: input: a task reads a source; channel: a task reads a task; output: a sink gets what a task writes
+    kind: str
+    rows_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphView:
+    """What a job consists of."""
+
+    vertices: tuple[Vertex, ...] = ()
+    edges: tuple[Edge, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointCounts:
+    """How many checkpoints there were; completed and failed ones over all runs."""
+
+    triggered: int
+    in_progress: int
+    completed: int
+    failed: int
+    #: runs that began from a checkpoint or savepoint by name
+    restored: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRow:
+    """A checkpoint without its subtasks."""
+
+    id: int
+    run: int
+    #: periodic | manual | final | stop | savepoint
+    kind: str
+    #: in_progress | completed | failed
+    status: str
+    triggered_ms: int
+    completed_ms: int | None = None
+    duration_ms: int | None = None
+    #: when the last subtask had acknowledged it
+    latest_ack_ms: int | None = None
+    #: subtasks that have acknowledged it, finished ones among them, of so many
+    acknowledged: int = 0
+    subtasks: int = 0
+    state_bytes: int | None = None
+    in_flight_bytes: int = 0
+    commit_ms: int | None = None
+    #: at least one subtask did not wait for what was in its channels
+    unaligned: bool = False
+    path: str | None = None
+    #: it is still in the storage
+    kept: bool = False
+    failure: str | None = None
+    failed_ms: int | None = None
+    savepoint: str | None = None
+    savepoint_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """A run that began from a checkpoint or savepoint by name."""
+
+    run: int
+    restored_ms: int
+    path: str
+    #: None: it was a savepoint, or another job's
+    checkpoint: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointsView:
+    """The tabs Overview and History: the newest checkpoints first."""
+
+    counts: CheckpointCounts
+    latest_completed: CheckpointRow | None = None
+    latest_failed: CheckpointRow | None = None
+    latest_savepoint: CheckpointRow | None = None
+    latest_restored: Restored | None = None
+    history: tuple[CheckpointRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointView:
+    """A checkpoint with its subtasks."""
+
+    overview: CheckpointRow
+    record: CheckpointRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointConfig:
+    """The tab Configuration; None where the run did not record its settings."""
+
+    #: every row is committed exactly once, where the sink can do that
+    guarantee: str = "exactly_once"
+    #: unaligned | aligned
+    mode: str | None = None
+    #: 0: no periodic checkpoints
+    interval_ms: int | None = None
+    timeout_ms: int | None = None
+    min_pause_ms: int | None = None
+    max_concurrent: int | None = None
+    #: 0: aligned ones stay aligned
+    aligned_timeout_ms: int | None = None
+    retained: int | None = None
+    tolerable_failures: int | None = None
+    after_tasks_finish: bool | None = None
+    storage: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointView:
+    """A savepoint that the history knows."""
+
+    #: the checkpoint it was made of
+    checkpoint: int
+    run: int
+    #: savepoint | stop
+    kind: str
+    completed_ms: int | None
+    path: str
+    size_bytes: int | None = None
+    duration_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskContents:
+    """A subtask in a checkpoint or savepoint."""
+
+    uid: str
+    subtask: int
+    batch: int
+    finished: bool = False
+    watermark_ms: int | None = None
+    #: input → how far it was read
+    inputs: dict[str, Any] = field(default_factory=dict)
+    state: tuple[StateSize, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentsView:
+    """What is in a checkpoint or savepoint that is still there."""
+
+    path: str
+    job: str
+    checkpoint: int
+    kind: str
+    savepoint: bool
+    drained: bool
+    run: int
+    completed_ms: int
+    in_flight_bytes: int
+    size_bytes: int
+    finished_tasks: tuple[str, ...] = ()
+    subtasks: tuple[SubtaskContents, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """A run of a job, the newest first."""
+
+    run: int
+    started_ms: int
+    host: str
+    pid: int
+    lineage: int
+    mode: str
+    #: None where it has no result: it is in force, or its driver was killed
+    state: str | None = None
+    ended_ms: int | None = None
+    duration_ms: int | None = None
+    restore_from: str | None = None
+    checkpoint: int | None = None
+    savepoint: str | None = None
+    notes: tuple[str, ...] = ()
+    error: ErrorView | None = None
+    #: False: it ended before it began
+    began: bool = True
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventView:
+    """Something that happened, and its number, which only grows."""
+
+    number: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatesView:
+    """Samples of how quick each subtask was, the oldest first."""
+
+    samples: tuple[RateSample, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsView:
+    """The settings in force in the newest run."""
+
+    run: int | None = None
+    version: str = ""
+    #: key → value as a user would write it; empty where the run did not record it
+    settings: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,132 @@
+"""What a page may ask of a running job, with the answers of the command line; only with ``--allow-actions``."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from rekindle.errors import ControlError, RekindleError
+from rekindle.monitoring.monitor import Monitors
+from rekindle.runtime import client
+from rekindle.runtime.client import Ending, Wish
+from rekindle.runtime.saving import savepoint_at_rest
+from rekindle.storage import layout
+from rekindle.storage.documents.control import Request
+from rekindle.storage.documents.runs import Result
+from rekindle.storage.job_storage import RUNNING, JobStorage
+from rekindle.storage.open import open_store
+
+VERBS = ("checkpoint", "savepoint", "stop", "drain", "cancel")
+
+_KEPT = 1_000
+"""Answers that are remembered, to be asked for later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionBody:
+    """What may be said with an action."""
+
+    #: folder that a savepoint is made in; None: in the storage for ``savepoint``, none for ``stop`` and ``drain``
+    directory: str | None = None
+    #: do not read data between tasks first: copy it
+    unaligned: bool = False
+    #: seconds that the answer may take; then it says where to ask for it
+    wait: float = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionAnswer:
+    """What became of an action."""
+
+    job: str
+    #: where to ask for the answer: ``/api/v1/jobs/{job}/requests/{request}``
+    request: str
+    #: False: the driver has not answered yet
+    done: bool
+    state: str | None = None
+    checkpoint: int | None = None
+    savepoint: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Actions:
+    """Asks drivers, and remembers what they answer."""
+
+    def __init__(self, monitors: Monitors) -> None:
+        self._monitors = monitors
+        self._asked: OrderedDict[str, Future[Ending]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def ask(self, job_id: str, verb: str, body: ActionBody) -> str:
+        """Ask for something; returns the name to ask for the answer by.
+
+        Raises:
+            ControlError: ``JOB_UNKNOWN``, ``JOB_NOT_RUNNING``.
+        """
+        monitor, name = self._monitors.find(job_id)
+        storage = monitor.storage(name)
+        target = open_store(body.directory).location if body.directory else None
+        if verb == "savepoint":
+            target = target or f"{storage.store.location.rstrip('/')}/{layout.SAVEPOINTS}"
+            if storage.state() != RUNNING:
+                place = target
+                return self._start(None, lambda: savepoint_at_rest(storage, place))
+        drain = verb == "drain"
+        wish = Wish(
+            verb="stop" if drain else verb, drain=drain, savepoint=target, unaligned=body.unaligned and not drain
+        )
+        sent = client.send(storage, wish)
+        if isinstance(sent, Result):
+            done = sent
+            return self._start(None, lambda: done)
+        request = sent
+        return self._start(request.id, lambda: self._wait(storage, wish, request))
+
+    def answer(self, job_id: str, request: str, wait_s: float = 0) -> ActionAnswer:
+        """Return what became of a request.
+
+        Raises:
+            RekindleError: the driver refused or failed, or the request is not known here: ``REQUEST_UNKNOWN``.
+        """
+        with self._lock:
+            future = self._asked.get(request)
+        if future is None:
+            raise ControlError("REQUEST_UNKNOWN", request=request, job=job_id)
+        try:
+            ending = future.result(timeout=max(wait_s, 0))
+        except TimeoutError:
+            return ActionAnswer(job=job_id, request=request, done=False)
+        return ActionAnswer(
+            job=job_id,
+            request=request,
+            done=True,
+            state=ending.state,
+            checkpoint=ending.checkpoint,
+            savepoint=ending.savepoint,
+            notes=ending.notes,
+        )
+
+    def _wait(self, storage: JobStorage, wish: Wish, request: Request) -> Ending:
+        return client.wait(storage, wish, request)
+
+    def _start(self, name: str | None, work: Callable[[], Ending]) -> str:
+        future: Future[Ending] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(work())
+            except RekindleError as error:
+                future.set_exception(error)
+            except Exception as error:
+                future.set_exception(ControlError("REQUEST_FAILED", reason=f"{type(error).__name__}: {error}"))
+
+        key = name or client.new_id(0)
+        with self._lock:
+            self._asked[key] = future
+            while len(self._asked) > _KEPT:
+                self._asked.popitem(last=False)
+        threading.Thread(target=run, name=f"rekindle-ui-{key}", daemon=True).start()
+        return key

@@ -1,0 +1,311 @@
+"""The part of Flink's REST that describes jobs, for clients of Flink and for its dashboard."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rekindle.errors import ConfigError, ControlError, RekindleError
+from rekindle.monitoring.monitor import Monitor, Monitors
+from rekindle.monitoring.views import JobOverview, Vertex
+from rekindle.ui import answers, flink_checkpoints, flink_views
+from rekindle.ui.actions import ActionBody, Actions
+from rekindle.ui.answers import as_json
+from rekindle.ui.flink_names import job_id, job_metrics, job_state, subtask_metrics, vertex_id
+from rekindle.ui.flink_views import Shown
+
+PREFIXES = ("/v1", "/flink")
+"""Flink itself answers below ``/v1``; the other name is for people."""
+
+_HISTORY = 100
+_EXCEPTIONS = 1_000
+
+Read = Callable[["Flink", Request], Any]
+
+
+class Flink:
+    """Jobs by their ids in Flink's form."""
+
+    def __init__(self, monitors: Monitors, actions: Actions, version: str, *, allow_actions: bool) -> None:
+        self.monitors = monitors
+        self.actions = actions
+        self.version = version
+        self.allow_actions = allow_actions
+
+    def jobs(self) -> list[JobOverview]:
+        """Return all jobs."""
+        return self.monitors.overview()
+
+    def line(self, request: Request) -> JobOverview:
+        """Return the job that an address names."""
+        wanted = request.path_params["job"]
+        found = next((job for job in self.jobs() if job_id(job) == wanted), None)
+        if found is None:
+            raise ControlError("JOB_UNKNOWN", job=wanted, storage="the storages of this server")
+        return found
+
+    def place(self, request: Request) -> tuple[Monitor, str]:
+        """Return where the documents of that job are."""
+        return self.monitors.find(self.line(request).id)
+
+    def shown(self, request: Request) -> Shown:
+        """Return that job with its graph."""
+        monitor, name = self.place(request)
+        return Shown(job=monitor.job(name), graph=monitor.graph(name), now_ms=now_ms())
+
+    def vertex(self, request: Request) -> tuple[Shown, Vertex]:
+        """Return that job, and the task of it that an address names."""
+        shown, wanted = self.shown(request), request.path_params["vertex"]
+        found = next((one for one in shown.tasks if vertex_id(shown.id, one.uid) == wanted), None)
+        if found is None:
+            raise ControlError("ADDRESS_UNKNOWN", method="GET", path=request.url.path)
+        return shown, found
+
+
+def now_ms() -> int:
+    """Return the time, as Flink's pages compare it with that of events."""
+    return time.time_ns() // 1_000_000
+
+
+def routes(monitors: Monitors, actions: Actions, version: str, *, allow_actions: bool = False) -> list[Route]:
+    """Return the routes, below whatever prefix they are mounted."""
+    flink = Flink(monitors, actions, version, allow_actions=allow_actions)
+    return [
+        *(Route(path, _reading(flink, read)) for path, read in READ.items()),
+        Route("/jobs/{job}/savepoints", _triggering(flink, "savepoint"), methods=["POST"]),
+        Route("/jobs/{job}/checkpoints", _triggering(flink, "checkpoint"), methods=["POST"]),
+        Route("/jobs/{job}/stop", _triggering(flink, "stop"), methods=["POST"]),
+        Route("/jobs/{job}", _canceling(flink), methods=["PATCH"]),
+    ]
+
+
+def refusal(error: RekindleError) -> Response:
+    """Return an error as Flink's clients expect it."""
+    answer = answers.refusal(error)
+    return as_json({"errors": [f"[{error.code}] {error.message}", f"next: {error.next_step}"]}, answer.status_code)
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _jobs(flink: Flink, _: Request) -> Any:
+    return {"jobs": [{"id": job_id(job), "status": job_state(job)} for job in flink.jobs()]}
+
+
+def _aggregated_jobs(flink: Flink, request: Request) -> Any:
+    wanted = request.query_params.get("jobs")
+    chosen = [job for job in flink.jobs() if wanted is None or job_id(job) in wanted.split(",")]
+    return _aggregated(request, [job_metrics(job) for job in chosen])
+
+
+def _aggregated(request: Request, found: Sequence[dict[str, float]]) -> Any:
+    return flink_views.aggregated(found, request.query_params.get("get"), request.query_params.get("agg"))
+
+
+def _job_metrics(flink: Flink, request: Request) -> Any:
+    return flink_views.metrics(job_metrics(flink.line(request)), request.query_params.get("get"))
+
+
+def _config_of_job(flink: Flink, request: Request) -> Any:
+    line, (monitor, name) = flink.line(request), flink.place(request)
+    return {
+        "jid": job_id(line),
+        "name": line.job,
+        "execution-config": {
+            "execution-mode": "PIPELINED",
+            "restart-strategy": "exponential delay",
+            "job-parallelism": max((one.parallelism for one in flink.shown(request).tasks), default=1),
+            "object-reuse-mode": False,
+            "user-config": monitor.settings(name).settings,
+        },
+    }
+
+
+def _exceptions(flink: Flink, request: Request) -> Any:
+    monitor, name = flink.place(request)
+    return flink_views.exceptions(flink.shown(request), monitor.events(name, limit=_EXCEPTIONS))
+
+
+def _checkpoints(flink: Flink, request: Request) -> Any:
+    monitor, name = flink.place(request)
+    return flink_checkpoints.checkpoints(monitor.checkpoints(name, _HISTORY), monitor.summary(name))
+
+
+def _checkpoint_config(flink: Flink, request: Request) -> Any:
+    monitor, name = flink.place(request)
+    return flink_checkpoints.config(monitor.checkpoint_config(name))
+
+
+def _checkpoint(flink: Flink, request: Request) -> Any:
+    monitor, name = flink.place(request)
+    return flink_checkpoints.details(monitor.checkpoint(name, request.path_params["id"]), request.path_params["job"])
+
+
+def _checkpoint_subtasks(flink: Flink, request: Request) -> Any:
+    monitor, name = flink.place(request)
+    _, vertex = flink.vertex(request)
+    return flink_checkpoints.subtasks(monitor.checkpoint(name, request.path_params["id"]), vertex.uid)
+
+
+def _vertex_metrics(flink: Flink, request: Request) -> Any:
+    return flink_views.metrics(flink_views.vertex_metrics(*flink.vertex(request)), request.query_params.get("get"))
+
+
+def _subtasks_metrics(flink: Flink, request: Request) -> Any:
+    shown, vertex = flink.vertex(request)
+    wanted = request.query_params.get("subtasks")
+    chosen = [
+        subtask_metrics(one, at_work=shown.at_work)
+        for one in shown.subtasks(vertex.uid)
+        if wanted is None or str(one.status.subtask) in wanted.split(",")
+    ]
+    return _aggregated(request, chosen)
+
+
+def _subtask(flink: Flink, request: Request) -> Any:
+    shown, vertex = flink.vertex(request)
+    for one in shown.subtasks(vertex.uid):
+        if one.status.subtask == request.path_params["subtask"]:
+            return flink_views.subtask(shown, one)
+    raise ControlError("ADDRESS_UNKNOWN", method="GET", path=request.url.path)
+
+
+def _subtasks(flink: Flink, request: Request) -> Any:
+    """What is known of subtasks by time: nothing but when they started. Accumulators there are none."""
+    shown, vertex = flink.vertex(request)
+    rows = [flink_views.subtask(shown, one) for one in shown.subtasks(vertex.uid)]
+    return {
+        "id": vertex_id(shown.id, vertex.uid),
+        "name": vertex.uid,
+        "parallelism": vertex.parallelism,
+        "now": shown.now_ms,
+        "user-accumulators": [],
+        "subtasks": [{**row, "timestamps": {}, "user-accumulators": []} for row in rows],
+    }
+
+
+def _task_managers(flink: Flink, request: Request) -> Any:
+    shown, vertex = flink.vertex(request)
+    one = flink_views.vertex(shown, vertex)
+    line = shown.job.overview
+    manager = {
+        "host": line.host,
+        "endpoint": line.host,
+        "taskmanager-id": line.host,
+        "status-counts": one["tasks"],
+        "aggregated": {"metrics": {}, "status-duration": {}},
+        **{name: one[name] for name in ("status", "start-time", "end-time", "duration", "metrics")},
+    }
+    return {"id": one["id"], "name": one["name"], "now": shown.now_ms, "taskmanagers": [manager]}
+
+
+def _answer(flink: Flink, request: Request) -> Any:
+    """What became of a trigger."""
+    line = flink.line(request)
+    try:
+        found = flink.actions.answer(line.id, request.path_params["trigger"])
+    except RekindleError as error:
+        if error.code == "REQUEST_UNKNOWN":
+            raise
+        cause = {"class": error.code, "stack-trace": f"[{error.code}] {error.message}"}
+        return {"status": {"id": "COMPLETED"}, "operation": {"failure-cause": cause}}
+    if not found.done:
+        return {"status": {"id": "IN_PROGRESS"}, "operation": None}
+    return {
+        "status": {"id": "COMPLETED"},
+        "operation": {"location": found.savepoint, "checkpointId": found.checkpoint},
+    }
+
+
+_OF_VERTEX = "/jobs/{job}/vertices/{vertex}"
+
+READ: dict[str, Read] = {
+    "/config": lambda flink, _: flink_views.config(flink.version, allow_actions=flink.allow_actions),
+    "/overview": lambda flink, _: flink_views.overview(flink.jobs(), flink.version),
+    "/jobs": _jobs,
+    "/jobs/overview": lambda flink, _: flink_views.jobs_overview(flink.jobs(), now_ms()),
+    "/jobs/metrics": _aggregated_jobs,
+    "/jobs/{job}": lambda flink, request: flink_views.job(flink.shown(request)),
+    "/jobs/{job}/plan": lambda flink, request: {"plan": flink_views.plan(flink.shown(request))},
+    "/jobs/{job}/config": _config_of_job,
+    "/jobs/{job}/exceptions": _exceptions,
+    "/jobs/{job}/metrics": _job_metrics,
+    "/jobs/{job}/accumulators": lambda _flink, _: {
+        "job-accumulators": [],
+        "user-task-accumulators": [],
+        "serialized-user-task-accumulators": {},
+    },
+    "/jobs/{job}/checkpoints": _checkpoints,
+    "/jobs/{job}/checkpoints/config": _checkpoint_config,
+    "/jobs/{job}/checkpoints/details/{id:int}": _checkpoint,
+    "/jobs/{job}/checkpoints/details/{id:int}/subtasks/{vertex}": _checkpoint_subtasks,
+    "/jobs/{job}/checkpoints/{trigger}": _answer,
+    "/jobs/{job}/savepoints/{trigger}": _answer,
+    _OF_VERTEX: lambda flink, request: flink_views.vertex_details(*flink.vertex(request)),
+    f"{_OF_VERTEX}/backpressure": lambda flink, request: flink_views.backpressure(*flink.vertex(request)),
+    f"{_OF_VERTEX}/watermarks": lambda flink, request: flink_views.watermarks(*flink.vertex(request)),
+    f"{_OF_VERTEX}/metrics": _vertex_metrics,
+    f"{_OF_VERTEX}/accumulators": _subtasks,
+    f"{_OF_VERTEX}/subtasktimes": _subtasks,
+    f"{_OF_VERTEX}/taskmanagers": _task_managers,
+    f"{_OF_VERTEX}/subtasks/metrics": _subtasks_metrics,
+    f"{_OF_VERTEX}/subtasks/accumulators": _subtasks,
+    f"{_OF_VERTEX}/subtasks/{{subtask:int}}": _subtask,
+    "/taskmanagers": lambda _flink, _: {"taskmanagers": []},
+    "/jobmanager/config": lambda _flink, _: [],
+    "/jobmanager/metrics": lambda _flink, _: [],
+}
+"""Paths → what is answered, in the order in which they are tried."""
+
+
+def _reading(flink: Flink, read: Read) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        return as_json(await run_in_threadpool(read, flink, request))
+
+    return answer
+
+
+# -- asking -----------------------------------------------------------------------------------------------------------
+
+
+class TriggerBody(msgspec.Struct, rename={"target": "target-directory"}):
+    """What Flink's clients say with a trigger: a savepoint's folder has two names there."""
+
+    target: str | None = None
+    targetDirectory: str | None = None  # noqa: N815 # as Flink calls it
+    drain: bool = False
+
+
+def _triggering(flink: Flink, verb: str) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        body = _body(await request.body())
+        line = await run_in_threadpool(flink.line, request)
+        asked = ActionBody(directory=body.target or body.targetDirectory)
+        wanted = "drain" if verb == "stop" and body.drain else verb
+        name = await run_in_threadpool(flink.actions.ask, line.id, wanted, asked)
+        return as_json({"request-id": name}, 202)
+
+    return answer
+
+
+def _body(data: bytes) -> TriggerBody:
+    try:
+        return msgspec.json.decode(data, type=TriggerBody) if data.strip() else TriggerBody()
+    except msgspec.MsgspecError as error:
+        raise ConfigError("BODY_INVALID", reason=error) from error
+
+
+def _canceling(flink: Flink) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        line = await run_in_threadpool(flink.line, request)
+        await run_in_threadpool(flink.actions.ask, line.id, "cancel", ActionBody())
+        return as_json({}, 202)
+
+    return answer

@@ -1,0 +1,135 @@
+"""The server: its routes, in one Starlette application."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable
+from importlib import resources
+
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from rekindle.errors import ConfigError, ControlError, RekindleError
+from rekindle.monitoring.monitor import Monitors
+from rekindle.ui import api, flink, metrics, openapi
+from rekindle.ui.actions import VERBS, ActionBody, Actions
+from rekindle.ui.answers import as_json, refusal
+from rekindle.ui.security import Guard, Policy
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+def application(monitors: Monitors, policy: Policy, version: str = "") -> ASGIApp:
+    """Return the whole server, guarded by `policy`."""
+    actions = Actions(monitors)
+    document = msgspec.json.encode(openapi.document(version))
+
+    async def healthy(_: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def described(_: Request) -> Response:
+        return Response(document, media_type="application/json")
+
+    async def measured(_: Request) -> Response:
+        body, kind = await run_in_threadpool(metrics.exposition, monitors)
+        return Response(body, headers={"Content-Type": kind})
+
+    async def about(_: Request) -> Response:
+        return as_json({"version": version, "allow_actions": policy.allow_actions})
+
+    routes: list[BaseRoute] = [
+        Route("/healthz", healthy),
+        Route("/openapi.json", described),
+        Route("/metrics", measured),
+        Route(f"{api.PREFIX}/about", about),
+        *(Route(api.PREFIX + one.path, _reading(monitors, one)) for one in api.ROUTES),
+        *(Route(f"{api.PREFIX}/jobs/{{job}}/{verb}", _asking(actions, verb), methods=["POST"]) for verb in VERBS),
+        Route(f"{api.PREFIX}/jobs/{{job}}/requests/{{request}}", _answering(actions)),
+        *(
+            Mount(prefix, routes=flink.routes(monitors, actions, version, allow_actions=policy.allow_actions))
+            for prefix in flink.PREFIXES
+        ),
+        Mount("/", StaticFiles(directory=_static(), html=True, check_dir=False)),
+    ]
+    app = Starlette(
+        routes=routes,
+        exception_handlers={RekindleError: _refused, HTTPException: _unknown},
+    )
+    return Guard(app, policy)
+
+
+def _static() -> str:
+    return str(resources.files("rekindle.ui").joinpath("static"))
+
+
+def _reading(monitors: Monitors, route: api.Route) -> Answer:
+    async def answer(request: Request) -> Response:
+        return as_json(await run_in_threadpool(route.read, monitors, request))
+
+    return answer
+
+
+def _asking(actions: Actions, verb: str) -> Answer:
+    async def answer(request: Request) -> Response:
+        body = _body(await request.body())
+        job = request.path_params["job"]
+        name = await run_in_threadpool(actions.ask, job, verb, body)
+        found = await run_in_threadpool(actions.answer, job, name, min(body.wait, 60))
+        return as_json(found, 200 if found.done else 202)
+
+    return answer
+
+
+def _body(data: bytes) -> ActionBody:
+    try:
+        return msgspec.json.decode(data, type=ActionBody) if data.strip() else ActionBody()
+    except msgspec.MsgspecError as error:
+        raise ConfigError("BODY_INVALID", reason=error) from error
+
+
+def _answering(actions: Actions) -> Answer:
+    async def answer(request: Request) -> Response:
+        job, name = request.path_params["job"], request.path_params["request"]
+        return as_json(await run_in_threadpool(actions.answer, job, name))
+
+    return answer
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RekindleError)
+    if any(request.url.path.startswith(f"{prefix}/") for prefix in flink.PREFIXES):
+        return flink.refusal(error)
+    return refusal(error)
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    unknown = ControlError("ADDRESS_UNKNOWN", method=request.method, path=request.url.path)
+    return await _refused(request, unknown) if error.status_code in (404, 405) else _plain(error)
+
+
+def _plain(error: HTTPException) -> Response:
+    return PlainTextResponse(str(error.detail), error.status_code)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take an address; ``UI_PORT_TAKEN`` where it cannot be had."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ConfigError("UI_PORT_TAKEN", host=host, port=port, reason=error) from error
+
+
+def serve(app: ASGIApp, listener: socket.socket) -> None:
+    """Answer until it is interrupted."""
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+    uvicorn.Server(config).run(sockets=[listener])
