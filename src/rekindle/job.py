@@ -16,7 +16,7 @@ from rekindle.graph import job_graph
 from rekindle.handle import Checkpoint, JobHandle, JobResult, Savepoint, advise, failure
 from rekindle.runtime.definition import Definition, SourceSpec
 from rekindle.runtime.signals import stop_on_signals
-from rekindle.runtime.steps import Steps, no_steps
+from rekindle.runtime.steps import listener
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sources import Batch, Files, Source, Stream
 from rekindle.storage.job_storage import JobStorage
@@ -298,7 +298,6 @@ class Job:
         allow_drained: bool = False,
         allow_sink_ahead: bool = False,
         allow_shared_target: bool = False,
-        steps: Steps = no_steps,
     ) -> JobHandle:
         """Start the job and return at once.
 
@@ -315,7 +314,6 @@ class Job:
             allow_drained: continue from before the flush of a drained job.
             allow_sink_ahead: start before what a sink has committed.
             allow_shared_target: write to targets that another job, or another copy of this one, has written to.
-            steps: hears the name of every durable step; for tests.
 
         Raises:
             RekindleError: whatever is wrong with the definition, the settings, the storage, the session, the sources or
@@ -327,7 +325,7 @@ class Job:
         unbounded = [source.uid for source in graph.sources if not source.bounded]
         if mode == "batch" and unbounded:
             raise DefinitionError("BATCH_UNBOUNDED", source=unbounded[0])
-        settings = Config.of(config)
+        settings, steps = Config.of(config), listener()
         definition = self._definition()
         store = open_store(storage or os.environ.get("REKINDLE_STORAGE") or DEFAULT_STORAGE)
         from rekindle.spark.engine import SparkEngines

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.errors import ControlError
 from rekindle.handle import JobHandle
+from rekindle.runtime.steps import heard_by
 from rekindle.testing.crash import ALL_MOMENTS, Moment, Moments
 from tests.crash.kit import CONFIG, BrokenWorld, persist
 from tests.crash.victim import FEW_CHECKPOINTS, Victim
@@ -29,7 +30,9 @@ def faults_of(when: str, nth: int, never: Collection[str]) -> Moments:
 
 def run_to_its_end(spark: SparkSession, world: BrokenWorld, faults: Moments, config: Mapping[str, str]) -> None:
     """Without a live stream."""
-    persist(lambda: world.job(live=False).start(spark, storage=world.storage, config=config, steps=faults), "FINISHED")
+    persist(
+        lambda: heard_by(faults, world.job(live=False).start)(spark, storage=world.storage, config=config), "FINISHED"
+    )
     world.check(live=False)
 
 
@@ -44,7 +47,7 @@ def stop_move_and_drain(
     elsewhere, savepoints = str(world.root / "elsewhere"), str(world.root / "savepoints")
 
     def start() -> JobHandle:
-        return world.job().start(spark, storage=world.storage, config=config, steps=faults)
+        return heard_by(faults, world.job().start)(spark, storage=world.storage, config=config)
 
     def save_and_stop(handle: JobHandle) -> None:
         world.read_all(handle)
@@ -67,7 +70,7 @@ def stop_move_and_drain(
         # Once a run is claimed, its restore is carried through without being asked for again.
         begun = world.documents(elsewhere).latest_run() is not None
         restore = None if begun else savepoint
-        return world.job().start(spark, storage=elsewhere, restore=restore, config=config, steps=faults)
+        return heard_by(faults, world.job().start)(spark, storage=elsewhere, restore=restore, config=config)
 
     persist(start_elsewhere, "DRAINED", drain)
     world.check(already=before)
@@ -144,7 +147,7 @@ def overtake(spark: SparkSession, world: BrokenWorld, moment: str) -> None:
         return world.job().start(spark, storage=world.storage, config=CONFIG, **options)
 
     paused = Paused(moment)
-    old = start(steps=paused.steps)
+    old = heard_by(paused.steps, start)()
     with paused:
         persist(start, "STOPPED", lambda handle: (world.read_all(handle), handle.stop()))
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import rekindle as rk
 from rekindle.handle import JobHandle
-from rekindle.runtime.steps import no_steps
+from rekindle.runtime.steps import heard_by, no_steps
 from rekindle.storage.documents.status import TaskStatusDocument
 from tests.crash.kit import BrokenWorld, Rows
 from tests.jobs.kit import Row, at, committed, rows, until, write
@@ -196,7 +196,7 @@ def held_up(
 ) -> JobHandle:
     """A pipeline whose sources are read, while `archive` has recorded nothing yet and is held up in its first batch."""
     settings = {**config, **SMALL_BATCHES}
-    handle = world.job(seen=gate).start(spark, storage=world.storage, config=settings, steps=steps)
+    handle = heard_by(steps, world.job(seen=gate).start)(spark, storage=world.storage, config=settings)
     world.read_all(handle)
     gate.await_held()
     assert task(handle, "enrich").batch > task(handle, "archive").batch == -1

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
+from rekindle.runtime.steps import heard_by
 from rekindle.sinks.kafka.commits import topic_of
 from rekindle.testing.crash import Moment, Moments
 from tests.crash.connectors import MOMENTS, SINK, SINKS, TARGET, ConnectorWorld, catalog
@@ -109,7 +110,7 @@ def _nothing_prepared_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def live_through(spark: SparkSession, world: ConnectorWorld, faults: Moments) -> None:
     persist(
-        lambda: world.job().start(spark, storage=world.storage, config=CONFIG, steps=faults),
+        lambda: heard_by(faults, world.job().start)(spark, storage=world.storage, config=CONFIG),
         "DRAINED",
         lambda handle: read_and_drain(world, handle),
     )

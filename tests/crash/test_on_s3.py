@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from rekindle.runtime.steps import heard_by
 from rekindle.testing.crash import ALL_MOMENTS, Moment, Moments
 from tests.crash.bucket_kit import BUCKET, BucketWorld
 from tests.crash.kit import CONFIG, OF_PIPELINES, persist
@@ -52,7 +53,7 @@ def test_a_history_and_a_live_stream_arrive_exactly_through_a_fault_at_every_ste
 ) -> None:
     faults = Moments([moment for moment in ALL_MOMENTS if moment.step not in RARE])
     persist(
-        lambda: world.job().start(spark, storage=world.storage, config=CONFIG, steps=faults),
+        lambda: heard_by(faults, world.job().start)(spark, storage=world.storage, config=CONFIG),
         "DRAINED",
         lambda handle: read_and_drain(world, handle),
     )

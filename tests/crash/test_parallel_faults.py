@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.handle import JobHandle
+from rekindle.runtime.steps import heard_by
 from rekindle.spark.streaming import assembly
 from rekindle.testing.crash import WHEN, Moment
 from tests.crash.kit import CONFIG, persist
@@ -53,8 +54,8 @@ def test_parallel_subtasks_live_through_a_fault_at_every_step_and_through_a_chan
     faults = faults_of(when, 1, NOT_IN_THESE_LIVES - {"split.assign", "segment.copy"})
 
     def start(clean: int, shape: int, **options: str) -> JobHandle:
-        return world.parallel(clean, shape).start(
-            spark, storage=world.storage, config=MANY_BATCHES, steps=faults, **options
+        return heard_by(faults, world.parallel(clean, shape).start)(
+            spark, storage=world.storage, config=MANY_BATCHES, **options
         )
 
     def read_some_and_stop(handle: JobHandle) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.errors import ControlError, RekindleError
 from rekindle.handle import JobHandle
+from rekindle.runtime.steps import heard_by
 from rekindle.testing.crash import InjectedError, Moment, Moments
 from tests.crash.kit import CONFIG, CrashWorld, persist
 from tests.crash.lives import FENCED, Paused, overtake, read_and_drain
@@ -41,14 +42,14 @@ def test_an_old_driver_paused_before_it_cleans_leaves_what_its_successor_needs(
 
     # A first run leaves staged rows that no record names.
     failing = {**CONFIG, "restart.attempts": "0"}
-    first = world.job().start(
-        spark, storage=world.storage, config=failing, steps=Moments([Moment("sink.prepare", "after")])
+    first = heard_by(Moments([Moment("sink.prepare", "after")]), world.job().start)(
+        spark, storage=world.storage, config=failing
     )
     result = first.wait()
     assert result is not None and result.state == "FAILED"
 
     paused, started = Paused("sink.clean/before"), []
-    starting = threading.Thread(target=lambda: started.append(start(steps=paused.steps)))
+    starting = threading.Thread(target=lambda: started.append(heard_by(paused.steps, start)()))
     starting.start()
     with paused:
         persist(start, "STOPPED", lambda handle: (world.read_all(handle), handle.stop()))
@@ -67,7 +68,7 @@ def test_an_old_driver_paused_before_its_result_may_still_tell_it(spark: SparkSe
         return world.job().start(spark, storage=world.storage, config=CONFIG, **options)
 
     paused = Paused("result.create/before")
-    old = start(steps=paused.steps)
+    old = heard_by(paused.steps, start)()
 
     def stop() -> None:
         with contextlib.suppress(RekindleError):
@@ -119,7 +120,7 @@ def test_what_a_suspended_process_had_staged_is_kept_and_counts_if_its_record_is
     old = Victim(world, "--pause-at", "record.create/before:2", live=False)
     old.wait_until_paused()
     paused = Paused("sink.prepare/before")
-    new = world.job(live=False).start(spark, storage=world.storage, config=FEW_CHECKPOINTS, steps=paused.steps)
+    new = heard_by(paused.steps, world.job(live=False).start)(spark, storage=world.storage, config=FEW_CHECKPOINTS)
     with paused:
         old.wake()
         assert old.wait() == 1
@@ -144,7 +145,7 @@ def test_a_record_that_comes_after_its_batch_was_held_back_by_a_stop_is_the_one_
 
     old = Victim(world, "--pause-at", "record.create/before", live=True)
     old.wait_until_paused()
-    new = start(steps=fail_each_batch)
+    new = heard_by(fail_each_batch, start)()
     new.stop()
     result = new.wait(60)
     assert result is not None and result.state == "STOPPED"

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.runtime import steps
-from rekindle.runtime.steps import SteppedStore
+from rekindle.runtime.steps import SteppedStore, heard_by
 from rekindle.spark.streaming import assembly
 from rekindle.testing.crash import ALL_MOMENTS, WHEN, Moments
 from tests.crash.kit import CONFIG, OF_PIPELINES, CrashWorld, lose_the_first_record
@@ -62,13 +62,13 @@ def test_a_life_with_everything_in_it_reaches_every_step_and_writes_nothing_besi
     lose_the_first_record(monkeypatch.setattr)
     savepoints, elsewhere = world.root / "savepoints", world.root / "elsewhere"
 
-    handle = world.job().start(spark, storage=world.storage, config=CONFIG, steps=heard)
+    handle = heard_by(heard, world.job().start)(spark, storage=world.storage, config=CONFIG)
     world.read_all(handle)
     handle.checkpoint()
     stopped = handle.stop(savepoint=str(savepoints))
     handle.wait()
     before = world.outputs()
-    handle = world.job().start(spark, storage=world.storage, config=CONFIG, steps=heard)
+    handle = heard_by(heard, world.job().start)(spark, storage=world.storage, config=CONFIG)
     handle.stop(drain=True)
     result = handle.wait()
     assert result is not None and result.state == "DRAINED"
@@ -77,7 +77,7 @@ def test_a_life_with_everything_in_it_reaches_every_step_and_writes_nothing_besi
     # On from the savepoint, in another storage and into empty folders: what was not out yet when it was made.
     for folder in world.outs.values():
         shutil.rmtree(folder)
-    handle = world.job().start(spark, storage=str(elsewhere), restore=stopped.savepoint, config=CONFIG, steps=heard)
+    handle = heard_by(heard, world.job().start)(spark, storage=str(elsewhere), restore=stopped.savepoint, config=CONFIG)
     handle.stop(drain=True)
     result = handle.wait()
     assert result is not None and result.state == "DRAINED"
@@ -103,7 +103,7 @@ def test_a_pipeline_that_is_copied_with_its_backlog_reaches_the_steps_of_channel
     handle.cancel()
     for folder in world.outs.values():
         shutil.rmtree(folder, ignore_errors=True)
-    handle = world.job().start(spark, storage=str(elsewhere), restore=savepoint, config=CONFIG, steps=heard)
+    handle = heard_by(heard, world.job().start)(spark, storage=str(elsewhere), restore=savepoint, config=CONFIG)
     handle.stop(drain=True)
     result = handle.wait()
 

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import RekindleError, StorageError
+from rekindle.runtime.steps import heard_by
 from rekindle.storage import local
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
@@ -253,7 +254,8 @@ def test_what_was_prepared_is_neither_forgotten_nor_lost_without_a_word(spark: S
 
     # Spark's own files are edited behind a batch that is recorded and not committed.
     world.add_live(rows(4, 60))
-    fails(world, job, "RESTARTS_EXHAUSTED", "run again", spark, steps=failing_at("spark.commit/before"))
+    failing = heard_by(failing_at("spark.commit/before"), fails)
+    failing(world, job, "RESTARTS_EXHAUSTED", "run again", spark)
     offsets = max(Path(world.storage).glob("hourly/tasks/count/0/*/spark/offsets/[0-9]*"), key=lambda p: int(p.name))
     assert not (offsets.parents[1] / "commits" / offsets.name).exists()
     checksum = offsets.with_name(f".{offsets.name}.crc")
@@ -262,11 +264,10 @@ def test_what_was_prepared_is_neither_forgotten_nor_lost_without_a_word(spark: S
     offsets.write_bytes(planned.replace(b'"batchTimestampMs":', b'"batchTimestampMs": '))
 
     # A stop while such a batch waits for its restart keeps what it has recorded.
-    handle = job.start(
+    handle = heard_by(failing_at("spark.commit/before"), job.start)(
         spark,
         storage=world.storage,
         config={**BY_HAND, "restart.delay": "2 seconds"},
-        steps=failing_at("spark.commit/before"),
     )
     until(lambda: handle.status().tasks[0].status == "restarting")
     assert offsets.read_bytes() == planned, "a record puts back the plan that it was made for"

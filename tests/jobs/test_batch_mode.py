@@ -17,6 +17,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 import rekindle as rk
 from rekindle.cli.verbs import rekindle
 from rekindle.errors import DefinitionError, RekindleError, RestoreError
+from rekindle.runtime.steps import heard_by
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.testing.crash import Moment, Moments
@@ -222,7 +223,7 @@ def test_a_fault_at_any_durable_step_leaves_every_row_once_and_nothing_staged(
     config = {"restart.delay": "10 ms"}
 
     def start() -> rk.JobHandle:
-        return world.job(live=False).start(spark, storage=world.storage, mode="batch", config=config, steps=moments)
+        return heard_by(moments, world.job(live=False).start)(spark, storage=world.storage, mode="batch", config=config)
 
     assert persist(start, "FINISHED").state == "FINISHED"
     assert moments.acted
@@ -285,7 +286,7 @@ def test_tables_and_functions_have_every_row_once_though_the_commit_fails_half_w
     config = {"restart.delay": "10 ms"}
     timestamps = spark.conf.get("spark.sql.parquet.outputTimestampType")
 
-    persist(lambda: job.start(spark, storage=tables.storage, mode="batch", config=config, steps=faults), "FINISHED")
+    persist(lambda: heard_by(faults, job.start)(spark, storage=tables.storage, mode="batch", config=config), "FINISHED")
 
     assert not faults.waiting
     expected = tables.expected()

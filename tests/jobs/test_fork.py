@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.errors import RestoreError, SinkError
+from rekindle.runtime.steps import heard_by
 from tests.jobs.kit import World, rows, until
 
 ASKED_FOR = {"checkpoint.interval": "1 hour"}
@@ -112,7 +113,7 @@ def test_a_fork_from_a_checkpoint_that_is_deleted_while_it_is_copied_is_refused_
 
     other = str(world.root / "other")
     with pytest.raises(RestoreError) as refused:
-        world.hourly().start(spark, storage=other, restore=str(origin), config=ASKED_FOR, steps=outlive)
+        heard_by(outlive, world.hourly().start)(spark, storage=other, restore=str(origin), config=ASKED_FOR)
     assert refused.value.code == "CHECKPOINT_REPLACED"
 
     # What was refused has left nothing behind that anybody goes on from.

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.errors import InputError
+from rekindle.runtime.steps import heard_by
 from rekindle.spark.streaming import assembly
 from tests.jobs.kit import World, committed
 
@@ -114,11 +115,9 @@ def test_what_cannot_be_read_fails_by_name_and_is_read_once_it_is_mended(spark: 
             if step == "record.create/after" and not harmed:
                 harmed.append(harm(second))
 
-        first = (
-            copy_of(world, name, rk.Files(str(place), **arguments))
-            .start(spark, storage=world.storage, config=ONE_BY_ONE, steps=watch)
-            .wait()
-        )
+        first = heard_by(watch, copy_of(world, name, rk.Files(str(place), **arguments)).start)(
+            spark, storage=world.storage, config=ONE_BY_ONE
+        ).wait()
         before = numbers(world, name)
         second.write_bytes(whole)
         again = (

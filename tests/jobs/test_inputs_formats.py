@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import StorageError
+from rekindle.runtime.steps import heard_by
 from rekindle.spark.streaming import assembly
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
@@ -176,7 +177,7 @@ def test_many_small_files_are_admitted_together_and_no_set_before_the_one_before
             ahead.append(max(admitted) - max(storage.records(str(folder.relative_to(world.storage))), default=-1))
 
     config = {"input.target_batch_duration": "1 hour"}
-    result = world.hourly(live=False).start(spark, storage=world.storage, steps=watch, config=config).wait()
+    result = heard_by(watch, world.hourly(live=False).start)(spark, storage=world.storage, config=config).wait()
 
     assert result.error is None
     assert world.output() == world.expected()
@@ -215,11 +216,9 @@ def test_ordered_files_give_results_while_they_are_read_and_a_false_order_fails_
             records = sorted((Path(world.storage) / "allowed/tasks/count/0/000001/batches").glob("*.json"))
             seen.append('"flush": false' in records[-1].read_text() and '"rows": ' in records[-1].read_text())
 
-    allowed = (
-        hourly("allowed", False, watermark="7 hours")
-        .start(spark, storage=world.storage, config=one_by_one, steps=watch)
-        .wait()
-    )
+    allowed = heard_by(watch, hourly("allowed", False, watermark="7 hours").start)(
+        spark, storage=world.storage, config=one_by_one
+    ).wait()
     assert allowed.error is None
     world.out = world.root / "outs" / "allowed"
     assert world.output() == world.expected()

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.errors import StorageError
+from rekindle.runtime.steps import heard_by
 from rekindle.storage import layout
 from rekindle.testing.crash import Moment, Moments
 from tests.jobs.kit import QUICK, World, rows, until
@@ -66,7 +67,7 @@ def test_half_of_sparks_first_plan_does_not_keep_a_query_from_starting_for_ever(
     world.add_history(rows(0, 90))
     killed = Moments([Moment("lineage.create", "after")])
     with pytest.raises(StorageError, match="injected"):
-        world.hourly(live=False).start(spark, storage=world.storage, steps=killed)
+        heard_by(killed, world.hourly(live=False).start)(spark, storage=world.storage)
     progress = Path(world.storage, layout.spark_progress_dir(layout.subtask("hourly", "count", 0, 1)))
     (progress / "offsets").mkdir(parents=True)
     (progress / "offsets" / ".0.931511c5-6dfa-42c1-9c89-b012a65e72fa.tmp").write_text("v1\n{")
@@ -91,7 +92,7 @@ def test_a_stop_while_the_first_batch_keeps_failing_leaves_a_job_that_goes_on(
             raise OSError("gone")
 
     config = QUICK | {"restart.attempts": "100"}
-    handle = world.hourly(live=False).start(spark, storage=world.storage, config=config, steps=failing)
+    handle = heard_by(failing, world.hourly(live=False).start)(spark, storage=world.storage, config=config)
     until(lambda: len(failures) > 1)
     handle.stop()
     assert handle.wait().state == "STOPPED"

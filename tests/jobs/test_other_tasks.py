@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.errors import RestoreError
+from rekindle.runtime.steps import heard_by
 from tests.jobs.kit import QUICK, World, committed, failing_at, rows, until
 
 KEPT = {**QUICK, "checkpoint.retained": "1", "restart.attempts": "0"}
@@ -91,7 +92,7 @@ def test_a_task_that_was_added_is_known_from_then_on_and_what_ran_goes_on(spark:
 def test_behind_a_crash_nothing_is_lost_or_twice_when_a_task_is_dropped(spark: SparkSession, world: World) -> None:
     keyed(world, "abc")
     dies = failing_at("sink.commit/before")
-    handle = job(world, "early", "late").start(spark, storage=world.storage, config=KEPT, steps=dies)
+    handle = heard_by(dies, job(world, "early", "late").start)(spark, storage=world.storage, config=KEPT)
     assert handle.wait().state == "FAILED"
     said = refused(spark, world, job(world, "early"), "GRAPH_CHANGED", allow_non_restored_state=True)
     assert "sink late_out has prepared rows and is gone" in said
@@ -107,7 +108,7 @@ def test_without_a_checkpoint_there_is_nothing_to_go_on_from_with_other_tasks(
 ) -> None:
     keyed(world, "a")
     dies = failing_at("manifest.create/before")
-    handle = job(world, "early", "late").start(spark, storage=world.storage, config=KEPT, steps=dies)
+    handle = heard_by(dies, job(world, "early", "late").start)(spark, storage=world.storage, config=KEPT)
     with pytest.raises(RuntimeError, match="injected"):
         handle.wait()
     said = refused(spark, world, job(world, "early", "own"), "TASKS_CHANGED", allow_non_restored_state=True)
@@ -131,7 +132,7 @@ def test_a_batch_run_that_failed_is_not_run_on_with_other_tasks(spark: SparkSess
 
     start = {"storage": world.storage, "mode": "batch"}
     with pytest.raises(RuntimeError, match="injected"):
-        batch("early", "late").start(spark, **start, steps=failing_at("manifest.create/before")).wait()
+        heard_by(failing_at("manifest.create/before"), batch("early", "late").start)(spark, **start).wait()
     with pytest.raises(RestoreError, match=r"TASKS_CHANGED.*new: none; gone: late"):
         batch("early").start(spark, **start, allow_non_restored_state=True).wait()
 

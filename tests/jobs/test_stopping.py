@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.errors import ControlError, RestoreError
+from rekindle.runtime.steps import heard_by
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.jobs.kit import QUICK, World, at, committed, has_read, rows, until
@@ -200,7 +201,7 @@ def test_windows_that_were_due_at_a_stop_come_out_with_the_next_start_without_ne
             time.sleep(1)  # its query is held by now
 
     by_hand = {"checkpoint.interval": "0"}
-    handles.append(job.start(spark, storage=world.storage, config=by_hand, steps=stop_in_the_first_batch))
+    handles.append(heard_by(stop_in_the_first_batch, job.start)(spark, storage=world.storage, config=by_hand))
     result = handles[0].wait()
     assert result is not None and result.state == "STOPPED"
     assert asked.is_set()

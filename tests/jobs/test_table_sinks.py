@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import rekindle as rk
 from rekindle.handle import JobHandle
+from rekindle.runtime.steps import heard_by
 from rekindle.sinks import SinkBatch
 from rekindle.testing.crash import Moments
 from tests.crash.connectors import MOMENTS
@@ -86,7 +87,7 @@ def test_a_job_writes_each_row_once_into_tables_and_functions_through_faults_a_s
     faults = Moments(MOMENTS)
 
     def start() -> JobHandle:
-        return tables.job().start(spark, storage=tables.storage, config=CONFIG, steps=faults)
+        return heard_by(faults, tables.job().start)(spark, storage=tables.storage, config=CONFIG)
 
     def look_and_stop(handle: JobHandle) -> None:
         until(lambda: handle.wait(0) is not None or sum(tables.in_delta().values()) > 0, 200)

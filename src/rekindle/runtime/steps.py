@@ -10,10 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import ParamSpec, TypeVar
 
 from rekindle.storage import layout
 from rekindle.storage.forwarding import ForwardingStore
 from rekindle.storage.port import Store
+
+_Given = ParamSpec("_Given")
+_Started = TypeVar("_Started")
 
 Steps = Callable[[str], None]
 """Hears the name of each durable step as it is reached; may raise."""
@@ -39,6 +44,27 @@ ALL = tuple(sorted((*layout.STEPS, *BEYOND_STORAGE)))
 
 def no_steps(name: str) -> None:
     """Listen to nothing."""
+
+
+_LISTENER: ContextVar[Steps] = ContextVar("steps", default=no_steps)
+
+
+def listener() -> Steps:
+    """Return who hears the steps of a run that is started here: no one, but in a test."""
+    return _LISTENER.get()
+
+
+def heard_by(steps: Steps, start: Callable[_Given, _Started]) -> Callable[_Given, _Started]:
+    """Return `start`, so that `steps` hears every durable step of the job that it starts. For tests."""
+
+    def started(*arguments: _Given.args, **options: _Given.kwargs) -> _Started:
+        token = _LISTENER.set(steps)
+        try:
+            return start(*arguments, **options)
+        finally:
+            _LISTENER.reset(token)
+
+    return started
 
 
 @contextmanager

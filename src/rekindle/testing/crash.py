@@ -1,8 +1,9 @@
 """Crashes at a chosen durable step: faults inside a process, and kill -9 of a real driver.
 
-A `Moments` object is given to ``job.start(steps=...)``. It hears every durable step (`runtime.steps.ALL`), counts them,
-and does something terrible at the moments it was given: `fail` raises there, `kill` ends the process as ``kill -9``
-does. Afterwards the job is run again without it, and what it has written is compared with what it should have::
+A `Moments` object is given to a start, ``heard_by(moments, job.start)(...)``. It hears every durable step
+(`runtime.steps.ALL`), counts them, and does something terrible at the moments it was given: `fail` raises there, `kill`
+ends the process as ``kill -9`` does. Afterwards the job is run again without it, and what it has written is compared
+with what it should have::
 
     python -m rekindle.testing.crash JOBFILE --storage DIR --kill-at record.create/after:2
     rekindle run JOBFILE --storage DIR
@@ -31,6 +32,7 @@ from typing import Any, NamedTuple
 
 from rekindle.errors import RekindleError, StorageError
 from rekindle.runtime import steps
+from rekindle.runtime.steps import heard_by
 from rekindle.storage import layout
 
 WHEN = ("before", "after")
@@ -157,13 +159,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     moment, act = next((one for one in acts if one[0]), (None, None))
     moments = Moments([moment] if moment else [], act)
     try:
-        handle = _load(options.jobfile).start(
+        handle = heard_by(moments, _load(options.jobfile).start)(
             storage=options.storage,
             restore=options.restore,
             mode=options.mode,
             config=dict(options.config),
             spark_config=dict(options.conf),
-            steps=moments,
         )
         for verb in options.ask:
             _ask(handle, verb, options.ask_at)
