@@ -49,8 +49,8 @@ class Decided:
     decision: Decision
     #: what a restore starts from
     origin: Origin | None = None
-    #: the newest run there was, 0 for none
-    newest_run: int
+    #: the newest run there was; of a job that was deleted the highest number that it has left, 0 for none
+    newest_number: int
 
 
 class Decider:
@@ -104,9 +104,10 @@ class Decider:
         )
         decision = resolve(facts, restore=self._absolute(self._restore), allow_drained=self._permissions.drained)
         self._check_mode(decision, facts.lineage)
-        number = newest.run if newest is not None else 0
+        # A new job begins in an empty folder, also where an old one of its name was deleted while it ran.
+        number = newest.run if newest is not None else storage.highest_number_left()
         if isinstance(decision, AlreadyEnded):
-            return Decided(decision=decision, newest_run=number)
+            return Decided(decision=decision, newest_number=number)
         if isinstance(decision, Resume) and decision.lineage.graph.keys() != {task.uid for task in self._graph.tasks}:
             decision = self._with_other_tasks(decision.lineage)
         origin = None
@@ -116,7 +117,7 @@ class Decider:
         elif isinstance(decision, Resume):
             self._check_resumed(decision.lineage)
         self._check_sinks(decision)
-        return Decided(decision=decision, origin=origin, newest_run=number)
+        return Decided(decision=decision, origin=origin, newest_number=number)
 
     def _refuse_second_driver(self) -> None:
         storage = self._storage

@@ -18,7 +18,7 @@ from rekindle.config import Config
 from rekindle.errors import ControlError, RekindleError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
-from rekindle.protocol.job import Job
+from rekindle.protocol.job import JobMachine
 from rekindle.runtime.checkpointing import Checkpointing, snapshots_of
 from rekindle.runtime.definition import Definition, RunContext
 from rekindle.runtime.driven import drive_here, drive_no_more
@@ -164,9 +164,7 @@ class Launch:
         return claimed
 
     def _new_run(self, decided: Decided) -> Run:
-        # A new job begins in an empty folder, also where an old one of its name was deleted while it ran.
-        number = (decided.newest_run or self.storage.highest_number_left()) + 1
-        decision = decided.decision
+        number, decision = decided.newest_number + 1, decided.decision
         return Run(
             run=number,
             started_ms=self._clock(),
@@ -222,7 +220,7 @@ class Launch:
         for uid, sink in sinks.items():
             sink.stage_in(storage.store, layout.sink(storage.job, uid))
             sink.open(owner, uid)
-        job = Job(graph, self._config, batch=self._mode == "batch")
+        job = JobMachine(graph, self._config, batch=self._mode == "batch")
         events = Mailbox(engine.lifeline)
         context = self._context(engine, run, owner, events)
         assembly = engine.assemble(context, lineage)

@@ -1,4 +1,4 @@
-"""A restore opens a new lineage: each subtask's folder is written anew behind a checkpoint's or savepoint's
+"""A restore opens a new lineage: each subtask's folder is written again from a checkpoint's or savepoint's
 batch.
 
 The new query has an id of its own and inboxes of its own, whose first admission stands for all that was read before.
@@ -93,7 +93,7 @@ def open_lineage(
 def starts_of(manifest: Manifest, task: Task, *, undo_drain: bool) -> Iterator[Start]:
     """Where the subtasks of a task begin: each where it stood, or all alike where there were more of them or fewer.
 
-    Then the task keeps no state, so that what one stood behind is as good as another. As any of them may be given what
+    Then the task keeps no state, so that where one stood is as good as another. As any of them may be given what
     another has left unread, none knows more of the time than the one who knew least, and none is over before all are:
     what had finished in part starts again as a whole (FLIP-147), as somebody may be feeding the rest of it.
     """
