@@ -229,7 +229,7 @@ class JobHandle:
 
     def checkpoint(self) -> Checkpoint:
         """Take a checkpoint now; return it once it is complete and committed."""
-        answer = self._ask(client.Wish(verb="checkpoint"))
+        answer = self._ask(client.ControlRequest(verb="checkpoint"))
         assert answer.checkpoint is not None, "an answer names its checkpoint"
         folder = layout.checkpoint(self._storage.job, answer.checkpoint)
         return Checkpoint(answer.checkpoint, f"{self._storage.store.location.rstrip('/')}/{folder}")
@@ -246,7 +246,7 @@ class JobHandle:
         if self._thread is None or not self._thread.is_alive():
             answer: client.Ending = savepoint_at_rest(self._storage, target)
         else:
-            answer = self._ask(client.Wish(verb="savepoint", savepoint=target, unaligned=unaligned))
+            answer = self._ask(client.ControlRequest(verb="savepoint", savepoint=target, unaligned=unaligned))
         assert answer.savepoint is not None, "an answer names its savepoint"
         return Savepoint(answer.savepoint, answer.checkpoint)
 
@@ -261,8 +261,8 @@ class JobHandle:
                 which reads everything.
         """
         directory = self._directory(savepoint) if savepoint is not None else None
-        wish = client.Wish(verb="stop", drain=drain, savepoint=directory, unaligned=unaligned)
-        return self._ended(self._ask(wish))
+        wanted = client.ControlRequest(verb="stop", drain=drain, savepoint=directory, unaligned=unaligned)
+        return self._ended(self._ask(wanted))
 
     def cancel(self, timeout_s: float = client.CANCEL_S) -> JobResult:
         """End now, without a checkpoint; works while a stop hangs. Returns how the job has ended.
@@ -270,7 +270,7 @@ class JobHandle:
         Raises:
             ControlError: ``CANCEL_TIMED_OUT``, the driver has not answered; the request stands.
         """
-        return self._ended(self._ask(client.Wish(verb="cancel"), timeout_s))
+        return self._ended(self._ask(client.ControlRequest(verb="cancel"), timeout_s))
 
     def _ended(self, answer: client.Ending) -> JobResult:
         if isinstance(answer, Result):
@@ -289,11 +289,11 @@ class JobHandle:
             return f"{self._storage.store.location.rstrip('/')}/{layout.SAVEPOINTS}"
         return open_store(directory).location
 
-    def _ask(self, wish: client.Wish, timeout_s: float | None = None) -> client.Ending:
-        sent = client.send(self._storage, wish)
+    def _ask(self, wanted: client.ControlRequest, timeout_s: float | None = None) -> client.Ending:
+        sent = client.send(self._storage, wanted)
         if isinstance(sent, Result):
             return sent
         thread = self._thread
         return client.wait(
-            self._storage, wish, sent, timeout_s, is_lost=lambda: thread is not None and not thread.is_alive()
+            self._storage, wanted, sent, timeout_s, is_lost=lambda: thread is not None and not thread.is_alive()
         )

@@ -9,7 +9,7 @@ from rekindle.channels.feed import FileFeed
 from rekindle.channels.inbox import Inbox
 from rekindle.channels.splits import Splits
 from rekindle.errors import StorageError
-from rekindle.protocol.enumerator import Runs
+from rekindle.protocol.enumerator import Ranges
 from rekindle.runtime.steps import SteppedStore
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import InputPosition
@@ -23,7 +23,7 @@ FILES = [FrozenFile(path=f"file:///{number}", size=10) for number in range(8)]
 FOLDER = layout.splits("job", "read", 1, "history")
 
 
-def splits(store: Store, parallelism: int = 2, run: int = 1, unread: Runs | None = None) -> Splits:
+def splits(store: Store, parallelism: int = 2, run: int = 1, unread: Ranges | None = None) -> Splits:
     return Splits(JobStorage(store, "job"), FOLDER, run, FILES, parallelism, unread)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from rekindle.errors import ControlError
 from rekindle.runtime import client
-from rekindle.runtime.client import Wish
+from rekindle.runtime.client import ControlRequest
 from rekindle.storage import layout
 from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.documents.lineage import Lineage
@@ -163,10 +163,10 @@ def test_a_cancel_that_the_driver_does_not_answer_says_which_process_to_end(
     assert f"kill -9 {run.pid}" in told["next_step"]
     assert {request.verb for request in job.control().requests} == {"cancel"}
     monkeypatch.setattr(client, "CANCEL_S", 0.1)
-    request = client.send(job, Wish(verb="cancel"))
+    request = client.send(job, ControlRequest(verb="cancel"))
     assert isinstance(request, Request)
     with pytest.raises(ControlError, match="CANCEL_TIMED_OUT"):
-        client.wait(job, Wish(verb="cancel"), request)
+        client.wait(job, ControlRequest(verb="cancel"), request)
 
 
 def test_detached_returns_at_once_with_the_requests_id(command: Command, job: JobStorage) -> None:
@@ -188,11 +188,11 @@ def test_a_cancel_is_answered_while_a_stop_hangs(command: Command, job: JobStora
         return answer(request, "CANCELED")
 
     drive(reply)
-    wish = Wish(verb="stop")
-    request = client.send(job, wish)
+    wanted = ControlRequest(verb="stop")
+    request = client.send(job, wanted)
     assert isinstance(request, Request)
     with ThreadPoolExecutor() as threads:
-        stop = threads.submit(client.wait, job, wish, request, 60)
+        stop = threads.submit(client.wait, job, wanted, request, 60)
 
         assert command.json("cancel", "bids")["state"] == "CANCELED"
         assert getattr(stop.exception(), "code", None) == "CANCELED_MEANWHILE"
@@ -245,12 +245,12 @@ def test_a_driver_on_another_machine_is_given_up_when_its_heartbeat_stands_still
     job = JobStorage(MemoryStore(), "bids")
     start(job, host="elsewhere")
     beat(job, host="elsewhere")
-    wish = Wish(verb="stop")
-    request = client.send(job, wish)
+    wanted = ControlRequest(verb="stop")
+    request = client.send(job, wanted)
     assert isinstance(request, Request)
 
     with pytest.raises(ControlError) as caught:
-        client.wait(job, wish, request)
+        client.wait(job, wanted, request)
 
     assert caught.value.code == "JOB_NOT_RUNNING"
     assert caught.value.parameters["state"] == "LOST"

@@ -19,7 +19,7 @@ from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
-from rekindle.protocol.job import Job
+from rekindle.protocol.job import JobMachine
 from rekindle.protocol.pending_checkpoint import PHASE_STEPS, Phase
 from rekindle.protocol.states import JOB_STEPS, ORDER_STEPS, TASK_STEPS, JobState, TaskStatus
 from rekindle.testing.scenario import record
@@ -29,7 +29,7 @@ SCRIPTS = sorted((make_docs.ROOT / "tests" / "scenarios").glob("*.txt"))
 WALKS = 300
 WALK_LENGTH = 150
 
-_HANDLE = Job.handle
+_HANDLE = JobMachine.handle
 
 _ORDERED = {
     c.StartTask: TaskStatus.STARTING,
@@ -48,7 +48,7 @@ class Steps:
         self.orders: set[tuple[TaskStatus, type[c.Command], TaskStatus]] = set()
         self.phases: set[tuple[Phase, Phase]] = set()
 
-    def handle(self, job: Job, event: e.Event) -> tuple[c.Command, ...]:
+    def handle(self, job: JobMachine, event: e.Event) -> tuple[c.Command, ...]:
         """Let the job hear the event, and look what it does."""
         state, statuses = job.state, job.tasks.statuses()
         phases = _phases(job)
@@ -69,7 +69,7 @@ class Steps:
         self._see_phases(phases, job, commands)
         return commands
 
-    def _see_phases(self, before: dict[int, Phase], job: Job, commands: tuple[c.Command, ...]) -> None:
+    def _see_phases(self, before: dict[int, Phase], job: JobMachine, commands: tuple[c.Command, ...]) -> None:
         after = _phases(job)
         aborted = {one.checkpoint for one in commands if isinstance(one, c.AbortCheckpoint)}
         for number in {*before, *after, *aborted}:
@@ -81,7 +81,7 @@ class Steps:
             self.phases |= {(a, b) for a, b in pairwise(way) if a is not b}
 
 
-def _phases(job: Job) -> dict[int, Phase]:
+def _phases(job: JobMachine) -> dict[int, Phase]:
     under_way = {**job.coordinator.sealing, **job.coordinator.pending}
     return {number: one.phase for number, one in under_way.items()}
 
@@ -94,10 +94,10 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     """The steps of every job that is played in this test."""
     seen = Steps()
 
-    def handle(job: Job, event: e.Event) -> tuple[c.Command, ...]:
+    def handle(job: JobMachine, event: e.Event) -> tuple[c.Command, ...]:
         return seen.handle(job, event)
 
-    monkeypatch.setattr(Job, "handle", handle)
+    monkeypatch.setattr(JobMachine, "handle", handle)
     return seen
 
 
@@ -149,7 +149,7 @@ def wander(chance: random.Random) -> None:
         checkpoint_tolerable_failures=chance.choice([0, 9]),
         restart_attempts=chance.choice([1, 9]),
     )
-    job, allowed, luck = Job(GRAPH, config), 0, chance.choice([0.0, 0.9])
+    job, allowed, luck = JobMachine(GRAPH, config), 0, chance.choice([0.0, 0.9])
     for step in range(WALK_LENGTH):
         event = chance.choice([*could_happen(job, allowed, f"r{step}")])
         if isinstance(event, UNLUCKY) and chance.random() < luck:
@@ -161,7 +161,7 @@ def wander(chance: random.Random) -> None:
         allowed = max([allowed, *(one.upto for one in commands if isinstance(one, c.AllowReading))])
 
 
-def could_happen(job: Job, allowed: int, request: str) -> Iterator[e.Event]:
+def could_happen(job: JobMachine, allowed: int, request: str) -> Iterator[e.Event]:
     """What may be tried next; part of it is illegal."""
     if job.state is JobState.CREATED:
         for fact in ({}, {"ended": True}, {"closed": True}, {"ended": True, "drained": True}):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rekindle.errors import RestoreError
-from rekindle.progress.plain import Reader, Standing, folders_of, kind_of, lines_of, standing
+from rekindle.progress.plain import SourceReader, Standing, folders_of, kind_of, lines_of, standing
 
 FILES, KAFKA = '{"logOffset":3}', '{"bids":{"0":12,"1":7}}'
 
@@ -67,41 +67,47 @@ def test_an_offset_tells_the_kind_of_its_source(end: str | None, expected: str |
 
 
 def test_sources_are_matched_by_their_places_and_new_ones_have_no_line() -> None:
-    readers = [Reader("rate"), None, Reader("files"), Reader("kafka", topics=frozenset({"bids", "asks"})), None]
+    readers = [
+        SourceReader("rate"),
+        None,
+        SourceReader("files"),
+        SourceReader("kafka", topics=frozenset({"bids", "asks"})),
+        None,
+    ]
     assert lines_of("/c", (), ("17", None, KAFKA), readers) == (0, None, 1, 2, None)
     assert lines_of("/c", ("0", "1", "2"), ("17", None, KAFKA), readers) == (0, None, 1, 2, None)
 
 
 def test_sources_with_names_are_matched_by_these() -> None:
-    readers = [Reader("files", name="live"), None, Reader("kafka", name="bids")]
+    readers = [SourceReader("files", name="live"), None, SourceReader("kafka", name="bids")]
     assert lines_of("/c", ("bids", "live"), (KAFKA, FILES), readers) == (1, None, 0)
 
 
 @pytest.mark.parametrize(
     ("names", "ends", "readers", "reason"),
     [
-        ((), (FILES,), [Reader("files")] * 2, "it has offsets of 1 sources, and the query reads 2"),
-        ((), (FILES,), [Reader("kafka")], "its source 0 is of kind files, that of the query kafka"),
+        ((), (FILES,), [SourceReader("files")] * 2, "it has offsets of 1 sources, and the query reads 2"),
+        ((), (FILES,), [SourceReader("kafka")], "its source 0 is of kind files, that of the query kafka"),
         (
             (),
             ("17", KAFKA),
-            [Reader("rate"), Reader("files")],
+            [SourceReader("rate"), SourceReader("files")],
             "its source 1 is of kind kafka, that of the query files",
         ),
-        ((), ("17",), [Reader("files")], "its source 0 is of kind other, that of the query files"),
+        ((), ("17",), [SourceReader("files")], "its source 0 is of kind other, that of the query files"),
         (
             (),
             (KAFKA,),
-            [Reader("kafka", topics=frozenset({"asks"}))],
+            [SourceReader("kafka", topics=frozenset({"asks"}))],
             "its source 0 has read the topics bids, and the query reads asks",
         ),
         (
             ("live",),
             (FILES,),
-            [Reader("files", name="late")],
+            [SourceReader("files", name="late")],
             "its sources are called live, those of the query late",
         ),
-        (("live",), (FILES,), [Reader("files")], "its sources are called live, those of the query None"),
+        (("live",), (FILES,), [SourceReader("files")], "its sources are called live, those of the query None"),
     ],
 )
 def test_offsets_of_other_sources_are_refused(names: Any, ends: Any, readers: Any, reason: str) -> None:
@@ -131,5 +137,5 @@ def test_folders_that_cannot_be_told_apart_are_refused() -> None:
 
 
 def test_kinds_that_spark_spells_in_its_own_way_are_left_to_spark() -> None:
-    assert lines_of("/c", (), ("17",), [Reader("rate-micro-batch")]) == (0,)
-    assert lines_of("/c", (), (KAFKA,), [Reader("kafka")]) == (0,), "a pattern of topics says nothing of each"
+    assert lines_of("/c", (), ("17",), [SourceReader("rate-micro-batch")]) == (0,)
+    assert lines_of("/c", (), (KAFKA,), [SourceReader("kafka")]) == (0,), "a pattern of topics says nothing of each"

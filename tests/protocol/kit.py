@@ -17,16 +17,16 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.commit import CommitPermit
-from rekindle.protocol.job import Job
+from rekindle.protocol.job import JobMachine
 from rekindle.protocol.states import TaskStatus
 
 A, B = SubtaskId("a", 0), SubtaskId("b", 0)
 DELAY_MS = Config().restart_delay_ms
 
 
-def created(*tasks: SubtaskId, **config: Any) -> Job:
+def created(*tasks: SubtaskId, **config: Any) -> JobMachine:
     """A job of `tasks` (A alone where none is named) without channels; no periodic checkpoints unless asked for."""
-    return Job(graph_of(*(tasks or (A,))), Config(**{"checkpoint_interval_ms": 0, **config}))
+    return JobMachine(graph_of(*(tasks or (A,))), Config(**{"checkpoint_interval_ms": 0, **config}))
 
 
 def graph_of(*tasks: SubtaskId, reads: Mapping[str, str] | None = None) -> JobGraph:
@@ -41,14 +41,14 @@ def graph_of(*tasks: SubtaskId, reads: Mapping[str, str] | None = None) -> JobGr
     )
 
 
-def running(*tasks: SubtaskId, **config: Any) -> Job:
+def running(*tasks: SubtaskId, **config: Any) -> JobMachine:
     """A job whose tasks all run."""
     job = created(*tasks, **config)
     tell(job, e.JobStarted(now_ms=0), *(e.TaskStarted(task=task) for task in job.tasks.states))
     return job
 
 
-def restored(*tasks: SubtaskId, latest: int | None = 7, draining: bool = False, **facts: e.RestoredTask) -> Job:
+def restored(*tasks: SubtaskId, latest: int | None = 7, draining: bool = False, **facts: e.RestoredTask) -> JobMachine:
     """A job that was started on a storage with checkpoint `latest`; `facts` by the task's uid."""
     job = created(*tasks)
     known = {SubtaskId(uid, 0): fact for uid, fact in facts.items()}
@@ -56,7 +56,7 @@ def restored(*tasks: SubtaskId, latest: int | None = 7, draining: bool = False, 
     return job
 
 
-def tell(job: Job, *events: e.Event) -> tuple[c.Command, ...]:
+def tell(job: JobMachine, *events: e.Event) -> tuple[c.Command, ...]:
     """Let the job hear the events; what it says to the last one."""
     said: tuple[c.Command, ...] = ()
     for event in events:
@@ -64,7 +64,7 @@ def tell(job: Job, *events: e.Event) -> tuple[c.Command, ...]:
     return said
 
 
-def tick(job: Job, after_ms: int) -> tuple[c.Command, ...]:
+def tick(job: JobMachine, after_ms: int) -> tuple[c.Command, ...]:
     return job.handle(e.Ticked(now_ms=job.now_ms + after_ms))
 
 
@@ -155,11 +155,11 @@ def discard(keep: int = 3, pinned: tuple[int, ...] = ()) -> c.Command:
     return c.DiscardOlder(keep=keep, pinned=pinned)
 
 
-def statuses(job: Job) -> tuple[TaskStatus, ...]:
+def statuses(job: JobMachine) -> tuple[TaskStatus, ...]:
     return tuple(state.status for state in job.tasks.states.values())
 
 
-def everything(job: Job) -> dict[str, Any]:
+def everything(job: JobMachine) -> dict[str, Any]:
     """All state of a job, comparable."""
     return {name: _plain(value) for name, value in vars(job).items()}
 
@@ -177,7 +177,7 @@ def _plain(thing: Any) -> Any:
     return copy.copy(thing)
 
 
-def refuses(job: Job, event: e.Event) -> str:
+def refuses(job: JobMachine, event: e.Event) -> str:
     """Check that the event is illegal and changes nothing; returns the message."""
     before = everything(job)
     with pytest.raises(ProtocolError) as raised:

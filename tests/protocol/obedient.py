@@ -15,7 +15,7 @@ from rekindle.graph.job_graph import JobGraph, Source, Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
-from rekindle.protocol.job import Job
+from rekindle.protocol.job import JobMachine
 from rekindle.protocol.states import TaskStatus
 
 _Command = TypeVar("_Command", bound=c.Command)
@@ -56,7 +56,7 @@ class Obedient:
         facts: dict[str, Any] | None = None,
         **config: Any,
     ) -> None:
-        self.job = Job(of, Config(**{"checkpoint_interval_ms": 0, "checkpoint_mode": "aligned", **config}))
+        self.job = JobMachine(of, Config(**{"checkpoint_interval_ms": 0, "checkpoint_mode": "aligned", **config}))
         self.slow = set(slow)
         self.keep = set(keep)
         #: everything heard and said, in order

@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.errors import ProtocolError
-from rekindle.protocol.alignment import Aborted, Aligned, Alignment, Outcome, Snapshot
+from rekindle.protocol.alignment import Aborted, Aligned, AlignedSnapshot, Alignment, Outcome
 from rekindle.protocol.reasons import Reason
 
 SUBSUMED = Reason.CHECKPOINT_DECLINED_SUBSUMED
@@ -33,11 +33,11 @@ INPUT_ENDED = Reason.CHECKPOINT_DECLINED_INPUT_END_OF_STREAM
 
 def aligned(checkpoint: int) -> tuple[Outcome, ...]:
     """What follows the last barrier of an aligned checkpoint."""
-    return (Snapshot(checkpoint, unaligned=False), Aligned(checkpoint, {}))
+    return (AlignedSnapshot(checkpoint, unaligned=False), Aligned(checkpoint, {}))
 
 
-def overtaking(checkpoint: int) -> Snapshot:
-    return Snapshot(checkpoint, unaligned=True)
+def overtaking(checkpoint: int) -> AlignedSnapshot:
+    return AlignedSnapshot(checkpoint, unaligned=True)
 
 
 # -- aligned ----------------------------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def test_a_snapshot_that_was_taken_can_still_be_subsumed_or_cancelled() -> None:
 def test_a_root_is_whole_at_once(unaligned: bool) -> None:
     """FLIP-147, Triggering Checkpoints After Tasks Finished: "the tasks who are still running but have no running
     precedent tasks"."""
-    assert Alignment(()).triggered(1, unaligned=unaligned) == (Snapshot(1, unaligned), Aligned(1, {}))
+    assert Alignment(()).triggered(1, unaligned=unaligned) == (AlignedSnapshot(1, unaligned), Aligned(1, {}))
 
 
 @pytest.mark.parametrize("unaligned", [False, True])
@@ -267,7 +267,7 @@ def test_a_task_whose_producers_have_finished_is_triggered_as_if_barriers_had_co
     performing the snapshot"; Flink injects the barrier into every unfinished channel and holds none back."""
     task = Alignment("ab")
     task.received("a", 3)
-    assert task.triggered(1, unaligned=unaligned) == (Snapshot(1, unaligned), Aligned(1, {}))
+    assert task.triggered(1, unaligned=unaligned) == (AlignedSnapshot(1, unaligned), Aligned(1, {}))
     assert task.blocked == set()
     assert task.barrier("a", 1) == ()
     assert task.triggered(1) == ()
@@ -453,7 +453,7 @@ def test_checkpoints_and_savepoints_may_alternate() -> None:
     task = Alignment(range(123))
     for checkpoint in range(123):
         outcomes = [one for c in range(123) for one in task.barrier(c, checkpoint, unaligned=checkpoint % 2 == 0)]
-        assert outcomes == [Snapshot(checkpoint, checkpoint % 2 == 0), Aligned(checkpoint, {})]
+        assert outcomes == [AlignedSnapshot(checkpoint, checkpoint % 2 == 0), Aligned(checkpoint, {})]
 
 
 def test_the_next_barrier_overtakes_a_cancellation() -> None:
@@ -626,7 +626,7 @@ class World:
         assert number not in self.whole | self.aborted
         if isinstance(outcome, Aborted):
             self.aborted.add(number)
-        elif isinstance(outcome, Snapshot):
+        elif isinstance(outcome, AlignedSnapshot):
             assert number > max(self.snapshots, default=0)
             self.snapshots[number] = ([one.read for one in self.producers], outcome.unaligned)
         else:

@@ -10,7 +10,7 @@ from rekindle.config import Config
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
-from rekindle.protocol.job import Job
+from rekindle.protocol.job import JobMachine
 from rekindle.protocol.reasons import CheckpointKind
 from rekindle.protocol.states import JobState
 from tests.protocol.kit import (
@@ -33,9 +33,9 @@ from tests.protocol.kit import (
 )  # fmt: skip
 
 
-def batch_job(*tasks: SubtaskId, **config: Any) -> Job:
+def batch_job(*tasks: SubtaskId, **config: Any) -> JobMachine:
     """A batch run whose tasks have begun; B, where it is there, reads A."""
-    job = Job(graph_of(*tasks, reads={"b": "a"}), Config(**config), batch=True)
+    job = JobMachine(graph_of(*tasks, reads={"b": "a"}), Config(**config), batch=True)
     tell(job, e.JobStarted(now_ms=0), *(started(task) for task in tasks))
     return job
 
@@ -93,7 +93,7 @@ def test_a_stop_that_comes_when_it_has_ended_is_told_so() -> None:
 
 
 def test_a_streaming_run_is_asked_the_same_and_does_it() -> None:
-    job = Job(graph_of(A), Config())
+    job = JobMachine(graph_of(A), Config())
     tell(job, e.JobStarted(now_ms=0), started())
     assert job.handle(stop("r")) == (c.SuspendTask(task=A),)
     assert tell(job, finished()) != ()

@@ -7,22 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.protocol.clock import END_OF_TIME as END
-from rekindle.protocol.clock import ChannelInput, Producer, SourceInput, watermarks
+from rekindle.protocol.clock import ChannelInput, ProducerClock, SourceInput, watermarks
 
 OPEN, ENDED = SourceInput(), SourceInput(ended=True)
-OVER = Producer(ended=True)
+OVER = ProducerClock(ended=True)
 
 
-def at(watermark_ms: int | None) -> Producer:
-    return Producer(watermark_ms=watermark_ms)
+def at(watermark_ms: int | None) -> ProducerClock:
+    return ProducerClock(watermark_ms=watermark_ms)
 
 
-def channel(*producers: Producer) -> ChannelInput:
+def channel(*producers: ProducerClock) -> ChannelInput:
     return ChannelInput(producers=producers)
 
 
 def w(one: SourceInput | ChannelInput, before: int | None = None, draining: bool = False) -> int | None:
-    """The W of an input beside another that goes on."""
+    """The watermark of an input beside another that goes on."""
     in_force = {} if before is None else {"one": before}
     beside = channel(at(None))
     return watermarks({"one": one, "beside": beside}, in_force=in_force, draining=draining).get("one")
@@ -75,14 +75,14 @@ def test_an_input_that_has_ended_is_at_the_end_of_time_while_another_goes_on(end
         ((at(5), at(None)), None),
         ((at(None),), None),
         ((OVER, at(5)), 5),
-        ((Producer(watermark_ms=2, ended=True), at(5)), 5),
+        ((ProducerClock(watermark_ms=2, ended=True), at(5)), 5),
         ((OVER, at(None)), None),
         ((OVER,), END),
         ((OVER, OVER), END),
     ],
 )
 def test_a_channel_has_the_minimum_of_its_producers_that_have_not_ended(
-    producers: tuple[Producer, ...], expected: int | None
+    producers: tuple[ProducerClock, ...], expected: int | None
 ) -> None:
     """Architecture: "the minimum of its producers' output watermarks, from their batch records"."""
     assert w(channel(*producers)) == expected
@@ -157,7 +157,7 @@ def test_what_was_in_force_on_an_input_that_is_gone_is_not_set() -> None:
 # --- properties -------------------------------------------------------------------------------------------------------
 
 times = st.integers(0, 20)
-producers = st.builds(Producer, watermark_ms=st.none() | times, ended=st.booleans())
+producers = st.builds(ProducerClock, watermark_ms=st.none() | times, ended=st.booleans())
 channels = st.lists(producers, min_size=1, max_size=4).map(lambda some: ChannelInput(producers=tuple(some)))
 sources = st.builds(SourceInput, ended=st.booleans(), unread_from_ms=st.none() | times)
 queries = st.dictionaries(st.sampled_from("abc"), channels | sources, max_size=3)

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rekindle.errors import ProtocolError
-from rekindle.protocol.commit import CommitPermit, Transaction, Transactions
+from rekindle.protocol.commit import CommitPermit, SinkTransaction, Transactions
 
 Range = tuple[int, int]
 
 
-def transaction(first: int, last: int) -> Transaction:
-    return Transaction(first=first, last=last)
+def transaction(first: int, last: int) -> SinkTransaction:
+    return SinkTransaction(first=first, last=last)
 
 
 def ranges(transactions: object) -> list[Range]:

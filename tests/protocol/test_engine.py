@@ -7,7 +7,7 @@ import pytest
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.engine import GRACE_MS, TRIES
-from rekindle.protocol.job import Job
+from rekindle.protocol.job import JobMachine
 from rekindle.protocol.states import JobState
 from tests.protocol.kit import (
     A,
@@ -39,7 +39,7 @@ def result(said: tuple[c.Command, ...]) -> tuple[str, object]:
     return recorded.state, recorded.error[0] if recorded.error else None
 
 
-def after_the_grace(job: Job) -> tuple[c.Command, ...]:
+def after_the_grace(job: JobMachine) -> tuple[c.Command, ...]:
     return tick(job, GRACE_MS)
 
 

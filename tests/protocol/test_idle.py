@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rekindle.errors import DefinitionError
 from rekindle.graph.job_graph import Sink, Source
 from rekindle.protocol.clock import END_OF_TIME as END
-from rekindle.protocol.clock import ChannelInput, Producer, Silence, SourceInput, watermarks
+from rekindle.protocol.clock import ChannelInput, IdleTimer, ProducerClock, SourceInput, watermarks
 from tests.protocol.kit import A, graph_of
 
 IDLE = SourceInput(idle=True)
@@ -23,11 +23,11 @@ def live(own_ms: int | None) -> SourceInput:
 
 
 def channel(watermark_ms: int | None) -> ChannelInput:
-    return ChannelInput(producers=(Producer(watermark_ms=watermark_ms),))
+    return ChannelInput(producers=(ProducerClock(watermark_ms=watermark_ms),))
 
 
 def w(idle: SourceInput, *others: SourceInput | ChannelInput, before: int | None = None) -> int | None:
-    """The W that an idle input is given beside others."""
+    """The watermark that an idle input is given beside others."""
     inputs = {"idle": idle} | {str(number): other for number, other in enumerate(others)}
     return watermarks(inputs, in_force={} if before is None else {"idle": before}).get("idle")
 
@@ -36,41 +36,41 @@ def w(idle: SourceInput, *others: SourceInput | ChannelInput, before: int | None
 
 
 def test_it_is_due_once_it_has_had_no_data_for_so_long_and_not_before() -> None:
-    silence = Silence(100)
+    timer = IdleTimer(100)
     due = []
     for now_ms in (1_000, 1_050, 1_099, 1_100, 5_000):
-        silence.ticked(now_ms)
-        due.append(silence.due)
+        timer.ticked(now_ms)
+        due.append(timer.due)
     assert due == [False, False, False, True, True]
-    assert not silence.idle, "nothing has proven it yet"
+    assert not timer.idle, "nothing has proven it yet"
 
 
 def test_it_is_idle_once_that_is_proven() -> None:
-    silence = Silence(100)
-    silence.proven()
-    assert not silence.idle, "it was not due"
-    silence.ticked(0)
-    silence.ticked(100)
-    silence.proven()
-    assert silence.idle
+    timer = IdleTimer(100)
+    timer.proven()
+    assert not timer.idle, "it was not due"
+    timer.ticked(0)
+    timer.ticked(100)
+    timer.proven()
+    assert timer.idle
 
 
 @pytest.mark.parametrize("proven", [True, False])
 def test_data_ends_its_silence_at_once_and_the_time_counts_from_the_start(proven: bool) -> None:
-    silence = Silence(100)
-    silence.ticked(0)
-    silence.ticked(100)
+    timer = IdleTimer(100)
+    timer.ticked(0)
+    timer.ticked(100)
     if proven:
-        silence.proven()
-    silence.broken()
-    assert not (silence.due or silence.idle)
-    silence.proven()
-    assert not silence.idle, "what was asked for before the data came proves nothing after it"
-    silence.ticked(150)
-    silence.ticked(249)
-    assert not silence.due
-    silence.ticked(250)
-    assert silence.due
+        timer.proven()
+    timer.broken()
+    assert not (timer.due or timer.idle)
+    timer.proven()
+    assert not timer.idle, "what was asked for before the data came proves nothing after it"
+    timer.ticked(150)
+    timer.ticked(249)
+    assert not timer.due
+    timer.ticked(250)
+    assert timer.due
 
 
 # --- what it is given -------------------------------------------------------------------------------------------------

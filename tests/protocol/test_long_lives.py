@@ -5,11 +5,11 @@ from __future__ import annotations
 import pickle
 
 from rekindle.protocol import events as e
-from rekindle.protocol.job import REMEMBERED, Job
+from rekindle.protocol.job import REMEMBERED, JobMachine
 from tests.protocol.kit import A, B, checkpoint, committed, declined, running, sealed, taken, tell, tick, written
 
 
-def live_on(job: Job, first: int, last: int) -> None:
+def live_on(job: JobMachine, first: int, last: int) -> None:
     """Batches, requests, savepoints and checkpoints, some of which fail."""
     for number in range(first, last):
         tick(job, 1_000)

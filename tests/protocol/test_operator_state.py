@@ -17,7 +17,7 @@ from rekindle.protocol.operator_state import (
     NamedState,
     OperatorState,
     StateKind,
-    Violation,
+    UnionViolation,
     check_union,
     reassign,
 )
@@ -143,7 +143,7 @@ def test_a_task_with_union_state_finishes_all_at_once(closed: int, finished: int
     """FLIP-147, Operator state, UnionListState: "We will decline checkpoints if not all of the tasks called finished
     and received notifyCheckpointComplete"; Flink's DefaultCheckpointPlanTest."""
     task = Closing(task="read", parallelism=2, closed=closed, finished=finished, uses_union=True)
-    assert check_union([task]) == (Violation("read", detail) if detail else None)
+    assert check_union([task]) == (UnionViolation("read", detail) if detail else None)
     assert check_union([replace(task, uses_union=False)]) is None
 
 
@@ -156,8 +156,8 @@ def test_a_task_that_is_partly_closed_is_named_before_one_that_has_partly_called
 
 
 def test_the_reason_of_the_decline_does_not_count_as_a_failure() -> None:
-    assert Violation.reason is Reason.CHECKPOINT_DECLINED_TASK_CLOSING
-    assert not Violation.reason.counts
+    assert UnionViolation.reason is Reason.CHECKPOINT_DECLINED_TASK_CLOSING
+    assert not UnionViolation.reason.counts
 
 
 def test_only_union_state_counts_be_it_empty() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rekindle.errors import ControlError, RekindleError, StorageError
 from rekindle.runtime import client
-from rekindle.runtime.client import Wish
+from rekindle.runtime.client import ControlRequest
 from rekindle.runtime.control import ControlFolder
 from rekindle.storage import layout
 from rekindle.storage.codec import encode
@@ -151,7 +151,7 @@ def test_asking_again_for_what_has_happened_is_harmless(world: World) -> None:
     assert handle.stop().checkpoint == first.checkpoint
     assert handle.cancel().state == "STOPPED"
     with pytest.raises(ControlError, match="JOB_NOT_RUNNING"):
-        client.send(world.storage, Wish(verb="stop", drain=True))
+        client.send(world.storage, ControlRequest(verb="stop", drain=True))
 
 
 # -- what is left in the folder ---------------------------------------------------------------------------------------
@@ -259,4 +259,4 @@ def test_who_comes_for_an_answer_too_late_is_told_so(
     monkeypatch.setattr(client, "_LOOK_S", 0.0)
     gone = Request(id="gone", run=1, verb="checkpoint", created_ms=1)
     with pytest.raises(ControlError, match="ANSWER_FORGOTTEN"):
-        client.wait(world.storage, Wish(verb="checkpoint"), gone, 30)
+        client.wait(world.storage, ControlRequest(verb="checkpoint"), gone, 30)

@@ -13,7 +13,7 @@ from rekindle.errors import InputError, StorageError
 from rekindle.graph.job_graph import JobGraph, Source, Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
-from rekindle.protocol.job import Job
+from rekindle.protocol.job import JobMachine
 from rekindle.runtime.heartbeat import HISTORY, Heartbeat
 from rekindle.storage import layout
 from rekindle.storage.documents.runs import Run
@@ -36,7 +36,7 @@ class Told:
     def __init__(self, store: MemoryStore | None = None, tolerable: str = "1000", since: int | None = None) -> None:
         self.storage = JobStorage(store or MemoryStore(), "job")
         config = Config.of({"checkpoint.interval": "0", "checkpoint.tolerable_failures": tolerable})
-        self.job = Job(GRAPH, config)
+        self.job = JobMachine(GRAPH, config)
         run = Run(run=1, started_ms=0, host="here", pid=1, lineage=1, since=since)
         clock = count(1_000, 10)
         self.heartbeat = Heartbeat(self.storage, run, self.job, {}, lambda: next(clock))

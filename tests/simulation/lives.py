@@ -5,19 +5,19 @@ from __future__ import annotations
 import random
 from functools import partial
 
-from rekindle.runtime.client import Wish
+from rekindle.runtime.client import ControlRequest
 from tests.simulation.world import World, random_plan
 
 _MOST_RUNS = 60
 _CALM_S = 20_000
 
-_ENDS = (Wish(verb="stop"), Wish(verb="stop", drain=True))
+_ENDS = (ControlRequest(verb="stop"), ControlRequest(verb="stop", drain=True))
 
 _WISHES = (
-    *(Wish(verb="checkpoint"),) * 4,
-    *(Wish(verb="stop"),) * 2,
-    Wish(verb="cancel"),
-    Wish(verb="stop", drain=True),
+    *(ControlRequest(verb="checkpoint"),) * 4,
+    *(ControlRequest(verb="stop"),) * 2,
+    ControlRequest(verb="cancel"),
+    ControlRequest(verb="stop", drain=True),
 )
 
 _FREEZES = (
@@ -56,7 +56,7 @@ def _calm(world: World, chance: random.Random) -> None:
     while True:
         assert scheduler.now_s < began_s + _CALM_S, "it does not come to an end"
         if world.plan.live:
-            world.ask(Wish(verb="stop", drain=True))
+            world.ask(ControlRequest(verb="stop", drain=True))
         scheduler.pause(500)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.ids import SubtaskId
-from rekindle.runtime.client import Wish
+from rekindle.runtime.client import ControlRequest
 from rekindle.spark.streaming import purging
 from rekindle.storage import layout
 from rekindle.storage.documents.checkpoint import Manifest
@@ -77,7 +77,7 @@ def test_a_drain_is_carried_through_wherever_it_was_killed(kill_at: int, monkeyp
 
     def drain() -> None:
         scheduler.pause(10)
-        world.ask(Wish(verb="stop", drain=True))
+        world.ask(ControlRequest(verb="stop", drain=True))
 
     assert world.run(QUICK, drain) is None, "it was killed"
     scheduler.pause(10)
@@ -93,7 +93,7 @@ def test_a_job_that_is_stopped_again_and_again_goes_on_each_time(period_s: float
 
     def stop() -> None:
         world.scheduler.pause(period_s)
-        world.ask(Wish(verb="stop"))
+        world.ask(ControlRequest(verb="stop"))
 
     results = []
     while "FINISHED" not in results:
@@ -125,7 +125,7 @@ def test_what_is_started_from_a_checkpoint_leaves_finished_tasks_without_a_query
         run = world.storage.latest_run()
         assert run is not None
         world.scheduler.pause(200, lambda: checkpoint_of(run.lineage) is not None)
-        world.ask(Wish(verb="cancel"))
+        world.ask(ControlRequest(verb="cancel"))
 
     first = SubtaskId("first", 0)
     restored = None
@@ -139,7 +139,7 @@ def test_what_is_started_from_a_checkpoint_leaves_finished_tasks_without_a_query
         restored = manifest.checkpoint
 
     def drain() -> None:
-        world.ask(Wish(verb="stop", drain=True))
+        world.ask(ControlRequest(verb="stop", drain=True))
 
     result = world.run(settings, drain)
     assert result is not None and result.state == "DRAINED", result
@@ -169,7 +169,7 @@ def test_what_spark_keeps_of_a_finished_task_is_deleted_once_no_checkpoint_needs
             assert world.scheduler.now_s < 1_200, "it is never deleted"
             world.scheduler.pause(1)
         world.scheduler.pause(10)
-        world.ask(Wish(verb="stop"))
+        world.ask(ControlRequest(verb="stop"))
 
     result = world.run(settings, stop)
     assert result is not None and result.state == "STOPPED", result
@@ -177,7 +177,7 @@ def test_what_spark_keeps_of_a_finished_task_is_deleted_once_no_checkpoint_needs
 
     def drain() -> None:
         world.scheduler.pause(20)
-        world.ask(Wish(verb="stop", drain=True))
+        world.ask(ControlRequest(verb="stop", drain=True))
 
     result = world.run(settings, drain)
     assert result is not None and result.state == "DRAINED", result
@@ -199,7 +199,7 @@ def test_a_stream_whose_rows_wait_for_a_batch_that_takes_long_is_not_idle(speed:
 
     def drain() -> None:
         world.scheduler.pause(100)
-        world.ask(Wish(verb="stop", drain=True))
+        world.ask(ControlRequest(verb="stop", drain=True))
 
     result = world.run(QUICK, drain)
     assert result is not None and result.state == "DRAINED"
@@ -214,7 +214,7 @@ def test_a_stream_without_rows_holds_nothing_back_once_it_is_idle() -> None:
     def look() -> None:
         world.scheduler.pause(60)
         came.append(sum(world.shown()["second_out"].values()))
-        world.ask(Wish(verb="stop", drain=True))
+        world.ask(ControlRequest(verb="stop", drain=True))
 
     result = world.run(QUICK, look)
     assert result is not None and result.state == "DRAINED"
@@ -233,7 +233,7 @@ def test_a_clock_that_is_set_and_set_right_moves_no_interval(ahead_s: int) -> No
             world.clock_is_ahead_s = ahead
             world.scheduler.pause(20)
             numbers.append(len(world.storage.checkpoints()) and world.storage.checkpoints()[0])
-        world.ask(Wish(verb="stop"))
+        world.ask(ControlRequest(verb="stop"))
 
     assert world.run(QUICK, set_clock) is not None
     taken = [later - earlier for earlier, later in zip([0, *numbers], numbers, strict=False)]

@@ -6,7 +6,7 @@ import pytest
 
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.ids import SubtaskId
-from rekindle.runtime.client import Wish
+from rekindle.runtime.client import ControlRequest
 from rekindle.storage import layout
 from tests.simulation.world import Plan, World
 
@@ -80,7 +80,7 @@ def test_producers_write_records_while_a_checkpoint_waits_for_consumers(mode: st
 
     def asks() -> None:
         world.scheduler.pause(2, lambda: records() >= 6)
-        world.ask(Wish(verb="checkpoint"))
+        world.ask(ControlRequest(verb="checkpoint"))
         recorded.append(records())
         world.scheduler.pause(10_000, lambda: bool(world.storage.checkpoints()))
         recorded.append(records())

@@ -10,7 +10,7 @@ import pytest
 from rekindle.errors import RestoreError
 from rekindle.progress.files import files_needed
 from rekindle.runtime.checkpointing import snapshots_of
-from rekindle.runtime.client import Wish
+from rekindle.runtime.client import ControlRequest
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage import layout
 from rekindle.storage.job_storage import read_manifest
@@ -28,7 +28,7 @@ def stopped() -> World:
 
     def stop() -> None:
         world.scheduler.pause(8)
-        world.ask(Wish(verb="stop", unaligned=True))
+        world.ask(ControlRequest(verb="stop", unaligned=True))
 
     result = world.run(plan.settings, stop)
     assert result is not None and result.state == "STOPPED", result

@@ -9,7 +9,7 @@ import pytest
 from rekindle.config import Config
 from rekindle.errors import ControlError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
-from rekindle.runtime.client import Wish
+from rekindle.runtime.client import ControlRequest
 from rekindle.runtime.driver import Driver
 from rekindle.storage import layout
 from rekindle.storage.documents.runs import Result
@@ -41,7 +41,7 @@ def new_world() -> World:
 def stops_after(world: World, seconds: float) -> Callable[[], None]:
     def stop() -> None:
         world.scheduler.pause(seconds)
-        world.ask(Wish(verb="stop"))
+        world.ask(ControlRequest(verb="stop"))
 
     return stop
 

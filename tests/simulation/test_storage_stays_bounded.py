@@ -6,7 +6,7 @@ import pytest
 
 from rekindle.channels.inbox import Inbox
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
-from rekindle.runtime.client import Wish
+from rekindle.runtime.client import ControlRequest
 from rekindle.storage import layout
 from rekindle.testing.memory_store import MemoryStore
 from tests.simulation.world import Plan, World
@@ -102,7 +102,7 @@ def lived(plan: Plan, *, restarts: int = 0) -> Watch:
     def stop() -> None:
         world.scheduler.spawn(watch.look, "watch")
         world.scheduler.pause(5 * CHECKPOINT_S)
-        world.ask(Wish(verb="stop"))
+        world.ask(ControlRequest(verb="stop"))
 
     states = []
     for number in range(restarts + 1):

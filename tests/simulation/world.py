@@ -50,14 +50,14 @@ from rekindle.channels.splits import Splits
 from rekindle.config import Config
 from rekindle.errors import ControlError, RekindleError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
-from rekindle.runtime.client import Wish, send
+from rekindle.runtime.client import ControlRequest, send
 from rekindle.runtime.definition import Definition, RunContext, SourceSpec
 from rekindle.runtime.driver import Driver
 from rekindle.runtime.ports import Subtasks
 from rekindle.runtime.steps import Steps
 from rekindle.sinks.writing import WrittenFile
 from rekindle.sources import Files, Stream
-from rekindle.spark.inputs.event_times import Seen
+from rekindle.spark.inputs.event_times import EventTimeStats
 from rekindle.spark.session.settings import BATCHES_KEPT
 from rekindle.spark.streaming.assembly import Assembly
 from rekindle.start.decide import Permissions
@@ -433,12 +433,13 @@ class World:
             delays += item.frame.delays_ms
         return Frame(tuple(leaves), tuple(delays), windowed=task.uid in self.plan.windowed)
 
-    def _seen(self, _: Any, inputs: Any) -> dict[str, Seen]:
+    def _seen(self, _: Any, inputs: Any) -> dict[str, EventTimeStats]:
         observed = [item.uid for item in inputs if item.observed]
         times = {uid: [time_ms for _, _, time_ms in self.engine.met[uid]] for uid in observed if uid in self.engine.met}
         ends = {uid: (min(found, default=None), max(found, default=None)) for uid, found in times.items()}
         return {
-            uid: Seen(len(times[uid]), *(None if end is None else 1_000 * end for end in ends[uid])) for uid in times
+            uid: EventTimeStats(len(times[uid]), *(None if end is None else 1_000 * end for end in ends[uid]))
+            for uid in times
         }
 
     def _refuse_late_rows(self, *_: Any) -> None:
@@ -493,10 +494,10 @@ class World:
         if chance.random() < 0.2:
             self.clock_is_ahead_s = chance.choice((-86_400, -60, 0, 60, 86_400))
 
-    def ask(self, wish: Wish) -> None:
+    def ask(self, wanted: ControlRequest) -> None:
         """Ask the job for something, as the command line does."""
         with contextlib.suppress(RekindleError):
-            send(self.storage, wish)
+            send(self.storage, wanted)
 
 
 class SimulatedEngine:

@@ -18,7 +18,7 @@ from rekindle.sinks import Delta, Iceberg, Kafka, Parquet, Postgres, TwoPhaseSin
 from rekindle.sinks.kafka.commits import read, topic_of
 from rekindle.sinks.kafka.lanes import Lane
 from rekindle.sinks.kafka.owners import Records
-from rekindle.sinks.owners import Claim, Files, Note
+from rekindle.sinks.owners import Claim, Note, OwnerFiles
 from rekindle.sinks.postgres.database import Table
 from rekindle.sinks.postgres.owners import Rows
 from rekindle.storage.local import LocalStore
@@ -102,15 +102,15 @@ def test_of_two_that_come_at_once_at_most_one_gets_the_target(
 
     def meanwhile(self: LocalStore, path: str, data: bytes) -> bool:
         monkeypatch.setattr(LocalStore, "create", create)
-        claim(second).make(Files(store, ".rekindle"), "out")
+        claim(second).make(OwnerFiles(store, ".rekindle"), "out")
         others.append(True)
         return create(self, path, data)
 
     monkeypatch.setattr(LocalStore, "create", meanwhile)
     with pytest.raises(SinkError):
-        claim(first).make(Files(store, ".rekindle"), "out")
+        claim(first).make(OwnerFiles(store, ".rekindle"), "out")
     assert others
-    claim(second, now_ms=2).make(Files(store, ".rekindle"), "out")
+    claim(second, now_ms=2).make(OwnerFiles(store, ".rekindle"), "out")
 
 
 def test_of_jobs_that_take_a_table_of_postgres_at_once_one_gets_it_and_other_tables_are_free(
@@ -189,9 +189,9 @@ def test_a_disk_without_room_for_the_note_stops_no_start_and_the_next_one_leaves
     store = LocalStore(str(tmp_path))
     with monkeypatch.context() as patched:
         patched.setattr(LocalStore, "create", full)
-        claim("bids-1111").make(Files(store, ".rekindle"), "out")
+        claim("bids-1111").make(OwnerFiles(store, ".rekindle"), "out")
     assert not store.names(".rekindle/owners")
-    claim("bids-1111").make(Files(store, ".rekindle"), "out")
+    claim("bids-1111").make(OwnerFiles(store, ".rekindle"), "out")
     assert store.names(".rekindle/owners") == ["bids-1111.json"]
 
 
@@ -199,12 +199,12 @@ def test_a_note_that_cannot_be_read_still_counts(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
     store.replace(".rekindle/owners/bids-1111.json", b"{")
     with pytest.raises(SinkError, match=r"bids-1111 in another storage, since some time"):
-        claim("bids-2222").make(Files(store, ".rekindle"), "out")
+        claim("bids-2222").make(OwnerFiles(store, ".rekindle"), "out")
 
 
 def test_the_note_says_who_it_is_and_since_when(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
-    claim("bids-1111", now_ms=5).make(Files(store, ".rekindle"), "out")
+    claim("bids-1111", now_ms=5).make(OwnerFiles(store, ".rekindle"), "out")
     note = json.loads(store.read(".rekindle/owners/bids-1111.json"))
     assert note == {"owner": "bids-1111", "sink": "out", "storage": "/storage/of/bids-1111", "since_ms": 5}
 

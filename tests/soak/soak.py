@@ -184,7 +184,7 @@ class Soak:
             self._savepoints += 1
             shutil.rmtree(self.saves)
         elif self._requests % 3 == 0:
-            client.send(JobStorage(open_store(str(self.storage)), JOB), client.Wish(verb="checkpoint"))
+            client.send(JobStorage(open_store(str(self.storage)), JOB), client.ControlRequest(verb="checkpoint"))
         else:
             self.handle.checkpoint()
 

@@ -14,8 +14,8 @@ from rekindle.channels.feed import FileFeed
 from rekindle.channels.inbox import Inbox
 from rekindle.channels.marks import Marks, mark_for
 from rekindle.channels.splits import Splits
-from rekindle.protocol.clock import Silence
-from rekindle.spark.inputs.event_times import Seen
+from rekindle.protocol.clock import IdleTimer
+from rekindle.spark.inputs.event_times import EventTimeStats
 from rekindle.spark.inputs.frames import Input
 from rekindle.spark.inputs.intake import Intake
 from rekindle.storage import layout
@@ -33,14 +33,14 @@ class Subtask:
 
     def __init__(self, *firsts_ms: int) -> None:
         self.store = MemoryStore()
-        self.inputs = [self._stream("live", 10, None), self._stream("quiet", 50, Silence(IDLE_AFTER_MS))]
+        self.inputs = [self._stream("live", 10, None), self._stream("quiet", 50, IdleTimer(IDLE_AFTER_MS))]
         if firsts_ms:
             self.inputs.append(self._history(firsts_ms))
         self.intake = Intake(self.inputs, -1)
         self.intake.open()
         self._batch = -1
 
-    def _stream(self, uid: str, delay_ms: int, silence: Silence | None) -> Input:
+    def _stream(self, uid: str, delay_ms: int, silence: IdleTimer | None) -> Input:
         marks = Marks(self.store, layout.marks(FOLDER, uid), 1)
         return Input(
             uid=uid,
@@ -49,7 +49,7 @@ class Subtask:
             event_time="ts",
             marks=marks,
             delay_ms=delay_ms,
-            silence=silence,
+            idle_timer=silence,
             observed=True,
         )
 
@@ -73,7 +73,9 @@ class Subtask:
             offset = (offsets or {}).get(item.uid, item.position.offset)
             positions[item.uid] = replace(at, mark=mark, offset=offset)
         record = BatchRecord(batch=self._batch, offsets_hash="", run=1, inputs=positions)
-        seen = {uid: Seen(rows, None, None if last is None else last * 1000) for uid, (rows, last) in met.items()}
+        seen = {
+            uid: EventTimeStats(rows, None, None if last is None else last * 1000) for uid, (rows, last) in met.items()
+        }
         self.intake.recorded(record, 1_000_000, seen)
 
     def marks(self, uid: str) -> list[int]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rekindle.spark.session import lifeline
-from rekindle.spark.session.lifeline import Lifeline
+from rekindle.spark.session.lifeline import SparkLifeline
 
 LONG_S = 60
 
@@ -54,7 +54,7 @@ def jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
     made.server.close()
 
 
-def watched(jvm: Jvm, *, ours: bool) -> tuple[Lifeline, list[str], threading.Event]:
+def watched(jvm: Jvm, *, ours: bool) -> tuple[SparkLifeline, list[str], threading.Event]:
     told: list[str] = []
     heard = threading.Event()
 
@@ -62,7 +62,7 @@ def watched(jvm: Jvm, *, ours: bool) -> tuple[Lifeline, list[str], threading.Eve
         told.append(reason)
         heard.set()
 
-    line = Lifeline(jvm.spark, ours=ours)
+    line = SparkLifeline(jvm.spark, ours=ours)
     line.guard()
     line.watch(died)
     return line, told, heard
@@ -110,7 +110,7 @@ def test_a_jvm_that_answers_late_again_and_again_is_not_dead(jvm: Jvm, monkeypat
 
 def test_one_who_watches_late_hears_what_has_happened_before(jvm: Jvm) -> None:
     jvm.answer = jvm.hang
-    line = Lifeline(jvm.spark, ours=True)
+    line = SparkLifeline(jvm.spark, ours=True)
     line.guard()
     jvm.process.wait(LONG_S)
     told: list[str] = []

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.errors import DefinitionError, SinkError, StorageError
-from rekindle.spark.session import s3a as reach
+from rekindle.spark.session import s3a
 from rekindle.spark.session.s3a import check_s3a, check_sees, s3a_settings
 from rekindle.storage.open import open_store
 from tests.jobs.kit import World, rows
@@ -42,7 +42,7 @@ def test_endpoint_and_region_of_s3a_are_those_of_the_environment_and_no_credenti
 def test_a_job_on_a_session_without_s3a_is_refused_before_anything_is_written(
     spark: SparkSession, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    monkeypatch.setattr(reach, "_S3A_CLASS", "org.apache.hadoop.fs.s3a.NoSuchFileSystem")
+    monkeypatch.setattr(s3a, "_S3A_CLASS", "org.apache.hadoop.fs.s3a.NoSuchFileSystem")
     bucket, world = s3.make_bucket(), World(tmp_path)
     world.add_history(rows(0, 5))
     storage = f"s3://{bucket}/state" if place == "storage" else world.storage

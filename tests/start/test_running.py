@@ -123,12 +123,12 @@ def test_one_who_asks_while_no_session_comes_up_is_answered(world: World, start:
     handle, engines = start(*[NOT_STARTED] * 100_000, **{"restart.attempts": "unlimited"})
     until(lambda: engines.forgotten > 2)
 
-    sent = client.send(world.storage, client.Wish(verb="cancel"))
+    sent = client.send(world.storage, client.ControlRequest(verb="cancel"))
 
     result = ended(handle)
     assert result.state == "FAILED" and result.error is not None and result.error["code"] == "SPARK_DIED"
     with pytest.raises(rk.RekindleError, match="SPARK_DIED"):
-        client.wait(world.storage, client.Wish(verb="cancel"), sent, 10)  # type: ignore[arg-type]
+        client.wait(world.storage, client.ControlRequest(verb="cancel"), sent, 10)  # type: ignore[arg-type]
 
 
 def _raise(error: Exception) -> None:

@@ -16,7 +16,7 @@ from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.commit import CommitPermit
 from rekindle.protocol.ending import Stop
-from rekindle.protocol.job import Job
+from rekindle.protocol.job import JobMachine
 from rekindle.testing import simulator
 from rekindle.testing.invariants import CHECKERS
 from rekindle.testing.simulated_world import DriverDied, World
@@ -76,7 +76,7 @@ def test_the_command_tells_the_seed_and_the_story_of_a_life_that_went_wrong(
     assert "→ CommitTransactions(" in said
 
 
-class Broken(Job):
+class Broken(JobMachine):
     """A protocol with a bug: what it says is changed before anybody hears it."""
 
     def handle(self, event: e.Event) -> _Commands:
@@ -293,7 +293,7 @@ class LetsASavepointOvertake(Broken):
         return super().handle(told)
 
 
-FOUND_BY: dict[type[Job], str] = {
+FOUND_BY: dict[type[JobMachine], str] = {
     CommitsBeforeTheManifest: "what_is_committed_is_named",
     NeverCommits: "the_job_ends",
     CommitsNothingAfterACrash: "nothing_is_lost",
@@ -324,7 +324,7 @@ FOUND_BY: dict[type[Job], str] = {
 
 
 @pytest.mark.parametrize(("broken", "checker"), FOUND_BY.items(), ids=lambda item: getattr(item, "__name__", item))
-def test_a_broken_protocol_is_found_out(broken: type[Job], checker: str) -> None:
+def test_a_broken_protocol_is_found_out(broken: type[JobMachine], checker: str) -> None:
     lived = (live(seed, job=broken) for seed in range(250))
     assert any(line.startswith(f"{checker}:") for one in lived for line in one.wrong)
 

@@ -2,8 +2,8 @@
 
 A mark is a Parquet file of one row, admitted like any other file, on an inbox of its own beside the input's data. An
 input fed by inboxes has the delay `UNORDERED_DELAY`, under which its data cannot move its watermark; a mark at
-``mark_for(W)`` moves it to exactly W. Other inputs keep a delay of their own, and are ended by a mark at
-`END_OF_TIME_US`.
+``mark_for(watermark_us)`` moves it to exactly that watermark. Other inputs keep a delay of their own, and are ended by
+a mark at `END_OF_TIME_US`.
 
 This module must not know which watermark an input should have (`protocol.clock`), nor how marks are kept from the
 user's code.

@@ -85,8 +85,8 @@ def in_flight(manifest: Manifest, producer: SubtaskId, record_of: Callable[[int]
         readers: dict[str, list[str]] = {}
         for reader, position in readings:
             share = reader.share(batch, segments)
-            behind = len(share) if batch < position.batches else position.segment if batch == position.batches else 0
-            for segment in share[behind:]:
+            read = len(share) if batch < position.batches else position.segment if batch == position.batches else 0
+            for segment in share[read:]:
                 readers.setdefault(segment.path, []).append(reader.task)
         found += [replace(one, readers=tuple(readers[one.path])) for one in segments if one.path in readers]
     return found

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from rekindle.protocol.enumerator import Assignment, Enumerator, Runs
+from rekindle.protocol.enumerator import Assignment, Enumerator, Ranges
 from rekindle.storage import layout
 from rekindle.storage.documents.sources import FrozenFile, SplitAssignment
 from rekindle.storage.job_storage import JobStorage
@@ -36,7 +36,7 @@ class Splits:
         run: int,
         files: Sequence[FrozenFile],
         parallelism: int,
-        unread: Runs | None,
+        unread: Ranges | None,
         by_time: bool = False,
     ) -> None:
         self._storage = storage
@@ -91,7 +91,7 @@ class Splits:
             firsts = (self._files[split].first_ms for split in self._enumerator.ahead(subtask, read))
             return next((first_ms for first_ms in firsts if first_ms is not None), None)
 
-    def unread(self, read: Mapping[int, int]) -> Runs:
+    def unread(self, read: Mapping[int, int]) -> Ranges:
         """What is left where each subtask has read so many of its own."""
         with self._lock:
             return self._enumerator.unread(read)

@@ -11,7 +11,7 @@ from rekindle.cli.app import command_line, example, with_json, with_storage
 from rekindle.cli.reading import job_storage
 from rekindle.errors import ConfigError, ControlError, RestoreError
 from rekindle.runtime import client
-from rekindle.runtime.client import Wish
+from rekindle.runtime.client import ControlRequest
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage import layout
 from rekindle.storage.documents.runs import Result
@@ -25,7 +25,7 @@ from rekindle.storage.open import open_store
 @with_json
 def checkpoint(job: str, storage: str, as_json: bool) -> None:
     """Take a checkpoint now and wait until it is complete."""
-    _ask(job_storage(storage, job), Wish(verb="checkpoint"), as_json)
+    _ask(job_storage(storage, job), ControlRequest(verb="checkpoint"), as_json)
 
 
 @click.command(epilog=example("rekindle savepoint hourly_bids /backup/before-upgrade"))
@@ -45,7 +45,7 @@ def savepoint(job: str, directory: str | None, unaligned: bool, storage: str, as
     if found.state() != RUNNING:
         _print(found, savepoint_at_rest(found, target), as_json, f"{job} does not run: this is its last checkpoint.")
         return
-    _ask(found, Wish(verb="savepoint", savepoint=target, unaligned=unaligned), as_json)
+    _ask(found, ControlRequest(verb="savepoint", savepoint=target, unaligned=unaligned), as_json)
 
 
 @click.command(epilog=example("rekindle stop hourly_bids --savepoint /backup/before-upgrade"))
@@ -72,8 +72,8 @@ def stop(
     if drain and unaligned:
         raise click.UsageError("A drain reads all data between tasks: leave out --unaligned, or --drain.")
     target = open_store(directory).location if directory else None
-    wish = Wish(verb="stop", drain=drain, savepoint=target, unaligned=unaligned)
-    _ask(job_storage(storage, job), wish, as_json, timeout_s=timeout_s, detached=detached)
+    wanted = ControlRequest(verb="stop", drain=drain, savepoint=target, unaligned=unaligned)
+    _ask(job_storage(storage, job), wanted, as_json, timeout_s=timeout_s, detached=detached)
 
 
 @click.command(epilog=example("rekindle cancel hourly_bids"))
@@ -91,7 +91,7 @@ def stop(
 @with_json
 def cancel(job: str, timeout_s: float, storage: str, as_json: bool) -> None:
     """End a job now, without a checkpoint; `run` resumes it from its last committed batches."""
-    _ask(job_storage(storage, job), Wish(verb="cancel"), as_json, timeout_s=timeout_s)
+    _ask(job_storage(storage, job), ControlRequest(verb="cancel"), as_json, timeout_s=timeout_s)
 
 
 @click.command(epilog=example("rekindle forget hourly_bids 7"))
@@ -127,8 +127,10 @@ def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: b
         output.say(f"Deleted the {what}.")
 
 
-def _ask(job: JobStorage, wish: Wish, as_json: bool, *, timeout_s: float | None = None, detached: bool = False) -> None:
-    sent = client.send(job, wish)
+def _ask(
+    job: JobStorage, wanted: ControlRequest, as_json: bool, *, timeout_s: float | None = None, detached: bool = False
+) -> None:
+    sent = client.send(job, wanted)
     if isinstance(sent, Result):
         _print(job, sent, as_json, f"{job.job} has already ended.")
     elif detached:
@@ -136,7 +138,7 @@ def _ask(job: JobStorage, wish: Wish, as_json: bool, *, timeout_s: float | None 
     else:
         if sys.stderr.isatty():
             output.say(f"Asked run {sent.run}; waiting. Ctrl-C leaves the request standing.", err=True)
-        answer = client.wait(job, wish, sent, timeout_s)
+        answer = client.wait(job, wanted, sent, timeout_s)
         _print(job, answer, as_json)
 
 

@@ -34,7 +34,7 @@ class Standing(NamedTuple):
     unfinished: int | None = None
 
 
-class Reader(NamedTuple):
+class SourceReader(NamedTuple):
     """A source of a query's plan."""
 
     #: ``files``, ``kafka``, or what Spark calls it
@@ -74,7 +74,7 @@ def standing(path: str, offsets: Sequence[int], commits: Sequence[int]) -> Stand
 
 
 def lines_of(
-    path: str, names: Sequence[str], ends: Sequence[str | None], readers: Sequence[Reader | None]
+    path: str, names: Sequence[str], ends: Sequence[str | None], readers: Sequence[SourceReader | None]
 ) -> tuple[int | None, ...]:
     """For each reader of a plan the line of ``offsets/<N>`` that is its own.
 
@@ -129,7 +129,7 @@ def _named(names: Sequence[str]) -> bool:
     return any(not name.isdigit() for name in names)
 
 
-def _by_name(path: str, names: Sequence[str], readers: Sequence[Reader]) -> Mapping[int, int]:
+def _by_name(path: str, names: Sequence[str], readers: Sequence[SourceReader]) -> Mapping[int, int]:
     told = [reader.name for reader in readers]
     if sorted(names) != sorted(str(name) for name in told):
         reason = f"its sources are called {', '.join(names)}, those of the query {', '.join(map(str, told))}"
@@ -137,7 +137,7 @@ def _by_name(path: str, names: Sequence[str], readers: Sequence[Reader]) -> Mapp
     return {index: names.index(str(name)) for index, name in enumerate(told)}
 
 
-def _check_kind(path: str, line: int, end: str | None, reader: Reader) -> None:
+def _check_kind(path: str, line: int, end: str | None, reader: SourceReader) -> None:
     found = kind_of(end)
     if found is not None and {found, reader.kind} & {"files", "kafka"} and found != reader.kind:
         reason = f"its source {line} is of kind {found}, that of the query {reader.kind}"

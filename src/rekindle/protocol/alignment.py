@@ -5,7 +5,7 @@ Theory of operation
 
 A subtask reads any number of *channels*; a place in one is a *position*, the number of things in front of it. Facts
 come in by methods, outcomes go out in the order in which they are to be followed. For each checkpoint there is at most
-one `Snapshot`, and then either one `Aligned` or one `Aborted`::
+one `AlignedSnapshot`, and then either one `Aligned` or one `Aborted`::
 
                  first barrier                    last barrier, or end, of the open channels
     (nothing) ─────────────────► pending ────────────────────────────────────────────► Aligned
@@ -20,7 +20,7 @@ one `Snapshot`, and then either one `Aligned` or one `Aborted`::
   for it has run out. Its snapshot is taken then, so one rule serves all three.
 
 Only one checkpoint is pending at a time; ids only grow. Where several are under way in a job, the barriers of the next
-one stand behind those of this one, in channels that are held back; whoever delivers them minds that. The channels to
+one stand after those of this one, in channels that are held back; whoever delivers them minds that. The channels to
 wait for are those open when the checkpoint began. A channel's end counts as its barrier, for the pending checkpoint and
 for all that follow (FLIP-147, "Some of the Precedent Tasks are Finished"). Barrier and end of one channel, or the
 same barrier twice, count once.
@@ -47,7 +47,7 @@ Channel = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class AlignedSnapshot:
     """Take the snapshot now, and pass the barrier on."""
 
     checkpoint: int
@@ -72,7 +72,7 @@ class Aborted:
     reason: Reason
 
 
-Outcome = Snapshot | Aligned | Aborted
+Outcome = AlignedSnapshot | Aligned | Aborted
 
 
 @dataclass(slots=True)
@@ -293,7 +293,7 @@ class Alignment:
             return []
         self._blocked.clear()
         pending.cut = {channel: self._received[channel] for channel in pending.awaited}
-        return [Snapshot(pending.checkpoint, unaligned=True)]
+        return [AlignedSnapshot(pending.checkpoint, unaligned=True)]
 
     def _seen(self, pending: _Pending, channel: Channel, place: int) -> tuple[Outcome, ...]:
         if channel in pending.awaited:
@@ -304,7 +304,7 @@ class Alignment:
     def _whole(self, pending: _Pending) -> tuple[Outcome, ...]:
         if pending.awaited:
             return ()
-        taken = () if pending.cut is not None else (Snapshot(pending.checkpoint, unaligned=False),)
+        taken = () if pending.cut is not None else (AlignedSnapshot(pending.checkpoint, unaligned=False),)
         aligned = Aligned(pending.checkpoint, self.in_flight)
         self._finished()
         return (*taken, aligned)

@@ -6,13 +6,13 @@ Theory of operation
 A *channel* leads from a producer subtask to a consumer subtask. What is in it follows from the producer's batch
 records, so a place in it is a number of batches: a channel that was `read` up to 3 gave its consumer the producer's
 batches 0, 1 and 2. A consumer reads no further than it was *allowed* to (`AllowReading`), and is allowed only what the
-protocol has heard of. Hence a barrier, which is put behind the producer's last known batch, is behind everything that
+protocol has heard of. Hence a barrier, which is put after the producer's last known batch, comes after everything that
 anybody has read: snapshot and barrier are one step (docs/architecture.md#a-checkpoint).
 
 A barrier never travels; it is a place kept here.
 
 - *Aligned*: the consumer is allowed to read up to the barrier and not beyond. Once it has reached the barriers of all
-  its channels that are open, it takes its snapshot at that batch, its own barriers are put behind it, and it may go on.
+  its channels that are open, it takes its snapshot at that batch, its own barriers are put after it, and it may go on.
 - *Unaligned* (FLIP-76): a barrier is seen the moment it is put down. The snapshot is taken at the last batch, and what
   lies between the place that was read and the barrier is in flight; it is durable already and only named. So the whole
   graph takes its snapshots in one step, whatever lies in the channels.
@@ -35,7 +35,7 @@ from typing import NamedTuple
 from rekindle.graph.topology import Topology
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
-from rekindle.protocol.alignment import Aligned, Alignment, Outcome, Snapshot
+from rekindle.protocol.alignment import Aligned, AlignedSnapshot, Alignment, Outcome
 
 
 @dataclass(slots=True, kw_only=True)
@@ -187,7 +187,7 @@ class Barriers:
         while todo:
             task, outcome = todo.popleft()
             touched.add(task)
-            if isinstance(outcome, Snapshot):
+            if isinstance(outcome, AlignedSnapshot):
                 read = {producer: channel.read for producer, channel in self._inputs[task].items()}
                 self._cuts[task, outcome.checkpoint] = _Cut(self.batches[task], read)
                 for channel in self._outputs[task]:
@@ -209,7 +209,7 @@ class Barriers:
                     todo.extend(self._reached(channel))
         return (*snapshots, *self._allow(touched))
 
-    def _put_down(self, channel: Channel, snapshot: Snapshot) -> Iterator[tuple[SubtaskId, Outcome]]:
+    def _put_down(self, channel: Channel, snapshot: AlignedSnapshot) -> Iterator[tuple[SubtaskId, Outcome]]:
         place = channel.written
         if snapshot.unaligned:
             return self._seen(channel, snapshot.checkpoint, place, unaligned=True)

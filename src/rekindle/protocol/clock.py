@@ -1,15 +1,15 @@
-"""Which watermark W an input is given (docs/architecture.md#event-time).
+"""Which watermark an input is given (docs/architecture.md#event-time).
 
 Theory of operation
 -------------------
 
-W is a promise, as in Flink: no row at or before W is still to come on this input. Spark keeps one W for each input of a
-query, works with the least of them, drops what breaks the promise, and never takes a W back. So an input that has ended
-freezes its query unless it is told that its time is over, and a W that is set too early loses rows. What W is while an
-input goes on depends on what is known of what is still to come:
+A watermark is a promise, as in Flink: no row at or before it is still to come on this input. Spark keeps one for each
+input of a query, works with the least of them, drops what breaks the promise, and never takes one back. So an input
+that has ended freezes its query unless it is told that its time is over, and a watermark that is set too early loses
+rows. What it is while an input goes on depends on what is known of what is still to come:
 
 =================================  ===================================================================================
-input                              W while it goes on
+input                              watermark while it goes on
 =================================  ===================================================================================
 bounded source, in any order       none: nothing of it is ever late
 bounded source, in order           just before the least event time that was not read yet, where that is known
@@ -17,24 +17,25 @@ unbounded source (a ``Stream``)    none of ours: Spark follows its rows, with th
 channel                            the least output watermark of its producers
 =================================  ===================================================================================
 
-1. Of a channel's producers, those that have ended are left out; one that has no watermark yet holds W back.
+1. Of a channel's producers, those that have ended are left out; one that has no watermark yet holds the watermark back.
 2. The end of an input is the end of time: for a source its last row, for a channel EndOfData[finished=true] of *all*
    its producers. EndOfData[finished=false] is no end: who was merely stopped keeps its last watermark, and will go on.
 3. A drain ends every source where it stands. A channel it does not end: its producers flush first, and what they still
    send must not be late.
-4. When all inputs of a query have ended there is nothing to hold back: the flush does what is left, so no W is set.
-5. An *idle* input, one that is proven to have had no data for as long as its user has said (`Silence`), holds nothing
+4. When all inputs of a query have ended there is nothing to hold back: the flush does what is left, so none is set.
+5. An *idle* input, one that is proven to have had no data for as long as its user has said (`IdleTimer`), holds nothing
    back: it is given what the least of those tells that go on and are not idle. Not more: its next rows are measured by
-   it, and W is never taken back. Where no other input goes on, or one of them tells no time, its W stays. It is idle
-   until it has data again.
-6. W never goes backwards, whatever is heard, and in whichever order.
-7. Spark forgets every W on a restart. What is in force is therefore given back in full each time, and after a restart
-   or a restore the caller, who has told the new query nothing yet, sets all of it again.
+   it, and a watermark is never taken back. Where no other input goes on, or one of them tells no time, its own stays.
+   It is idle until it has data again.
+6. A watermark never goes backwards, whatever is heard, and in whichever order.
+7. Spark forgets every watermark on a restart. What is in force is therefore given back in full each time, and after a
+   restart or a restore the caller, who has told the new query nothing yet, sets all of it again.
 
 What a producer says counts once the rows that it says it of are read: a watermark, or an end, belongs to a batch record
 and is to be given here when that record's segments have been admitted. What lies unread in a channel would be late.
 
-This module does not know how W is set on an input, in which unit Spark counts, nor how far its end of time lies.
+This module does not know how a watermark is set on an input, in which unit Spark counts, nor how far its end of time
+lies.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ END_OF_TIME: Final = 2**63 - 1
 """After every event time there can be; Flink's MAX_WATERMARK."""
 
 
-class Silence:
+class IdleTimer:
     """How long an input has had no data: counted by ticks, and then proven by a batch.
 
     ::
@@ -87,7 +88,7 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Producer:
+class ProducerClock:
     """What a channel has been told by one of its producers, as far as it is read."""
 
     #: its output watermark in the last record that is read, ms since the epoch; None: it has none yet
@@ -101,7 +102,7 @@ class ChannelInput:
     """An input that other tasks of the job write."""
 
     #: every one of them, whether it still runs or not; at least one
-    producers: tuple[Producer, ...]
+    producers: tuple[ProducerClock, ...]
     #: only a source is ever idle
     idle = False
 
@@ -114,7 +115,7 @@ class ChannelInput:
         return self.watermark_ms()
 
     def watermark_ms(self) -> int | None:
-        """W while it goes on."""
+        """Watermark while it goes on."""
         open_ones = [producer.watermark_ms for producer in self.producers if not producer.ended]
         known = [watermark_ms for watermark_ms in open_ones if watermark_ms is not None]
         return min(known) if len(known) == len(open_ones) else None
@@ -129,9 +130,9 @@ class SourceInput:
     #: least event time of what was not read yet, ms since the epoch; None where that is not known, as of a source that
     #: is in no order or has no end
     unread_from_ms: int | None = None
-    #: the W that Spark keeps of its rows; None where it has had none yet
+    #: the watermark that Spark keeps of its rows; None where it has had none yet
     own_ms: int | None = None
-    #: see `Silence`
+    #: see `IdleTimer`
     idle: bool = False
 
     def ends(self, draining: bool) -> bool:
@@ -143,7 +144,7 @@ class SourceInput:
         return self.own_ms if self.unread_from_ms is None else self.watermark_ms()
 
     def watermark_ms(self) -> int | None:
-        """W while it goes on."""
+        """Watermark while it goes on."""
         return None if self.unread_from_ms is None else self.unread_from_ms - 1
 
 
@@ -153,7 +154,7 @@ def watermarks(
     in_force: Mapping[str, int] | None = None,
     draining: bool = False,
 ) -> dict[str, int]:
-    """The W of every input of a query that has one, ms since the epoch or `END_OF_TIME`.
+    """The watermark of every input of a query that has one, ms since the epoch or `END_OF_TIME`.
 
     Args:
         inputs: all inputs of the query, by uid.

@@ -84,7 +84,7 @@ class KillTask(TaskCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeSnapshot(TaskCommand):
-    """Snapshot it behind a batch that is recorded, once Spark has committed that → `SnapshotTaken` or
+    """Snapshot it after a batch that is recorded, once Spark has committed that → `SnapshotTaken` or
     `SnapshotDeclined`."""
 
     checkpoint: int

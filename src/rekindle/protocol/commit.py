@@ -17,7 +17,7 @@ is one `Transactions` for each subtask that has sinks, and a transaction in it g
     open ──snapshot──► pre-committed for checkpoint n ──n or a later one is complete──► committed
       └──────────────────────────────┴──not in the checkpoint that is restored────────► aborted
 
-- A snapshot may lie behind the newest batch: a barrier has its place, and batches may have been recorded since. What
+- A snapshot may lie before the newest batch: a barrier has its place, and batches may have been recorded since. What
   is beyond it stays open (`snapshot`, `upto`).
 - Notifications are subsumed: a permit for n commits all that was pre-committed up to n, so one that is lost, late or
   repeated harms nothing. For the same reason a checkpoint that fails, or a savepoint that commits nothing, is not told
@@ -26,7 +26,7 @@ is one `Transactions` for each subtask that has sinks, and a transaction in it g
   43 is the first to be complete. The batches up to ``finish()`` were pre-committed for 42 and go with it; those of 44
   must be empty, and are aborted when the task is closed.
 - A subtask that is closed without having finished (a stop), or that dies, aborts nothing that holds a batch: its
-  records are durable and the next run goes on behind them. Only a restore goes back: to what its checkpoint names.
+  records are durable and the next run goes on after them. Only a restore goes back: to what its checkpoint names.
 
 This module does not know what a batch holds, which sinks there are, nor how a commit is done or tried again.
 """
@@ -46,7 +46,7 @@ class CommitPermit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
+class SinkTransaction:
     """The recorded batches with the numbers `first` to `last` of one subtask."""
 
     first: int
@@ -58,7 +58,7 @@ class Transaction:
         """Whether it holds no batch."""
         return self.last < self.first
 
-    def split(self, upto: int) -> tuple[Transaction, Transaction]:
+    def split(self, upto: int) -> tuple[SinkTransaction, SinkTransaction]:
         """The batches up to `upto`, and those beyond."""
         cut = min(self.last, max(upto, self.first - 1))
         return replace(self, last=cut), replace(self, first=cut + 1)
@@ -73,9 +73,9 @@ class Transactions:
 
     def __init__(self, *, after: int = -1) -> None:
         #: what is being written; None once there is nothing more to come
-        self.open: Transaction | None = Transaction(first=after + 1, last=after)
+        self.open: SinkTransaction | None = SinkTransaction(first=after + 1, last=after)
         #: by checkpoint, in ascending order
-        self.pre_committed: dict[int, Transaction] = {}
+        self.pre_committed: dict[int, SinkTransaction] = {}
         #: ``finish()`` of its sinks has returned
         self.has_finished = False
         #: its newest batch
@@ -119,7 +119,7 @@ class Transactions:
         self.pre_committed[checkpoint] = inside
         self.open = None if self.has_finished and beyond.empty else beyond
 
-    def covered(self, checkpoint: int) -> tuple[Transaction, ...]:
+    def covered(self, checkpoint: int) -> tuple[SinkTransaction, ...]:
         """What a permit for `checkpoint` would commit, in order: its manifest names it."""
         due = (one for number, one in self.pre_committed.items() if number <= checkpoint)
         return tuple(transaction for transaction in due if not transaction.empty)
@@ -128,7 +128,7 @@ class Transactions:
         """``finish()`` of its sinks has returned: nothing is written any more (FLIP-147)."""
         self.has_finished = True
 
-    def completed(self, permit: CommitPermit) -> tuple[Transaction, ...]:
+    def completed(self, permit: CommitPermit) -> tuple[SinkTransaction, ...]:
         """What is to be committed with `permit`, in order; nothing where it comes late or again.
 
         That it is carried out, and repeated after a crash, the manifest sees to.
@@ -137,7 +137,7 @@ class Transactions:
         self.pre_committed = {number: one for number, one in self.pre_committed.items() if number > permit.checkpoint}
         return due
 
-    def closed(self) -> tuple[Transaction, ...]:
+    def closed(self) -> tuple[SinkTransaction, ...]:
         """The subtask's end is covered by a completed checkpoint → what is to be aborted. All of it is empty.
 
         What holds a batch is left to the next run, where the subtask was stopped and has not finished.
@@ -157,5 +157,5 @@ class Transactions:
         self.open = None
         return tuple(transaction for transaction in left if transaction.empty)
 
-    def _uncommitted(self) -> tuple[Transaction, ...]:
+    def _uncommitted(self) -> tuple[SinkTransaction, ...]:
         return (*self.pre_committed.values(), *([] if self.open is None else [self.open]))

@@ -38,7 +38,7 @@ from rekindle.protocol.checkpoint_plan import CheckpointPlan, Subtasks, calculat
 from rekindle.protocol.commit import CommitPermit, Transactions
 from rekindle.protocol.events import RestoredTask
 from rekindle.protocol.operator_state import Closing, check_union
-from rekindle.protocol.pending_checkpoint import GIVEN_UP_IN, Asked, PendingCheckpoint, Phase, Settled
+from rekindle.protocol.pending_checkpoint import GIVEN_UP_IN, CheckpointRequest, PendingCheckpoint, Phase, Settled
 from rekindle.protocol.reasons import CheckpointKind, Reason
 from rekindle.protocol.restarts import Restarts
 from rekindle.protocol.states import TaskStatus
@@ -73,7 +73,7 @@ class Coordinator:
         #: when a failed commit is tried again
         self.commit_again_ms: int | None = None
         self.commits = Restarts(config)
-        self.queue: list[Asked] = []
+        self.queue: list[CheckpointRequest] = []
         #: what too many failed checkpoints lead to; one that is complete is progress
         self.restarts = Restarts(config)
         #: counted failures in a row, and the last one's words
@@ -98,7 +98,7 @@ class Coordinator:
         self.recovering = latest
         return (c.CommitTransactions(permit=CommitPermit(latest)),)
 
-    def ask(self, asked: Asked) -> Asked | None:
+    def ask(self, asked: CheckpointRequest) -> CheckpointRequest | None:
         """Queue a request; returns the one that is dropped, where there are too many."""
         self.queue.append(asked)
         self.queue.sort(key=lambda item: _ORDER[item.kind])
@@ -117,7 +117,7 @@ class Coordinator:
     # -- what follows from time and the tasks' statuses ----------------------------------------------------------------
 
     def advance(
-        self, now_ms: int, statuses: Mapping[SubtaskId, TaskStatus], demanded: Asked | None, periodic: bool
+        self, now_ms: int, statuses: Mapping[SubtaskId, TaskStatus], demanded: CheckpointRequest | None, periodic: bool
     ) -> _Commands:
         """Do the next thing that is due: expire, overtake, retry a commit, trigger.
 
@@ -144,7 +144,7 @@ class Coordinator:
         return self._snapshots(self.barriers.overtake(oldest.number))
 
     def _trigger_next(
-        self, now_ms: int, statuses: Mapping[SubtaskId, TaskStatus], demanded: Asked | None, periodic: bool
+        self, now_ms: int, statuses: Mapping[SubtaskId, TaskStatus], demanded: CheckpointRequest | None, periodic: bool
     ) -> _Commands:
         asked = self._next_asked(now_ms, demanded, periodic)
         if asked is None or not self._has_room(asked):
@@ -158,23 +158,23 @@ class Coordinator:
             self.queue.remove(asked)
         return self._trigger(now_ms, planned, asked)
 
-    def _next_asked(self, now_ms: int, demanded: Asked | None, periodic: bool) -> Asked | None:
+    def _next_asked(self, now_ms: int, demanded: CheckpointRequest | None, periodic: bool) -> CheckpointRequest | None:
         if demanded is not None:
             return demanded if now_ms >= self.not_before_ms else None
         waiting = next((one for one in self.queue if one.directory is None or not self.sealing), None)
         if waiting is not None:
             return waiting
         if periodic and self.config.checkpoint_interval_ms and now_ms >= self.periodic_due_ms:
-            return Asked(kind=CheckpointKind.PERIODIC, unaligned=self.unaligned)
+            return CheckpointRequest(kind=CheckpointKind.PERIODIC, unaligned=self.unaligned)
         return None
 
-    def _has_room(self, asked: Asked) -> bool:
+    def _has_room(self, asked: CheckpointRequest) -> bool:
         if self.recovering is not None:
             return False
         alone = asked.unaligned or asked.kind in _DEMANDED or any(one.asked.unaligned for one in self.pending.values())
         return len(self.pending) < (1 if alone else self.config.checkpoint_max_concurrent)
 
-    def _trigger(self, now_ms: int, planned: CheckpointPlan | Reason, asked: Asked) -> _Commands:
+    def _trigger(self, now_ms: int, planned: CheckpointPlan | Reason, asked: CheckpointRequest) -> _Commands:
         number, self.next_number = self.next_number, self.next_number + 1
         plan = CheckpointPlan({}, {}) if isinstance(planned, Reason) else planned
         pending = self.pending[number] = PendingCheckpoint(

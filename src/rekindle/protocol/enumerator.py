@@ -4,13 +4,13 @@ Theory of operation
 -------------------
 
 A *split* is a file, named by its place in the frozen list. What was unread when the lineage began is handed out front
-to back, a run of splits at a time, to whichever subtask asks. The *log* of what was handed out is all there is to
-know: each entry says who got the next run, and where that ends. So two who disagree on an entry only have to agree on
+to back, a range of splits at a time, to whichever subtask asks. The *log* of what was handed out is all there is to
+know: each entry says who got the next range, and where that ends. So two who disagree on an entry only have to agree on
 which of them stands.
 
-A run is a 2p-th of what is left (guided self-scheduling), at least one split: the first runs are long, the last ones
-short. So the log has some 2p·ln(n) entries, and the subtasks come to their ends at about the same time, however fast
-each of them is. A split that was handed out stays with its subtask; only a restore takes back what was not read.
+A range is a 2p-th of what is left (guided self-scheduling), at least one split: the first ranges are long, the last
+ones short. So the log has some 2p·ln(n) entries, and the subtasks come to their ends at about the same time, however
+fast each of them is. A split that was handed out stays with its subtask; only a restore takes back what was not read.
 
 A subtask reads its splits in order, so how many it has read tells which. With that of all subtasks, as of one
 checkpoint, `unread` is the enumerator's state in it (FLIP-27; FLIP-147: the splits of a finished subtask are read).
@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
 
-Runs = tuple[tuple[int, int], ...]
+Ranges = tuple[tuple[int, int], ...]
 """Splits [first, until), in order."""
 
 
@@ -33,9 +33,9 @@ Runs = tuple[tuple[int, int], ...]
 class Assignment:
     """An entry of the log."""
 
-    #: who reads the run
+    #: who reads the range
     subtask: int
-    #: how many of the splits are handed out behind it
+    #: how many of the splits are handed out after it
     until: int
 
 
@@ -48,11 +48,11 @@ class Enumerator:
         unread: what there is to hand out; None: every file.
     """
 
-    def __init__(self, sizes: Sequence[int], parallelism: int, unread: Runs | None = None) -> None:
-        runs = ((0, len(sizes)),) if unread is None else unread
+    def __init__(self, sizes: Sequence[int], parallelism: int, unread: Ranges | None = None) -> None:
+        ranges = ((0, len(sizes)),) if unread is None else unread
         self._parallelism = parallelism
         #: the splits to hand out, by their place in the frozen list
-        self._splits = [split for first, until in runs for split in range(first, until)]
+        self._splits = [split for first, until in ranges for split in range(first, until)]
         #: bytes of the first n of them
         self._bytes = [0, *accumulate(sizes[split] for split in self._splits)]
         #: how many are handed out
@@ -72,7 +72,7 @@ class Enumerator:
         return self._given >= len(self._splits)
 
     def next_for(self, subtask: int) -> Assignment | None:
-        """The entry that would give it the next run; None where nothing is left."""
+        """The entry that would give it the next range; None where nothing is left."""
         if self.exhausted:
             return None
         begin = self._bytes[self._given]
@@ -95,19 +95,19 @@ class Enumerator:
         yield from self._owned.get(subtask, ())[read:]
         yield from islice(self._splits, self._given, None)
 
-    def unread(self, read: Mapping[int, int]) -> Runs:
+    def unread(self, read: Mapping[int, int]) -> Ranges:
         """What is still to be read where each subtask has read so many of its own."""
         left = self._splits[self._given :]
         for subtask, owned in self._owned.items():
             left = [*left, *owned[read.get(subtask, 0) :]]
-        return _runs(sorted(left))
+        return _ranges(sorted(left))
 
 
-def _runs(splits: Iterable[int]) -> Runs:
-    runs: list[tuple[int, int]] = []
+def _ranges(splits: Iterable[int]) -> Ranges:
+    ranges: list[tuple[int, int]] = []
     for split in splits:
-        if runs and runs[-1][1] == split:
-            runs[-1] = (runs[-1][0], split + 1)
+        if ranges and ranges[-1][1] == split:
+            ranges[-1] = (ranges[-1][0], split + 1)
         else:
-            runs.append((split, split + 1))
-    return tuple(runs)
+            ranges.append((split, split + 1))
+    return tuple(ranges)

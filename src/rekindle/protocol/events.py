@@ -121,7 +121,7 @@ class TaskFailed(TaskEvent):
     reason: str
     #: nothing would be different the next time (bad input, a changed graph): do not restart
     permanent: bool = False
-    #: code and parameters of the error behind it, where it has one
+    #: code and parameters of the error that it was, where it has one
     error: tuple[str, dict[str, object]] | None = None
 
 
@@ -174,7 +174,7 @@ class CommitFailed(Event):
     detail: str
     #: nothing would be different the next time: do not try again
     permanent: bool = False
-    #: code and parameters of the error behind it, where it has one
+    #: code and parameters of the error that it was, where it has one
     error: tuple[str, dict[str, object]] | None = None
 
 

@@ -44,7 +44,7 @@ from rekindle.protocol import events as e
 from rekindle.protocol.coordinator import Coordinator
 from rekindle.protocol.ending import Ended, Error, Stop, final_state
 from rekindle.protocol.engine import GRACE_MS, NEEDS_NO_ENGINE, LostEngine
-from rekindle.protocol.pending_checkpoint import Asked, PendingCheckpoint, Settled
+from rekindle.protocol.pending_checkpoint import CheckpointRequest, PendingCheckpoint, Settled
 from rekindle.protocol.reasons import CheckpointKind, Reason
 from rekindle.protocol.restarts import Restarts
 from rekindle.protocol.states import JOB_EVENTS, JOB_STEPS, TASK_STEPS, JobState, TaskStatus
@@ -57,7 +57,7 @@ REMEMBERED = 1_000
 _Commands = tuple[c.Command, ...]
 
 
-class Job:
+class JobMachine:
     """The state machine of one run of a job."""
 
     def __init__(self, graph: JobGraph, config: Config, *, batch: bool = False) -> None:
@@ -266,7 +266,9 @@ class Job:
         kind = CheckpointKind.MANUAL if event.directory is None else CheckpointKind.SAVEPOINT
         counts = kind is not CheckpointKind.SAVEPOINT
         unaligned = self.coordinator.unaligned if counts else event.unaligned
-        asked = Asked(kind=kind, unaligned=unaligned, request=event.request, directory=event.directory, counts=counts)
+        asked = CheckpointRequest(
+            kind=kind, unaligned=unaligned, request=event.request, directory=event.directory, counts=counts
+        )
         if self.state is JobState.STOPPING:
             return (self._refusal(event.request, "the job is stopping"),)
         dropped = self.coordinator.ask(asked)
@@ -466,15 +468,15 @@ class Job:
             return ()
         return tuple(self.tasks.closable())
 
-    def _demanded(self, statuses: set[TaskStatus]) -> Asked | None:
+    def _demanded(self, statuses: set[TaskStatus]) -> CheckpointRequest | None:
         if not statuses <= {TaskStatus.WAITING, TaskStatus.CLOSED}:
             return None
         if any(one.kind is CheckpointKind.STOP for one in self.coordinator.sealing.values()):
             return None
         if self.stop is None:
-            return Asked(kind=CheckpointKind.FINAL, unaligned=self.coordinator.unaligned)
+            return CheckpointRequest(kind=CheckpointKind.FINAL, unaligned=self.coordinator.unaligned)
         unaligned = self.stop.unaligned
-        return Asked(
+        return CheckpointRequest(
             kind=CheckpointKind.STOP, unaligned=unaligned, directory=self.stop.directory, counts=self.stop.drain
         )
 
@@ -527,37 +529,37 @@ class Job:
         return settled
 
 
-_HANDLERS: dict[type[e.Event], Callable[[Job, Any], _Commands]] = {
-    e.JobStarted: Job._job_started,
-    e.Ticked: Job._ticked,
-    e.TaskStarted: Job._task_started,
-    e.BatchRecorded: Job._batch_recorded,
-    e.SourcesEnded: Job._sources_ended,
-    e.TaskSuspended: Job._task_suspended,
-    e.TaskFinished: Job._task_finished,
-    e.TaskClosed: Job._task_closed,
-    e.TaskFailed: Job._task_failed,
-    e.SnapshotTaken: Job._snapshot_taken,
-    e.SnapshotDeclined: Job._snapshot_declined,
-    e.ManifestWritten: Job._manifest_written,
-    e.ManifestFailed: Job._manifest_failed,
-    e.TransactionsCommitted: Job._transactions_committed,
-    e.CommitFailed: Job._commit_failed,
-    e.SavepointSealed: Job._savepoint_sealed,
-    e.SavepointFailed: Job._savepoint_failed,
-    e.CheckpointRequested: Job._checkpoint_requested,
-    e.StopRequested: Job._stop_requested,
-    e.CancelRequested: Job._cancel_requested,
-    e.EngineDied: Job._engine_died,
-    e.DriverFenced: Job._driver_fenced,
+_HANDLERS: dict[type[e.Event], Callable[[JobMachine, Any], _Commands]] = {
+    e.JobStarted: JobMachine._job_started,
+    e.Ticked: JobMachine._ticked,
+    e.TaskStarted: JobMachine._task_started,
+    e.BatchRecorded: JobMachine._batch_recorded,
+    e.SourcesEnded: JobMachine._sources_ended,
+    e.TaskSuspended: JobMachine._task_suspended,
+    e.TaskFinished: JobMachine._task_finished,
+    e.TaskClosed: JobMachine._task_closed,
+    e.TaskFailed: JobMachine._task_failed,
+    e.SnapshotTaken: JobMachine._snapshot_taken,
+    e.SnapshotDeclined: JobMachine._snapshot_declined,
+    e.ManifestWritten: JobMachine._manifest_written,
+    e.ManifestFailed: JobMachine._manifest_failed,
+    e.TransactionsCommitted: JobMachine._transactions_committed,
+    e.CommitFailed: JobMachine._commit_failed,
+    e.SavepointSealed: JobMachine._savepoint_sealed,
+    e.SavepointFailed: JobMachine._savepoint_failed,
+    e.CheckpointRequested: JobMachine._checkpoint_requested,
+    e.StopRequested: JobMachine._stop_requested,
+    e.CancelRequested: JobMachine._cancel_requested,
+    e.EngineDied: JobMachine._engine_died,
+    e.DriverFenced: JobMachine._driver_fenced,
 }
 
-_LATE_HANDLERS: dict[type[e.Event], Callable[[Job, Any], _Commands]] = {
-    e.CheckpointRequested: Job._late_checkpoint,
-    e.StopRequested: Job._late_stop,
-    e.CancelRequested: Job._late_cancel,
-    e.ResultRecorded: Job._result_recorded,
-    e.DriverFenced: Job._driver_fenced,
+_LATE_HANDLERS: dict[type[e.Event], Callable[[JobMachine, Any], _Commands]] = {
+    e.CheckpointRequested: JobMachine._late_checkpoint,
+    e.StopRequested: JobMachine._late_stop,
+    e.CancelRequested: JobMachine._late_cancel,
+    e.ResultRecorded: JobMachine._result_recorded,
+    e.DriverFenced: JobMachine._driver_fenced,
 }
 """What is still taken in once the result is decided and not yet recorded."""
 

@@ -12,11 +12,11 @@ inputs have ended. The worst end of them is its own. Ours differs from Flink's t
 - No watermark is sent on its own. EndOfData[finished=true] of all its producers *is* the end of a channel's time
   (`clock`).
 - A task does not wait for EndOfPartition before it is closed. There is no network channel to keep open for those
-  behind it, so all tasks that may be closed are closed at the same time.
+  after it, so all tasks that may be closed are closed at the same time.
 - A plain stop whose checkpoint is unaligned ends every task where it stands. Nobody aligns on EndOfData, and nobody
   waits until it is acknowledged: what lies in the channels is named by the checkpoint.
 - A task that has ended is not run for the checkpoints that follow. It is told of each of them all the same, and its
-  barrier stands behind its last batch.
+  barrier stands after its last batch.
 
 An *operator* (on Spark: the query of a subtask with its sinks, chained, so that they share one life) has a machine of
 its own, `OPERATOR_CALLS`::

@@ -251,7 +251,7 @@ class Closing:
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class UnionViolation:
     """Why a checkpoint is declined for its union state."""
 
     task: str
@@ -259,7 +259,7 @@ class Violation:
     reason: ClassVar[Reason] = Reason.CHECKPOINT_DECLINED_TASK_CLOSING
 
 
-def check_union(tasks: Iterable[Closing]) -> Violation | None:
+def check_union(tasks: Iterable[Closing]) -> UnionViolation | None:
     """Whether a checkpoint would keep part of a union state; tasks that are partly closed are named first.
 
     FLIP-147, Operator state: "if an operator checkpoints UnionListState, it can only finish all at once".
@@ -267,9 +267,11 @@ def check_union(tasks: Iterable[Closing]) -> Violation | None:
     using = [task for task in tasks if task.uses_union]
     for task in using:
         if 0 < task.closed < task.parallelism:
-            return Violation(task.task, f"task {task.task!r} has union state and part of its subtasks have finished")
+            return UnionViolation(
+                task.task, f"task {task.task!r} has union state and part of its subtasks have finished"
+            )
     for task in using:
         if 0 < task.finished < task.parallelism:
             detail = f"task {task.task!r} has union state and part of its subtasks have called finish()"
-            return Violation(task.task, detail)
+            return UnionViolation(task.task, detail)
     return None

@@ -55,7 +55,7 @@ GIVEN_UP_IN = (Phase.ACKNOWLEDGING, Phase.READY)
 
 
 @dataclass(slots=True, kw_only=True)
-class Asked:
+class CheckpointRequest:
     """A checkpoint that is asked for, by a user or by the job."""
 
     kind: CheckpointKind
@@ -73,7 +73,7 @@ class PendingCheckpoint:
     """A checkpoint that was triggered and has not settled."""
 
     number: int
-    asked: Asked
+    asked: CheckpointRequest
     triggered_ms: int
     #: subtasks that have not acknowledged yet
     awaited: set[SubtaskId]

@@ -12,7 +12,7 @@ what lies in the channels is named by the checkpoint.
 
 A task that has ended waits. It is closed when a checkpoint is complete whose snapshot of it was taken after its end
 (any one will do; FLIP-147: 42, 43, 44) and when its consumers have read all that it wrote, so that barriers can still
-be put behind that. To end it has read all its channels, and with them every barrier in them: a task that waits has no
+be put after that. To end it has read all its channels, and with them every barrier in them: a task that waits has no
 snapshot still to take, only answers that are on their way.
 
 This module does not know checkpoints beyond their numbers, requests, or how a job ends.
@@ -163,7 +163,7 @@ class Tasks:
 
     def completed(self, checkpoint: int, batches: Mapping[SubtaskId, int]) -> bool:
         """A checkpoint is complete and committed: whose end it has seen need not wait for another, and who has got on
-        since the last one has not failed in a row. (One behind the same batch says nothing of a task that fails in the
+        since the last one has not failed in a row. (One after the same batch says nothing of a task that fails in the
         next.) Return True if any has got on."""
         for state in self.states.values():
             if state.final_from is not None and state.final_from <= checkpoint:

@@ -48,7 +48,7 @@ def answered(document: dict[str, Any]) -> RekindleError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ControlRequest:
     """What a verb asks for."""
 
     #: checkpoint | savepoint | stop | cancel
@@ -60,8 +60,10 @@ class Wish:
 
     def met_by(self, result: Result) -> bool:
         """Whether the job has ended in a way that leaves nothing to ask for."""
-        wish = "drain" if self.drain else self.verb
-        return result.state in _SATISFIED_BY.get(wish, ()) and (self.savepoint is None or result.savepoint is not None)
+        wanted = "drain" if self.drain else self.verb
+        return result.state in _SATISFIED_BY.get(wanted, ()) and (
+            self.savepoint is None or result.savepoint is not None
+        )
 
 
 def new_id(now_ms: int) -> str:
@@ -69,7 +71,7 @@ def new_id(now_ms: int) -> str:
     return f"{now_ms:013d}-{secrets.token_hex(4)}"
 
 
-def send(storage: JobStorage, wish: Wish) -> Request | Result:
+def send(storage: JobStorage, wanted: ControlRequest) -> Request | Result:
     """Write the request for the run in force and return it; its result if the job has ended as wished already.
 
     Raises ``JOB_NOT_RUNNING`` where nobody would answer.
@@ -78,18 +80,18 @@ def send(storage: JobStorage, wish: Wish) -> Request | Result:
     state = storage.state()
     if run is None or state != RUNNING:
         result = storage.result(run.run) if run else None
-        if result is not None and wish.met_by(result):
+        if result is not None and wanted.met_by(result):
             return result
         raise ControlError("JOB_NOT_RUNNING", job=storage.job, state=state)
     now_ms = round(time.time() * 1_000)
     request = Request(
         id=new_id(now_ms),
         run=run.run,
-        verb=wish.verb,
+        verb=wanted.verb,
         created_ms=now_ms,
-        drain=wish.drain,
-        savepoint=wish.savepoint,
-        unaligned=wish.unaligned,
+        drain=wanted.drain,
+        savepoint=wanted.savepoint,
+        unaligned=wanted.unaligned,
     )
     storage.create(layout.request(storage.job, request.id), request)
     return request
@@ -97,7 +99,7 @@ def send(storage: JobStorage, wish: Wish) -> Request | Result:
 
 def wait(
     storage: JobStorage,
-    wish: Wish,
+    wanted: ControlRequest,
     request: Request,
     timeout_s: float | None = None,
     is_lost: Callable[[], bool] = lambda: False,
@@ -116,7 +118,7 @@ def wait(
             ``ANSWER_FORGOTTEN`` (it was given so long ago that it is deleted).
     """
     watch = _Watch(storage)
-    if timeout_s is None and wish.verb == "cancel":
+    if timeout_s is None and wanted.verb == "cancel":
         timeout_s = CANCEL_S
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     looked_s = time.monotonic()
@@ -132,20 +134,20 @@ def wait(
                 raise answered(answer.error)
             return answer
         if state != RUNNING or _is_over(storage, request):
-            return _without_answer(storage, wish, request)
+            return _without_answer(storage, wanted, request)
         if time.monotonic() - looked_s >= _LOOK_S * storage.store.pace:
             looked_s = time.monotonic()
             asked = storage.store.exists(layout.request(storage.job, request.id))
             if not asked and storage.answer_to(request.id) is None:
                 raise ControlError("ANSWER_FORGOTTEN", job=storage.job)
         if deadline is not None and time.monotonic() >= deadline:
-            raise _timed_out(storage, wish, f"{timeout_s:g}")
+            raise _timed_out(storage, wanted, f"{timeout_s:g}")
         time.sleep(pause)
         pause = min(pause * 1.5, longest)
 
 
-def _timed_out(storage: JobStorage, wish: Wish, seconds: str) -> ControlError:
-    driver = storage.driver() if wish.verb == "cancel" else None
+def _timed_out(storage: JobStorage, wanted: ControlRequest, seconds: str) -> ControlError:
+    driver = storage.driver() if wanted.verb == "cancel" else None
     if driver is None:
         return ControlError("REQUEST_TIMED_OUT", seconds=seconds, job=storage.job)
     return ControlError("CANCEL_TIMED_OUT", seconds=seconds, job=storage.job, pid=driver.pid, host=driver.host)
@@ -159,10 +161,10 @@ def _is_over(storage: JobStorage, request: Request) -> bool:
     return newest is None or not newest.answers(request.run)
 
 
-def _without_answer(storage: JobStorage, wish: Wish, request: Request) -> Result:
+def _without_answer(storage: JobStorage, wanted: ControlRequest, request: Request) -> Result:
     newest = storage.latest_run()
     result = storage.result(newest.run if newest and newest.answers(request.run) else request.run)
-    if result is not None and wish.met_by(result):
+    if result is not None and wanted.met_by(result):
         return result
     if _is_over(storage, request):
         raise ControlError("REQUEST_STALE", run=request.run)

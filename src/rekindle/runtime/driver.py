@@ -21,7 +21,7 @@ from rekindle.errors import ControlError, RekindleError, error_from
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
-from rekindle.protocol.job import Job
+from rekindle.protocol.job import JobMachine
 from rekindle.protocol.states import JobState
 from rekindle.runtime.checkpointing import Checkpointing
 from rekindle.runtime.committing import commit, seal
@@ -34,7 +34,7 @@ from rekindle.runtime.orders import TaskOrders
 from rekindle.runtime.ports import Lifeline, TaskRunner
 from rekindle.runtime.requests import Requests
 from rekindle.runtime.retention import Retention
-from rekindle.runtime.standing import Standing
+from rekindle.runtime.standing import RunStanding
 from rekindle.runtime.worker import Worker
 from rekindle.storage.documents.runs import Result
 from rekindle.storage.job_storage import JobStorage
@@ -63,7 +63,7 @@ class Driver:
     def __init__(
         self,
         run: RunContext,
-        job: Job,
+        job: JobMachine,
         runners: Mapping[SubtaskId, TaskRunner],
         checkpointing: Checkpointing,
         *,
@@ -80,7 +80,7 @@ class Driver:
         self._events = events
         self._engine = engine
         self._elapsed = Elapsed()
-        self._standing = Standing(run)
+        self._standing = RunStanding(run)
         self._sinks = Worker("sinks")
         self._savepoints = Worker("savepoints")
         self._orders = TaskOrders(run, runners, self._sinks, lambda: self._exited)

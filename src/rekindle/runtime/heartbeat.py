@@ -15,7 +15,7 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.ending import Error
-from rekindle.protocol.job import Job
+from rekindle.protocol.job import JobMachine
 from rekindle.protocol.states import TASK_STEPS
 from rekindle.runtime.ports import TaskRunner
 from rekindle.storage import layout
@@ -35,7 +35,7 @@ class Heartbeat:
         self,
         storage: JobStorage,
         run: Run,
-        job: Job,
+        job: JobMachine,
         runners: Mapping[SubtaskId, TaskRunner],
         clock: Callable[[], int],
     ) -> None:

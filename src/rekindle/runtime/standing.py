@@ -10,7 +10,7 @@ LOOKS_GONE = 3
 """Looks in a row, one before each heartbeat, that find the job deleted, until it counts: a mount may come back."""
 
 
-class Standing:
+class RunStanding:
     """What the storage says of one run. A storage that does not answer says nothing."""
 
     def __init__(self, run: RunContext) -> None:

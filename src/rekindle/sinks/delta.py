@@ -23,7 +23,7 @@ from urllib.parse import unquote
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.footers import delta_statistics
-from rekindle.sinks.owners import Claim, Files
+from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.staging import NOTES, Attempts, open_writable
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import for_each
@@ -127,7 +127,7 @@ class Delta(TwoPhaseSink):
 
     def claim(self, claim: Claim) -> None:
         """Take the table."""
-        claim.make(Files(self._store, NOTES), shown(self.path))
+        claim.make(OwnerFiles(self._store, NOTES), shown(self.path))
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Write the batch's files into the table's directory, where the log does not name them yet."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rekindle.errors import DefinitionError, SinkError, one_line
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.iceberg_files import NoPartitionError, data_file, partition_of
-from rekindle.sinks.owners import Claim, Files
+from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.staging import NOTES, Attempts
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import for_each
@@ -136,7 +136,7 @@ class Iceberg(TwoPhaseSink):
 
     def _take(self, table: Table) -> None:
         if self._claim is not None:
-            self._claim.make(Files(_store(table), NOTES), self.table)
+            self._claim.make(OwnerFiles(_store(table), NOTES), self.table)
             self._claim = None
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:

@@ -42,7 +42,7 @@ class Notes(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class OwnerFiles:
     """Notes in the folder `hidden` of a target, a file for each owner."""
 
     store: Store

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rekindle.errors import SinkError
 from rekindle.protocol.commit import CommitPermit
-from rekindle.sinks.owners import Claim, Files
+from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.staging import open_writable
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import for_each, write_parquet
@@ -67,7 +67,7 @@ class Parquet(TwoPhaseSink):
 
     def claim(self, claim: Claim) -> None:
         """Take the directory."""
-        claim.make(Files(self._store, STAGING), shown(self.path))
+        claim.make(OwnerFiles(self._store, STAGING), shown(self.path))
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Write the batch into a staging directory of its own; files without rows stay there."""

@@ -13,7 +13,7 @@ from rekindle.runtime.steps import Steps
 from rekindle.spark.batch.assembly import BatchAssembly
 from rekindle.spark.inputs.freezing import freeze
 from rekindle.spark.query.state_partitions import repartition
-from rekindle.spark.session.lifeline import Lifeline, forget_failed_jvm, stop_session
+from rekindle.spark.session.lifeline import SparkLifeline, forget_failed_jvm, stop_session
 from rekindle.spark.session.s3a import check_s3a, check_sees
 from rekindle.spark.session.session import make_session, prepare_session, quiet
 from rekindle.spark.streaming.assembly import Assembly
@@ -32,7 +32,7 @@ class SparkEngine:
     def __init__(self, spark: SparkSession, *, ours: bool) -> None:
         self._spark = spark
         self._ours = ours
-        self.lifeline = Lifeline(spark, ours=ours)
+        self.lifeline = SparkLifeline(spark, ours=ours)
 
     def quiet(self) -> AbstractContextManager[None]:
         """See `Engine`."""

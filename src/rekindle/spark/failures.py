@@ -92,7 +92,7 @@ class Link(NamedTuple):
 
 
 def chain(error: BaseException) -> list[Link]:
-    """The exceptions of the JVM behind one of PySpark's, the outermost first; none behind one of Python's."""
+    """The exceptions of the JVM that one of PySpark's stands for, the outermost first; none for one of Python's."""
     return list(_links(getattr(error, "_origin", None) or getattr(error, "java_exception", None)))
 
 
@@ -250,7 +250,7 @@ def brief(error: BaseException) -> str:
 
 
 def _brief_text(error: BaseException) -> str:
-    """The same of an exception without a JVM's behind it."""
+    """The same of an exception that stands for none of the JVM's."""
     text = str(error)
     if raised := _RAISED.findall(text):
         return _MODULE.sub("", raised[-1])[:_LENGTH]

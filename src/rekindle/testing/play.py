@@ -30,7 +30,7 @@ from rekindle.graph.subtask_set import SubtaskSet
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
-from rekindle.protocol.job import Job
+from rekindle.protocol.job import JobMachine
 from rekindle.protocol.states import JobState
 from rekindle.testing import words as w
 
@@ -75,7 +75,7 @@ def read_job(name: str, lines: Sequence[str]) -> tuple[JobGraph, Config]:
 
 
 @dataclass(slots=True)
-class Place:
+class StagePlace:
     """How far a consumer has come in a channel."""
 
     read: int = 0
@@ -88,13 +88,13 @@ class Play:
 
     graph: JobGraph = field(init=False)
     config: Config = field(init=False)
-    job: Job = field(init=False)
+    job: JobMachine = field(init=False)
     #: the time, ms
     now_ms: int = 0
     #: what was ordered and has no answer yet, in order
     orders: list[c.Command] = field(default_factory=list)
     #: consumer and producer → place in the channel
-    places: dict[tuple[SubtaskId, SubtaskId], Place] = field(default_factory=dict)
+    places: dict[tuple[SubtaskId, SubtaskId], StagePlace] = field(default_factory=dict)
     #: checkpoint → what had finished by its manifest, by operator
     manifests: dict[int, dict[str, SubtaskSet]] = field(default_factory=dict)
 
@@ -103,7 +103,7 @@ class Play:
         first = not hasattr(self, "job")
         self.graph, self.config = read_job(name, lines)
         if first:
-            self.job = Job(self.graph, self.config)
+            self.job = JobMachine(self.graph, self.config)
 
     def step(self, words: str) -> Answer:
         """Follow one step; what the protocol answers, a line each."""
@@ -118,7 +118,7 @@ class Play:
     def tell(self, event: e.Event) -> tuple[c.Command, ...]:
         """Let the job hear an event, and take down what it orders."""
         if isinstance(event, e.JobStarted) and self.job.state is not JobState.CREATED:
-            self.job, self.orders, self.places = Job(self.graph, self.config), [], {}
+            self.job, self.orders, self.places = JobMachine(self.graph, self.config), [], {}
         commands = self.job.handle(event)
         self.now_ms = max(self.now_ms, self.job.now_ms)
         self.orders = [order for order in self.orders if not self._is_answered(order, event)]
@@ -174,7 +174,7 @@ class Play:
         elif isinstance(command, c.KillTask):
             self.orders = [one for one in self.orders if _about(one)[0] != command.task]
         elif isinstance(command, c.AllowReading):
-            self.places.setdefault((command.task, command.producer), Place()).allowed = command.upto
+            self.places.setdefault((command.task, command.producer), StagePlace()).allowed = command.upto
         elif isinstance(command, c.WriteManifest):
             self.manifests[command.checkpoint] = self._finished_operators(command)
         if type(command) in _DONE:
@@ -186,7 +186,7 @@ class Play:
             facts = {event.task: e.RestoredTask(read=event.read)}
         for task, fact in facts.items():
             for producer, place in fact.read.items():
-                known = self.places.setdefault((task, producer), Place())
+                known = self.places.setdefault((task, producer), StagePlace())
                 known.read, known.allowed = place, max(place, known.allowed)
 
     def _finished_operators(self, manifest: c.WriteManifest) -> dict[str, SubtaskSet]:

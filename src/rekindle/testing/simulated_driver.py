@@ -19,13 +19,20 @@ from rekindle.graph.job_graph import JobGraph
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
-from rekindle.protocol.job import Job
-from rekindle.testing.simulated_world import End, Manifest, Record, SealedFromNothing, Snapshot, World
+from rekindle.protocol.job import JobMachine
+from rekindle.testing.simulated_world import (
+    Record,
+    SealedFromNothing,
+    SimulatedEnd,
+    SimulatedManifest,
+    SimulatedSnapshot,
+    World,
+)
 
 Steps = Iterator[None]
 """Work in steps: a crash may fall at each."""
 
-JobFactory = Callable[[JobGraph, Config], Job]
+JobFactory = Callable[[JobGraph, Config], JobMachine]
 
 
 @dataclass(slots=True)
@@ -44,7 +51,7 @@ class Faults:
 
 
 @dataclass(slots=True)
-class Query:
+class SimulatedQuery:
     """The running query of a task."""
 
     live: bool = False
@@ -55,14 +62,14 @@ class Query:
 
 
 @dataclass(slots=True)
-class Driver:
+class SimulatedDriver:
     """One run of the job."""
 
     world: World
-    job: Job
+    job: JobMachine
     faults: Faults
     now_ms: int
-    queries: dict[SubtaskId, Query] = field(default_factory=dict)
+    queries: dict[SubtaskId, SimulatedQuery] = field(default_factory=dict)
     #: lane → work on it, in order
     lanes: dict[object, deque[Steps]] = field(default_factory=dict)
     #: where events come from → those not delivered yet, in order
@@ -70,7 +77,7 @@ class Driver:
     #: commands of the last event that are not carried out yet
     todo: deque[c.Command] = field(default_factory=deque)
     #: checkpoint → snapshots
-    gathered: dict[int, dict[SubtaskId, Snapshot]] = field(default_factory=dict)
+    gathered: dict[int, dict[SubtaskId, SimulatedSnapshot]] = field(default_factory=dict)
     #: task → last batch that it knows to be recorded
     last: dict[SubtaskId, int] = field(default_factory=dict)
     #: every number up to this one is used
@@ -103,7 +110,7 @@ class Driver:
         self.used_upto = facts.next_checkpoint - 1
         self.last = {task: files.batch for task, files in self.world.tasks.items()}
         self.allowed = {task: {} for task in self.world.tasks}
-        self.queries = {task: Query() for task in self.world.tasks}
+        self.queries = {task: SimulatedQuery() for task in self.world.tasks}
         self.hear(facts)
 
     # -- the loop -----------------------------------------------------------------------------------------------------
@@ -197,7 +204,7 @@ class Driver:
         if self._is_fenced():
             return False
         if self.world.record(task, self.last[task] + 1, record) != record:
-            self.queries[task] = Query()
+            self.queries[task] = SimulatedQuery()
             # As BATCH_REPLAY_MISMATCH is: only another run, which reads the storage again, continues from there.
             reason = "another driver has recorded another batch"
             self.post(task, e.TaskFailed(task=task, reason=reason, permanent=True))
@@ -216,7 +223,7 @@ class Driver:
 
     def kill_query(self, task: SubtaskId) -> None:
         """A query dies by itself; that is noticed late, and sometimes twice."""
-        self.queries[task] = Query()
+        self.queries[task] = SimulatedQuery()
         self.post("watch", e.TaskFailed(task=task, reason="the query died"))
         if self.faults.strike(0.2):
             self.post("late", e.TaskFailed(task=task, reason="the query died"))
@@ -250,7 +257,7 @@ class Driver:
         if self.lost:
             self._fails_without_engine(task)
             return
-        self.queries[task] = Query(live=True)
+        self.queries[task] = SimulatedQuery(live=True)
         yield
         self.post(task, e.TaskStarted(task=task))
 
@@ -260,7 +267,7 @@ class Driver:
             if next(query.batch, self) is self:
                 query.batch = None
             yield
-        self.queries[task] = Query()
+        self.queries[task] = SimulatedQuery()
 
     def _suspend(self, command: c.SuspendTask) -> Steps:
         yield from self._hold(command.task)
@@ -295,7 +302,7 @@ class Driver:
                 return
             if self._is_fenced():
                 return
-            files.end = End(self.last[task], command.drain)
+            files.end = SimulatedEnd(self.last[task], command.drain)
             yield
         self.post(task, e.TaskFinished(task=task, batch=files.end.batch, drained=files.end.drained))
 
@@ -313,14 +320,14 @@ class Driver:
 
     def _close(self, command: c.CloseTask) -> Steps:
         yield
-        self.queries[command.task] = Query()
+        self.queries[command.task] = SimulatedQuery()
         self.post(command.task, e.TaskClosed(task=command.task))
 
     def _allow(self, command: c.AllowReading) -> None:
         self.allowed[command.task][command.producer] = command.upto
 
     def _kill(self, command: c.KillTask) -> None:
-        self.queries[command.task] = Query()
+        self.queries[command.task] = SimulatedQuery()
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
 
@@ -339,21 +346,21 @@ class Driver:
             yield
         # An end that came after the snapshot was ordered belongs to the next one.
         end = files.end if files.end and files.end.batch == command.batch else None
-        taken = Snapshot(command.batch, end, command.read, command.in_flight)
+        taken = SimulatedSnapshot(command.batch, end, command.read, command.in_flight)
         self.gathered.setdefault(number, {})[task] = taken
         self.post("checkpoint", e.SnapshotTaken(task=task, checkpoint=number, batch=command.batch))
 
-    def _manifest(self, command: c.WriteManifest) -> Manifest:
+    def _manifest(self, command: c.WriteManifest) -> SimulatedManifest:
         gathered = self.gathered.get(command.checkpoint, {})
         finished = {task: self._finished(task) for task in command.finished}
         transactions = tuple(
             (task, batch) for task, (first, last) in command.transactions.items() for batch in range(first, last + 1)
         )
-        return Manifest(self.run, {**gathered, **finished}, transactions)
+        return SimulatedManifest(self.run, {**gathered, **finished}, transactions)
 
-    def _finished(self, task: SubtaskId) -> Snapshot:
+    def _finished(self, task: SubtaskId) -> SimulatedSnapshot:
         files = self.world.tasks[task]
-        return Snapshot(files.batch, files.end, files.last.read)
+        return SimulatedSnapshot(files.batch, files.end, files.last.read)
 
     def _write_manifest(self, command: c.WriteManifest) -> None:
         if self._is_fenced():
@@ -438,24 +445,24 @@ class Driver:
         self.exited = True
 
 
-_CARRY_OUT: dict[type[c.Command], Callable[[Driver, Any], None]] = {
+_CARRY_OUT: dict[type[c.Command], Callable[[SimulatedDriver, Any], None]] = {
     c.StartTask: lambda driver, command: driver._order(command, driver._start),
     c.SuspendTask: lambda driver, command: driver._order(command, driver._suspend),
     c.FinishTask: lambda driver, command: driver._order(command, driver._finish),
     c.CloseTask: lambda driver, command: driver._order(command, driver._close),
-    c.KillTask: Driver._kill,
-    c.TakeSnapshot: Driver._snapshot,
-    c.WriteManifest: Driver._write_manifest,
+    c.KillTask: SimulatedDriver._kill,
+    c.TakeSnapshot: SimulatedDriver._snapshot,
+    c.WriteManifest: SimulatedDriver._write_manifest,
     c.CommitTransactions: lambda driver, command: driver._on("sinks", driver._commit(command.permit.checkpoint)),
     c.SealSavepoint: lambda driver, command: driver._on("savepoints", driver._seal(command)),
     c.AbortCheckpoint: lambda driver, command: driver.aborted.add(command.checkpoint),
-    c.AllowReading: Driver._allow,
+    c.AllowReading: SimulatedDriver._allow,
     c.StopSources: lambda driver, command: driver.stopped.add(command.task),
-    c.DiscardOlder: Driver._discard_older,
-    c.RecordResult: Driver._result,
-    c.AnswerRequest: Driver._answer,
+    c.DiscardOlder: SimulatedDriver._discard_older,
+    c.RecordResult: SimulatedDriver._result,
+    c.AnswerRequest: SimulatedDriver._answer,
     c.ReportFailure: lambda driver, command: None,
-    c.FailOver: Driver._fail_over,
-    c.Exit: Driver._exit,
+    c.FailOver: SimulatedDriver._fail_over,
+    c.Exit: SimulatedDriver._exit,
 }
 """Command → how it is carried out."""

@@ -35,7 +35,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class SimulatedEnd:
     """The end marker of a subtask."""
 
     batch: int
@@ -52,7 +52,7 @@ class TaskFiles:
     records: list[Record] = field(default_factory=list)
     #: last batch that Spark has committed
     committed: int = -1
-    end: End | None = None
+    end: SimulatedEnd | None = None
     drain_begun: bool = False
     #: takes its time over each batch, so that channels fill up in front of it
     slow: bool = False
@@ -83,18 +83,18 @@ class TaskFiles:
         positions = self.at(batch).positions
         return all(size is not None and positions[uid] >= size for uid, size in self.sources.items())
 
-    def flushed(self, behind: int) -> Record:
+    def flushed(self, after: int) -> Record:
         """A batch that puts out all that is held back."""
-        before = self.at(behind)
+        before = self.at(after)
         return Record(before.held, before.positions, before.read, ())
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class SimulatedSnapshot:
     """A subtask's share of a checkpoint."""
 
     batch: int
-    end: End | None
+    end: SimulatedEnd | None
     #: producer → how many of its batches were read, as of that batch
     read: Mapping[SubtaskId, int] = field(default_factory=dict)
     #: producer → places in flight
@@ -102,12 +102,12 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class SimulatedManifest:
     """A completed checkpoint."""
 
     #: run that made it
     run: int
-    snapshots: Mapping[SubtaskId, Snapshot]
+    snapshots: Mapping[SubtaskId, SimulatedSnapshot]
     #: batches to commit
     transactions: tuple[tuple[SubtaskId, int], ...]
 
@@ -179,7 +179,7 @@ class World:
     tasks: dict[SubtaskId, TaskFiles]
     #: producer → consuming task → the consumers that its rows are dealt out to
     consumers: Mapping[SubtaskId, Mapping[str, tuple[SubtaskId, ...]]]
-    manifests: dict[int, Manifest] = field(default_factory=dict)
+    manifests: dict[int, SimulatedManifest] = field(default_factory=dict)
     #: number that no checkpoint has or will have → the run that used it up
     void: dict[int, int] = field(default_factory=dict)
     #: checkpoint, task and batch of everything that a manifest has ever named
@@ -242,7 +242,7 @@ class World:
             return self.manifests[number].run == run
         return self.void.setdefault(number, run) == run
 
-    def create_manifest(self, number: int, manifest: Manifest) -> None:
+    def create_manifest(self, number: int, manifest: SimulatedManifest) -> None:
         """Make a checkpoint complete."""
         self.manifests.setdefault(number, manifest)
         self.named |= {(number, task, batch) for task, batch in manifest.transactions}
@@ -266,12 +266,12 @@ class World:
                 self.table.update(self.tasks[task].records[batch].rows)
 
     def batch(
-        self, task: SubtaskId, behind: int, rows_each: int, readable: Mapping[SubtaskId, int], sources: bool
+        self, task: SubtaskId, after: int, rows_each: int, readable: Mapping[SubtaskId, int], sources: bool
     ) -> Record | None:
         """A batch of up to `rows_each` new rows of every source and that many batches of every channel, as far as it
         is readable; None where there is nothing to read."""
         files = self.tasks[task]
-        before = files.at(behind)
+        before = files.at(after)
         positions, read = dict(before.positions), dict(before.read)
         new: list[Row] = []
         for uid, size in files.sources.items() if sources else ():

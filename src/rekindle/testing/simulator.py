@@ -3,9 +3,9 @@
     python -m rekindle.testing.simulator --seeds 1000
     python -m rekindle.testing.simulator --seed 4711
 
-A life is a `World` and one `Driver` after the other on it. First comes a time of turmoil: crashes between any two
-steps, writes and commits that fail, queries that die, messages that come late or twice, requests at random. Then calm:
-what ends by itself ends, what does not is drained. Afterwards every promise of `rekindle.testing.invariants` is
+A life is a `World` and one `SimulatedDriver` after the other on it. First comes a time of turmoil: crashes between any
+two steps, writes and commits that fail, queries that die, messages that come late or twice, requests at random. Then
+calm: what ends by itself ends, what does not is drained. Afterwards every promise of `rekindle.testing.invariants` is
 checked. The same seed always gives the same life; of a life that breaks a promise, the seed and the story are printed.
 """
 
@@ -23,10 +23,10 @@ from rekindle.errors import ProtocolError
 from rekindle.graph.job_graph import JobGraph, Source, Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
-from rekindle.protocol.job import Job
+from rekindle.protocol.job import JobMachine
 from rekindle.protocol.states import JobState
 from rekindle.testing.invariants import broken
-from rekindle.testing.simulated_driver import Driver, Faults, JobFactory
+from rekindle.testing.simulated_driver import Faults, JobFactory, SimulatedDriver
 from rekindle.testing.simulated_world import DriverDied, TaskFiles, World
 
 TURMOIL_STEPS = 500
@@ -54,7 +54,9 @@ class Simulation:
         job: makes the state machine; a test puts a broken one here to see that it is found out.
     """
 
-    def __init__(self, seed: int, *, calm: bool = False, job: JobFactory = Job, world: World | None = None) -> None:
+    def __init__(
+        self, seed: int, *, calm: bool = False, job: JobFactory = JobMachine, world: World | None = None
+    ) -> None:
         self.seed = seed
         self.chance = random.Random(seed)  # noqa: S311 - lives are to be repeated, not to be secret
         self.faults = Faults(self.chance, 0 if calm else self.chance.choice((0, 3, 10, 30)))
@@ -68,7 +70,7 @@ class Simulation:
         self._drain_asked_of_run = 0
         self.now_ms = 0
         #: drivers that were thought dead and only slept, with the moves they have left
-        self.sleepers: list[tuple[Driver, int]] = []
+        self.sleepers: list[tuple[SimulatedDriver, int]] = []
         self.driver = self._driver()
 
     def _new_world(self, calm: bool) -> World:
@@ -127,11 +129,13 @@ class Simulation:
             restart_delay_ms=self.chance.choice((0, 1_000)),
         )
 
-    def _driver(self, before: Driver | None = None) -> Driver:
+    def _driver(self, before: SimulatedDriver | None = None) -> SimulatedDriver:
         """Return the next driver; where it follows one of its own process, it hears what that one left unanswered."""
         job = self._make_job(self.world.graph, self._config())
         over = before.failed_over if before is not None else None
-        driver = Driver(self.world, job, self.faults, self.now_ms, engine_failures=over.failures if over else 0)
+        driver = SimulatedDriver(
+            self.world, job, self.faults, self.now_ms, engine_failures=over.failures if over else 0
+        )
         driver.begin()
         for event in before.unanswered.values() if before is not None and over is not None else ():
             driver.post("control", event)
@@ -250,7 +254,7 @@ _WISHES: tuple[Callable[[str], e.Event], ...] = (
 )
 
 
-def live(seed: int, *, calm: bool = False, job: JobFactory = Job) -> Life:
+def live(seed: int, *, calm: bool = False, job: JobFactory = JobMachine) -> Life:
     """The life of `seed`, judged."""
     return Simulation(seed, calm=calm, job=job).live()
 

@@ -191,7 +191,7 @@ class SinkContract(ABC):
             sink.commit(made, permit())
         assert error.value.code == "SINK_STAGING_LOST"
 
-    def test_finish_and_close_write_nothing_and_the_last_checkpoint_commits_behind_finish(self) -> None:
+    def test_finish_and_close_write_nothing_and_the_last_checkpoint_commits_after_finish(self) -> None:
         sink = self.opened()
         made = self.prepared(sink, [(1, "a")], batch_of(0))
         sink.finish()

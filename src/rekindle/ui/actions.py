@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rekindle.errors import ControlError, RekindleError
 from rekindle.monitoring.monitor import Monitors
 from rekindle.runtime import client
-from rekindle.runtime.client import Ending, Wish
+from rekindle.runtime.client import ControlRequest, Ending
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage import layout
 from rekindle.storage.documents.control import Request
@@ -75,7 +75,7 @@ class Actions:
                 place = target
                 return self._start(None, lambda: savepoint_at_rest(storage, place))
         drain = verb == "drain"
-        wish = Wish(
+        wish = ControlRequest(
             verb="stop" if drain else verb, drain=drain, savepoint=target, unaligned=body.unaligned and not drain
         )
         sent = client.send(storage, wish)
@@ -109,7 +109,7 @@ class Actions:
             notes=ending.notes,
         )
 
-    def _wait(self, storage: JobStorage, wish: Wish, request: Request) -> Ending:
+    def _wait(self, storage: JobStorage, wish: ControlRequest, request: Request) -> Ending:
         return client.wait(storage, wish, request)
 
     def _start(self, name: str | None, work: Callable[[], Ending]) -> str:

@@ -234,7 +234,7 @@ class BatchTask:
         return SubtaskSnapshot(batch=batch, inputs=record.inputs if record else {}, end=self._storage.end(folder))
 
     def purge(self, oldest_batch: int, oldest_output: int, *, over: bool) -> None:
-        """See `TaskRunner`: behind the only checkpoint, which commits everything, nobody reads its channels again."""
+        """See `TaskRunner`: after the only checkpoint, which commits everything, no one reads its channels again."""
         self._storage.store.delete_tree(layout.segments(self._place.folder))
 
     def status(self) -> TaskStatusDocument:

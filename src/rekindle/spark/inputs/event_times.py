@@ -21,7 +21,7 @@ from rekindle.spark.inputs.frames import Input, observation
 _DROPPED = "numRowsDroppedByWatermark"
 
 
-class Seen(NamedTuple):
+class EventTimeStats(NamedTuple):
     """What a batch had of one input."""
 
     rows: int
@@ -30,7 +30,7 @@ class Seen(NamedTuple):
     last_us: int | None
 
 
-def seen(spark: SparkSession, inputs: Sequence[Input]) -> Mapping[str, Seen]:
+def seen(spark: SparkSession, inputs: Sequence[Input]) -> Mapping[str, EventTimeStats]:
     """What the batch that was just evaluated, on this thread, had of the inputs that tell: by uid."""
     wanted = [item.uid for item in inputs if item.observed]
     execution = _execution(spark) if wanted else None
@@ -41,9 +41,9 @@ def seen(spark: SparkSession, inputs: Sequence[Input]) -> Mapping[str, Seen]:
     return {uid: _seen(row.get()) for uid, row in found.items() if row.isDefined()}
 
 
-def _seen(row: Any) -> Seen:
+def _seen(row: Any) -> EventTimeStats:
     first_us, last_us = (None if row.isNullAt(field) else int(row.getLong(field)) for field in (1, 2))
-    return Seen(int(row.getLong(0)), first_us, last_us)
+    return EventTimeStats(int(row.getLong(0)), first_us, last_us)
 
 
 def refuse_late_rows(spark: SparkSession, task: str, inputs: Sequence[Input], watermark_ms: int, batch: int) -> None:

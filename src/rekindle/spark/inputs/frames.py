@@ -35,7 +35,7 @@ from rekindle.channels.producer import Producer
 from rekindle.channels.splits import Splits
 from rekindle.errors import DefinitionError, RekindleError
 from rekindle.graph import job_graph
-from rekindle.protocol.clock import END_OF_TIME, Silence
+from rekindle.protocol.clock import END_OF_TIME, IdleTimer
 from rekindle.runtime.definition import SourceSpec
 from rekindle.sources import Files, Source, Stream
 from rekindle.spark.failures import BEFORE_EPOCH, brief
@@ -78,7 +78,7 @@ class Input:
     #: the delay of its watermark, where Spark follows its rows, ms; None where marks alone set it
     delay_ms: int | None = None
     #: tells when it is idle; None where it never is
-    silence: Silence | None = None
+    idle_timer: IdleTimer | None = None
     #: whether each batch tells of its rows' times, see `times.seen`
     observed: bool = False
     #: numbers of the sources, in Spark's order, that read it; set once the task's plan is known
@@ -173,7 +173,7 @@ def build_input(
         feed=feed,
         marks=marks,
         delay_ms=delay_ms,
-        silence=None if source.idle_after_ms is None else Silence(source.idle_after_ms),
+        idle_timer=None if source.idle_after_ms is None else IdleTimer(source.idle_after_ms),
         observed=observed,
         index=index,
     )

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from rekindle.channels.channel_feed import ChannelFeed
 from rekindle.channels.feed import FileFeed
 from rekindle.ids import SubtaskId
-from rekindle.protocol.clock import ChannelInput, Producer, Silence, SourceInput, watermarks
-from rekindle.spark.inputs.event_times import Seen
+from rekindle.protocol.clock import ChannelInput, IdleTimer, ProducerClock, SourceInput, watermarks
+from rekindle.spark.inputs.event_times import EventTimeStats
 from rekindle.spark.inputs.frames import Input
 from rekindle.storage.documents.batch import BatchRecord
 
@@ -59,8 +59,8 @@ class Intake:
             self._in_force.clear()
             self._own_ms.clear()
             self._probes.clear()
-            for _, silence in self._silences:
-                silence.broken()
+            for _, timer in self._timers:
+                timer.broken()
             self._admit()
             return self.sources_ended
 
@@ -92,17 +92,19 @@ class Intake:
             now_ms: the time, by a clock that goes on only while the driver does.
             resting: no batch is running. While one is, what it has read comes first.
         """
-        if not self._silences or not self._open:
+        if not self._timers or not self._open:
             return False
         with self._lock:
-            for _, silence in self._silences:
-                silence.ticked(now_ms)
+            for _, timer in self._timers:
+                timer.ticked(now_ms)
             before = dict(self._probes)
             if resting and any(map(self._unproven, self.inputs)):
                 self._admit()
             return before != self._probes
 
-    def recorded(self, record: BatchRecord, duration_ms: int, met: Mapping[str, Seen]) -> tuple[Progress, bool]:
+    def recorded(
+        self, record: BatchRecord, duration_ms: int, met: Mapping[str, EventTimeStats]
+    ) -> tuple[Progress, bool]:
         """A batch record exists, the inputs may go on; how far all is read, and whether the sources have ended."""
         with self._lock:
             self._last = record.batch
@@ -115,15 +117,15 @@ class Intake:
                 self._admit()
             return self._progress(), self._open and self.sources_ended
 
-    def _note(self, record: BatchRecord, met: Mapping[str, Seen]) -> None:
+    def _note(self, record: BatchRecord, met: Mapping[str, EventTimeStats]) -> None:
         """Take in what a batch had of the inputs whose watermark Spark keeps."""
-        for item, silence in self._silences:
+        for item, timer in self._timers:
             one, position = met.get(item.uid), record.inputs[item.uid]
             if position.offset != item.position.offset if one is None else one.rows:
-                silence.broken()
+                timer.broken()
                 self._probes.pop(item.uid, None)
             elif position.mark >= self._probes.get(item.uid, position.mark + 1):
-                silence.proven()
+                timer.proven()
         for item in self.inputs:
             one = met.get(item.uid)
             if one is not None and one.last_us is not None and item.delay_ms is not None:
@@ -132,11 +134,11 @@ class Intake:
 
     def _unproven(self, item: Input) -> bool:
         """Whether its silence is due and no mark is on its way to prove it."""
-        return item.silence is not None and item.silence.due and item.uid not in self._probes
+        return item.idle_timer is not None and item.idle_timer.due and item.uid not in self._probes
 
     @property
-    def _silences(self) -> Sequence[tuple[Input, Silence]]:
-        return [(item, item.silence) for item in self.inputs if item.silence is not None]
+    def _timers(self) -> Sequence[tuple[Input, IdleTimer]]:
+        return [(item, item.idle_timer) for item in self.inputs if item.idle_timer is not None]
 
     @property
     def sources(self) -> Sequence[Input]:
@@ -197,14 +199,14 @@ class Intake:
     def _as_the_clock_sees(self, item: Input) -> SourceInput | ChannelInput:
         feed = item.feed
         if not isinstance(feed, ChannelFeed):
-            idle = item.silence is not None and item.silence.idle
+            idle = item.idle_timer is not None and item.idle_timer.idle
             unread_from_ms = feed.unread_from_ms if isinstance(feed, FileFeed) else None
             own_ms = self._own_ms.get(item.uid)
             return SourceInput(ended=item.ended, unread_from_ms=unread_from_ms, own_ms=own_ms, idle=idle)
         read = {index: feed.read(index) for index in item.producers}
         return ChannelInput(
             producers=tuple(
-                Producer(watermark_ms=one.watermark_ms(read[index] - 1), ended=one.ended_by(read[index]))
+                ProducerClock(watermark_ms=one.watermark_ms(read[index] - 1), ended=one.ended_by(read[index]))
                 for index, one in item.producers.items()
             )
         )

@@ -1,6 +1,6 @@
 """Adopting a plain query: its checkpoint becomes where a task of a job begins.
 
-What is made is a savepoint like any other, of a job that has never run: the adopted task stands behind the last batch
+What is made is a savepoint like any other, of a job that has never run: the adopted task stands after the last batch
 that the plain query has committed, every other task before its first. In the copy of the query's directory the sources
 are numbered as in the task's plan, where each input with an event time has watermark rows beside it, which nobody has
 read yet. Then a run is claimed that is to start from this savepoint, and ended at once. So the next start finds a

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.errors import InputError, RestoreError
 from rekindle.progress.directory import Offsets, log_entries, numbered, read_offsets
-from rekindle.progress.plain import Reader, Standing, folders_of, kind_of, lines_of, standing
+from rekindle.progress.plain import SourceReader, Standing, folders_of, kind_of, lines_of, standing
 from rekindle.sources.globs import is_glob
 from rekindle.sources.listing import check_present
 from rekindle.spark.plans.plan import readers_of
@@ -74,7 +74,7 @@ class PlainDirectory:
         """Whether each version of the state has an id, as in version 2 of the log of commits."""
         return not self.store.read(f"{self.folder}/commits/{self.standing.batch}").startswith(b"v1")
 
-    def refuse_other_places(self, lines: Sequence[int | None], readers: Sequence[Reader | None]) -> None:
+    def refuse_other_places(self, lines: Sequence[int | None], readers: Sequence[SourceReader | None]) -> None:
         """Raise ``SPARK_CHECKPOINT_DIFFERS`` if a file source has read elsewhere than it reads now.
 
         Spark would take each file there for a new one.

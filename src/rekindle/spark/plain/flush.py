@@ -1,7 +1,7 @@
 """The flush of a plain Structured Streaming query: what is in its state comes out, and its checkpoint stays whole.
 
 The query is run on a copy of its checkpoint, as another query: first the batch in which it stopped, if it did, then
-planted batches (`flush`), and nothing behind them. Its sources are made, as Spark makes them for every query, and asked
+planted batches (`flush`), and nothing after them. Its sources are made, as Spark makes them for every query, and asked
 for nothing but the data of that unfinished batch. The rows of each batch are kept as Parquet files.
 
 The original is only read, and looked at again at the end: a query that has gone on meanwhile was no stopped one.

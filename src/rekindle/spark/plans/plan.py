@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.errors import DefinitionError
 from rekindle.graph.job_graph import Task
-from rekindle.progress.plain import Reader
+from rekindle.progress.plain import SourceReader
 from rekindle.spark.failures import brief
 from rekindle.spark.inputs.frames import WATERMARKED, Input, quoted
 from rekindle.spark.plan_text import depth, nodes, nodes_below, tree
@@ -141,7 +141,7 @@ def _sources_of(stream: Input, whole: DataFrame) -> tuple[int, ...]:
     return tuple(readers.index(reader) for reader in wanted if reader in readers)
 
 
-def readers_of(frame: DataFrame) -> list[Reader]:
+def readers_of(frame: DataFrame) -> list[SourceReader]:
     """The sources of a plan, in Spark's order; one that is used twice is there twice."""
     return [_described(leaf) for leaf in _streaming_leaves(frame)]
 
@@ -175,17 +175,17 @@ def shares_a_source(frame: DataFrame) -> bool:
     return any(leaf.equals(other) for index, leaf in enumerate(leaves) for other in leaves[:index])
 
 
-def is_mark(reader: Reader, inputs: Iterable[Input]) -> bool:
+def is_mark(reader: SourceReader, inputs: Iterable[Input]) -> bool:
     """Whether a source of a plan reads the watermark rows of one of its inputs."""
     return any(reader.place.endswith(f"/marks/{item.uid}") for item in inputs)
 
 
-def _described(leaf: Any) -> Reader:
+def _described(leaf: Any) -> SourceReader:
     kind, name = leaf.sourceName(), _given_name(leaf)
     if kind.startswith("FileSource["):
-        return Reader("files", name, place=kind.removeprefix("FileSource[").removesuffix("]"))
+        return SourceReader("files", name, place=kind.removeprefix("FileSource[").removesuffix("]"))
     topics = (leaf.extraOptions().get("subscribe") or "").split(",") if kind == "kafka" else ()
-    return Reader(kind, name, topics=frozenset(topic.strip() for topic in topics if topic.strip()))
+    return SourceReader(kind, name, topics=frozenset(topic.strip() for topic in topics if topic.strip()))
 
 
 def _given_name(leaf: Any) -> str | None:

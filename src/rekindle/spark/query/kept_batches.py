@@ -54,8 +54,8 @@ class KeptBatches:
         """Begin a query that goes on after the batch `last`; return how many batches Spark has to keep."""
         with self._lock:
             self._newest = self._before = last
-            behind = max(last - self._oldest, 0) if self._oldest is not None else 0
-            self._number = behind + min(max(behind, LEAST), max(MOST_ROOM, LEAST))
+            lag = max(last - self._oldest, 0) if self._oldest is not None else 0
+            self._number = lag + min(max(lag, LEAST), max(MOST_ROOM, LEAST))
             return self._number
 
     def ran(self, batch: int) -> bool:

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 INTERVAL_MS = 500
 """Interval of the trigger that a query is started with."""
 STREAM_MS = 500
-"""How often a query with a `Stream` looks for more while it finds nothing; behind a batch it looks at once."""
+"""How often a query with a `Stream` looks for more while it finds nothing; after a batch it looks at once."""
 INBOXES_MS = 10_000
 """How often a query that reads inboxes alone looks by itself."""
 
@@ -59,7 +59,7 @@ class Polling:
         self._report: Report = {}
 
     def wake(self) -> None:
-        """Let the query look for something to do now, or once more behind the batch that it is at."""
+        """Let the query look for something to do now, or once more after the batch that it is at."""
         self._wanted = True
         self._called.set()
 

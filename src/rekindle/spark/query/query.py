@@ -1,6 +1,6 @@
 """One Structured Streaming query: started, held, and stopped at batch boundaries.
 
-Stopping means: nothing behind the last batch record may run, that record's batch is committed by Spark, and then the
+Stopping means: nothing after the last batch record may run, that record's batch is committed by Spark, and then the
 query is interrupted, wherever it is. What it may have planned meanwhile is not recorded, so it can be forgotten
 (`progress_dir.unplant`) and is planned again.
 """
@@ -89,7 +89,7 @@ class Query:
         self.committed = last_committed(store, progress_dir)
 
     def start(self, hold_after: int | None = None) -> None:
-        """Start it; batches behind `hold_after` are held.
+        """Start it; batches after `hold_after` are held.
 
         Raises:
             DefinitionError: ``QUERY_REFUSED``, ``SPARK_SETTING_REFUSED``.
@@ -131,11 +131,11 @@ class Query:
         threading.Thread(target=self._watch, args=watching, name=f"watch-{self._run_id}", daemon=True).start()
 
     def wake(self) -> None:
-        """There is something to read: let it look now, or behind the batch that it is at."""
+        """There is something to read: let it look now, or after the batch that it is at."""
         if self._polling is not None:
             self._polling.wake()
 
-    def stop_behind(self, batch: int) -> None:
+    def stop_after(self, batch: int) -> None:
         """Let `batch`, and the one that runs now, be recorded and committed; hold whatever follows; stop.
 
         Raises what a batch raised, if the query died of it meanwhile. Does nothing where no query runs.
@@ -155,19 +155,19 @@ class Query:
         if died_of is not None:
             raise died_of
 
-    def hold_behind(self, batch: int) -> None:
-        """Let no batch after `batch` run; `stop_behind` follows. From the query's own thread."""
+    def hold_all_after(self, batch: int) -> None:
+        """Let no batch after `batch` run; `stop_after` follows. From the query's own thread."""
         self.expect_end()
         self._batches.hold_after = batch
 
     def abandon(self) -> None:
         """Forget the query of an earlier attempt; one that still runs is stopped first."""
         if self._query is not None and _is_active(self._query):
-            self.stop_behind(self._batches.last)
+            self.stop_after(self._batches.last)
         self._query = None
 
     def run_to(self, batch: int) -> Mapping[str, Any]:
-        """Run it for batches up to `batch` and stop behind; returns Spark's report on the last, empty if none came.
+        """Run it for batches up to `batch` and stop after it; returns Spark's report on the last, empty if none came.
 
         Raises what a batch raised; JobError ``QUERY_DIED`` where Spark itself failed.
         """
@@ -180,11 +180,11 @@ class Query:
         deadline = time.monotonic() + _REPORT_S
         self.wait(lambda: self._fetch_report().get("batchId", -1) >= batch or time.monotonic() > deadline)
         report = self._fetch_report()
-        self.stop_behind(batch)
+        self.stop_after(batch)
         return report
 
     def _raise_what_spark_died_of(self) -> None:
-        """Where Spark itself failed, before or behind its batch; nothing where the query runs, or was stopped."""
+        """Where Spark itself failed, before or after its batch; nothing where the query runs, or was stopped."""
         query = self._query
         error: Any = query.exception() if query is not None and not _is_active(query) else None
         if query is not None and error is not None:

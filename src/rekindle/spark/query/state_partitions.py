@@ -5,7 +5,7 @@ the state anew, in another number of partitions, as a batch of its own: that bat
 state is that of the batch before, only laid out differently. So it is done to the copy a restore has made, before that
 is in force, and gets a batch record like any other. Whatever goes wrong meanwhile, nobody goes on from that copy.
 
-Spark has this behind a private attribute of the session, since 4.2 and for RocksDB alone; nothing else here knows.
+Spark has this in a private attribute of the session, since 4.2 and for RocksDB alone; nothing else here knows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def first_run_in(count: int) -> Mapping[str, str]:
 
 
 def repartition(spark: SparkSession, storage: JobStorage, folder: str, task: str, count: int) -> None:
-    """Let a new lineage of `task` go on with its state in `count` partitions, behind one more batch that has a record.
+    """Let a new lineage of `task` go on with its state in `count` partitions, after one more batch that has a record.
 
     Nothing is done to a task without state, nor where `count` is 0 or what it is already.
 

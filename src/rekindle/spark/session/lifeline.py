@@ -41,8 +41,8 @@ _LOG = logging.getLogger("rekindle")
 _REPLACING = threading.Lock()
 
 
-class Lifeline:
-    """A `Lifeline`: tells when the Spark of one session is gone.
+class SparkLifeline:
+    """A `SparkLifeline`: tells when the Spark of one session is gone.
 
     Args:
         ours: the session is Rekindle's own, so that another may take its place.

@@ -1,6 +1,6 @@
 """What is done with each batch (docs/architecture.md#a-batch): the function given to ``foreachBatch``.
 
-1. A batch behind the hold raises. Returning would let Spark commit a batch whose outputs nobody wrote. So does one of a
+1. A batch after the hold raises. Returning would let Spark commit a batch whose outputs nobody wrote. So does one of a
    driver that a newer run has fenced: its plan may have been replaced, and its rows must not be recorded under another.
 2. A batch that has a record is a replay: its outputs are durable. It is evaluated for its state's sake, nothing more.
 3. Otherwise every sink prepares it, from one evaluation, unless ``finish()`` has been called. What Spark would leave
@@ -25,7 +25,7 @@ from rekindle.progress.directory import Offsets, read_offsets
 from rekindle.protocol.life import Call, OperatorLife
 from rekindle.runtime.definition import RunContext
 from rekindle.sources.listing import check_present
-from rekindle.spark.inputs.event_times import Seen, refuse_late_rows, seen
+from rekindle.spark.inputs.event_times import EventTimeStats, refuse_late_rows, seen
 from rekindle.spark.query.batches import Batches, BatchHeldError
 from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.storage import layout
@@ -45,7 +45,7 @@ class BatchProtocol(Batches):
         run: RunContext,
         spark: SparkSession,
         parts: SubtaskParts,
-        recorded: Callable[[BatchRecord, int, Mapping[str, Seen]], None],
+        recorded: Callable[[BatchRecord, int, Mapping[str, EventTimeStats]], None],
     ) -> None:
         super().__init__(last=max(run.storage.records(parts.place.folder), default=-1))
         self._spark = spark
@@ -65,7 +65,7 @@ class BatchProtocol(Batches):
         self._waiting = self._impatient = False
         #: batches from this one on are planted flushes
         self.flush_from: int | None = None
-        #: of this attempt's query and its sinks: behind ``finish()`` nothing is written
+        #: of this attempt's query and its sinks: after ``finish()`` nothing is written
         self.life = OperatorLife(f"{self._place.task}/{self._place.subtask}", (item.uid for item in self._inputs))
 
     def give_up_waiting(self) -> bool:
@@ -95,7 +95,7 @@ class BatchProtocol(Batches):
             raise StorageError("PROGRESS_FORMAT_UNKNOWN", path=f"{folder}/spark/offsets/{batch}", reason=reason)
         # Only the run in force changes plans. If none has taken over by now, the plan read before is Spark's own.
         self._storage.refuse_if_fenced(self._place.run)
-        record, met = self._storage.record(folder, batch), dict[str, Seen]()
+        record, met = self._storage.record(folder, batch), dict[str, EventTimeStats]()
         if record is not None:
             self._check_replay(record, offsets)
             df.write.format("noop").mode("overwrite").save()

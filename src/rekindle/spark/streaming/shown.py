@@ -48,7 +48,7 @@ def _input(store: Store, place: Place, inputs: Sequence[Input], item: Input, rep
         ended=item.ended,
         position=position.offset if feed is None else {"files": position.files, "bytes": position.bytes},
         share=feed.splits.share_read if isinstance(feed, FileFeed) else None,
-        idle=item.silence is not None and item.silence.idle,
+        idle=item.idle_timer is not None and item.idle_timer.idle,
         rows_per_second=None if item.ended else _rate(store, place, inputs, item, report),
     )
 

@@ -18,7 +18,7 @@ from rekindle.progress.copies import copy_for_savepoint
 from rekindle.protocol import events as e
 from rekindle.protocol.life import Call
 from rekindle.runtime.definition import RunContext
-from rekindle.spark.inputs.event_times import Seen
+from rekindle.spark.inputs.event_times import EventTimeStats
 from rekindle.spark.inputs.intake import Intake, Progress
 from rekindle.spark.query.planned import PlannedBatches
 from rekindle.spark.query.polling import INBOXES_MS, STREAM_MS
@@ -127,7 +127,7 @@ class SparkTask:
                 return  # it is being stopped for another reason
             try:
                 self._intake.pause()
-                self._query.stop_behind(self._protocol.last)
+                self._query.stop_after(self._protocol.last)
                 self._replay()
                 if not self._intake.open() or self._intake.has_channels:
                     self._query.start()
@@ -228,7 +228,7 @@ class SparkTask:
             self._query.expect_end()
         if self._intake.only_inboxes:
             self._query.wait(lambda: not self._intake.outstanding)
-        self._query.stop_behind(self._protocol.last)
+        self._query.stop_after(self._protocol.last)
 
     def _replay(self) -> None:
         self._planned.replay(self._query, self._protocol.last, self._last_record())
@@ -238,12 +238,12 @@ class SparkTask:
 
     # -- inputs -------------------------------------------------------------------------------------------------------
 
-    def _recorded(self, record: BatchRecord, duration_ms: int, met: Mapping[str, Seen]) -> None:
+    def _recorded(self, record: BatchRecord, duration_ms: int, met: Mapping[str, EventTimeStats]) -> None:
         """A batch record exists: the inputs may go on. Called by the batch itself, before Spark commits it."""
         self._query.note_commit(record.batch - 1)
         self._last_duration_ms = duration_ms
         if self._kept.ran(record.batch) and self._runs:
-            self._query.hold_behind(record.batch)
+            self._query.hold_all_after(record.batch)
             threading.Thread(target=self._start_again, name=f"again-{self._id}", daemon=True).start()
         progress, ended = self._intake.recorded(record, duration_ms, met)
         self._query.wake()

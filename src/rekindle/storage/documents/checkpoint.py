@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rekindle.protocol.enumerator import Runs
+from rekindle.protocol.enumerator import Ranges
 from rekindle.storage.documents.batch import End, InputPosition, Windows
 from rekindle.storage.layout import FORMAT_VERSION
 
@@ -56,7 +56,7 @@ class Manifest:
     #: task uid → subtask index → snapshot
     tasks: dict[str, dict[int, SubtaskSnapshot]]
     #: task uid → bounded source → what no subtask had read of its frozen list: the enumerators' state
-    unread: dict[str, dict[str, Runs]] = field(default_factory=dict)
+    unread: dict[str, dict[str, Ranges]] = field(default_factory=dict)
     #: task uids all of whose subtasks have finished (FLIP-147: "fully finished", not started on restore)
     finished_tasks: tuple[str, ...] = ()
     #: task uid → its operators: sources, the task itself, sinks; empty where an older version wrote it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rekindle.ids import SubtaskId
-from rekindle.protocol.enumerator import Runs
+from rekindle.protocol.enumerator import Ranges
 from rekindle.storage.layout import FORMAT_VERSION
 
 
@@ -27,7 +27,7 @@ class Lineage:
     #: task uid → how many subtasks it has, where that is not 1
     parallelism: dict[str, int] = field(default_factory=dict)
     #: task uid → bounded source → the part of its frozen list to read in this lineage; all of it where not named
-    unread: dict[str, dict[str, Runs]] = field(default_factory=dict)
+    unread: dict[str, dict[str, Ranges]] = field(default_factory=dict)
     #: streaming | batch: every run of the lineage has the same
     mode: str = "streaming"
     format: int = FORMAT_VERSION

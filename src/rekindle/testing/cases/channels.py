@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rekindle.protocol.alignment import Aborted, Aligned, Alignment, Outcome, Snapshot
+from rekindle.protocol.alignment import Aborted, Aligned, AlignedSnapshot, Alignment, Outcome
 
 _WORD = re.compile(r"([BX](?=\d)|[ED](?=@))(\d*)@(\d+)")
 
@@ -110,7 +110,7 @@ class _Subtask:
         # One that the cancellation of a later one leaves over is only left over in Flink: nothing is said of it.
         self._aborts += aborts[-1:]
         for outcome in outcomes:
-            if isinstance(outcome, Snapshot):
+            if isinstance(outcome, AlignedSnapshot):
                 self._snapshots.append(outcome.checkpoint)
             elif isinstance(outcome, Aligned):
                 self._hold(outcome.in_flight)
