@@ -56,9 +56,10 @@ def ui(
         from rekindle.ui.security import Policy, is_loopback
         from rekindle.ui.server import application, listen, serve
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "rekindle":
+        missing = (error.name or "").partition(".")[0]
+        if missing == "rekindle":
             raise
-        raise ConfigError("UI_MISSING", verb="ui", module=error.name) from error
+        raise ConfigError("UI_MISSING", verb="ui", module=missing) from error
     with command_line():
         stores = [open_store(uri) for uri in storages or [os.environ.get(STORAGE, DEFAULT_STORAGE)]]
         token, made = _token(token_file), False

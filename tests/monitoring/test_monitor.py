@@ -1,0 +1,180 @@
+"""The read model: who is silent, what is read once, what is left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rekindle.monitoring.monitor import Monitor
+from rekindle.storage import layout
+from rekindle.storage.liveness import SILENCE_MS
+from tests.ui.world import World
+
+
+class Clocks:
+    """The time of day, and the time that has passed."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self.elapsed_ms = 0
+
+    def pass_(self, ms: int) -> None:
+        self.now_ms += ms
+        self.elapsed_ms += ms
+
+
+@pytest.fixture
+def world(tmp_path) -> World:
+    return World(str(tmp_path))
+
+
+def _watch(world: World) -> tuple[Monitor, Clocks]:
+    clocks = Clocks(world.now_ms)
+    return Monitor(world.store, now_ms=lambda: clocks.now_ms, elapsed_ms=lambda: clocks.elapsed_ms), clocks
+
+
+def _state(monitor: Monitor, job: str) -> str:
+    return monitor.job(job).overview.state
+
+
+def _beat(world: World, job: str, written_ms: int) -> None:
+    written = world.jobs[job]
+    written.status = replace(written.status, beat=written.status.beat + 1, written_ms=written_ms)
+    written.storage.replace(layout.status(job), written.status)
+
+
+def test_an_old_heartbeat_is_looked_at_twice(world: World) -> None:
+    world.silent("job")
+    monitor, clocks = _watch(world)
+
+    first = _state(monitor, "job")
+    clocks.pass_(3_000)
+
+    assert (first, _state(monitor, "job")) == ("RUNNING", "SILENT")
+
+
+def test_an_old_heartbeat_that_moves_is_of_a_clock_that_differs(world: World) -> None:
+    world.silent("job")
+    monitor, clocks = _watch(world)
+
+    for _ in range(20):
+        assert _state(monitor, "job") == "RUNNING"
+        clocks.pass_(1_500)
+        _beat(world, "job", written_ms=clocks.now_ms - 3_600_000)
+
+
+def test_a_heartbeat_that_stands_still_is_silent_by_any_clock(world: World) -> None:
+    world.healthy("job")
+    _beat(world, "job", written_ms=world.now_ms + 3_600_000)  # that machine's clock is an hour ahead
+    monitor, clocks = _watch(world)
+
+    states = []
+    for _ in range(SILENCE_MS // 2_000 + 1):
+        states.append(_state(monitor, "job"))
+        clocks.pass_(2_000)
+
+    assert states == ["RUNNING"] * 5 + ["SILENT"]
+
+
+def test_a_silent_job_that_beats_again_runs(world: World) -> None:
+    world.silent("job")
+    monitor, clocks = _watch(world)
+    _state(monitor, "job")
+    clocks.pass_(3_000)
+    assert _state(monitor, "job") == "SILENT"
+
+    clocks.pass_(2_000)
+    _beat(world, "job", clocks.now_ms)
+
+    assert _state(monitor, "job") == "RUNNING"
+
+
+def test_rates_of_a_job_that_does_not_run_are_left_out(world: World) -> None:
+    world.lost("lost")
+    world.healthy("healthy")
+    monitor, _ = _watch(world)
+
+    lost, healthy = monitor.job("lost").overview, monitor.job("healthy").overview
+
+    assert (lost.rows_in_per_second, lost.rows_out_per_second, lost.lag_ms, lost.busy) == (None,) * 4
+    assert (healthy.rows_in_per_second, healthy.rows_out_per_second) == (5_000, 820)
+    assert lost.rows_in == healthy.rows_in > 0
+    assert all(edge.rows_per_second is None for edge in monitor.graph("lost").edges)
+
+
+def test_a_job_that_was_deleted_and_made_again_is_another(world: World) -> None:
+    world.healthy("job")
+    monitor, clocks = _watch(world)
+    before = monitor.checkpoints("job")
+    world.jobs["job"].storage.forget_job()
+    again = World(world.store.location, checkpoints=5)
+    again.healthy("job")
+    identity = again.jobs["job"].storage.identity()
+    again.store.replace(layout.identity("job"), b'{"job": "job", "created_ms": 1, "id": "another", "format": 1}')
+    clocks.pass_(1_000)
+
+    after = monitor.checkpoints("job")
+
+    assert identity is not None
+    assert (before.counts.completed, after.counts.completed) == (40, 5)
+    assert [row.id for row in after.history] == [5, 4, 3, 2, 1]
+
+
+def test_what_a_dead_driver_left_in_progress_has_failed(world: World) -> None:
+    written = world.lost("job")
+    stats = replace(written.status.history[0], id=41, status="in_progress", duration_ms=None)
+    written.storage.replace(layout.status("job"), replace(written.status, history=(stats, *written.status.history)))
+    monitor, _ = _watch(world)
+
+    newest = monitor.checkpoint("job", 41).overview
+
+    assert (newest.status, newest.failure) == ("failed", "JOB_ENDED: the job ended")
+
+
+def test_checkpoints_are_known_of_a_job_without_a_history(world: World) -> None:
+    written = world.healthy("job")
+    for name in world.store.names(layout.history("job", "checkpoints")):
+        world.store.delete(f"{layout.history('job', 'checkpoints')}/{name}")
+    written.storage.replace(layout.status("job"), replace(written.status, history=()))
+    monitor, _ = _watch(world)
+
+    found = monitor.checkpoints("job")
+
+    assert [(row.id, row.status, row.acknowledged, row.kept) for row in found.history] == [
+        (40, "completed", 3, True),
+        (39, "completed", 3, True),
+        (38, "completed", 3, True),
+    ]
+    assert found.counts.completed == 40  # as the heartbeat counts
+
+
+def test_closed_segments_and_manifests_are_read_once(world: World, monkeypatch) -> None:
+    world.checkpoints = 350
+    world.healthy("job")
+    monitor, clocks = _watch(world)
+    monitor.checkpoints("job")
+    read: list[str] = []
+    original = type(world.store).read
+    monkeypatch.setattr(type(world.store), "read", lambda self, path: read.append(path) or original(self, path))
+
+    clocks.pass_(1_000)
+    found = monitor.checkpoints("job", limit=1_000)
+
+    assert len(found.history) == 350
+    assert [path for path in read if "/checkpoints/" in path] == ["job/history/checkpoints/000002-000003.json"]
+
+
+def test_a_job_is_read_once_a_second_however_many_ask(world: World, monkeypatch) -> None:
+    world.healthy("job")
+    monitor, clocks = _watch(world)
+    read: list[str] = []
+    original = type(world.store).read
+    monkeypatch.setattr(type(world.store), "read", lambda self, path: read.append(path) or original(self, path))
+
+    for _ in range(50):
+        monitor.overview()
+    clocks.pass_(1_000)
+    monitor.overview()
+
+    assert read.count("job/status.json") == 2

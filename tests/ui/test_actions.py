@@ -1,0 +1,182 @@
+"""Actions: what a driver is asked for, and what comes of its answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rekindle.errors import error_from
+from rekindle.storage import layout
+from rekindle.storage.documents.control import Answer, Request
+from tests.ui.kit import http
+from tests.ui.world import World
+
+TOKEN = "correct horse"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+class Driver:
+    """Answers what lies in the control folder of a job, as `answer` says."""
+
+    def __init__(self, world: World, job: str, answer: Callable[[Request], Answer | None]) -> None:
+        self.storage = world.healthy(job).storage
+        self.requests: list[Request] = []
+        self._answer = answer
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        while not self._over.wait(0.02):
+            for request in self.storage.control({one.id for one in self.requests}).requests:
+                self.requests.append(request)
+                answer = self._answer(request)
+                if answer is not None:
+                    self.storage.answer(answer)
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def driver(tmp_path) -> Iterator[Callable[..., Driver]]:
+    world = World(str(tmp_path))
+    found: list[Driver] = []
+
+    def start(answer: Callable[[Request], Answer | None]) -> Driver:
+        found.append(Driver(world, "job", answer))
+        return found[-1]
+
+    yield start
+    for one in found:
+        one.end()
+
+
+def _good(request: Request) -> Answer:
+    state = {"cancel": "CANCELED"}.get(request.verb, "DRAINED" if request.drain else "STOPPED")
+    ends = request.verb in ("stop", "cancel")
+    return Answer(
+        id=request.id,
+        job="job",
+        state=state if ends else "RUNNING",
+        answered_ms=1,
+        checkpoint=41,
+        savepoint=request.savepoint and f"{request.savepoint}/job-41",
+        notes=("a note",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "asked", "state"),
+    [
+        ("checkpoint", {}, ("checkpoint", False, None), "RUNNING"),
+        ("savepoint", {"directory": "/saves"}, ("savepoint", False, "/saves"), "RUNNING"),
+        ("stop", {}, ("stop", False, None), "STOPPED"),
+        ("stop", {"directory": "/saves"}, ("stop", False, "/saves"), "STOPPED"),
+        ("drain", {}, ("stop", True, None), "DRAINED"),
+        ("cancel", {}, ("cancel", False, None), "CANCELED"),
+    ],
+)
+def test_an_action_asks_the_driver_and_returns_its_answer(driver, serve, verb, body, asked, state) -> None:
+    job = driver(_good)
+    address = serve([job.storage.store], allow_actions=True, token=TOKEN)
+
+    answer = http.post(f"{address}/api/v1/jobs/job/{verb}", headers=BEARER, json=body)
+
+    assert answer.status_code == 200, answer.text
+    assert [(one.verb, one.drain, one.savepoint) for one in job.requests] == [asked]
+    found = answer.json()
+    assert (found["done"], found["state"], found["checkpoint"], found["notes"]) == (True, state, 41, ["a note"])
+
+
+def test_a_savepoint_lies_in_the_storage_where_no_folder_is_named(driver, serve) -> None:
+    job = driver(_good)
+    address = serve([job.storage.store], allow_actions=True, token=TOKEN)
+
+    http.post(f"{address}/api/v1/jobs/job/savepoint", headers=BEARER)
+
+    assert [one.savepoint for one in job.requests] == [f"{job.storage.store.location}/{layout.SAVEPOINTS}"]
+
+
+def test_an_action_that_takes_long_is_asked_for_later(driver, serve) -> None:
+    held = threading.Event()
+
+    def answer(request: Request) -> Answer:
+        held.wait(60)
+        return _good(request)
+
+    job = driver(answer)
+    address = serve([job.storage.store], allow_actions=True, token=TOKEN)
+
+    begun = http.post(f"{address}/api/v1/jobs/job/checkpoint", headers=BEARER, json={"wait": 0})
+    place = f"{address}/api/v1/jobs/job/requests/{begun.json()['request']}"
+    early = http.get(place).json()
+    held.set()
+    for _ in range(600):
+        late = http.get(place).json()
+        if late["done"]:
+            break
+        threading.Event().wait(0.05)
+
+    assert (begun.status_code, begun.json()["done"], early["done"]) == (202, False, False)
+    assert (late["done"], late["checkpoint"]) == (True, 41)
+
+
+def test_what_the_driver_refuses_is_refused(driver, serve) -> None:
+    error = error_from("CANCELED_MEANWHILE", {"job": "job"}).to_json()
+    job = driver(lambda request: Answer(id=request.id, job="job", state="RUNNING", answered_ms=1, error=error))
+    address = serve([job.storage.store], allow_actions=True, token=TOKEN)
+
+    answer = http.post(f"{address}/api/v1/jobs/job/stop", headers=BEARER)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "CANCELED_MEANWHILE")
+
+
+def test_a_job_that_does_not_run_is_not_asked(tmp_path, serve) -> None:
+    world = World(str(tmp_path))
+    world.failed("over")
+    address = serve([world.store], allow_actions=True, token=TOKEN)
+
+    answer = http.post(f"{address}/api/v1/jobs/over/stop", headers=BEARER)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "JOB_NOT_RUNNING")
+
+
+@pytest.mark.parametrize("body", ["{", '{"directory": 7}', "[]"])
+def test_a_body_that_is_not_understood_asks_for_nothing(driver, serve, body: str) -> None:
+    job = driver(_good)
+    address = serve([job.storage.store], allow_actions=True, token=TOKEN)
+
+    answer = http.post(f"{address}/api/v1/jobs/job/stop", headers=BEARER, content=body)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "BODY_INVALID")
+    assert job.requests == []
+
+
+def test_a_flink_client_triggers_savepoints_and_stops(driver, serve) -> None:
+    from flink_rest_client.v1.client import FlinkRestClientV1
+
+    job = driver(_good)
+    address = serve([job.storage.store], allow_actions=True, token="secret")
+    host, _, port = address.removeprefix("http://").partition(":")
+    jobs = FlinkRestClientV1(host=f"flink:secret@{host}", port=port).jobs
+    (job_id,) = jobs.job_ids()
+
+    savepoint = jobs.create_savepoint(job_id, "/saves")
+    made = _completed(savepoint)
+    stopped = _completed(jobs.stop(job_id, "/saves", drain=True))
+
+    assert made["operation"]["location"] == stopped["operation"]["location"] == "/saves/job-41"
+    assert [(one.verb, one.drain) for one in job.requests] == [("savepoint", False), ("stop", True)]
+
+
+def _completed(trigger) -> dict:
+    for _ in range(600):
+        status = trigger.status
+        if status["status"]["id"] == "COMPLETED":
+            return status
+        threading.Event().wait(0.05)
+    raise AssertionError("it has not completed")
