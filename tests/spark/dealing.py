@@ -6,7 +6,9 @@ import datetime as dt
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -38,22 +40,17 @@ class Dealt:
     """One input: a history or a channel, whose watermark marks alone move; with `delay`, a stream."""
 
     def __init__(self, spark: Any, root: Path, name: str, index: int, delay: str = UNORDERED_DELAY) -> None:
-        store = LocalStore(str(root))
+        self._store = store = LocalStore(str(root))
+        self.name, self.delay = name, delay
         self._place = root / "files" / name
         self._place.mkdir(parents=True)
         self._inbox, self._marks = Inbox(store, f"inbox/{name}", index), Marks(store, f"marks/{name}", index + 1)
         self._inbox.open()
         self._marks.inbox.open()
-        self.name, self.delay = name, delay
         self._files = self._marked = 0
         self.rows: list[Row] = []
-        self.data = (
-            spark.readStream.schema(DDL)
-            .option("recursiveFileLookup", "true")
-            .parquet(store.spark_path(f"inbox/{name}"))
-        )
-        marks = store.spark_path(f"marks/{name}")
-        self.frame = watermarked(spark, self.data, name, marks, delay)
+        self.data = spark.readStream.schema(DDL).option("recursiveFileLookup", "true").parquet(self.path("inbox"))
+        self.frame = watermarked(spark, self.data, name, self.path("marks"), delay)
 
     def deal(self, rows: Iterable[Row]) -> None:
         """Let the next batch see a file with these rows."""
@@ -67,12 +64,29 @@ class Dealt:
 
     def mark(self, watermark: dt.datetime | None = None) -> None:
         """Let the next batch see a watermark row; without a time, that of the end."""
-        us = END_OF_TIME_US if watermark is None else (watermark - dt.datetime(1970, 1, 1, tzinfo=UTC)) // MICROSECOND
+        us = END_OF_TIME_US if watermark is None else micros(watermark)
         assert self._marks.admit(self._marked, mark_for(us) if self.delay == UNORDERED_DELAY else us)
         self._marked += 1
 
+    def path(self, kind: str) -> str:
+        """Where Spark reads its rows, ``inbox``, or its watermark rows, ``marks``."""
+        return self._store.spark_path(f"{kind}/{self.name}")
 
-MICROSECOND = dt.timedelta(microseconds=1)
+
+def micros(time: dt.datetime) -> int:
+    """An event time as Spark has it."""
+    return (time - dt.datetime(1970, 1, 1, tzinfo=UTC)) // dt.timedelta(microseconds=1)
+
+
+@contextmanager
+def having_set(spark: Any, settings: Mapping[str, str]) -> Iterator[Any]:
+    """The session with these settings, which it had not before and has not after."""
+    before = {key: spark.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield spark
+    for key, old in before.items():
+        spark.conf.unset(key) if old is None else spark.conf.set(key, old)
 
 
 def watermarked(spark: Any, data: Any, name: str, marks: str, delay: str = UNORDERED_DELAY) -> Any:
@@ -88,14 +102,38 @@ def lines(frame: Any) -> Any:
     return numbered.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("line"))
 
 
+def united(frames: Sequence[Any]) -> Any:
+    """Frames of lines as one, in which each line begins with the number of its frame, for `unpacked`."""
+    from pyspark.sql import functions as F
+
+    level = [frame.select(F.concat_ws(" ", F.lit(number), "line").alias("line")) for number, frame in enumerate(frames)]
+    while len(level) > 1:  # as a chain of unions it would be analyzed once for each of them
+        level = [reduce(lambda left, right: left.union(right), level[at : at + 8]) for at in range(0, len(level), 8)]
+    return level[0]
+
+
+def unpacked(found: Iterable[str], count: int) -> list[Counter[str]]:
+    """The lines of each of so many frames."""
+    each = [Counter[str]() for _ in range(count)]
+    for numbered in found:
+        number, line = numbered.split(" ", 1)
+        each[int(number)][line] += 1
+    return each
+
+
 def streamed(
-    frame: Any, place: Path, batches: Sequence[Callable[[], None]], settings: Mapping[str, str] | None = None
+    frame: Any,
+    place: Path,
+    batches: Sequence[Callable[[], None]],
+    settings: Mapping[str, str] | None = None,
+    look: Callable[[Any], None] = lambda _: None,
 ) -> Counter[str]:
     """What a streaming query puts out, each of `batches` being read before the next is dealt.
 
     Args:
         frame: of one column of text, see `lines`.
         settings: of the session while it starts.
+        look: is given Spark's own query at the end.
     """
     found: Counter[str] = Counter()
 
@@ -109,6 +147,7 @@ def streamed(
         for deal in batches:
             deal()
             query.processAllAvailable()
+        look(query._jsq.streamingQuery())
     finally:
         query.stop()
     return found

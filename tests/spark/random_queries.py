@@ -52,11 +52,19 @@ def windows(frame: Any) -> Any:
     return frame.groupBy(F.window("ts", "5 minutes"), "k").agg(F.count("*").alias("n"), F.sum("v").alias("v"))
 
 
-def query(dice: random.Random, names: Sequence[str], *, unions: bool = True) -> Described:
-    """Choose a query over some of the inputs."""
+def query(dice: random.Random, names: Sequence[str], *, unions: bool = True, runs: bool = True) -> Described:
+    """Choose a query over some of the inputs.
+
+    Args:
+        unions: with unions of the user's own.
+        runs: only what Spark runs as a stream, and gives the same rows as a batch.
+    """
     kinds = [_pair, _pair, _pair, _outer, _outer, _chain, _windows_over_join]
     if unions:
         kinds += [_union_joined, _union_in_windows, _deduplicated]
+    if not runs:
+        kinds += [_narrowed, _narrowed, _outer_chain, _windows_over_outer]
+        kinds += [_unions_joined] if unions else []
     return dice.choice(kinds)(dice, names)
 
 
@@ -141,13 +149,70 @@ def _deduplicated(dice: random.Random, names: Sequence[str]) -> Described:
     )
 
 
+def _narrowed(dice: random.Random, names: Sequence[str]) -> Described:
+    """Equalities and constants of the user's own beside a join, of which the optimizer can infer filters."""
+    from pyspark.sql import functions as F
+
+    left, right = dice.choice(names), dice.choice(names)
+    kept = dice.choice(
+        ["k = 1", "k = v", "k is null", "v in (0, 2)", "k > 0 or v is null", "ts > timestamp'2025-01-01'"]
+    )
+    made = dice.choice(["k", "v", "1L", "cast(null as long)", "coalesce(v, 1L)", "if(k = 1, v, null)"])
+    how = dice.choice(["inner", "left", "right", "full", "left_semi"])
+    condition, late = _keys(dice), dice.random() < 0.5
+
+    def make(of: dict[str, Any]) -> Any:
+        narrowed = of[left].withColumn("v", F.expr(made)).filter(kept)
+        joined = join(how, condition)(narrowed, of[right])
+        return joined.filter("k = 1 or v is not null") if late else joined
+
+    text = f"({left} with v = {made} where {kept}) {how} {right} on {condition}{', narrowed after' if late else ''}"
+    return Described(text, make)
+
+
+def _outer_chain(dice: random.Random, names: Sequence[str]) -> Described:
+    order = [dice.choice(names) for _ in range(3)]
+    hows = [dice.choice(["inner", "left", "right", "full", "left_semi"]) for _ in order[1:]]
+    conditions = [_keys(dice) for _ in order[1:]]
+
+    def make(of: dict[str, Any]) -> Any:
+        frame = of[order[0]]
+        for name, how, condition in zip(order[1:], hows, conditions, strict=True):
+            frame = join(how, condition)(frame, of[name]).select("ts", "k", "v")
+        return frame
+
+    return Described(f"{order} {hows} on {conditions}", make)
+
+
+def _windows_over_outer(dice: random.Random, names: Sequence[str]) -> Described:
+    left, right = dice.sample(names, 2)
+    how, condition = dice.choice(["left", "right", "full"]), _keys(dice)
+    return Described(
+        f"windows over {left} {how} {right} on {condition}",
+        lambda of: windows(join(how, condition)(of[left], of[right])),
+    )
+
+
+def _unions_joined(dice: random.Random, names: Sequence[str]) -> Described:
+    (text, union), (other_text, other) = _union(dice, names), _union(dice, names)
+    how, condition = dice.choice(["inner", "left", "full", "left_semi"]), _keys(dice)
+    return Described(f"{text} {how} {other_text} on {condition}", lambda of: join(how, condition)(union(of), other(of)))
+
+
 def dealt(dice: random.Random, spark: Any, root: Path) -> list[Dealt]:
     """Choose two to four inputs."""
     names = INPUTS[: dice.choice([2, 3, 3, 4])]
     return [Dealt(spark, root, name, 2 * index, dice.choice(_KINDS)) for index, name in enumerate(names)]
 
 
-def batches(dice: random.Random, inputs: Sequence[Dealt], steps: int = 5) -> list[Callable[[], None]]:
+def deal_at_once(dice: random.Random, inputs: Sequence[Dealt]) -> None:
+    """Deal all rows of all inputs, and a watermark row of each."""
+    for each in inputs:
+        each.deal([row for file in _files(dice, ordered=False) for row in file])
+        each.mark(at(0))
+
+
+def batches(dice: random.Random, inputs: Sequence[Dealt], steps: int = 4) -> list[Callable[[], None]]:
     """Choose what each batch holds: files of some inputs, only a watermark row of others, of the rest nothing.
 
     An input that has been read says that it has ended as soon as the dice want it, and in the last batch at the latest.
@@ -172,7 +237,8 @@ def batches(dice: random.Random, inputs: Sequence[Dealt], steps: int = 5) -> lis
                 acts.append((each, at(-120)))
         if acts:
             plan.append(acts)
-    plan.append([(each, None) for each in inputs if each not in ended])
+    # The watermark that a batch has found counts from the next one on.
+    plan += [[(each, None) for each in inputs if each not in ended], [(each, None) for each in inputs]]
     return [lambda acts=acts: _deal(acts) for acts in plan if acts]
 
 
