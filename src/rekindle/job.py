@@ -251,6 +251,7 @@ class Job:
         allow_drained: bool = False,
         allow_sink_ahead: bool = False,
         allow_shared_target: bool = False,
+        allow_changed_files: bool = False,
     ) -> JobResult:
         """Run the job to its end; SIGTERM and Ctrl-C stop it, a second Ctrl-C cancels it. A batch run they cancel.
 
@@ -273,6 +274,7 @@ class Job:
                 allow_drained=allow_drained,
                 allow_sink_ahead=allow_sink_ahead,
                 allow_shared_target=allow_shared_target,
+                allow_changed_files=allow_changed_files,
             )
             with stop_on_signals(handle):
                 result = handle.wait()
@@ -298,6 +300,7 @@ class Job:
         allow_drained: bool = False,
         allow_sink_ahead: bool = False,
         allow_shared_target: bool = False,
+        allow_changed_files: bool = False,
     ) -> JobHandle:
         """Start the job and return at once.
 
@@ -314,6 +317,7 @@ class Job:
             allow_drained: continue from before the flush of a drained job.
             allow_sink_ahead: start before what a sink has committed.
             allow_shared_target: write to targets that another job, or another copy of this one, has written to.
+            allow_changed_files: read files of a history that were replaced since the job first started.
 
         Raises:
             RekindleError: whatever is wrong with the definition, the settings, the storage, the session, the sources or
@@ -338,6 +342,7 @@ class Job:
             drained=allow_drained,
             sink_ahead=allow_sink_ahead,
             shared_target=allow_shared_target,
+            changed_files=allow_changed_files,
         )
 
         def launched(since: int | None = None, engine_failures: int = 0) -> Launch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +41,15 @@ def numbers(world: World, name: str) -> list[Any]:
 
 def parquet(path: Path, **columns: list[Any]) -> None:
     pq.write_table(pa.table(columns), path)
+
+
+def replace_alike(path: Path) -> None:
+    """By a file of other rows, as large and as well formed."""
+    path.write_text(path.read_text().replace("1", "9"))
+
+
+def replace_by_more(path: Path) -> None:
+    path.write_text(path.read_text() * 2)
 
 
 def scramble(path: Path) -> None:
@@ -102,12 +112,19 @@ def test_what_cannot_be_read_fails_by_name_and_is_read_once_it_is_mended(spark: 
             Path.unlink,
             "FILE_VANISHED",
         ),
+        "replaced": (
+            folder("replaced", "json", [GOOD, GOOD, GOOD]),
+            {"format": "json"},
+            replace_alike,
+            "FILE_CHANGED",
+        ),
+        "grown": (folder("grown", "json", [GOOD, GOOD, GOOD]), {"format": "json"}, replace_by_more, "FILE_CHANGED"),
     }
 
     def fail_and_mend(name: str) -> tuple[Any, ...]:
         place, arguments, harm, _ = cases[name]
         second = next(iter(sorted(place.glob("1.*"))))
-        whole = second.read_bytes()
+        whole, then = second.read_bytes(), second.stat()
         harmed = []
 
         def watch(step: str) -> None:
@@ -120,9 +137,12 @@ def test_what_cannot_be_read_fails_by_name_and_is_read_once_it_is_mended(spark: 
         ).wait()
         before = numbers(world, name)
         second.write_bytes(whole)
+        put_back = name in ("replaced", "vanished")
+        if put_back:
+            os.utime(second, ns=(then.st_atime_ns, then.st_mtime_ns))
         again = (
             copy_of(world, name, rk.Files(str(place), **arguments))
-            .start(spark, storage=world.storage, config=ONE_BY_ONE)
+            .start(spark, storage=world.storage, config=ONE_BY_ONE, allow_changed_files=not put_back)
             .wait()
         )
         return first, before, again

@@ -48,7 +48,7 @@ import rekindle.start.decide
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.channels.splits import Splits
 from rekindle.config import Config
-from rekindle.errors import ControlError, RekindleError
+from rekindle.errors import ControlError, RekindleError, RestoreError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.runtime.client import ControlRequest, send
 from rekindle.runtime.definition import Definition, RunContext, SourceSpec
@@ -297,6 +297,8 @@ class World:
         if isinstance(ended, BaseException):
             # One that was frozen before its claim is a start like any other when it wakes up.
             overtaken = isinstance(ended, ControlError) and ended.code in ("DRIVER_FENCED", "JOB_ALREADY_RUNNING")
+            # One that woke up has committed more since the checkpoint to start from was chosen.
+            overtaken |= isinstance(ended, RestoreError) and ended.code == "SINK_AHEAD" and restore is not None
             if not overtaken or not self._frozen:
                 raise ended
             self.results.append("overtaken")
@@ -386,6 +388,7 @@ class World:
             (inputs, "_watermarked", _watermarked),
             (inputs, "_delay_ms", lambda frame, _: frame.delays_ms[0]),
             (batch, "check_present", _nothing),
+            (batch, "check_unchanged", _nothing),
             (batch, "seen", self._seen),
             (batch, "refuse_late_rows", self._refuse_late_rows),
             (rekindle.spark.output.segments, "write_parquet", self._write_parquet),

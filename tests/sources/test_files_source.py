@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from rekindle.errors import ConfigError, DefinitionError, InputError
+from rekindle.errors import ConfigError, DefinitionError, InputError, StorageError
 from rekindle.sources import Files
-from rekindle.sources.listing import check_present, parse_time_ms
+from rekindle.sources.listing import as_they_are, check_present, check_unchanged, parse_time_ms
+from rekindle.sources.trees import Disk
 from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.local import file_uri
 
@@ -114,7 +116,7 @@ def test_the_files_of_a_folder_come_by_path_with_their_sizes_and_encoded_address
     root = tree("b.json", "a b%.json", "ä.json", "_a=1.json", "B.json")
     files, partition_columns, base = Files(str(root), format="json").list_files()
     order = ["B.json", "_a=1.json", "a b%.json", "b.json", "ä.json"]
-    assert files == tuple(FrozenFile(path=file_uri(f"{root}/{n}"), size=len(n.encode())) for n in order)
+    assert [(file.path, file.size) for file in files] == [(file_uri(f"{root}/{n}"), len(n.encode())) for n in order]
     assert files[2].path.endswith("/in%20ü%2520/a%20b%25.json")
     assert (partition_columns, base) == ((), "")
 
@@ -248,6 +250,58 @@ def test_a_file_that_has_vanished_is_named(tree) -> None:
         "FILE_VANISHED",
         {"source": "history", "path": f"{root}/a b%"},
     )
+
+
+def test_a_file_that_has_taken_the_place_of_another_is_named(tree) -> None:
+    root = tree("a b%", "c")
+    files = Files(str(root)).list_files()[0]
+    check_unchanged("history", files)
+    name, old = root / "a b%", (root / "a b%").stat()
+
+    name.write_text("c %a")
+    os.utime(name, ns=(old.st_atime_ns, old.st_mtime_ns + 1_000_000))
+    found, parameters = code(lambda: check_unchanged("history", files))
+    assert (found, parameters["source"], parameters["path"]) == ("FILE_CHANGED", "history", str(name))
+    assert "as large as then" in str(parameters["reason"])
+
+    name.write_text("longer")
+    os.utime(name, ns=(old.st_atime_ns, old.st_mtime_ns))
+    found, parameters = code(lambda: check_unchanged("history", files))
+    assert (found, parameters["reason"]) == ("FILE_CHANGED", "4 bytes then, 6 now")
+    assert [file.size for file in as_they_are("history", files)] == [6, 1]
+
+    name.write_text("back")
+    os.utime(name, ns=(old.st_atime_ns, old.st_mtime_ns))
+    check_unchanged("history", files)
+
+    name.unlink()
+    name.mkdir()
+    assert code(lambda: check_unchanged("history", files))[0] == "FILE_VANISHED"
+
+
+def test_of_a_list_that_an_older_version_has_frozen_the_sizes_count(tree) -> None:
+    root = tree("a", "c")
+    files = [FrozenFile(path=file.path, size=file.size) for file in Files(str(root)).list_files()[0]]
+    (root / "a").write_text("b")
+    os.utime(root / "a", (0, 0))
+    check_unchanged("history", files)
+    (root / "a").write_text("")
+    assert code(lambda: check_unchanged("history", files))[0] == "FILE_CHANGED"
+
+
+def test_a_place_that_fails_is_not_taken_for_one_without_the_file(tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = Files(str(tree("a"))).list_files()[0]
+
+    def away(tree: Disk, path: str) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Disk, "find", away)
+    with pytest.raises(StorageError) as error:
+        check_unchanged("history", files)
+    assert error.value.code == "STORAGE_UNAVAILABLE"
+    monkeypatch.setattr(Disk, "find", lambda tree, path: None)
+    with pytest.raises(StorageError):
+        check_unchanged("history", files)
 
 
 @pytest.mark.parametrize(

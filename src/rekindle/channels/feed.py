@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rekindle.channels.admission import MAX_FILES, AdmissionSizer, choose
-from rekindle.channels.inbox import Inbox
+from rekindle.channels.inbox import CARRIED_OVER, Inbox
 from rekindle.channels.splits import Splits
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.sources import FrozenFile
+from rekindle.storage.port import NotFound
 
 
 class Feed(ABC):
@@ -106,6 +107,25 @@ class FileFeed(Feed):
         self._subtask = subtask
         self._files = splits.given_to(subtask)
         splits.note_read(subtask, position.bytes)
+
+    @property
+    def outstanding(self) -> Sequence[FrozenFile]:
+        """See `Feed`."""
+        return self._as_listed(self._outstanding, self.position.files)
+
+    def recorded_last(self) -> Sequence[FrozenFile]:
+        """The files of the newest admission that a record covers, which a replay reads again; none if long past."""
+        try:
+            admitted = self._inbox.admitted(self.position.admission)
+        except NotFound:
+            return ()
+        files = [file for file in admitted if file.path != CARRIED_OVER]
+        return self._as_listed(files, self.position.files - len(files))
+
+    def _as_listed(self, admitted: Sequence[FrozenFile], first: int) -> Sequence[FrozenFile]:
+        """Files with all that the list says of them, of which an inbox holds a part."""
+        listed = {file.path: file for file in self._files[max(first, 0) : first + len(admitted)]}
+        return [listed.get(file.path, file) for file in admitted]
 
     @property
     def ended(self) -> bool:

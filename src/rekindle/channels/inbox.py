@@ -105,6 +105,10 @@ class Inbox:
         """
         return self.admit(0, [FrozenFile(path=CARRIED_OVER, size=carried)])
 
+    def admit_instead(self, k: int, files: Sequence[FrozenFile]) -> None:
+        """Let `files` take the place of what admission `k` has, which nothing has been recorded of; no compaction."""
+        self._store.replace(self._path(k), _log([_entry(file, stamp_ms(k, self._index)) for file in files]))
+
     def admit(self, k: int, files: Sequence[FrozenFile]) -> bool:
         """Let the query see `files` (at least one) as admission `k`; k-1 is in a batch record by now.
 

@@ -45,6 +45,7 @@ _WRONG_COMMAND_LINE = ("FUNCTION_UNKNOWN", "JOBFILE_MISSING", "MODE_UNKNOWN")
 @click.option("--allow-drained", is_flag=True, help="Go on from before the flush of a drained job.")
 @click.option("--allow-sink-ahead", is_flag=True, help="Start before what a sink has committed.")
 @click.option("--allow-shared-target", is_flag=True, help="Write to what another job, or a copy, has written to.")
+@click.option("--allow-changed-files", is_flag=True, help="Read files of a history that were replaced.")
 @with_storage
 @with_json
 def run(jobfile: str, as_json: bool, **arguments: Any) -> int:

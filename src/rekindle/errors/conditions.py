@@ -279,18 +279,34 @@ CONDITIONS: dict[str, Condition] = {
             "Source {source!r}: {path} was in the list of files when the job first started and is gone.",
             "Put it back: the list is frozen so that no row is read twice or left out.",
         ),
-        FILE_UNREADABLE=("Source {source!r}: {path} cannot be read: {reason}", "Mend or replace the file; run again."),
+        FILE_CHANGED=(
+            "Source {source!r}: {path} is not the file that was there when the job first started: {reason}.",
+            (
+                "Put the old one back, with its time. To read the new one in its place: --allow-changed-files. "
+                "Rows of the old one that were read already are not taken back."
+            ),
+        ),
+        FILE_UNREADABLE=(
+            "Source {source!r}: {path} cannot be read: {reason}",
+            "Mend or replace the file, and run again with --allow-changed-files.",
+        ),
         FILE_DAMAGED=(
             "Source {source!r}: {path} is damaged, or not of the format it is said to be: {reason}",
-            "Fix or replace the file, under the same name, and run again: nothing was lost.",
+            "Fix or replace the file, under the same name, and run again with --allow-changed-files: nothing was lost.",
         ),
         SCHEMA_MISMATCH=(
             "Source {source!r}: {path} does not fit the schema: {reason}",
-            "Fix or replace the file and run again: nothing was lost. The schema is fixed when the job first starts.",
+            (
+                "Fix or replace the file and run again with --allow-changed-files: nothing was lost. The schema is "
+                "fixed when the job first starts."
+            ),
         ),
         MALFORMED_ROW=(
             "Source {source!r}: a row is malformed: {reason}",
-            "Fix it, or choose options={{'mode': 'PERMISSIVE'}} or 'DROPMALFORMED'; run again: nothing was lost.",
+            (
+                "Fix it and run again with --allow-changed-files, or choose options={{'mode': 'PERMISSIVE'}} or "
+                "'DROPMALFORMED': nothing was lost."
+            ),
         ),
         EVENT_TIME_BEFORE_EPOCH=(
             (

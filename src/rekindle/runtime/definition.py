@@ -57,6 +57,8 @@ class RunContext:
     frozen: Mapping[str, FrozenFiles | None]
     config: Config
     steps: Steps
+    #: whether a file of a list may be another one by now
+    changed_files: bool = False
     #: takes an event to the driver, from any thread
     post: Callable[[e.Event], None]
     clock: Clock = system_clock

@@ -1,26 +1,28 @@
 """Which files a path stands for: the ones that Spark's batch reader would read there, found without Spark.
 
 `Files` says what is meant, this module looks at the disk or the bucket (`sources.trees`). What is found is frozen
-when the job first starts. Spark leaves out silently whatever has vanished meanwhile, so `check_present` is to be asked
-before files are admitted.
+when the job first starts. Spark leaves out silently whatever has vanished meanwhile, and reads what has taken the place
+of a file as if it were that: `check_present` and `check_unchanged` look for it, with one request a file.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.parse import unquote
 
-from rekindle.errors import ConfigError, InputError, one_line
+from rekindle.errors import ConfigError, InputError, StorageError, one_line
 from rekindle.sources.globs import compiled, expanded, is_glob
 from rekindle.sources.trees import Node, Tree, absolute, top, tree_of, uri_of
 from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.open import open_store
+
+Answer = TypeVar("Answer")
 
 _ASKED_AT_ONCE = 16
 """Files that are looked for side by side: a bucket takes a while to answer."""
@@ -69,6 +71,7 @@ class _Found(NamedTuple):
     path: str
     size: int
     modified_ms: int
+    version: str
     #: the folder that was asked for, or the one of the file that was
     root: str
 
@@ -99,17 +102,63 @@ def list_files(uid: str, paths: Iterable[str], selection: Selection) -> Listing:
             found = {path: file for path, file in found.items() if os.path.dirname(path) == file.root}
     if not found:
         raise InputError("PATH_EMPTY", source=uid, path=", ".join(paths))
-    files = tuple(FrozenFile(path=uri_of(path), size=found[path].size) for path in sorted(found))
+    files = tuple(
+        FrozenFile(path=uri_of(path), size=file.size, version=file.version or None)
+        for path, file in sorted(found.items())
+    )
     return Listing(files, layout.columns, uri_of(layout.base) if layout.columns else "")
 
 
 def check_present(uid: str, files: Iterable[FrozenFile]) -> None:
     """Raise ``FILE_VANISHED`` for the first of `files` that is gone."""
+    for file, exists in _of_each(files, _exists):
+        if not exists:
+            raise InputError("FILE_VANISHED", source=uid, path=_path(file))
+
+
+def check_unchanged(uid: str, files: Iterable[FrozenFile]) -> None:
+    """Raise ``FILE_VANISHED`` for the first of `files` that is gone, ``FILE_CHANGED`` for one that is another."""
+    for file, now in _as_they_are(uid, files):
+        if now.size != file.size or (file.version is not None and now.version and now.version != file.version):
+            raise InputError("FILE_CHANGED", source=uid, path=_path(file), reason=_difference(file, now))
+
+
+def as_they_are(uid: str, files: Iterable[FrozenFile]) -> list[FrozenFile]:
+    """Return the paths of `files`, with the sizes that they have now; ``FILE_VANISHED`` for the first that is gone."""
+    return [FrozenFile(path=file.path, size=now.size) for file, now in _as_they_are(uid, files)]
+
+
+def _as_they_are(uid: str, files: Iterable[FrozenFile]) -> Iterator[tuple[FrozenFile, Node]]:
+    for file, now in _of_each(files, _found):
+        if now is None or now.is_folder:
+            raise InputError("FILE_VANISHED", source=uid, path=_path(file))
+        yield file, now
+
+
+def _of_each(files: Iterable[FrozenFile], look: Callable[[FrozenFile], Answer]) -> Iterator[tuple[FrozenFile, Answer]]:
     files = list(files)
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
-        for file, exists in zip(files, pool.map(_exists, files), strict=True):
-            if not exists:
-                raise InputError("FILE_VANISHED", source=uid, path=unquote(file.path.removeprefix("file://")))
+        yield from zip(files, pool.map(look, files), strict=True)
+
+
+def _found(file: FrozenFile) -> Node | None:
+    path = _path(file)
+    try:
+        found = tree_of(path).find(path)
+    except OSError as error:
+        raise StorageError("STORAGE_UNAVAILABLE", uri=path, reason=one_line(error)) from error
+    if found is None and _exists(file):
+        # A disk that fails says that there is nothing; a file that is being replaced was away for a moment.
+        raise StorageError("STORAGE_UNAVAILABLE", uri=path, reason="it is there, and cannot be looked at")
+    return found
+
+
+def _path(file: FrozenFile) -> str:
+    return unquote(file.path.removeprefix("file://"))
+
+
+def _difference(file: FrozenFile, now: Node) -> str:
+    return f"{file.size} bytes then, {now.size} now" if now.size != file.size else "as large as then, and written later"
 
 
 def _exists(file: FrozenFile) -> bool:
@@ -165,7 +214,7 @@ def _below(tree: Tree, root: Node) -> Iterator[_Found]:
     if root.is_folder:
         yield from _in_folder(tree, root.path, root.path)
     elif not _is_hidden(os.path.basename(root.path)):
-        yield _Found(root.path, root.size, root.modified_ms, os.path.dirname(root.path))
+        yield _Found(root.path, root.size, root.modified_ms, root.version, os.path.dirname(root.path))
 
 
 def _in_folder(tree: Tree, folder: str, root: str) -> Iterator[_Found]:
@@ -176,7 +225,7 @@ def _in_folder(tree: Tree, folder: str, root: str) -> Iterator[_Found]:
             if not _is_hidden(name) or name.startswith(("_metadata", "_common_metadata")):
                 yield from _in_folder(tree, child.path, root)
         elif not _is_hidden(name):
-            yield _Found(child.path, child.size, child.modified_ms, root)
+            yield _Found(child.path, child.size, child.modified_ms, child.version, root)
 
 
 def _is_hidden(name: str) -> bool:

@@ -25,6 +25,8 @@ class Node(NamedTuple):
     size: int
     #: since the epoch; 0 for a folder of a bucket
     modified_ms: int
+    #: another one for other content, as far as the place tells; empty for a folder
+    version: str
 
 
 class Tree(Protocol):
@@ -135,11 +137,13 @@ def uri_of(path: str) -> str:
 
 def _node_on_disk(info: dict[str, Any]) -> Node:
     modified_ms = round(info["mtime"] * 1_000_000) // 1_000
-    return Node(info["name"], info["type"] == "directory", info["size"], modified_ms)
+    is_folder = info["type"] == "directory"
+    return Node(info["name"], is_folder, info["size"], modified_ms, "" if is_folder else str(modified_ms))
 
 
 def _node_in_bucket(info: dict[str, Any]) -> Node:
     path, modified = f"s3a://{info['name']}", info.get("LastModified")
     if info["type"] == "directory":
-        return Node(path.rstrip("/"), True, 0, 0)
-    return Node(path, False, info["size"], int(modified.timestamp() * 1_000) if modified else 0)
+        return Node(path.rstrip("/"), True, 0, 0, "")
+    modified_ms = int(modified.timestamp() * 1_000) if modified else 0
+    return Node(path, False, info["size"], modified_ms, info.get("ETag", "").strip('"'))

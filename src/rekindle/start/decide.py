@@ -34,12 +34,13 @@ from rekindle.storage.origin import Origin, find_origin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
-    """What the user allows a restore to do."""
+    """What the user allows a start to do."""
 
     non_restored_state: bool = False
     drained: bool = False
     sink_ahead: bool = False
     shared_target: bool = False
+    changed_files: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

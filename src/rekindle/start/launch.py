@@ -256,6 +256,7 @@ class Launch:
             },
             config=self._config,
             steps=self._steps,
+            changed_files=self._permissions.changed_files,
             post=events.post,
             clock=self._clock,
         )

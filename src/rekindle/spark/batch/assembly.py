@@ -100,7 +100,8 @@ class BatchAssembly:
         if uid in self._frozen:
             frozen = self._frozen[uid]
             read = partial(self._read_source, self._of.definition.sources[uid], path, frozen)
-            return BatchInput(uid=uid, inbox=inbox, read=read, files=partial(located, storage, frozen))
+            files, allowed = partial(located, storage, frozen), self._of.changed_files
+            return BatchInput(uid=uid, inbox=inbox, read=read, files=files, changed_files=allowed)
         producer = Producer(
             storage=storage,
             folder=self._of.folder(SubtaskId(uid, 0)),

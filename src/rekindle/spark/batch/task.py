@@ -27,6 +27,7 @@ from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.runtime.definition import RunContext
+from rekindle.sources.listing import as_they_are, check_unchanged
 from rekindle.spark.failures import is_same_file, task_failed
 from rekindle.spark.output.outputs import Outputs
 from rekindle.spark.output.run import place_of
@@ -55,6 +56,8 @@ class BatchInput:
     #: all of its files; of another task, once that has its record
     files: Callable[[], Sequence[FrozenFile]]
     is_channel: bool = False
+    #: whether its files may be others by now than those of the list
+    changed_files: bool = False
 
     def position(self) -> InputPosition:
         """Where it stands when all of it is read."""
@@ -64,10 +67,20 @@ class BatchInput:
         return InputPosition(files=len(files), bytes=sum(file.size for file in files))
 
     def admit(self) -> None:
-        """Let the batch see all of it."""
+        """Let the batch see all of it.
+
+        Spark goes by the sizes that the inbox tells. Where another start has let it see files that are others by now,
+        theirs take the place, if that is allowed.
+        """
         files = self.files()
-        if files:
-            self.inbox.admit(0, files)
+        if not files:
+            return
+        if self.changed_files:
+            files = as_they_are(self.uid, files)
+        elif not self.is_channel:
+            check_unchanged(self.uid, files)
+        if not self.inbox.admit(BATCH, files) and self.changed_files and self.inbox.admitted(BATCH) != files:
+            self.inbox.admit_instead(BATCH, files)
 
 
 class BatchTask:

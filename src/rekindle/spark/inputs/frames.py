@@ -73,6 +73,8 @@ class Input:
     producers: Mapping[int, Producer] = field(default_factory=dict)
     #: feeds a bounded source or a channel; None where Spark reads the source itself
     feed: Feed | None = None
+    #: whether its files must be those that were listed, and not others in their places
+    same_files: bool = False
     #: its watermark rows; None where it has no event time
     marks: Marks | None = None
     #: the delay of its watermark, where Spark follows its rows, ms; None where marks alone set it
@@ -130,12 +132,14 @@ def build_input(
     position: InputPosition,
     sizer: AdmissionSizer,
     beside_idle: bool,
+    changed_files: bool = False,
 ) -> Input:
     """Open an input where `position` says it stands, and make its DataFrame. Admits nothing yet.
 
     Args:
         beside_idle: an input of the task may be idle, so the others have to tell the time.
         given: the list of a bounded source, how it is shared out, and to which subtask; None for a `Stream`.
+        changed_files: others may have taken the places of files of that list.
     """
     source = spec.source
     feed = None
@@ -171,6 +175,7 @@ def build_input(
         frame=data,
         position=position,
         feed=feed,
+        same_files=feed is not None and not changed_files,
         marks=marks,
         delay_ms=delay_ms,
         idle_timer=None if source.idle_after_ms is None else IdleTimer(source.idle_after_ms),

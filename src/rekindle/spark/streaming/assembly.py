@@ -180,6 +180,7 @@ class Assembly:
                 position=position,
                 sizer=sizer,
                 beside_idle=any(source.idle_after for source in self._of.graph.sources_of(task)),
+                changed_files=self._of.changed_files,
             )
         return build_channel(
             self._spark,

@@ -2,9 +2,11 @@
 
 1. A batch after the hold raises. Returning would let Spark commit a batch whose outputs nobody wrote. So does one of a
    driver that a newer run has fenced: its plan may have been replaced, and its rows must not be recorded under another.
-2. A batch that has a record is a replay: its outputs are durable. It is evaluated for its state's sake, nothing more.
+2. A batch that has a record is a replay: its outputs are durable. It is evaluated for its state's sake, nothing more,
+   and only from the files that it had.
 3. Otherwise every sink prepares it, from one evaluation, unless ``finish()`` has been called. What Spark would leave
-   out without a word is looked for: files that have vanished, rows of bounded inputs that came late;
+   out or mistake without a word is looked for: files that have vanished or changed, rows of bounded inputs that came
+   late;
 4. the batch record is created: from here on its outputs never change. Who loses that race adopts what is there;
 5. then the inputs may go on. Spark writes its own commit when this returns.
 """
@@ -20,16 +22,19 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.channels.backlog import Backlog
+from rekindle.channels.feed import FileFeed
 from rekindle.errors import StorageError
 from rekindle.progress.directory import Offsets, read_offsets
 from rekindle.protocol.life import Call, OperatorLife
 from rekindle.runtime.definition import RunContext
-from rekindle.sources.listing import check_present
+from rekindle.sources.listing import check_present, check_unchanged
 from rekindle.spark.inputs.event_times import EventTimeStats, refuse_late_rows, seen
+from rekindle.spark.inputs.frames import Input
 from rekindle.spark.query.batches import Batches, BatchHeldError
 from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord, InputPosition
+from rekindle.storage.documents.sources import FrozenFile
 
 
 class BatchProtocol(Batches):
@@ -99,6 +104,9 @@ class BatchProtocol(Batches):
         if record is not None:
             self._check_replay(record, offsets)
             df.write.format("noop").mode("overwrite").save()
+            for item in self._inputs:
+                if isinstance(item.feed, FileFeed):
+                    _check_files(item, item.feed.recorded_last())
         else:
             if self._backlog is not None and self.flush_from is None:
                 self._wait_for_room(self._backlog, batch)
@@ -151,7 +159,7 @@ class BatchProtocol(Batches):
         """What is there when the batch has been read was there while it was."""
         for item in self._inputs:
             if item.feed is not None:
-                check_present(item.uid, item.feed.outstanding)
+                _check_files(item, item.feed.outstanding)
         if offsets.batch_watermark_ms > 0 and any(item.bounded for item in self._inputs):
             refuse_late_rows(self._spark, self._place.task, self._inputs, offsets.batch_watermark_ms, batch)
 
@@ -172,6 +180,10 @@ class BatchProtocol(Batches):
                 mark_sources=item.mark_sources,
             )
         return positions
+
+
+def _check_files(item: Input, files: Sequence[FrozenFile]) -> None:
+    (check_unchanged if item.same_files else check_present)(item.uid, files)
 
 
 def _admission(ends: Sequence[str | None], before: int) -> int:

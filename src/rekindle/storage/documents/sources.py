@@ -19,6 +19,8 @@ class FrozenFile:
     size: int
     #: least event time in it, ms, where the list is in the order of that; None: no row has one
     first_ms: int | None = None
+    #: what tells it from a file that takes its place: the ETag of an object, else when it was last modified, in ms
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
