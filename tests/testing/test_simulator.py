@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -338,6 +339,41 @@ def test_every_checker_can_fail() -> None:
         if silent:
             silent -= {line.split(":")[0] for line in live(seed, job=broken).wrong}
     assert silent == set()
+
+
+class ByTheClock:
+    """What a driver would go by that takes the machine's clock for the time that has passed."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+
+    def now_ms(self) -> int:
+        return round(self._clock() * 1000)
+
+
+class ForgetsToRestart(Broken):
+    """A restart that is due is due again, later."""
+
+    def handle(self, event: e.Event) -> _Commands:
+        for state in self.tasks.states.values():
+            if isinstance(event, e.Ticked) and state.restart_ms is not None:
+                state.restart_ms = max(state.restart_ms, event.now_ms + 1)
+        return super().handle(event)
+
+
+def _late(**planted: Any) -> Iterator[str]:
+    """What waits for too long in the lives in which the clock is set."""
+    for seed in range(0, 600, 3):
+        yield from (words for words in live(seed, **planted).wrong if words.startswith("times_are_kept"))
+
+
+@pytest.mark.parametrize("what", ["the next checkpoint", "the restart of"])
+def test_a_driver_that_goes_by_a_clock_that_is_set_is_found_out(what: str) -> None:
+    assert any(what in words for words in _late(elapsed=ByTheClock))
+
+
+def test_a_restart_that_never_comes_is_found_out() -> None:
+    assert any("the restart of" in words for words in _late(job=ForgetsToRestart))
 
 
 def test_a_driver_that_wakes_up_before_it_creates_a_manifest_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

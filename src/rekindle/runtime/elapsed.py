@@ -26,15 +26,20 @@ def system_clock() -> int:
 
 
 class Elapsed:
-    """Counts from its first look on."""
+    """Counts from its first look on.
 
-    def __init__(self) -> None:
+    Args:
+        clock: shows seconds; may be set forward or back at any time.
+    """
+
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock or time.monotonic
         self._looked_s: float | None = None
         self._passed_s = 0.0
 
     def now_ms(self) -> int:
         """Look, and return what has passed, in milliseconds."""
-        now_s = time.monotonic()
+        now_s = self._clock()
         if self._looked_s is not None:
             self._passed_s += min(max(now_s - self._looked_s, 0.0), MOST_S)
         self._looked_s = now_s

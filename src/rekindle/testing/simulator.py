@@ -4,9 +4,11 @@
     python -m rekindle.testing.simulator --seed 4711
 
 A life is a `World` and one `SimulatedDriver` after the other on it. First comes a time of turmoil: crashes between any
-two steps, writes and commits that fail, queries that die, messages that come late or twice, requests at random. Then
-calm: what ends by itself ends, what does not is drained. Afterwards every promise of `rekindle.testing.invariants` is
-checked. The same seed always gives the same life; of a life that breaks a promise, the seed and the story are printed.
+two steps, writes and commits that fail, queries that die, messages that come late or twice, a clock that is set,
+requests at random. Then calm: what ends by itself ends, what does not is drained. Afterwards every promise of
+`rekindle.testing.invariants` is checked; that nothing waits for longer than for its time is looked at all along
+(`rekindle.testing.punctuality`). The same seed always gives the same life; of a life that breaks a promise, the seed
+and the story are printed.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from rekindle.config import Config
 from rekindle.errors import ProtocolError
@@ -25,13 +28,33 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.job import JobMachine
 from rekindle.protocol.states import JobState
+from rekindle.runtime.elapsed import Elapsed
 from rekindle.testing.invariants import broken
+from rekindle.testing.punctuality import Punctuality
 from rekindle.testing.simulated_driver import Faults, JobFactory, SimulatedDriver
 from rekindle.testing.simulated_world import DriverDied, TaskFiles, World
 
 TURMOIL_STEPS = 500
 MOST_STEPS = 6_000
 _CALM = Config(checkpoint_interval_ms=10_000, restart_delay_max_ms=4_000, checkpoint_tolerable_failures=3)
+
+
+_CLOCK_IS_SET = 0.02
+_CLOCK_JUMPS_S = (86_400, -3_600, -86_400)
+"""How often the machine's clock is set, of all ticks; and by how much."""
+_LOOK_MS = 500
+"""The most that passes between two looks of a driver's loop, however rarely the protocol is told."""
+
+
+class Clock(Protocol):
+    """What tells a driver how long it has been at work."""
+
+    def now_ms(self) -> int:
+        """Look."""
+        ...
+
+
+ElapsedFactory = Callable[[Callable[[], float]], Clock]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +75,17 @@ class Simulation:
     Args:
         calm: nothing fails and no one asks for anything.
         job: makes the state machine; a test puts a broken one here to see that it is found out.
+        elapsed: makes what tells a driver how long it has been at work, from a clock that shows seconds; likewise.
     """
 
     def __init__(
-        self, seed: int, *, calm: bool = False, job: JobFactory = JobMachine, world: World | None = None
+        self,
+        seed: int,
+        *,
+        calm: bool = False,
+        job: JobFactory = JobMachine,
+        elapsed: ElapsedFactory = Elapsed,
+        world: World | None = None,
     ) -> None:
         self.seed = seed
         self.chance = random.Random(seed)  # noqa: S311 - lives are to be repeated, not to be secret
@@ -65,10 +95,16 @@ class Simulation:
         self.world = world or self._new_world(calm)
         #: in one life of four; the others are as they would be without it
         self.engine_dies = seed % 4 == 1
-        self._make_job = job
+        self._make_job, self._make_elapsed = job, elapsed
+        #: sets the machine's clock in one life of three; of its own, so that nothing else in a life depends on it
+        self._clock_setter = random.Random(f"clock {seed}")  # noqa: S311 - as above
+        self._clock_is_set = not calm and seed % 3 == 0
         self._requests = 0
         self._drain_asked_of_run = 0
-        self.now_ms = 0
+        #: what the machine's clock shows, and what has really passed
+        self.clock_s, self.true_ms = 0.0, 0
+        #: what waited for longer than it may, in words
+        self.late: set[str] = set()
         #: drivers that were thought dead and only slept, with the moves they have left
         self.sleepers: list[tuple[SimulatedDriver, int]] = []
         self.driver = self._driver()
@@ -133,9 +169,10 @@ class Simulation:
         """Return the next driver; where it follows one of its own process, it hears what that one left unanswered."""
         job = self._make_job(self.world.graph, self._config())
         over = before.failed_over if before is not None else None
-        driver = SimulatedDriver(
-            self.world, job, self.faults, self.now_ms, engine_failures=over.failures if over else 0
-        )
+        driver = SimulatedDriver(self.world, job, self.faults, 0, engine_failures=over.failures if over else 0)
+        self.elapsed = self._make_elapsed(lambda: self.clock_s)
+        self._now_ms = self.elapsed.now_ms()
+        self.punctuality = Punctuality(job)
         driver.begin()
         for event in before.unanswered.values() if before is not None and over is not None else ():
             driver.post("control", event)
@@ -151,6 +188,7 @@ class Simulation:
                 self._step()
         except (ProtocolError, AssertionError) as error:
             wrong.append(f"no_event_is_illegal: {str(error).splitlines()[0]}")
+        wrong += sorted(self.late)
         wrong += broken(self.world)
         wrong += () if wrong else self._gone_on_elsewhere()
         return Life(self.seed, self.world, tuple(wrong), str(self.driver.job.story))
@@ -212,9 +250,17 @@ class Simulation:
         return moves
 
     def _tick(self) -> None:
-        self.now_ms += self.chance.choice((10, 300, 1_000, 5_000))
+        left_ms = self.chance.choice((10, 300, 1_000, 5_000))
+        if self._clock_is_set and self._clock_setter.random() < _CLOCK_IS_SET:
+            self.clock_s += self._clock_setter.choice(_CLOCK_JUMPS_S)
+        while left_ms:
+            passed_ms = min(left_ms, _LOOK_MS)
+            left_ms, self.true_ms = left_ms - passed_ms, self.true_ms + passed_ms
+            self.clock_s += passed_ms / 1_000
+            self._now_ms = self.elapsed.now_ms()
         if not self.driver.todo:
-            self.driver.hear(e.Ticked(now_ms=self.now_ms))
+            self.driver.hear(e.Ticked(now_ms=self._now_ms))
+            self.late.update(self.punctuality.late(self.true_ms))
 
     def _upset(self) -> None:
         """Something from outside: a request, the death of a query, a newer driver."""
@@ -254,9 +300,9 @@ _WISHES: tuple[Callable[[str], e.Event], ...] = (
 )
 
 
-def live(seed: int, *, calm: bool = False, job: JobFactory = JobMachine) -> Life:
+def live(seed: int, *, calm: bool = False, job: JobFactory = JobMachine, elapsed: ElapsedFactory = Elapsed) -> Life:
     """The life of `seed`, judged."""
-    return Simulation(seed, calm=calm, job=job).live()
+    return Simulation(seed, calm=calm, job=job, elapsed=elapsed).live()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

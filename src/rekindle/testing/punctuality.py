@@ -1,0 +1,65 @@
+"""That nothing which waits for a time waits for longer, by true time: whatever the machine's clock does meanwhile.
+
+What the protocol waits for by time is a table: a periodic checkpoint, another try at a commit, the restart of a task,
+the expiry of a checkpoint. Of each, the settings say how long it may take at most. A `Punctuality` looks at the job
+each time when that has heard of time, and knows how much has really passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rekindle.protocol.job import JobMachine
+from rekindle.protocol.pending_checkpoint import GIVEN_UP_IN
+from rekindle.protocol.states import JobState, TaskStatus
+
+BOUND_MS = 15_000
+"""How much later it may be than the settings say: the longest tick, and what each setting of a clock may take of it."""
+
+
+class Wait(NamedTuple):
+    """Something that waits for nothing but a time."""
+
+    name: str
+    #: changes when it begins to wait again
+    since: object
+    most_ms: int
+
+
+class Punctuality:
+    """Watches one run of a job."""
+
+    def __init__(self, job: JobMachine) -> None:
+        self._job = job
+        #: wait → true time when it was first seen
+        self._seen: dict[Wait, int] = {}
+
+    def late(self, true_ms: int) -> Iterator[str]:
+        """Return what has waited for too long, in words."""
+        self._seen = {wait: self._seen.get(wait, true_ms) for wait in _waits(self._job)}
+        for wait, since_ms in self._seen.items():
+            if true_ms - since_ms > wait.most_ms + BOUND_MS:
+                yield f"times_are_kept: {wait.name} waits for more than {wait.most_ms} ms"
+
+
+def _waits(job: JobMachine) -> Iterator[Wait]:
+    config, coordinator = job.config, job.coordinator
+    if job.state.terminal or job.exited:
+        return
+    for task, state in job.tasks.states.items():
+        if state.status is TaskStatus.RESTARTING:
+            failures = (state.restarts.granted, coordinator.restarts.granted)
+            yield Wait(f"the restart of {task}", failures, config.restart_delay_max_ms)
+    if coordinator.commit_again_ms is not None:
+        yield Wait("a commit", coordinator.commit_again_ms, config.restart_delay_max_ms)
+    for number, pending in coordinator.pending.items():
+        if pending.phase in GIVEN_UP_IN:
+            yield Wait(f"the expiry of checkpoint {number}", number, config.checkpoint_timeout_ms)
+    running = all(state.status is TaskStatus.RUNNING for state in job.tasks.states.values())
+    plain = job.state is JobState.RUNNING and job.stop is None and job.lost is None
+    if running and plain and config.checkpoint_interval_ms and not coordinator.busy:
+        most_ms = max(config.checkpoint_interval_ms, config.checkpoint_min_pause_ms)
+        if coordinator.periodic_due_ms == coordinator.not_before_ms:
+            most_ms = config.restart_delay_max_ms  # too many have failed
+        yield Wait("the next checkpoint", coordinator.periodic_due_ms, most_ms)
