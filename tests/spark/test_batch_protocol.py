@@ -52,7 +52,10 @@ class Subtask:
             kept=KeptBatches(),
             source_logs=SourceLogs(self.storage.store, layout.spark_progress_dir(self.folder), None),
         )
-        self.protocol = BatchProtocol(run_of(self.storage), spark, parts, lambda *_: None)
+        self.recorded: list[int] = []
+        self.protocol = BatchProtocol(
+            run_of(self.storage), spark, parts, lambda record, *_: self.recorded.append(record.batch)
+        )
 
     def batch(self, number: int) -> None:
         """Spark plans a batch and runs it."""
@@ -114,6 +117,33 @@ def test_a_driver_whose_plan_a_newer_run_has_replaced_records_nothing(subtask: S
     assert isinstance(failure, ControlError) and failure.code == "DRIVER_FENCED"
     assert subtask.storage.records(subtask.folder) == [0]
     assert len(subtask.sink.staged) == 1
+
+
+def test_a_batch_is_not_counted_from_a_record_older_than_the_one_before_it(subtask: Subtask) -> None:
+    """A driver that was thought dead records batch 1 and lets Spark commit it, before this one's query starts."""
+    subtask.storage.claim(run_number(1))
+    subtask.batch(0)
+    subtask.storage.create(layout.batch(subtask.folder, 1), BatchRecord(batch=1, offsets_hash="", run=0))
+
+    with pytest.raises(BatchFailedError):
+        subtask.batch(2)
+
+    failure = subtask.protocol.failure
+    assert isinstance(failure, StorageError) and failure.code == "BATCH_RECORDED_MEANWHILE"
+    assert subtask.storage.records(subtask.folder) == [0, 1]
+
+    subtask.protocol.begin_attempt()
+    subtask.protocol.catch_up()
+    assert subtask.recorded == [0, 1]
+    subtask.batch(2)
+    assert subtask.storage.records(subtask.folder) == [0, 1, 2]
+
+
+def test_the_first_batch_of_a_lineage_follows_one_that_has_no_record_there(subtask: Subtask) -> None:
+    subtask.storage.claim(run_number(1))
+    subtask.protocol.catch_up()
+    subtask.batch(7)
+    assert subtask.recorded == [7]
 
 
 def test_a_record_of_another_plan_that_comes_first_counts_and_its_plan_is_put_back(subtask: Subtask) -> None:

@@ -394,6 +394,10 @@ CONDITIONS: dict[str, Condition] = {
             "Task {task!r}: an earlier driver has recorded batch {batch} with another plan than Spark now runs.",
             "Nothing to do: the batch is run again as it was recorded.",
         ),
+        BATCH_RECORDED_MEANWHILE=(
+            "Task {task!r}: an earlier driver has recorded batch {batch} after this one began.",
+            "Nothing to do: the task goes on after that batch.",
+        ),
         BATCH_REPLAY_MISMATCH=(
             "Task {task!r}: batch {batch} was recorded with other offsets than Spark now replays.",
             "Do not edit the progress directory. Start from a checkpoint: rekindle run --from ...",

@@ -111,13 +111,33 @@ class BatchProtocol(Batches):
             if self._backlog is not None and self.flush_from is None:
                 self._wait_for_room(self._backlog, batch)
                 started = time.monotonic()
+            self._refuse_gap(batch)
             record = self._write(df, batch, offsets)
             met |= seen(self._spark, self._inputs)
-        if self._backlog is not None:
-            self._backlog.wrote(batch, sum(segment.size for segment in record.segments))
-        self.last = batch
-        self._recorded(record, _ms_since(started), met)
+        self._take_in(record, _ms_since(started), met)
         self._steps("spark.commit/before")
+
+    def _take_in(self, record: BatchRecord, duration_ms: int, met: Mapping[str, EventTimeStats]) -> None:
+        if self._backlog is not None:
+            self._backlog.wrote(record.batch, sum(segment.size for segment in record.segments))
+        self.last = record.batch
+        self._recorded(record, duration_ms, met)
+
+    def catch_up(self) -> None:
+        """Take in the batches that a driver which was thought dead has recorded since this run looked.
+
+        Its query may have committed them too; Spark then goes on with the next one, whose positions follow theirs.
+        """
+        for number in sorted(self._storage.records(self._place.folder)):
+            record = self._storage.record(self._place.folder, number) if number > self.last else None
+            if record is not None and not record.flush:
+                self._take_in(record, 0, {})
+
+    def _refuse_gap(self, batch: int) -> None:
+        """What a batch has read is counted from the record before it, which has to be known; see `catch_up`."""
+        # In a new lineage the first batch follows one that has no record there.
+        if batch > self.last + 1 and self._storage.record(self._place.folder, batch - 1) is not None:
+            raise StorageError("BATCH_RECORDED_MEANWHILE", task=self._place.task, batch=batch - 1)
 
     def _check_replay(self, record: BatchRecord, offsets: Offsets) -> None:
         """A record of another plan stands: a driver that was thought dead was quicker. The next attempt puts that plan
@@ -125,7 +145,8 @@ class BatchProtocol(Batches):
         """
         if record.offsets_hash == offsets.hash:
             return
-        self.last = max(self.last, record.batch)
+        if record.batch > self.last:
+            self._take_in(record, 0, {})
         code = "BATCH_PLAN_REPLACED" if record.offsets else "BATCH_REPLAY_MISMATCH"
         raise StorageError(code, task=self._place.task, batch=record.batch)
 

@@ -102,6 +102,7 @@ class SparkTask:
         if end is not None:
             self._post(e.TaskFinished(task=self._id, batch=end.batch, drained=end.drained, notes=end.notes))
             return
+        self._protocol.catch_up()
         self._planned.put_back(self._last_record())
         # Spark goes by what it wrote down when the query first ran, whatever the session says.
         refuse_settings(self._planned.fixed_settings(), f"The query of task {self._task.uid!r} first ran with")
