@@ -163,6 +163,11 @@ want_kafka() {
         say "no Kafka connector for Spark $spark could be fetched: the tests of the Kafka source will be skipped"
 }
 
+want_flink_web() {
+    say "fetching the static files of Flink's dashboard with Maven"
+    fetch_jars "$VENV/flink-web" || say "Flink's dashboard could not be fetched: its test will be skipped"
+}
+
 want_s3() {
     local hadoop
     say "fetching an S3 server and Hadoop's S3A with Maven"
@@ -209,6 +214,7 @@ else
         export JAVA_HOME=$home
         want_kafka
         want_s3
+        want_flink_web
     fi
 fi
 

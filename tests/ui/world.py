@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rekindle.errors import error_from
@@ -267,7 +268,7 @@ class World:
         self.jobs[name] = Written(storage, status, rates=rates)
         return self.jobs[name]
 
-    def _tasks(self, **changes: dict[str, object]) -> tuple[TaskStatusDocument, ...]:
+    def _tasks(self, **changes: Mapping[str, object]) -> tuple[TaskStatusDocument, ...]:
         tasks = []
         for uid, subtask in SUBTASKS:
             inputs = (

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from rekindle.errors import StorageError
 from rekindle.history import log
 from rekindle.monitoring.sign_of_life import Pulse
 from rekindle.storage import layout
+from rekindle.storage.codec import Document, decode
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.history import CheckpointRecord, RateSample
 from rekindle.storage.documents.runs import Identity, Result, Run
 from rekindle.storage.documents.status import Status
 from rekindle.storage.job_storage import CREATED, LOST, RUNNING, JobStorage
 from rekindle.storage.liveness import is_alive
+from rekindle.storage.port import NotFound, Store
 
 SILENT = "SILENT"
 """State of a job whose driver seems to run and gives no sign of life."""
@@ -23,6 +26,9 @@ SILENT = "SILENT"
 AT_WORK = ("RUNNING", "STOPPING")
 
 _RUN = re.compile(r"(\d+)\.json")
+_DOCUMENTS = 8
+"""Documents of a job that are remembered as long as their bytes do not change."""
+
 _SEGMENTS = 256
 """Closed segments kept in memory for a job; there are fewer in its storage."""
 
@@ -46,6 +52,32 @@ class Now:
     def has_driver(self) -> bool:
         """Return True if a driver seems to be there."""
         return self.at_work or self.state == SILENT
+
+
+class ReadAgain(JobStorage):
+    """The documents of a job that are read again and again: bytes that have not changed are not decoded again."""
+
+    def __init__(self, store: Store, job: str) -> None:
+        super().__init__(store, job)
+        #: path → digest of its bytes, and what they say
+        self._read: dict[str, tuple[bytes, object]] = {}
+
+    def read(self, path: str, kind: type[Document]) -> Document | None:
+        """The document at `path`, None where there is none."""
+        try:
+            data = self.store.read(path)
+        except NotFound:
+            self._read.pop(path, None)
+            return None
+        digest = blake2b(data, digest_size=16).digest()
+        found = self._read.get(path)
+        if found is not None and found[0] == digest and isinstance(found[1], kind):
+            return found[1]
+        document = decode(data, kind, f"{self.store.location.rstrip('/')}/{path}")
+        if len(self._read) >= _DOCUMENTS:
+            self._read.clear()
+        self._read[path] = (digest, document)
+        return document
 
 
 class Facts:

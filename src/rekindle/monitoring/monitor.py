@@ -16,7 +16,7 @@ from rekindle.ids import check_uid
 from rekindle.monitoring import checkpoints, figures, views
 from rekindle.monitoring.checkpoints import Checkpoints
 from rekindle.monitoring.contents import contents
-from rekindle.monitoring.facts import Facts, Now
+from rekindle.monitoring.facts import Facts, Now, ReadAgain
 from rekindle.monitoring.figures import of_rates, of_status
 from rekindle.monitoring.graph import described, graph
 from rekindle.storage.documents.runs import JobDescription, Result
@@ -266,14 +266,15 @@ class Monitor:
         return self._known(name).storage
 
     def _known(self, name: str) -> Facts:
+        facts = self._facts.get(name)
         try:
-            storage = JobStorage(self.store, check_uid(name))
+            storage = facts.storage if facts is not None else ReadAgain(self.store, check_uid(name))
         except RekindleError:
             raise ControlError("JOB_UNKNOWN", job=name, storage=self.store.location) from None
         identity = storage.identity()
         if identity is None:
+            self._facts.pop(name, None)
             raise ControlError("JOB_UNKNOWN", job=name, storage=self.store.location)
-        facts = self._facts.get(name)
         if facts is None or facts.identity != identity:
             facts = self._facts[name] = Facts(storage, identity, self._now_ms, self._elapsed_ms)
         return facts
