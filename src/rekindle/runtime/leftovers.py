@@ -6,7 +6,7 @@ cut that commit short, so those of the newest manifest are prepared too as long 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rekindle.errors import RestoreError, StorageError
@@ -54,7 +54,7 @@ def clean(
     subtasks: Iterable[SubtaskId],
     run: Run,
     sinks: Mapping[str, TwoPhaseSink],
-    named: Mapping[str, list[dict[str, Any]]],
+    read_named: Callable[[], Mapping[str, list[dict[str, Any]]]],
     steps: Steps,
 ) -> None:
     """Remove what earlier attempts staged and no record names; looks at the fence before each removal.
@@ -63,11 +63,13 @@ def clean(
     paused, and its record, if it is the first, is the one that counts.
 
     Args:
-        named: sink uid → committables that a record names, as `prepared` tells.
+        read_named: sink uid → committables that a record names, as `prepared` reads them.
     """
+    # In this order: a late driver's record that comes in between is of a batch that is not decided here, and is named.
     last = {
         task: max(storage.records(layout.subtask(storage.job, *task, run.lineage)), default=-1) for task in subtasks
     }
+    named = read_named()
 
     def may_remove(batch: SinkBatch) -> bool:
         recorded = batch.batch <= last.get(SubtaskId(batch.task, batch.subtask), -1)

@@ -239,8 +239,8 @@ class Launch:
         }
         checkpointing = Checkpointing(context, runners, splits=assembly.splits, finished=finished)
         started = self._started(run, finished, covered, assembly)
-        named = prepared(storage, graph.subtasks(), run.lineage, covered)
-        clean(storage, graph.subtasks(), run, sinks, named, self._steps)
+        read_named = partial(prepared, storage, graph.subtasks(), run.lineage, covered)
+        clean(storage, graph.subtasks(), run, sinks, read_named, self._steps)
         return Driver(context, job, runners, checkpointing, started=started, events=events, engine=engine.lifeline)
 
     def _context(self, engine: Engine, run: Run, owner: str, events: Mailbox) -> RunContext:

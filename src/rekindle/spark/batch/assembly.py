@@ -74,7 +74,7 @@ class BatchAssembly:
                 [SubtaskId(task.uid, 0)],
                 self._of.run,
                 self._of.sinks(task),
-                record.committables,
+                lambda: record.committables,
                 self._of.steps,
             )
 
