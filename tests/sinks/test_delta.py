@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,10 @@ class TestDelta(SinkContract):
         "rekindle.storage.local.LocalStore.delete_tree",
         "rekindle.storage.local.LocalStore.replace",
     )
+    looks = (
+        "rekindle.sinks.delta.Delta._table",
+        "rekindle.sinks.staging.read_footer",
+    )
 
     @pytest.fixture
     def target(self, tmp_path: Path) -> Path:
@@ -39,6 +44,7 @@ class TestDelta(SinkContract):
         return Delta(target)
 
     def visible(self, spark: SparkSession, target: Path) -> Iterable[Row]:
+        assert not {path: times for path, times in Counter(added(target)).items() if times > 1}, "streams read it twice"
         return [(row["n"], row["text"]) for row in rows_of(target)]
 
     def staged(self, target: Path) -> int:
@@ -57,6 +63,12 @@ class TestPartitionedDelta(TestDelta):
 
 def files_of(target: Path) -> list[str]:
     return DeltaTable(target).file_uris() if DeltaTable.is_deltatable(str(target)) else []
+
+
+def added(target: Path) -> Iterator[str]:
+    """The files that the log adds, as one sees them who follows it."""
+    for entries in (target / "_delta_log").glob("*.json"):
+        yield from (entry["add"]["path"] for entry in map(json.loads, entries.open()) if "add" in entry)
 
 
 def rows_of(target: Path) -> list[dict[str, Any]]:

@@ -42,6 +42,10 @@ class TestIceberg(SinkContract):
         "rekindle.storage.local.LocalStore.delete_tree",
         "rekindle.storage.local.LocalStore.replace",
     )
+    looks = (
+        "rekindle.sinks.iceberg.Iceberg._load",
+        "rekindle.sinks.staging.read_footer",
+    )
     secrets = (PASSWORD,)
 
     def make(self, target: Path) -> Iceberg:

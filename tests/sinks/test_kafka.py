@@ -44,6 +44,10 @@ class KafkaContract(SinkContract):
         "rekindle.sinks.kafka.sink.Kafka._remove",
         "rekindle.sinks.writing.run_write",
     )
+    looks = (
+        "rekindle.sinks.kafka.commits.read",
+        "rekindle.storage.local.LocalStore.exists",
+    )
     secrets = ("hunter2",)
     producers = 1
 

@@ -25,6 +25,7 @@ class TestParquet(SinkContract):
         "rekindle.storage.local.LocalStore.move",
         "rekindle.storage.local.LocalStore.delete_tree",
     )
+    looks = ("rekindle.storage.local.LocalStore.exists",)
 
     def make(self, target: Path) -> Parquet:
         return Parquet(target)

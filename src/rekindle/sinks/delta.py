@@ -143,7 +143,7 @@ class Delta(TwoPhaseSink):
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Name all files in one entry of the log, unless the table has this checkpoint's already."""
-        if committables and not self._has(permit.checkpoint):
+        if committables and not self._has(self._table(), permit.checkpoint):
             self._add(committables, permit.checkpoint)
         self._attempts.committed(committables)
 
@@ -165,8 +165,8 @@ class Delta(TwoPhaseSink):
 
         return DeltaTable(**self._reached)
 
-    def _has(self, checkpoint: int) -> bool:
-        version = self._table().transaction_version(self._application)
+    def _has(self, table: DeltaTable, checkpoint: int) -> bool:
+        version = table.transaction_version(self._application)
         return version is not None and version >= checkpoint
 
     def _add(self, committables: Sequence[Committable], checkpoint: int) -> None:
@@ -179,7 +179,10 @@ class Delta(TwoPhaseSink):
             custom_metadata={"rekindle": f"checkpoint {checkpoint} of {self._job}, sink {self._sink}"},
         )
         for tried in range(1, TRIES + 1):
+            # Delta refuses what has come since this look, so the look has to show that the checkpoint is not there yet.
             table = self._table()
+            if self._has(table, checkpoint):
+                return
             try:
                 table.create_write_transaction(
                     adds,
@@ -190,9 +193,7 @@ class Delta(TwoPhaseSink):
                 )
                 return
             except CommitFailedError:
-                # Either another driver has committed the same, or something else has changed the table.
-                if self._has(checkpoint):
-                    return
+                # Another driver has committed the same, or others have changed the table: the next look shows it.
                 if tried == TRIES:
                     raise
 

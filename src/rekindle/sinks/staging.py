@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from rekindle.errors import SinkError, StorageError
@@ -99,8 +99,14 @@ class Attempts:
         """
         self.store.replace(f"{self._notes}/{batch.name}", b"")
         options = {_TIMESTAMP_TYPE: "TIMESTAMP_MICROS", **options}
-        with _set_on(df.sparkSession, _TIMESTAMP_TYPE, options[_TIMESTAMP_TYPE]):
-            files = write_parquet(df, self.store, f"{self._data}/{batch.name}", partition_by, options, check)
+        try:
+            with _set_on(df.sparkSession, _TIMESTAMP_TYPE, options[_TIMESTAMP_TYPE]):
+                files = write_parquet(df, self.store, f"{self._data}/{batch.name}", partition_by, options, check)
+        except Exception:
+            # A driver that has taken over may have cleaned up in the middle of it; the next one finds the rest.
+            with suppress(StorageError):
+                self.store.replace(f"{self._notes}/{batch.name}", b"")
+            raise
         if not files:
             self.remove(batch.name)
             return []

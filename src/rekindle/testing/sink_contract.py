@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,11 +36,11 @@ from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.sinks.two_phase import Committable
 from rekindle.testing.effects import at_moments, crash_at
+from rekindle.testing.sink_rivals import Driver, Row, Storage, settle
+from rekindle.testing.turns import Turns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-Row = tuple[int, str | None]
 
 
 def permit(checkpoint: int = 1) -> CommitPermit:
@@ -60,6 +61,9 @@ class SinkContract(ABC):
     #: dotted names of the functions through which the sink acts on the world, in ``prepare``, ``commit``, ``abort``
     #: and ``clean``
     effects: ClassVar[Sequence[str]] = ()
+    #: dotted names of the functions through which it looks at the world, in ``commit`` and ``clean``: what it has seen
+    #: may have changed when it acts. The more are named, the more is found by drivers that overlap
+    looks: ClassVar[Sequence[str]] = ()
     #: passwords and the like that `make` gives to the sink: they must not be found in what is stored or shown
     secrets: ClassVar[Sequence[str]] = ()
     #: for how many seconds a rival may act in the middle of a commit before that continues; a rival that waits for a
@@ -325,7 +329,36 @@ class SinkContract(ABC):
                 assert rows in (Counter(), whole), moment
         assert self.rows() == whole
 
+    @pytest.mark.parametrize("seed", range(2))
+    def test_drivers_that_are_overtaken_and_wake_up_at_any_moment_lose_nothing_and_double_nothing(
+        self, seed: int
+    ) -> None:
+        self.overlap(seed)
+
     # -- helpers ------------------------------------------------------------------------------------------------------
+
+    def overlap(self, seed: int) -> None:
+        """Let drivers of a job overlap as the seed says; nothing is lost, twice, too early or left (`sink_rivals`)."""
+        chance, storage = random.Random(seed), Storage()  # noqa: S311
+
+        def look() -> None:
+            if chance.random() < 0.03:
+                assert self.rows() <= storage.rows(), turns.story
+
+        def driver(name: str) -> Driver:
+            return Driver(storage, random.Random(f"{name} of {seed}"), self.opened, self.prepared, turns.hear)  # noqa: S311
+
+        turns = Turns(chance, deaths=0.02, patience_s=self.rival_waits_s, between=look)
+        rivals = {name: driver(name) for name in ("first", "second", "third")}
+        with at_moments(turns.hear, [*self.effects, *self.looks]):
+            turns.run({name: rival.drive for name, rival in rivals.items()})
+        story = "\n".join(turns.story)
+        for failure in (each for rival in rivals.values() for each in rival.failures):
+            raise AssertionError(story) from failure
+        settle(driver("last"), driver("after the last"))
+        shown, named = self.rows(), storage.rows()
+        assert shown == named, f"lost {named - shown}, twice or never named {shown - named}:\n{story}"
+        assert self.staged(self.target) == 0, story
 
     def _two_batches(self, number: int) -> list[Committable]:
         """Committables of two batches for checkpoint `number`."""

@@ -1,0 +1,87 @@
+"""Drivers of one job that overlap, over each sink, in many random lives: a paused one wakes up after it was overtaken.
+
+The rows are written without Spark, so that there can be many; `SinkContract` has a few such lives on Spark.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rekindle.sinks import writing
+from rekindle.storage.open import open_store
+from rekindle.testing.sink_contract import SinkContract
+from tests.servers.kafka import KafkaServer
+from tests.servers.postgres import PostgresServer
+from tests.sinks import plain_frames, test_kafka, test_postgres
+from tests.sinks.plain_frames import PlainFrame
+from tests.sinks.test_delta import TestDelta as DeltaContract
+from tests.sinks.test_iceberg import TestIceberg as IcebergContract
+from tests.sinks.test_kafka import TestOneProducer as OneProducer
+from tests.sinks.test_kafka import TestSeveralProducers as SeveralProducers
+from tests.sinks.test_parquet import TestParquet as ParquetContract
+from tests.sinks.test_postgres import TestPrepared as Prepared
+from tests.sinks.test_postgres import TestStaged as Staged
+from tests.sinks.test_postgres import TestUpsert as Upsert
+
+topic, database = test_kafka.topic, test_postgres.database
+
+LIVES = int(os.environ.get("REKINDLE_RIVALS", "60"))
+
+IN_EVERY_RUN = {ParquetContract: 6, DeltaContract: 4, IcebergContract: 3, Prepared: 1, Staged: 1, OneProducer: 1}
+"""So many of them; `make crash` has all."""
+
+
+def lives_of(*contracts: type[SinkContract]) -> pytest.MarkDecorator:
+    lives = [
+        pytest.param(each, seed, marks=() if seed < IN_EVERY_RUN.get(each, 0) else pytest.mark.crash)
+        for each in contracts
+        for seed in range(LIVES)
+    ]
+    return pytest.mark.parametrize(
+        ("contract", "seed"), lives, ids=lambda value: getattr(value, "__name__", str(value)).removeprefix("Test")
+    )
+
+
+@pytest.fixture(autouse=True)
+def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "run_write", plain_frames.run_write)
+
+
+def live(contract: type[SinkContract], target: object, seed: int, **parts: object) -> None:
+    made = contract()
+    made.effects = [*made.effects, *plain_frames.EFFECTS]
+    made.frame = PlainFrame
+    made.spark, made.target, made._opened = None, target, []
+    for name, part in parts.items():
+        setattr(made, name, part)
+    try:
+        made.overlap(seed)
+    finally:
+        for sink in made._opened:
+            sink.close()
+
+
+@lives_of(ParquetContract, DeltaContract, IcebergContract)
+def test_a_driver_that_wakes_up_late_changes_nothing_in_files_and_tables(
+    contract: type[SinkContract], seed: int, tmp_path: Path
+) -> None:
+    live(contract, tmp_path / "target", seed)
+
+
+@lives_of(Prepared, Staged, Upsert)
+def test_a_driver_that_wakes_up_late_changes_nothing_in_postgresql(
+    contract: type[SinkContract], seed: int, postgres: PostgresServer, database: str
+) -> None:
+    if definition := contract.definition:
+        postgres.query(definition, database=database)
+    live(contract, database, seed, server=postgres)
+
+
+@lives_of(OneProducer, SeveralProducers)
+def test_a_driver_that_wakes_up_late_changes_nothing_in_kafka(
+    contract: type[SinkContract], seed: int, kafka: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    live(contract, topic, seed, server=kafka, storage=open_store(str(tmp_path)))
