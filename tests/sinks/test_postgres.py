@@ -23,6 +23,7 @@ from rekindle.testing.sink_contract import Row, SinkContract, batch_of, permit
 from tests.jobs.kit import until
 from tests.servers.ports import free_ports
 from tests.servers.postgres import PASSWORD, PostgresServer
+from tests.sinks.plain_frames import PlainFrame
 
 _NUMBERS = itertools.count()
 
@@ -49,6 +50,11 @@ class PostgresContract(SinkContract):
         "rekindle.sinks.postgres.sink.Postgres._move",
         "rekindle.sinks.postgres.sink.Postgres._drop",
         "rekindle.sinks.postgres.sink.note_commit",
+    )
+    looks = (
+        "rekindle.sinks.postgres.sink.Postgres._prepared",
+        "rekindle.sinks.postgres.sink.Postgres._staged",
+        "rekindle.sinks.postgres.sink.Postgres._committed",
     )
     secrets = (PASSWORD,)
     rival_waits_s = 1.0  # a statement takes milliseconds; one that takes longer waits for the lock of the other
@@ -346,6 +352,32 @@ def test_a_restart_in_the_middle_of_a_commit_is_waited_for(
     assert next(moments) > 3
     assert postgres.psql("SELECT count(*), count(DISTINCT id) FROM cut", database) == [["20", "10"]]
     assert not gids(postgres, database)
+
+
+def test_a_driver_that_is_frozen_in_the_middle_of_a_commit_does_not_hold_up_its_successor(
+    postgres: PostgresServer, database: str
+) -> None:
+    settings = "SELECT setting::int FROM pg_settings WHERE name IN (%s, 'lock_timeout') ORDER BY name"
+    name = "idle_in_transaction_session_timeout"
+    with connect(postgres.dsn(database), "test") as connection:
+        [(frozen_ms,), (waits_ms,)] = connection.execute(settings, (name,)).fetchall()
+    assert 0 < frozen_ms < waits_ms, "it has lost its locks before the other stops waiting for them"
+
+    wanted = f"{postgres.dsn(database)} options='-c {name}=200ms'"  # a setting of the user's stays
+    postgres.query("CREATE TABLE plain (n int, text text)", database=database)
+    frozen, successor = (opened(Postgres(wanted, "plain", atomic=True)) for _ in range(2))
+    made = frozen.prepare(PlainFrame([(1, "a"), (2, "b")]), batch_of(0))
+    overtaken = []
+
+    def freeze(moment: str) -> None:
+        if not overtaken:
+            overtaken.append(moment)
+            successor.commit(made, permit())
+
+    with at_moments(freeze, ["rekindle.sinks.postgres.sink.note_commit"]):
+        frozen.commit(made, permit())
+    assert overtaken
+    assert sorted(postgres.psql("SELECT n, text FROM plain", database)) == [["1", "a"], ["2", "b"]]
 
 
 def test_a_server_that_stays_away_is_a_clear_error_and_a_later_commit_succeeds(

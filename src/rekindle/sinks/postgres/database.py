@@ -22,9 +22,12 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 COMMITS = "rekindle_commits"
 """The table of what has been committed: each transaction writes its own name into it."""
 
-# A wait of a minute for a lock never ends: an error says so. And what is prepared has to survive.
+# A wait of a minute for a lock never ends: an error says so. A driver that is frozen in the middle of a transaction
+# loses its locks before that, so that the one that has taken over can commit. And what is prepared has to survive.
 _SESSION = """
 SELECT set_config('lock_timeout', '60s', false) WHERE current_setting('lock_timeout') = '0'
+UNION ALL SELECT set_config('idle_in_transaction_session_timeout', '30s', false)
+    WHERE current_setting('idle_in_transaction_session_timeout') = '0'
 UNION ALL SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
 """
 
@@ -55,6 +58,8 @@ _REFUSING = ("28", "3D")
 
 
 def _may_pass(error: Exception) -> bool:
+    if isinstance(error, psycopg.errors.IdleInTransactionSessionTimeout):
+        return True
     return isinstance(error, psycopg.OperationalError) and not (error.sqlstate or "").startswith(_REFUSING)
 
 
