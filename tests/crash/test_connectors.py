@@ -21,7 +21,7 @@ from rekindle.sinks.kafka.commits import topic_of
 from rekindle.testing.crash import Moment, Moments
 from tests.crash.connectors import MOMENTS, SINK, SINKS, TARGET, ConnectorWorld, catalog
 from tests.crash.kit import CONFIG, Rows, persist
-from tests.crash.lives import kill_at, read_and_drain
+from tests.crash.lives import kill_at, overtake, read_and_drain
 from tests.crash.report import Report
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
@@ -152,3 +152,14 @@ def test_a_driver_killed_at_any_step_of_its_sink_is_resumed_without_loss(
     spark: SparkSession, world: ConnectorWorld, moment: Moment, report: Report
 ) -> None:
     report.at(moment, lambda: kill_at(spark, world, moment, live=False))
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize(
+    "step", ["sink.prepare", "record.create", "manifest.create", "sink.commit", "committed.create"]
+)
+@pytest.mark.usefixtures("thought_dead")
+def test_a_driver_that_was_overtaken_in_any_step_of_its_sink_wakes_up_and_changes_nothing(
+    spark: SparkSession, world: ConnectorWorld, step: str
+) -> None:
+    overtake(spark, world, f"{step}/before")
