@@ -28,6 +28,7 @@ from click.testing import CliRunner
 
 from rekindle import config, errors
 from rekindle.cli.verbs import rekindle
+from rekindle.history import events
 from rekindle.runtime import steps
 from rekindle.spark.session import settings as spark_settings
 from rekindle.storage import documents, layout
@@ -61,18 +62,8 @@ def settings_table(_: str) -> str:
     return table(("setting", "default", "values", "meaning"), rows)
 
 
-_SIZES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("bytes", 1))
-
-
 def _setting_default(setting: Field[Any]) -> str:
-    value = setting.default
-    if value is None:
-        return "unlimited"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if setting.name.endswith("_bytes"):
-        return next(f"{value // size} {unit}" for unit, size in _SIZES if value % size == 0)
-    return _duration(value) if setting.name.endswith("_ms") else str(value)
+    return config.shown(setting.name, setting.default)
 
 
 def _setting_values(key: str, setting: Field[Any]) -> str:
@@ -91,16 +82,6 @@ def _setting_values(key: str, setting: Field[Any]) -> str:
         # "not one of a, b", "not a whole number from 0 up", "neither true nor false"
         return re.sub("^(not one of|not an?|neither) ", "", str(error.parameters["reason"])).replace(" nor ", " or ")
     raise AssertionError(f"{key} takes anything")
-
-
-def _duration(span_ms: int) -> str:
-    if span_ms == 0:
-        return "0 seconds"
-    for unit, name in ((60_000, "minute"), (1_000, "second"), (1, "millisecond")):
-        if span_ms % unit == 0:
-            count = span_ms // unit
-            return f"{count} {name}{'s' if count > 1 else ''}"
-    raise AssertionError(span_ms)
 
 
 def spark_table(name: str) -> str:
@@ -228,6 +209,11 @@ def _document_default(item: Field[Any]) -> str:
     return f"`{msgspec.json.encode(item.default).decode()}`"
 
 
+def events_table(_: str) -> str:
+    """The kinds of events in the history of a job."""
+    return table(("kind", "what it says"), [(f"`{kind}`", words) for kind, words in events.KINDS.items()])
+
+
 def document_classes() -> Iterator[type]:
     """Every class of a stored document, or of a part of one."""
     for found in pkgutil.iter_modules(documents.__path__, f"{documents.__name__}."):
@@ -244,6 +230,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "spark": spark_table,
     "decisions": decisions_table,
     "errors": error_table,
+    "events": events_table,
     "help": help_text,
     "layout": layout_tree,
     "steps": steps_table,

@@ -9,8 +9,9 @@ from rekindle.flushing import flush
 from rekindle.handle import Checkpoint, JobHandle, JobResult, JobStatus, Savepoint
 from rekindle.job import Job
 from rekindle.sources import Batch, Files, Stream
+from rekindle.version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "Batch",

@@ -202,6 +202,28 @@ class Config:
             )
         return config
 
+    def shown(self) -> dict[str, str]:
+        """Every setting as a user would write it; none of them is a secret."""
+        return {key: shown(item.name, getattr(self, item.name)) for key, item in SETTINGS.items()}
+
+
+_SHOWN_MS = ((60_000, "minute"), (1_000, "second"), (1, "millisecond"))
+_SHOWN_BYTES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 1))
+
+
+def shown(name: str, value: object) -> str:
+    """The value of a field of `Config` as a user would write it."""
+    if value is None:
+        return "unlimited"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and name.endswith("_bytes"):
+        return next(f"{value // size} {unit}" for unit, size in _SHOWN_BYTES if value % size == 0)
+    if isinstance(value, int) and name.endswith("_ms"):
+        size, unit = next(one for one in _SHOWN_MS if value % one[0] == 0) if value else (1, "second")
+        return f"{value // size} {unit}{'' if value == size else 's'}"
+    return str(value)
+
 
 SETTINGS = {item.metadata["key"]: item for item in fields(Config)}
 """Key → field of `Config`, with its parser and description in the metadata."""

@@ -20,7 +20,7 @@ def storage() -> JobStorage:
 
 def written(storage: JobStorage, run: int, segment: int, first: int, *messages: str) -> None:
     rows = tuple(Event(time_ms=0, run=run, kind="task_failed", message=message) for message in messages)
-    storage.replace(layout.history_segment("job", "events", run, segment), EventSegment(first=first, rows=rows))
+    storage.replace(layout.history_segment("job", "events", run, segment, first), EventSegment(first=first, rows=rows))
 
 
 def read(storage: JobStorage, after: int = -1, cache: Cache | None = None) -> list[tuple[int, str]]:
@@ -52,13 +52,13 @@ def test_what_an_overtaken_driver_writes_late_is_not_seen(storage: JobStorage) -
 def test_a_damaged_segment_is_left_out(storage: JobStorage) -> None:
     written(storage, 1, 1, 0, "a")
     written(storage, 1, 3, 2, "c")
-    storage.store.replace(layout.history_segment("job", "events", 1, 2), b"{")
+    storage.store.replace(layout.history_segment("job", "events", 1, 2, 1), b"{")
     storage.store.replace(layout.history("job", "events") + "/README.txt", b"a stranger")
     assert read(storage) == [(0, "a"), (2, "c")]
 
 
 def test_a_segment_of_a_newer_version_is_refused(storage: JobStorage) -> None:
-    storage.store.replace(layout.history_segment("job", "events", 1, 1), b'{"format": 2}')
+    storage.store.replace(layout.history_segment("job", "events", 1, 1, 0), b'{"format": 2}')
     with pytest.raises(StorageError) as refused:
         read(storage)
     assert refused.value.code == "FORMAT_NEWER"
@@ -69,7 +69,7 @@ def test_a_segment_that_is_not_the_newest_is_read_once(storage: JobStorage) -> N
     written(storage, 1, 1, 0, "a")
     written(storage, 1, 2, 1, "b")
     read(storage, cache=cache)
-    storage.store.delete(layout.history_segment("job", "events", 1, 1))
+    storage.store.delete(layout.history_segment("job", "events", 1, 1, 0))
     written(storage, 1, 1, 0, "not read again")
     written(storage, 1, 2, 1, "b", "c")
     assert read(storage, cache=cache) == [(0, "a"), (1, "b"), (2, "c")]

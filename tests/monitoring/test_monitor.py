@@ -162,7 +162,9 @@ def test_closed_segments_and_manifests_are_read_once(world: World, monkeypatch) 
     found = monitor.checkpoints("job", limit=1_000)
 
     assert len(found.history) == 350
-    assert [path for path in read if "/checkpoints/" in path] == ["job/history/checkpoints/000002-000003.json"]
+    assert [path for path in read if "/checkpoints/" in path] == [
+        "job/history/checkpoints/000002-000003-000000300.json"
+    ]
 
 
 def test_a_job_is_read_once_a_second_however_many_ask(world: World, monkeypatch) -> None:

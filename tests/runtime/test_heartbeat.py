@@ -63,7 +63,8 @@ def test_a_checkpoint_is_in_progress_then_completed_with_its_duration_and_place(
     told.ask()
     (stats,) = told.history
     assert (stats.id, stats.kind, stats.status, stats.acknowledged) == (1, "manual", "in_progress", (0, 2))
-    assert (stats.triggered_at, stats.duration_ms, stats.path, stats.failure) == (1_000, None, None, None)
+    assert stats.triggered_at >= 1_000
+    assert (stats.duration_ms, stats.path, stats.failure) == (None, None, None)
 
     told(e.SnapshotTaken(task=TASKS[0], checkpoint=1))
     assert told.history[0].acknowledged == (1, 2)

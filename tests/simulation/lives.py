@@ -6,6 +6,7 @@ import random
 from functools import partial
 
 from rekindle.runtime.client import ControlRequest
+from tests.simulation.watched import check_history
 from tests.simulation.world import World, random_plan
 
 _MOST_RUNS = 60
@@ -98,6 +99,7 @@ def live(seed: int, *, freezes: bool = False) -> World:
     assert not world.engine.late, f"dropped as late: {world.engine.late}"
     if result.state == "FINISHED":
         assert world.all_read(), "a job that has finished has read all"
+    check_history(world.storage)
     return world
 
 

@@ -23,6 +23,7 @@ ARGUMENTS = {
     "request_id": "0001",
     "log": "events",
     "segment": 2,
+    "first": 200,
     "folder": "hourly-000000007-abc",
     "inbox_folder": layout.inbox(FOLDER, "live"),
     "marks_folder": layout.marks(FOLDER, "live"),

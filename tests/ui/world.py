@@ -236,9 +236,9 @@ class World:
         records = self._records(storage, begun_ms, failed_every)
         self._segments(storage, records)
         events = self._events(begun_ms, records, failure)
-        storage.replace(layout.history_segment(name, "events", 2, 0), EventSegment(first=0, rows=tuple(events)))
+        storage.replace(layout.history_segment(name, "events", 2, 0, 0), EventSegment(first=0, rows=tuple(events)))
         rates = self._rates(until_ms, tasks)
-        storage.replace(layout.history_segment(name, "rates", 2, 0), RateSegment(first=0, rows=tuple(rates)))
+        storage.replace(layout.history_segment(name, "rates", 2, 0, 0), RateSegment(first=0, rows=tuple(rates)))
         completed = [record for record in records if record.status == "completed"]
         for record in completed[-3:]:
             self._manifest(storage, record)
@@ -256,7 +256,7 @@ class World:
             history=tuple(_stats(record) for record in reversed(records[-50:])),
             failure=failure,
             started_ms=begun_ms,
-            rows_in=sum(task.rows_in for task in tasks),
+            rows_in=sum(task.rows_in or 0 for task in tasks),
             rows_out=sum(task.rows_out or 0 for task in tasks),
             batches=sum(task.batches for task in tasks),
             rows_uncommitted=4_200,
@@ -353,7 +353,7 @@ class World:
         size = log.CHECKPOINTS.rows
         for k, first in enumerate(range(0, len(records), size)):
             segment = CheckpointSegment(first=first, rows=tuple(records[first : first + size]))
-            storage.replace(layout.history_segment(storage.job, "checkpoints", 2, k), segment)
+            storage.replace(layout.history_segment(storage.job, "checkpoints", 2, k, segment.first), segment)
 
     def _events(self, begun_ms: int, records: list[CheckpointRecord], failure: Failure | None) -> list[Event]:
         events = [

@@ -10,7 +10,7 @@ from dataclasses import replace
 import click
 
 from rekindle.cli import manifests, output, views
-from rekindle.cli.app import FAILED, example, with_json, with_storage
+from rekindle.cli.app import FAILED, command_line, example, with_json, with_storage
 from rekindle.errors import ControlError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.progress.state_sizes import StateSize, state_sizes
@@ -24,6 +24,10 @@ from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin, find_origin
 
 _DEAD = ("FAILED", LOST)
+
+_WATCH_S = 1.0
+CHECKPOINT_OLD, LAGS = 3, 4
+"""Exit codes of ``status --check``, beside 0 and 1."""
 
 _BEATS_S = 3.0
 """A few heartbeats on a store of pace 1: a driver that is well gives a sign of life within this time."""
@@ -73,6 +77,16 @@ def _age_ms(now: Status, result: Result | None) -> int | None:
     return age_ms(now, output.now_ms()) if result is None else None
 
 
+def _span(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """A duration as settings take it, in milliseconds."""
+    if value is None:
+        return None
+    from rekindle.config import duration_ms
+
+    with command_line():
+        return duration_ms(parameter.opts[0], value)
+
+
 @click.command("list", epilog=example("rekindle list --storage ./rekindle-state"))
 @with_storage
 @with_json
@@ -107,11 +121,44 @@ def list_jobs(storage: str, as_json: bool) -> None:
 @click.command(epilog=example("rekindle status hourly_bids"))
 @click.argument("job")
 @click.option("--check", is_flag=True, help="Exit with 1 if the job has FAILED, is LOST or silent.")
+@click.option(
+    "--max-checkpoint-age",
+    "max_age_ms",
+    metavar="D",
+    callback=_span,
+    help="With --check: exit with 3 if it runs and its last checkpoint is older, as '5 min'.",
+)
+@click.option(
+    "--max-lag",
+    "max_lag_ms",
+    metavar="D",
+    callback=_span,
+    help="With --check: exit with 4 if it runs and a watermark lags more after the clock.",
+)
+@click.option("--watch", is_flag=True, help="Show it again every second, until the job ends or Ctrl-C.")
 @with_storage
 @with_json
-def status(job: str, check: bool, storage: str, as_json: bool) -> int:
+def status(
+    *,
+    job: str,
+    check: bool,
+    max_age_ms: int | None,
+    max_lag_ms: int | None,
+    watch: bool,
+    storage: str,
+    as_json: bool,
+) -> int:
     """Show where a job stands."""
+    if watch and (check or as_json):
+        raise click.UsageError("--watch is for people: leave it out, or --check and --json.")
+    if not check and (max_age_ms is not None or max_lag_ms is not None):
+        raise click.UsageError("--max-checkpoint-age and --max-lag belong to --check.")
     found = job_storage(storage, job)
+    while watch and found.state() == RUNNING:
+        if sys.stdout.isatty():
+            click.clear()
+        _say_status(current_status(found), None, is_silent=False)
+        time.sleep(_WATCH_S * found.store.pace)
     now = current_status(found)
     is_silent = bool(silent([(found, now)]))
     result = found.result(now.run)
@@ -119,7 +166,25 @@ def status(job: str, check: bool, storage: str, as_json: bool) -> int:
         output.as_json(views.status_json(now, result, _age_ms(now, result), silent=is_silent))
     else:
         _say_status(now, result, is_silent)
-    return FAILED if check and (is_silent or now.state in _DEAD) else 0
+    return _checked(now, is_silent, max_age_ms, max_lag_ms) if check else 0
+
+
+def _checked(now: Status, is_silent: bool, max_age_ms: int | None, max_lag_ms: int | None) -> int:
+    """The exit code of ``status --check``; a job that has ended well has no checkpoint that grows old."""
+    if is_silent or now.state in _DEAD:
+        return FAILED
+    if now.state not in views.AT_WORK:
+        return 0
+    last_ms = max(now.latest_checkpoint_ms or 0, now.started_ms or 0)
+    if max_age_ms is not None and last_ms and output.now_ms() - last_ms > max_age_ms:
+        age = output.duration(output.now_ms() - last_ms)
+        output.say(f"The last checkpoint, or the start, was {age} ago.", err=True)
+        return CHECKPOINT_OLD
+    lag_ms = max((task.lag_ms for task in now.tasks if task.lag_ms is not None), default=0)
+    if max_lag_ms is not None and lag_ms > max_lag_ms:
+        output.say(f"A watermark lags {output.duration(lag_ms)} after the clock.", err=True)
+        return LAGS
+    return 0
 
 
 def _say_status(now: Status, result: Result | None, is_silent: bool) -> None:

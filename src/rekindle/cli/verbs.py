@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rekindle.cli import asking, examples, plain, reading, running, watching
+from rekindle.cli import asking, examples, history, plain, reading, running, watching
 from rekindle.cli.app import Group, example, version
 
 
@@ -33,6 +33,8 @@ for verb in (
     reading.status,
     reading.checkpoints,
     reading.inspect,
+    history.runs,
+    history.events,
     watching.ui,
     asking.checkpoint,
     asking.savepoint,

@@ -17,7 +17,7 @@ from rekindle.storage.documents.status import CheckpointStats, Failure, InputSta
 
 Json = dict[str, Any]
 
-_AT_WORK = ("RUNNING", "STOPPING")
+AT_WORK = ("RUNNING", "STOPPING")
 _BAR = 16
 
 
@@ -57,7 +57,14 @@ def status_json(
         "last_heard_of": output.iso(status.written_ms or None),
         "heartbeat_age_ms": age_ms,
         "silent": silent,
+        "began_at": output.iso(status.started_ms),
         "ended_at": output.iso(result.ended_ms) if result else None,
+        "rows_in": status.rows_in,
+        "rows_out": status.rows_out,
+        "rows_uncommitted": status.rows_uncommitted,
+        "batches": status.batches,
+        "restarts_total": status.restarts_total,
+        "version": status.version or None,
         "error": result.error if result else None,
         "notes": list(result.notes) if result else [],
         "savepoint": result.savepoint if result else None,
@@ -71,6 +78,15 @@ def status_json(
                 "batch_duration_ms": task.batch_duration_ms,
                 "rows_per_second": task.rows_per_second,
                 "watermark": output.iso(task.watermark),
+                "lag_ms": task.lag_ms,
+                "rows_in": task.rows_in,
+                "rows_out": task.rows_out,
+                "batches": task.batches,
+                "busy": task.busy,
+                "back_pressured": task.back_pressured,
+                "idle": task.idle,
+                "state_rows": task.state_rows,
+                "state_bytes": task.state_bytes,
                 **_failures_json(task, status.state),
                 "inputs": {
                     uid: {
@@ -107,7 +123,7 @@ def _failures_json(failed: Status | TaskStatusDocument, state: str) -> Json:
             "at": output.iso(last.failed_ms),
         },
         "restarts": failed.restarts,
-        "next_attempt_at": output.iso(failed.next_attempt_ms) if state in _AT_WORK else None,
+        "next_attempt_at": output.iso(failed.next_attempt_ms) if state in AT_WORK else None,
     }
 
 
@@ -117,7 +133,9 @@ def status_lines(
     """A job in a few lines of at most `columns` characters; also the live display of ``run``.
 
     hourly_bids  RUNNING  run 2
-    last checkpoint 7, 12.0 s ago (1 failed)
+    last checkpoint 7, 12.0 s ago, took 1.2 s (1 failed)
+    rows 1,234,567 read, 12,345/s; 9,000 out, 8,000 committed
+    state 1.2 MiB, 10,000 rows; lag 12.0 s
     hourly  restarting  batch 41 in 4.8 s
       restarts 3, next attempt in 8.0 s
       failed 2.0 s ago: [TASK_FAILED] Task 'hourly/0' failed: ValueError: no such customer
@@ -132,6 +150,7 @@ def status_lines(
     batch_mode = status.mode == "batch"
     mode = "  in batch mode" if batch_mode else ""
     lines = [f"{status.job}  {status.state}  run {status.run}{mode}", checkpoint_age(status, now_ms)]
+    lines += [text for text in (_rows(status, stale=stale), _state(status)) if text]
     if status.failure not in [task.failure for task in status.tasks]:  # else it is shown with the task
         lines += _failed_lines(status, status.state, now_ms, columns, "")
     pad = max((len(uid) for task in status.tasks for uid in task.inputs), default=0)
@@ -142,7 +161,7 @@ def status_lines(
         if not batch_mode:
             lines.append(f"  watermark {output.short_time(task.watermark)}")
         for uid, item in task.inputs.items():
-            speed = rate(item.rows_per_second) if status.state in _AT_WORK and not stale else ""
+            speed = rate(item.rows_per_second) if status.state in AT_WORK and not stale else ""
             lines.append(f"  {uid:<{pad}}  {_bar(item, fill, rest):<{_BAR + 7}}{speed:>18}")
     return [output.cut(line.rstrip(), columns) for line in lines]
 
@@ -165,7 +184,7 @@ def _failure(failure: Failure, now_ms: int) -> str:
 
 def next_attempt(failed: Status | TaskStatusDocument, state: str, now_ms: int) -> str:
     """``, next attempt in 8.0 s``; empty where nothing waits."""
-    if failed.next_attempt_ms is None or state not in _AT_WORK:
+    if failed.next_attempt_ms is None or state not in AT_WORK:
         return ""
     return f", next attempt in {output.duration(max(failed.next_attempt_ms - now_ms, 0))}"
 
@@ -176,14 +195,48 @@ def batch(number: int) -> str:
 
 
 def checkpoint_age(status: Status, now_ms: int) -> str:
-    """``last checkpoint 7, 12.0 s ago (1 failed)``."""
+    """``last checkpoint 7, 12.0 s ago, took 1.2 s (1 failed)``."""
     if status.latest_checkpoint is None:
         text = "no checkpoint yet"
     else:
         text = f"last checkpoint {status.latest_checkpoint}"
         if status.latest_checkpoint_ms is not None:
             text += f", {output.duration(max(now_ms - status.latest_checkpoint_ms, 0))} ago"
+        took_ms = next((row.duration_ms for row in status.history if row.id == status.latest_checkpoint), None)
+        text += "" if took_ms is None else f", took {output.duration(took_ms)}"
     return text + (f" ({status.checkpoints_failed} failed)" if status.checkpoints_failed else "")
+
+
+def _rows(status: Status, *, stale: bool) -> str:
+    """``rows 1,234,567 read, 12,345/s; 9,000 out, 8,000 committed``; empty where none were counted."""
+    parts = []
+    if status.rows_in is not None:
+        speed = rows_per_second(status) if status.state in AT_WORK and not stale else None
+        parts.append(f"{status.rows_in:,} read" + (f", {speed:,.0f}/s" if speed is not None else ""))
+    if status.rows_out is not None:
+        parts.append(f"{status.rows_out:,} out, {status.rows_out - (status.rows_uncommitted or 0):,} committed")
+    return f"rows {'; '.join(parts)}" if parts else ""
+
+
+def rows_per_second(status: Status) -> float | None:
+    """Rows that a job reads of its sources, a second, as Spark's last reports have it; None where none tells."""
+    tasks = {task.uid for task in status.tasks}
+    found = [
+        item.rows_per_second
+        for task in status.tasks
+        for uid, item in task.inputs.items()
+        if uid not in tasks and item.rows_per_second is not None
+    ]
+    return sum(found) if found else None
+
+
+def _state(status: Status) -> str:
+    """``state 1.2 MiB, 10,000 rows; lag 12.0 s``; empty where nothing of it is known."""
+    sizes = [task.state_bytes for task in status.tasks if task.state_bytes is not None]
+    rows = [task.state_rows for task in status.tasks if task.state_rows is not None]
+    parts = [f"state {output.size(sum(sizes))}, {sum(rows):,} rows"] if sizes else []
+    lags = [task.lag_ms for task in status.tasks if task.lag_ms is not None]
+    return "; ".join([*parts, *([f"lag {output.duration(max(lags))}"] if lags else [])])
 
 
 def _bar(item: InputStatus, fill: str, rest: str) -> str:

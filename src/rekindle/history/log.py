@@ -1,15 +1,15 @@
 """A log of a job, of bounded size, in segments: an object store has no append, so the newest document is replaced.
 
-A segment is ``<run>-<k>.json``, with the number of its first row. A run never writes a document of another run: it
-begins with a segment of its own, which holds the rows of the newest segment that is not full. Of rows with the same
-number those of the later segment count. So what a driver still writes that was thought dead disturbs nothing, and is
-seen by no one.
+A segment is ``<run>-<k>-<first>.json``; the last is the number of its first row. A run never writes a document of
+another run: it begins with a segment of its own, which holds the rows of the newest segment that is not full. Of rows
+with the same number those of the later segment count. So what a driver still writes that was thought dead disturbs
+nothing, and is seen by no one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -25,10 +25,10 @@ from rekindle.storage.documents.history import (
 )
 from rekindle.storage.job_storage import JobStorage
 
-Row = TypeVar("Row", Event, CheckpointRecord, RateSample)
+Row = TypeVar("Row")
 Segment = EventSegment | CheckpointSegment | RateSegment
 
-_SEGMENT = re.compile(r"(\d+)-(\d+)\.json")
+_SEGMENT = re.compile(r"(\d+)-(\d+)-(\d+)\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,8 @@ class SegmentName(NamedTuple):
 
     run: int
     number: int
+    #: number of its first row
+    first: int
 
 
 class Numbered(NamedTuple, Generic[Row]):
@@ -72,7 +74,16 @@ Cache = MutableMapping[tuple[str, str, str], Segment]
 def segments(storage: JobStorage, kind: LogKind[Row]) -> list[SegmentName]:
     """Names of the segments that there are, the oldest first."""
     names = storage.store.names(layout.history(storage.job, kind.name))
-    return sorted(SegmentName(int(match[1]), int(match[2])) for name in names if (match := _SEGMENT.fullmatch(name)))
+    return sorted(SegmentName(*map(int, match.groups())) for name in names if (match := _SEGMENT.fullmatch(name)))
+
+
+def in_force(names: Sequence[SegmentName]) -> list[SegmentName]:
+    """Those of these segments that have a row which no later one has, the oldest first."""
+    found: list[SegmentName] = []
+    for name in reversed(names):
+        if not found or name.first < found[-1].first:
+            found.append(name)
+    return found[::-1]
 
 
 def read(storage: JobStorage, kind: LogKind[Row], after: int = -1, cache: Cache | None = None) -> list[Numbered[Row]]:
@@ -106,14 +117,12 @@ def _newest_first(
     storage: JobStorage, kind: LogKind[Row], cache: Cache | None
 ) -> Iterator[tuple[int, tuple[Row, ...]]]:
     """Number of the first row, and the rows that count, of each segment."""
-    names, until = segments(storage, kind), None
+    names, until = in_force(segments(storage, kind)), None
     for name in reversed(names):
         segment = _segment(storage, kind, name, cache if name != names[-1] else None)
-        if segment is None:
-            continue
-        rows: tuple[Row, ...] = segment.rows  # type: ignore[assignment] # the kind says which
-        yield segment.first, rows if until is None else rows[: max(until - segment.first, 0)]
-        until = segment.first if until is None else min(until, segment.first)
+        rows: tuple[Row, ...] = segment.rows if segment is not None else ()  # type: ignore[assignment] # the kind says
+        yield name.first, rows if until is None else rows[: until - name.first]
+        until = name.first
 
 
 def _segment(storage: JobStorage, kind: LogKind[Row], name: SegmentName, cache: Cache | None) -> Segment | None:

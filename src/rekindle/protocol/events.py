@@ -84,6 +84,8 @@ class BatchRecorded(TaskEvent):
     batch: int
     #: producer → how many of its batches have been read by now; channels that were not read may be left out
     read: Mapping[SubtaskId, int] = field(default_factory=dict)
+    #: rows of its output, where they are counted: for people, and compared with nothing
+    rows_out: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,8 @@ class TaskFailed(TaskEvent):
     permanent: bool = False
     #: code and parameters of the error that it was, where it has one
     error: tuple[str, dict[str, object]] | None = None
+    #: where it was raised, for people
+    trace: str = field(default="", repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,14 @@ so a cancel is answered while a stop hangs.
 
 from __future__ import annotations
 
+import getpass
+import os
 import secrets
+import socket
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +28,8 @@ from rekindle.storage.liveness import silence_ms
 
 Ending = Answer | Result
 """What a verb prints: the driver's answer, or the result of a run that gave none."""
+
+_asked_by: ContextVar[str] = ContextVar("asked_by", default="")
 
 POLL_S = (0.02, 0.25)
 """Pause between two looks for the answer: at first, and at most; on some stores longer (`Store.pace`)."""
@@ -92,6 +98,7 @@ def send(storage: JobStorage, wanted: ControlRequest) -> Request | Result:
         drain=wanted.drain,
         savepoint=wanted.savepoint,
         unaligned=wanted.unaligned,
+        by=_asked_by.get() or _this_user(),
     )
     storage.create(layout.request(storage.job, request.id), request)
     return request
@@ -173,6 +180,24 @@ def _without_answer(storage: JobStorage, wanted: ControlRequest, request: Reques
     if result is not None and result.error is not None:
         raise answered(result.error)
     raise ControlError("JOB_NOT_RUNNING", job=storage.job, state=result.state if result else LOST)
+
+
+@contextmanager
+def asked_by(name: str) -> Iterator[None]:
+    """Inside, what is asked for is asked for by this, as a signal."""
+    before = _asked_by.set(name)
+    try:
+        yield
+    finally:
+        _asked_by.reset(before)
+
+
+def _this_user() -> str:
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a container's user may have no name
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}, process {os.getpid()}"
 
 
 class _Watch:

@@ -84,9 +84,9 @@ class Driver:
         self._sinks = Worker("sinks")
         self._savepoints = Worker("savepoints")
         self._orders = TaskOrders(run, runners, self._sinks, lambda: self._exited)
-        self._requests = Requests(run, lambda: job.state, lambda: self._exited)
         self._retention = Retention(run.storage, run.run, runners)
         self._heartbeat = Heartbeat(run.storage, run.run, job, runners, run.clock)
+        self._requests = Requests(run, lambda: job.state, lambda: self._exited, self._heartbeat.asked)
         self._exited = False
         #: the newer run that has taken over
         self._fenced_by: int | None = None
@@ -160,7 +160,8 @@ class Driver:
         result = Result(run=self._run.run, state=JobState.FAILED.value, ended_ms=self._clock(), error=told)
         with contextlib.suppress(Exception):
             if self._storage.fenced_by(self._run.run) is None and not self._storage.is_deleted(self._run):
-                self._storage.record_result(result)
+                self._heartbeat.ended(self._storage.record_result(result))
+                self._heartbeat.beat()
 
     def _drain_queue(self) -> None:
         event = self._events.take(LOOP_S)
@@ -209,7 +210,8 @@ class Driver:
         age_ms = self._job.now_ms - command.triggered_ms
         try:
             self._standing.refuse_if_gone()
-            self._checkpointing.complete(replace(command, triggered_ms=self._clock() - age_ms))
+            manifest = self._checkpointing.complete(replace(command, triggered_ms=self._clock() - age_ms))
+            self._heartbeat.completed(manifest)
         except RekindleError as error:
             self._events.post(e.ManifestFailed(checkpoint=command.checkpoint, detail=str(error)))
         else:
@@ -245,7 +247,10 @@ class Driver:
             notes=command.notes,
             error=error,
         )
+        # Before the result: after it there may be no other run that finds what is missing.
+        self._heartbeat.beat()
         self.result = self._storage.record_result(result)
+        self._heartbeat.ended(self.result)
         self._events.post(e.ResultRecorded())
 
     def _fail_over(self, command: c.FailOver) -> None:

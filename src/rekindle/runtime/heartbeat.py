@@ -1,16 +1,19 @@
-"""The heartbeat: what a driver shows of itself, ``status.json``, once a second.
+"""The heartbeat: what a driver shows of itself, ``status.json``, once a second, and the history that it writes with it.
 
 It listens to what the protocol hears and says, and keeps what no other document does: the checkpoints in progress and
-those that failed, and the last failure of each task and of the job.
+those that failed, the last failure of each task and of the job, and what is counted over all runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from rekindle.errors import ControlError, RekindleError, StorageError, error_from
+from rekindle.history.recorder import Recorder
+from rekindle.history.totals import Totals
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
@@ -19,13 +22,18 @@ from rekindle.protocol.job import JobMachine
 from rekindle.protocol.states import TASK_STEPS
 from rekindle.runtime.ports import TaskRunner
 from rekindle.storage import layout
-from rekindle.storage.documents.runs import Run
+from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.control import Request
+from rekindle.storage.documents.runs import Result, Run
 from rekindle.storage.documents.status import CheckpointStats, Failure, Status, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
 
 HISTORY = 50
 """Checkpoints remembered in the status."""
+
+_END_OF_TIME_MS = 253_000_000_000_000
+"""A watermark of the year 9987 or later is the end of an input, or a flush: it lags behind nothing."""
 
 
 class Heartbeat:
@@ -45,28 +53,48 @@ class Heartbeat:
         self._runners = runners
         self._clock = clock
         self._beat = 0
+        last = storage.status()
         #: newest first; replaced as a whole, because others read it from their threads
-        self._stats: tuple[CheckpointStats, ...] = _earlier(storage)
-        self._completed = 0
-        self._failed = 0
-        self._latest_ms: int | None = None
+        self._stats: tuple[CheckpointStats, ...] = _earlier(last)
+        self._completed = last.checkpoints_completed if last else 0
+        self._failed = last.checkpoints_failed if last else 0
+        self._latest_ms: int | None = last.latest_checkpoint_ms if last else None
         #: the last one of each task, and of the job
         self._failures: dict[SubtaskId, Failure] = {}
-        self._failure, self._restarts = _failures_before(storage, run)
+        self._failure, self._restarts = _failures_before(last, run)
+        #: of the processes before this one
+        self._restarts_before = (last.restarts_total if last else 0) - self._restarts
         #: when another engine is tried; None while this run has one
         self._engine_ms: int | None = None
+        self._before = {SubtaskId(task.uid, task.subtask): task for task in (last.tasks if last else ())}
+        self._totals = Totals(storage, run, last)
+        self._shown: Mapping[SubtaskId, TaskStatusDocument] = {}
+        self.recorder = Recorder(storage, run, job, last, clock, self._state_bytes)
+        #: between two runs of a process two threads beat
+        self._beating = threading.Lock()
 
     def heard(self, event: e.Event) -> None:
         """Note what an event says of a checkpoint, or of a failure."""
+        self.recorder.heard(event)
         match event:
+            case e.JobStarted():
+                self._totals.started(event)
+            case e.BatchRecorded():
+                self._totals.recorded(event)
             case e.TaskFailed():
                 status = self._job.tasks.states[event.task].status
                 if TASK_STEPS[e.TaskFailed][status] is not status:  # else its death was noticed before
                     unnamed: Error = ("TASK_FAILED", {"task": str(event.task), "reason": event.reason})
-                    self._failures[event.task] = self.failed(error_from(*(event.error or unnamed)))
+                    error = error_from(*(event.error or unnamed))
+                    self._failures[event.task] = self.failed(error)
+                    self.recorder.events.task_failed(event.task, error, event.trace)
             case e.CommitFailed():
                 parameters = {"sink": "-", "checkpoint": event.checkpoint, "reason": event.detail}
-                self.failed(error_from(*(event.error or ("SINK_COMMIT_FAILED", parameters))))
+                error = error_from(*(event.error or ("SINK_COMMIT_FAILED", parameters)))
+                self.failed(error)
+                self.recorder.events.commit_failed(event.checkpoint, error)
+            case e.TransactionsCommitted():
+                self._totals.committed(event.checkpoint)
             case e.SnapshotTaken():
                 acknowledged, participants = self._of(event.checkpoint).acknowledged
                 self._change(event.checkpoint, acknowledged=(acknowledged + 1, participants))
@@ -85,7 +113,10 @@ class Heartbeat:
 
     def ordered(self, command: c.Command) -> None:
         """Note what a command says of a checkpoint, or of the engine."""
+        self.recorder.ordered(command)
         match command:
+            case c.WriteManifest():
+                self._totals.covers(command.checkpoint, command.transactions)
             case c.TakeSnapshot():
                 pending = self._job.coordinator.pending.get(command.checkpoint)
                 if pending is not None and all(stats.id != command.checkpoint for stats in self._stats):
@@ -101,9 +132,13 @@ class Heartbeat:
                 self._failed += 1
                 self._change(command.checkpoint, status="failed", failure=command.reason)
             case c.ReportFailure():
-                self.failed(error_from(*command.error))
+                error = error_from(*command.error)
+                self.failed(error)
+                self.recorder.events.restarted(error)
             case c.FailOver():
-                self.failed(error_from("SPARK_DIED", {"reason": command.reason}), again_in_ms=command.delay_ms)
+                error = error_from("SPARK_DIED", {"reason": command.reason})
+                self.failed(error, again_in_ms=command.delay_ms)
+                self.recorder.events.restarted(error)
             case _:
                 return
 
@@ -119,9 +154,16 @@ class Heartbeat:
 
     def status(self) -> Status:
         """The status now; may be called from any thread."""
-        tasks = tuple(self._task(task) for task in self._job.tasks.states)
+        return self._status(tuple(self._task(task) for task in self._job.tasks.states))
+
+    def _status(self, tasks: tuple[TaskStatusDocument, ...]) -> Status:
         commit_ms = self._as_time_of_day(self._job.coordinator.commit_again_ms)
         waits = [commit_ms, self._engine_ms, *(task.next_attempt_ms for task in tasks)]
+        restarts = (
+            self._restarts
+            + self._job.coordinator.restarts.granted
+            + sum(state.restarts.granted for state in self._job.tasks.states.values())
+        )
         return Status(
             job=self._storage.job,
             state=self._job.state.value,
@@ -136,31 +178,82 @@ class Heartbeat:
             history=self._stats,
             mode=self._run.mode,
             failure=self._failure,
-            restarts=self._restarts
-            + self._job.coordinator.restarts.granted
-            + sum(state.restarts.granted for state in self._job.tasks.states.values()),
+            restarts=restarts,
             next_attempt_ms=min((wait_ms for wait_ms in waits if wait_ms is not None), default=None),
+            started_ms=self._run.started_ms,
+            rows_in=_sum(task.rows_of_sources for task in tasks),
+            rows_out=_sum(task.rows_out for task in tasks if self._has_sinks(task.uid)),
+            rows_uncommitted=self._rows_uncommitted(),
+            batches=sum(task.batches for task in tasks),
+            restarts_total=self._restarts_before + restarts,
+            version=self._run.description.version if self._run.description else "",
             **this_process()._asdict(),
         )
 
     def beat(self) -> None:
         """Write it. A storage that refuses, or a newer run, is not its to judge: what counts will fail by itself."""
-        self._beat += 1
+        if not self._beating.acquire(blocking=False):
+            return
         try:
-            self._storage.replace(layout.status(self._storage.job), self.status())
+            self._beat += 1
+            tasks = {task: self._task(task) for task in self._job.tasks.states}
+            self._shown = tasks
+            self.recorder.rates.look(self._job.now_ms, [*tasks.values()], self._rows_uncommitted())
+            self.recorder.flush()
+            self._storage.replace(layout.status(self._storage.job), self._status(tuple(tasks.values())))
         except (StorageError, ControlError):
             return
+        finally:
+            self._beating.release()
+
+    def asked(self, request: Request) -> None:
+        """Note who asks for something."""
+        self.recorder.events.asked(request)
+
+    def completed(self, manifest: Manifest) -> None:
+        """Note that the manifest of a checkpoint is there."""
+        self.recorder.completed(manifest)
+
+    def ended(self, result: Result) -> None:
+        """Note how the run has ended."""
+        self.recorder.events.ended(result)
 
     def _task(self, task: SubtaskId) -> TaskStatusDocument:
-        state, runner = self._job.tasks.states[task], self._runners.get(task)
+        state, runner, before = self._job.tasks.states[task], self._runners.get(task), self._before.get(task)
+        rates = self.recorder.rates.rates.get(task)
         shown = TaskStatusDocument(uid=task.task, subtask=task.subtask, status="", batch=-1)
+        shown = shown if runner is None else runner.status()
         return replace(
-            shown if runner is None else runner.status(),
+            shown,
             status=state.status.value,
+            rows_in=_sum((before.rows_in if before else None, shown.rows_in)),
+            rows_of_sources=_sum((before.rows_of_sources if before else None, shown.rows_of_sources)),
+            rows_out=self._totals.rows_out.get(task),
+            batches=self._totals.batches.get(task, 0),
+            lag_ms=self._lag_ms(shown.watermark),
+            busy=rates.busy if rates else None,
+            back_pressured=rates.back_pressured if rates else None,
+            idle=rates.idle if rates else None,
             failure=self._failures.get(task),
             restarts=state.restarts.granted,
             next_attempt_ms=self._as_time_of_day(state.restart_ms),
         )
+
+    def _lag_ms(self, watermark_ms: int | None) -> int | None:
+        if watermark_ms is None or watermark_ms >= _END_OF_TIME_MS:
+            return None
+        return max(self._clock() - watermark_ms, 0)
+
+    def _state_bytes(self, task: SubtaskId) -> int | None:
+        shown = self._shown.get(task)
+        return None if shown is None else shown.state_bytes
+
+    def _rows_uncommitted(self) -> int | None:
+        return _sum(self._totals.waiting(task) for task in self._job.tasks.states if self._has_sinks(task.task))
+
+    def _has_sinks(self, uid: str) -> bool:
+        described = self._run.description
+        return described is None or any(sink.task == uid for sink in described.sinks)
 
     def _as_time_of_day(self, at_ms: int | None) -> int | None:
         """A moment of the protocol's time, for people to read."""
@@ -174,16 +267,20 @@ class Heartbeat:
         self._stats = tuple(replace(stats, **changes) if stats.id == checkpoint else stats for stats in self._stats)
 
 
-def _failures_before(storage: JobStorage, run: Run) -> tuple[Failure | None, int]:
+def _failures_before(last: Status | None, run: Run) -> tuple[Failure | None, int]:
     """The last failure, and the restarts, of the earlier runs of this process."""
-    status = storage.status() if run.since is not None else None
-    return (status.failure, status.restarts) if status is not None else (None, 0)
+    return (last.failure, last.restarts) if last is not None and run.since is not None else (None, 0)
 
 
-def _earlier(storage: JobStorage) -> tuple[CheckpointStats, ...]:
+def _earlier(last: Status | None) -> tuple[CheckpointStats, ...]:
     """The history goes on from run to run; what was in progress when a driver died has failed."""
-    status = storage.status()
     return tuple(
         replace(stats, status="failed", failure="the driver ended") if stats.status == "in_progress" else stats
-        for stats in (status.history if status else ())
+        for stats in (last.history if last else ())
     )
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """The sum of the counts that there are; None: there are none."""
+    found = [count for count in counts if count is not None]
+    return sum(found) if found else None

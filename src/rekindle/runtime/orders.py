@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -117,6 +118,7 @@ class TaskOrders:
                     reason=one_line(error),
                     permanent=isinstance(error, RekindleError) and error.permanent,
                     error=known(error),
+                    trace="".join(traceback.format_exception(error)),
                 )
             if event is not None:
                 self._run.post(event)

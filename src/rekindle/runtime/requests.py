@@ -22,12 +22,20 @@ class Requests:
     Args:
         state: the job's, as of now.
         is_over: says that the run is over: what comes after that is for the next run to refuse.
+        noted: hears each request that the protocol is about to hear of.
     """
 
-    def __init__(self, run: RunContext, state: Callable[[], JobState], is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        run: RunContext,
+        state: Callable[[], JobState],
+        is_over: Callable[[], bool],
+        noted: Callable[[Request], None],
+    ) -> None:
         self._run = run
         self._state = state
         self._is_over = is_over
+        self._noted = noted
         self._control = ControlFolder(run.storage)
         #: answers that the storage has refused, to be tried again
         self._owed: list[Answer] = []
@@ -54,6 +62,7 @@ class Requests:
                 verbs = ", ".join(_EVENTS)
                 self._refuse(request.id, ConfigError("VERB_UNKNOWN", verb=request.verb, hint="", verbs=verbs))
             else:
+                self._noted(request)
                 yield _EVENTS[request.verb](request)
         with contextlib.suppress(ControlError):  # it has just been fenced, and hears of that at its next look
             tried(lambda: self._control.clean(now_s))

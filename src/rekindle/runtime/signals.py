@@ -6,6 +6,7 @@ of a job but that it can be stopped and cancelled.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from types import FrameType
 from typing import Protocol
 
 from rekindle.errors import RekindleError
+from rekindle.runtime import client
 
 
 class Stoppable(Protocol):
@@ -49,10 +51,11 @@ def stop_on_signals(handle: Stoppable, say: Callable[[str], None] = _silent) -> 
         return
     interrupts = 0
 
-    def act(cancel: bool) -> None:
+    def act(cancel: bool, number: int) -> None:
         say("Canceling." if cancel else "Stopping: one last checkpoint. Ctrl-C again cancels.")
         try:
-            handle.cancel() if cancel else handle.stop()
+            with client.asked_by(f"{signal.Signals(number).name} to process {os.getpid()}"):
+                handle.cancel() if cancel else handle.stop()
         except RekindleError as error:
             say(str(error))
 
@@ -61,7 +64,7 @@ def stop_on_signals(handle: Stoppable, say: Callable[[str], None] = _silent) -> 
         interrupts += number == signal.SIGINT
         # Nothing is printed here: the signal may have interrupted a print.
         cancel = handle.mode == "batch" or (number == signal.SIGINT and interrupts > 1)
-        threading.Thread(target=act, args=(cancel,), daemon=True).start()
+        threading.Thread(target=act, args=(cancel, number), daemon=True).start()
 
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it

@@ -8,6 +8,7 @@ words, which may be a user's own. A file counts as a source's only where Spark s
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -229,7 +230,22 @@ def task_failed(task: SubtaskId, reason: BaseException | None, source_of: Callab
     known = translate(reason, source_of)
     permanent = known is not None and known.permanent
     error = (known.code, known.parameters) if known else None
-    return TaskFailed(task=task, reason=str(known or brief(reason)), permanent=permanent, error=error)
+    words = str(known or brief(reason))
+    return TaskFailed(task=task, reason=words, permanent=permanent, error=error, trace=trace(reason))
+
+
+def trace(error: BaseException) -> str:
+    """Where an exception was raised: in Python, and in the JVM, whose trace PySpark keeps beside it."""
+    try:
+        texts = ["".join(traceback.format_exception(error))]
+        link: BaseException | None = error
+        while link is not None and len(texts) < _LINKS:
+            jvm = getattr(link, "_stackTrace", None)
+            texts += [jvm] if isinstance(jvm, str) else []
+            link = link.__cause__
+        return "\n".join(texts)
+    except Exception:  # the JVM that would have to be asked is gone
+        return ""
 
 
 def brief(error: BaseException) -> str:

@@ -31,6 +31,7 @@ from rekindle.runtime.steps import SteppedStore, Steps, no_steps
 from rekindle.sinks.owners import Claim
 from rekindle.sources.globs import is_glob
 from rekindle.start.decide import Decided, Decider, Permissions, covered_by, latest_manifest
+from rekindle.start.description import describe
 from rekindle.start.resolve import AlreadyEnded, Decision, Fresh, Restore, Resume
 from rekindle.start.restore import open_lineage
 from rekindle.storage import layout
@@ -174,6 +175,7 @@ class Launch:
             token=secrets.token_hex(8),
             mode=self._mode,
             since=self._since,
+            description=describe(self._graph, self._definition.sources, self._config),
             **this_process()._asdict(),
         )
 

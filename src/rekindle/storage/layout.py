@@ -23,7 +23,7 @@
       checkpoints/<id>/committed.json           its transactions are committed: not to be repeated
       control/<request>.request.json, <request>.answer.json
       status.json
-      history/<log>/<run>-<k>.json              events, checkpoints and rates, in segments; the oldest are deleted
+      history/<log>/<run>-<k>-<first>.json      events, checkpoints and rates, in segments; the oldest are deleted
       reserve                                   room for the result of a run that ends because the disk is full
 
     <storage>/_savepoints/<job>-<id>-<random>/  savepoints for which no place was given
@@ -221,9 +221,9 @@ def history(name: str, log: str) -> str:
     return f"{name}/history/{log}"
 
 
-def history_segment(name: str, log: str, number: int, segment: int) -> str:
-    """A segment of a log, by the run that wrote it."""
-    return f"{name}/history/{log}/{number:06d}-{segment:06d}.json"
+def history_segment(name: str, log: str, number: int, segment: int, first: int) -> str:
+    """A segment of a log, by the run that wrote it, and by the number of its first row."""
+    return f"{name}/history/{log}/{number:06d}-{segment:06d}-{first:09d}.json"
 
 
 def reserve(name: str) -> str:
@@ -254,7 +254,7 @@ STEPS: dict[str, str] = {
     "request.create": r".*/control/[^/]+\.request\.json",
     "answer.create": r".*/control/[^/]+\.answer\.json",
     "status.replace": r"[^/]+/status\.json",
-    "history.replace": r"[^/]+/history/[^/]+/\d+-\d+\.json",
+    "history.replace": r"[^/]+/history/[^/]+/\d+-\d+-\d+\.json",
     "reserve.create": r"[^/]+/reserve",
 }
 """Name of a durable step → the paths it writes. Steps that are not writes to the storage are in `runtime.steps`."""

@@ -104,6 +104,8 @@ class FakeRunner:
         self._query: _Query | None = None
         #: its sinks are not closed
         self._open = True
+        #: rows that earlier runs have read
+        self._read_before, _ = self._position()
 
     # -- orders -------------------------------------------------------------------------------------------------------
 
@@ -210,6 +212,8 @@ class FakeRunner:
             status="",
             batch=max(self._storage.records(self._folder), default=-1),
             inputs={self._source: InputStatus(ended=self._all_read(), position={"read": read})},
+            rows_in=read - self._read_before,
+            rows_of_sources=read - self._read_before,
         )
 
     # -- the query ----------------------------------------------------------------------------------------------------
@@ -268,7 +272,7 @@ class FakeRunner:
         record = self._storage.record(self._folder, batch) or self._write(batch, planned, digest)
         if record.offsets_hash != digest:
             raise StorageError("BATCH_REPLAY_MISMATCH", task=self._task.task, batch=batch)
-        self._post(e.BatchRecorded(task=self._task, batch=batch))
+        self._post(e.BatchRecorded(task=self._task, batch=batch, rows_out=record.rows_out))
         self._steps("spark.commit/before")
         self._alive().create(f"{self._progress_dir}/commits/{batch}", b"v1")
         self._steps("spark.commit/after")

@@ -27,6 +27,7 @@ from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.runtime.definition import RunContext
+from rekindle.runtime.occupation import BUSY, IDLE, Occupation
 from rekindle.sources.listing import as_they_are, check_unchanged
 from rekindle.spark.failures import is_same_file, task_failed
 from rekindle.spark.output.outputs import Outputs
@@ -122,6 +123,7 @@ class BatchTask:
         self._idle.set()
         self._record = run.storage.record(place.folder, BATCH)
         self._took_ms: int | None = None
+        self._occupation = Occupation(time.monotonic)
         #: its sinks are not closed
         self._open = True
 
@@ -146,6 +148,7 @@ class BatchTask:
         if not self._may_read():
             return
         self._idle.clear()
+        self._occupation.enter(BUSY)
         try:
             self._record = record = self._storage.record(self._place.folder, BATCH) or self._run()
         except Exception as error:
@@ -154,8 +157,9 @@ class BatchTask:
             return
         finally:
             self._idle.set()
+            self._occupation.enter(IDLE)
         read = {SubtaskId(item.uid, 0): BATCH + 1 for item in self._inputs if item.is_channel}
-        self._post(e.BatchRecorded(task=self._id, batch=record.batch, read=read))
+        self._post(e.BatchRecorded(task=self._id, batch=record.batch, read=read, rows_out=record.rows_out))
         self._post(e.SourcesEnded(task=self._id))
 
     def _source_of(self, path: str) -> str | None:
@@ -267,4 +271,5 @@ class BatchTask:
                 for uid, one in inputs.items()
             },
             batch_duration_ms=self._took_ms,
+            busy_ms=self._occupation.busy_ms,
         )

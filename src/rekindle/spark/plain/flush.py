@@ -33,6 +33,7 @@ from rekindle.spark.query.flush import flush
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.query.polling import STREAM_MS
 from rekindle.spark.query.query import Query
+from rekindle.spark.query.rows_read import RowsRead
 from rekindle.storage.copying import copy_between
 from rekindle.storage.local import LocalStore
 from rekindle.storage.open import open_store
@@ -131,6 +132,7 @@ class _Run:
             state_partitions=0,
             kept=KeptBatches(),
             polls_every_ms=STREAM_MS,
+            rows_read=RowsRead(-1),
             died=lambda reason: None,
         )
 

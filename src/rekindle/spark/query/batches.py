@@ -7,9 +7,12 @@ of it, several times.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 
 from pyspark.sql import DataFrame
+
+from rekindle.runtime.occupation import BUSY, IDLE, Occupation
 
 
 class BatchHeldError(Exception):
@@ -35,10 +38,12 @@ class Batches(ABC):
         self.running: int | None = None
         #: why the last batch failed
         self.failure: BaseException | None = None
+        self.occupation = Occupation(time.monotonic)
 
     def __call__(self, df: DataFrame, batch: int) -> None:
         """Carry out one batch; raises `BatchHeldError` or `BatchFailedError`."""
         self.running = batch
+        self.occupation.enter(BUSY)
         try:
             self._refuse_held(batch)
             self._carry_out(df, batch)
@@ -48,6 +53,7 @@ class Batches(ABC):
             self.failure = error
             raise BatchFailedError("the reason is kept, and told by Rekindle") from None
         finally:
+            self.occupation.enter(IDLE)
             self.running = None
 
     def is_held(self, batch: int) -> bool:

@@ -15,14 +15,18 @@ query's does it for them.
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+
+from rekindle.spark.query.rows_read import Report, RowsRead
 
 INTERVAL_MS = 500
 """Interval of the trigger that a query is started with."""
@@ -39,15 +43,14 @@ _REPORT_S = 0.9
 
 _LOG = logging.getLogger("rekindle")
 
-Report = Mapping[str, Any]
-"""Spark's report on a query's progress."""
-
 
 class Polling:
     """The trigger of one run of one query; `wake` and `last_report` may be called from any thread."""
 
-    def __init__(self, spark: SparkSession, *, every_ms: int) -> None:
+    def __init__(self, spark: SparkSession, *, every_ms: int, rows_read: RowsRead | None = None) -> None:
         self._jvm: Any = spark._jvm
+        #: counts what the reports say
+        self._rows_read = rows_read
         self._every_s = every_ms / 1000
         #: what the trigger waits for; None until it does, and where it cannot be had
         self._clock: Any = None
@@ -85,7 +88,22 @@ class Polling:
         report = query.lastProgress
         if report is not None:
             self._report = dict(report)
+            if self._rows_read is not None:
+                self._tried(partial(self._count, query, self._rows_read))
         return self._report
+
+    def _count(self, query: StreamingQuery, rows_read: RowsRead) -> None:
+        """Count the rows of the last report, and of those before it that were not fetched."""
+        missed: list[Report] = []
+        if self._report["batchId"] > rows_read.batch:
+            reports = query._jsq.recentProgress()
+            for index in range(len(reports) - 1, -1, -1):
+                report = reports[index]
+                if report.batchId() < rows_read.batch:
+                    break
+                missed.append(json.loads(report.json()))
+        for one in (*reversed(missed), self._report):
+            rows_read.reported(one)
 
     def _has_taken_over(self, query: StreamingQuery) -> bool:
         """Put a clock of ours into the query's trigger, where that can be done; False if the query ends before."""

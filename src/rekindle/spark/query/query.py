@@ -26,6 +26,7 @@ from rekindle.spark.query.batches import Batches
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.query.own_files import written_by_calls
 from rekindle.spark.query.polling import INTERVAL_MS, Polling
+from rekindle.spark.query.rows_read import RowsRead
 from rekindle.spark.query.state_partitions import first_run_in
 from rekindle.spark.session.optimizer import same_for_each_batch, started_with
 from rekindle.spark.session.session import NEEDED, check_settings
@@ -35,6 +36,8 @@ from rekindle.storage.port import Store
 _POLL_S = 0.02
 _REPORT_S = 10
 """How long Spark may take to report on a batch that it has committed."""
+_LAST_REPORT_S = 0.5
+"""The same where only the count of the rows read depends on it."""
 
 
 class Query:
@@ -45,6 +48,7 @@ class Query:
         state_partitions: in how many it keeps its state if it has never run; 0: as the session says.
         kept: how many batches Spark has to keep.
         polls_every_ms: how often it looks for something to read by itself, ms.
+        rows_read: counts what it reads.
         died: told when the query ends by itself, with the reason if there is one; from another thread.
     """
 
@@ -62,6 +66,7 @@ class Query:
         state_partitions: int,
         kept: KeptBatches,
         polls_every_ms: int,
+        rows_read: RowsRead,
         died: Callable[[BaseException | None], None],
     ) -> None:
         self._spark = spark
@@ -75,6 +80,9 @@ class Query:
         self._state_partitions = state_partitions
         self._kept = kept
         self._polls_every_ms = polls_every_ms
+        self._rows_read = rows_read
+        #: the last batch that was carried out before it was started
+        self._last_before = -1
         self._died = died
         self._query: StreamingQuery | None = None
         #: its name in Spark, asked for once: `interrupt` must not wait for the JVM
@@ -120,7 +128,8 @@ class Query:
             **written_by_calls(session, progress_dir),
             BATCHES_KEPT: str(self._kept.start(max(self.committed, self._batches.last))),
         }
-        polling = self._polling = Polling(self._spark, every_ms=self._polls_every_ms)
+        polling = self._polling = Polling(self._spark, every_ms=self._polls_every_ms, rows_read=self._rows_read)
+        self._last_before = self._batches.last
         try:
             with started_with(session, settings):
                 query = writer.start()
@@ -149,11 +158,19 @@ class Query:
         died_of = self._batches.failure if was_active and not _is_active(query) else None
         self.expect_end()
         with suppress(Exception):
-            self._fetch_report()
+            self._await_last_report()
         _stop(query)
         self._query = None
         if died_of is not None:
             raise died_of
+
+    def _await_last_report(self) -> None:
+        """Fetch the report on the last batch: Spark makes it a moment after it has committed that."""
+        last, deadline = self._batches.last, time.monotonic() + _LAST_REPORT_S
+        if last <= self._last_before:
+            self._fetch_report()
+        else:
+            self.wait(lambda: self._fetch_report().get("batchId", -1) >= last or time.monotonic() > deadline)
 
     def hold_all_after(self, batch: int) -> None:
         """Let no batch after `batch` run; `stop_after` follows. From the query's own thread."""

@@ -27,6 +27,7 @@ from rekindle.errors import StorageError
 from rekindle.progress.directory import Offsets, read_offsets
 from rekindle.protocol.life import Call, OperatorLife
 from rekindle.runtime.definition import RunContext
+from rekindle.runtime.occupation import BUSY, HELD
 from rekindle.sources.listing import check_present, check_unchanged
 from rekindle.spark.inputs.event_times import EventTimeStats, refuse_late_rows, seen
 from rekindle.spark.inputs.frames import Input
@@ -83,9 +84,11 @@ class BatchProtocol(Batches):
             return self._impatient or self.is_held(batch)
 
         self._waiting = True
+        self.occupation.enter(HELD)
         try:
             backlog.wait(given_up)
         finally:
+            self.occupation.enter(BUSY)
             self._waiting = False
         if given_up():
             raise BatchHeldError(f"batch {batch} is held")

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from rekindle.channels.channel_feed import ChannelFeed
 from rekindle.channels.feed import FileFeed
+from rekindle.runtime.occupation import Occupation
 from rekindle.spark.inputs.frames import Input
 from rekindle.spark.output.outputs import Place
 from rekindle.spark.query.flush import END_OF_TIME_MS
+from rekindle.spark.query.rows_read import RowsRead, state_bytes, state_rows
 from rekindle.storage import layout
 from rekindle.storage.documents.status import InputStatus, TaskStatusDocument
 from rekindle.storage.port import Store
@@ -23,6 +26,8 @@ def shown(
     *,
     batch: int,
     duration_ms: int | None,
+    rows_read: RowsRead,
+    occupation: Occupation,
 ) -> TaskStatusDocument:
     """Return a subtask's part of the status.
 
@@ -39,7 +44,24 @@ def shown(
         inputs={item.uid: _input(store, place, inputs, item, report) for item in inputs},
         rows_per_second=report.get("processedRowsPerSecond"),
         batch_duration_ms=duration_ms,
+        rows_in=rows_read.rows,
+        rows_of_sources=rows_read.of_sources,
+        busy_ms=occupation.busy_ms,
+        held_ms=occupation.held_ms,
+        state_rows=state_rows(report),
+        state_bytes=state_bytes(report),
     )
+
+
+def counter(store: Store, place: Place, inputs: Sequence[Input], batch: int) -> RowsRead:
+    """Return what counts the rows that a subtask reads after a batch."""
+    marks = (layout.marks(place.folder, item.uid) for item in inputs)
+    channels = (layout.inbox(place.folder, item.uid) for item in inputs if isinstance(item.feed, ChannelFeed))
+    marks_end, channels_end = (
+        tuple(f"{store.spark_path(folder).removeprefix('file://')}]" for folder in folders)
+        for folders in (marks, channels)
+    )
+    return RowsRead(batch, marks_end, channels_end)
 
 
 def _input(store: Store, place: Place, inputs: Sequence[Input], item: Input, report: Mapping[str, Any]) -> InputStatus:

@@ -29,7 +29,7 @@ from rekindle.spark.streaming.blame import Blame
 from rekindle.spark.streaming.flushing import flush_state, last_not_planted, notes_on_unflushed, notes_on_unread
 from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.spark.streaming.purging import Purging
-from rekindle.spark.streaming.shown import shown
+from rekindle.spark.streaming.shown import counter, shown
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord, Drain, End
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
@@ -64,6 +64,7 @@ class SparkTask:
         self._orders = threading.Lock()
         #: whether the query is to run; not while and after it is suspended or finished
         self._runs = False
+        self._rows_read = counter(storage.store, place, parts.inputs, self._protocol.last)
         self._query = Query(
             spark,
             parts.frame,
@@ -76,9 +77,12 @@ class SparkTask:
             state_partitions=run.config.state_partitions,
             kept=parts.kept,
             polls_every_ms=INBOXES_MS if self._intake.only_inboxes else STREAM_MS,
+            rows_read=self._rows_read,
             died=lambda reason: run.post(self._blame.failed(reason)),
         )
         self._last_duration_ms: int | None = None
+        #: the last batch, and rows of its output, where they are counted
+        self._rows_out: tuple[int, int | None] = (-1, None)
         self._now_ms = 0
 
     # -- orders -------------------------------------------------------------------------------------------------------
@@ -242,6 +246,7 @@ class SparkTask:
     def _recorded(self, record: BatchRecord, duration_ms: int, met: Mapping[str, EventTimeStats]) -> None:
         """A batch record exists: the inputs may go on. Called by the batch itself, before Spark commits it."""
         self._query.note_commit(record.batch - 1)
+        self._rows_out = record.batch, record.rows_out
         self._last_duration_ms = duration_ms
         if self._kept.ran(record.batch) and self._runs:
             self._query.hold_all_after(record.batch)
@@ -253,7 +258,9 @@ class SparkTask:
             self._post(e.SourcesEnded(task=self._id))
 
     def _tell(self, progress: Progress) -> None:
-        self._post(e.BatchRecorded(task=self._id, batch=progress.batch, read=progress.read))
+        batch, rows = self._rows_out
+        rows_out = rows if batch == progress.batch else None
+        self._post(e.BatchRecorded(task=self._id, batch=progress.batch, read=progress.read, rows_out=rows_out))
         for producer, batches in progress.read.items():
             self._read_from[producer].read(self._id, batches)
 
@@ -299,4 +306,6 @@ class SparkTask:
             self._query.report(),
             batch=self._protocol.last,
             duration_ms=self._last_duration_ms,
+            rows_read=self._rows_read,
+            occupation=self._protocol.occupation,
         )

@@ -137,7 +137,7 @@ class RateSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSegment:
-    """``history/events/<run>-<k>.json``: some rows of the log of events."""
+    """``history/events/<run>-<k>-<first>.json``: some rows of the log of events."""
 
     #: number of the first row; rows are numbered over all runs
     first: int
@@ -147,7 +147,7 @@ class EventSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSegment:
-    """``history/checkpoints/<run>-<k>.json``: some rows of the log of checkpoints."""
+    """``history/checkpoints/<run>-<k>-<first>.json``: some rows of the log of checkpoints."""
 
     #: number of the first row
     first: int
@@ -157,7 +157,7 @@ class CheckpointSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateSegment:
-    """``history/rates/<run>-<k>.json``: some rows of the log of rates."""
+    """``history/rates/<run>-<k>-<first>.json``: some rows of the log of rates."""
 
     #: number of the first row
     first: int

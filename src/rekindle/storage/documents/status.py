@@ -62,15 +62,21 @@ class TaskStatusDocument:
     #: rows it reads, as Spark's last report has it
     rows_per_second: float | None = None
     batch_duration_ms: int | None = None
-    #: over all runs of the job, but for what the last second before a driver was killed has added
-    rows_in: int = 0
-    #: the same; None where neither a sink nor a channel of it counts rows
+    #: over all runs of the job, as Spark's reports count them, but for the last ones before a driver was killed; None:
+    #: there was none, as in a batch run
+    rows_in: int | None = None
+    #: those of them that it read of sources, and not of other tasks
+    rows_of_sources: int | None = None
+    #: over all runs of the job; None where neither a sink nor a channel of it counts rows
     rows_out: int | None = None
+    #: over all runs of the job
     batches: int = 0
+    #: of this run: how long it was in batches, and how long batches waited because too much lay unread in its channels
+    busy_ms: int = 0
+    held_ms: int = 0
     #: how far the watermark is after the clock; None: it has none, or is at its end
     lag_ms: int | None = None
-    #: shares of the last seconds, 0 to 1, which add up to 1: in batches with data; held back because too much lies
-    #: unread in its channels; the rest. None: it does not run
+    #: shares of the last ten seconds, 0 to 1, which add up to 1; None: there was no second look yet
     busy: float | None = None
     back_pressured: float | None = None
     idle: float | None = None
@@ -117,13 +123,15 @@ class Status:
     next_attempt_ms: int | None = None
     #: when the run began; None where an older version wrote it
     started_ms: int | None = None
-    #: totals over all runs of the job
-    rows_in: int = 0
+    #: rows read of sources, over all runs of the job
+    rows_in: int | None = None
+    #: rows given to sinks, over all runs of the job; None where no sink counts rows
     rows_out: int | None = None
+    #: those of them that no checkpoint has committed yet
+    rows_uncommitted: int | None = None
+    #: over all runs of the job
     batches: int = 0
     restarts_total: int = 0
-    #: in batch records that no checkpoint has committed; None where no sink counts rows
-    rows_uncommitted: int | None = None
     #: of Rekindle
     version: str = ""
     format: int = FORMAT_VERSION

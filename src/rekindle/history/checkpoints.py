@@ -1,0 +1,158 @@
+"""The log of checkpoints of one run: what each took, by what the protocol hears and says of it.
+
+Spans are of the protocol's own time, which only goes on. What is measured is when a barrier had reached a subtask
+(`TakeSnapshot`), when its snapshot was there (`SnapshotTaken`), the manifest, and the commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from rekindle.history.log import CHECKPOINTS
+from rekindle.history.writer import LogWriter
+from rekindle.ids import SubtaskId
+from rekindle.protocol import commands as c
+from rekindle.protocol.job import JobMachine
+from rekindle.storage import layout
+from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.history import CheckpointRecord, SubtaskStats
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.job_storage import JobStorage
+
+
+@dataclass(slots=True, kw_only=True)
+class _Taking:
+    """A checkpoint that is being taken."""
+
+    kind: str
+    #: for people, and in the protocol's time
+    triggered_at_ms: int
+    triggered_ms: int
+    subtasks: dict[SubtaskId, SubtaskStats] = field(default_factory=dict)
+
+
+class CheckpointLog:
+    """The checkpoints of one run."""
+
+    def __init__(self, storage: JobStorage, run: Run, job: JobMachine, clock: Callable[[], int]) -> None:
+        self._storage = storage
+        self._run = run
+        self._job = job
+        self._clock = clock
+        self.writer = LogWriter(storage, CHECKPOINTS, run.run, self._before)
+        self._taking: dict[int, _Taking] = {}
+        #: since when sinks commit a checkpoint, in the protocol's time
+        self._committing: dict[int, int] = {}
+        #: those of this run that are complete
+        self._completed: set[int] = set()
+
+    def snapshot_ordered(self, command: c.TakeSnapshot) -> None:
+        """All barriers of a checkpoint have reached a subtask."""
+        pending = self._job.coordinator.pending.get(command.checkpoint)
+        if pending is None:
+            return
+        taking = self._taking.get(command.checkpoint)
+        if taking is None:
+            taking = self._taking[command.checkpoint] = _Taking(
+                kind=pending.kind.value,
+                triggered_at_ms=self._clock() - (self._job.now_ms - pending.triggered_ms),
+                triggered_ms=pending.triggered_ms,
+                subtasks={
+                    task: SubtaskStats(uid=task.task, subtask=task.subtask, finished=True) for task in pending.finished
+                },
+            )
+        taking.subtasks[command.task] = SubtaskStats(
+            uid=command.task.task,
+            subtask=command.task.subtask,
+            alignment_ms=self._job.now_ms - taking.triggered_ms,
+            unaligned=pending.asked.unaligned,
+        )
+
+    def snapshot_taken(self, checkpoint: int, task: SubtaskId, state_bytes: int | None) -> None:
+        """A subtask has acknowledged."""
+        taking = self._taking.get(checkpoint)
+        stats = taking.subtasks.get(task) if taking is not None else None
+        if taking is None or stats is None or stats.acknowledged_ms is not None:
+            return
+        after_ms = self._job.now_ms - taking.triggered_ms
+        taking.subtasks[task] = replace(
+            stats,
+            acknowledged_ms=after_ms,
+            sync_ms=None if stats.alignment_ms is None else after_ms - stats.alignment_ms,
+            state_bytes=state_bytes,
+        )
+
+    def completed(self, manifest: Manifest) -> None:
+        """The manifest of a checkpoint is there."""
+        taking = self._taking.pop(manifest.checkpoint, None)
+        self._completed.add(manifest.checkpoint)
+        record = self._record(manifest)
+        if taking is not None:
+            subtasks = tuple(taking.subtasks[task] for task in sorted(taking.subtasks))
+            sizes = [stats.state_bytes for stats in subtasks if stats.state_bytes is not None]
+            record = replace(
+                record,
+                duration_ms=self._job.now_ms - taking.triggered_ms,
+                subtasks=subtasks,
+                state_bytes=sum(sizes) if sizes else None,
+            )
+        self.writer.add(record)
+
+    def failed(self, checkpoint: int, reason: str) -> None:
+        """A checkpoint was given up; one that was never begun leaves no row."""
+        taking = self._taking.pop(checkpoint, None)
+        if taking is not None:
+            self.writer.add(
+                CheckpointRecord(
+                    id=checkpoint,
+                    run=self._run.run,
+                    kind=taking.kind,
+                    status="failed",
+                    triggered_ms=taking.triggered_at_ms,
+                    duration_ms=self._job.now_ms - taking.triggered_ms,
+                    subtasks=tuple(taking.subtasks[task] for task in sorted(taking.subtasks)),
+                    failure=reason,
+                    failed_ms=self._clock(),
+                )
+            )
+
+    def commit_ordered(self, checkpoint: int) -> None:
+        """The sinks are to commit; also for the second time."""
+        self._committing.setdefault(checkpoint, self._job.now_ms)
+
+    def committed(self, checkpoint: int) -> None:
+        """All sinks have committed."""
+        since_ms = self._committing.pop(checkpoint, None)
+        if since_ms is not None:
+            took_ms = self._job.now_ms - since_ms
+            self._amend(checkpoint, lambda row: replace(row, commit_ms=took_ms))
+
+    def sealed(self, checkpoint: int, path: str, size_bytes: int) -> None:
+        """A savepoint was made of it."""
+        self._amend(checkpoint, lambda row: replace(row, savepoint=path, savepoint_bytes=size_bytes))
+
+    def _amend(self, checkpoint: int, change: Callable[[CheckpointRecord], CheckpointRecord]) -> None:
+        self.writer.amend(lambda row: row.id == checkpoint and row.status == "completed", change)
+
+    def _before(self, rows: list[CheckpointRecord]) -> list[CheckpointRecord]:
+        """What earlier runs have completed, and could not write any more."""
+        known = {row.id for row in rows if row.status == "completed"} | self._completed
+        newest = max((row.id for row in rows if row.status == "completed"), default=0)
+        numbers = (number for number in self._storage.numbers_used() if number > newest and number not in known)
+        manifests = (self._storage.manifest(number) for number in numbers)
+        return [self._record(manifest) for manifest in manifests if manifest is not None]
+
+    def _record(self, manifest: Manifest) -> CheckpointRecord:
+        place = self._storage.store.location.rstrip("/")
+        return CheckpointRecord(
+            id=manifest.checkpoint,
+            run=manifest.run,
+            kind=manifest.kind,
+            status="completed",
+            triggered_ms=manifest.triggered_ms,
+            completed_ms=manifest.completed_ms,
+            duration_ms=max(manifest.completed_ms - manifest.triggered_ms, 0),
+            in_flight_bytes=manifest.in_flight_bytes,
+            path=f"{place}/{layout.checkpoint(self._storage.job, manifest.checkpoint)}",
+        )

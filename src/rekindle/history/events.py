@@ -1,0 +1,229 @@
+"""The log of events of one run: what is worth a row, and how it reads.
+
+A periodic checkpoint that completes is no event: the log of checkpoints has it, and rows about what went wrong would
+soon be pushed out by it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rekindle.errors import RekindleError
+from rekindle.history.log import EVENTS
+from rekindle.history.writer import LogWriter
+from rekindle.ids import SubtaskId
+from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.control import Request
+from rekindle.storage.documents.history import Event, EventError, Severity
+from rekindle.storage.documents.runs import Result, Run
+from rekindle.storage.documents.status import Status
+from rekindle.storage.job_storage import JobStorage
+
+KINDS: Mapping[str, str] = {
+    "run_started": "a driver has begun its run",
+    "task_failed": "a subtask has failed, with its error and where it was raised",
+    "task_restarted": "a subtask that had failed runs again",
+    "task_finished": "a subtask has read everything and flushed its state",
+    "restarted": "all tasks are started again, because too many checkpoints have failed, or because Spark died",
+    "checkpoint_completed": "a checkpoint is complete that was no periodic one",
+    "checkpoint_failed": "a checkpoint has failed, with the reason",
+    "commit_failed": "a sink could not commit; it is tried again",
+    "savepoint_completed": "a savepoint is whole, with its place",
+    "savepoint_failed": "a savepoint could not be made",
+    "stop_requested": "somebody asked the job to stop, or to drain",
+    "cancel_requested": "somebody asked the job to end at once",
+    "run_ended": "how a run has ended",
+}
+"""Kind of an event → what it says."""
+
+MESSAGE_LETTERS = 2_000
+TRACE_LETTERS = 16_000
+"""What is longer is cut."""
+
+_MOST_RUNS = 20
+"""Earlier runs without a row in the log that are looked up at most: those whose start has failed have written none."""
+
+_HARMLESS = ("CHECKPOINT_SUBSUMED", "JOB_ENDED")
+"""Reasons of failed checkpoints that no one has to look at."""
+
+_REQUESTS = {"stop": "stop_requested", "cancel": "cancel_requested"}
+
+_DIGITS = re.compile(r"\d+")
+
+
+class EventLog:
+    """The events of one run.
+
+    Args:
+        last: the last status that an earlier run has written.
+    """
+
+    def __init__(self, storage: JobStorage, run: Run, last: Status | None, clock: Callable[[], int]) -> None:
+        self._storage = storage
+        self._run = run
+        self._last = last
+        self._clock = clock
+        self.writer = LogWriter(storage, EVENTS, run.run, self._before)
+        #: subtasks that have failed and do not run again yet
+        self._failed: set[SubtaskId] = set()
+        self._finished: set[SubtaskId] = set()
+        #: of each subtask the last trace, without its numbers: the same one is not kept twice in a row
+        self._traces: dict[SubtaskId | None, str] = {}
+        self._ended = False
+
+    def started(self) -> None:
+        """The driver has begun."""
+        self.writer.add(_started(self._run))
+
+    def ended(self, result: Result) -> None:
+        """How the run has ended is durable; whatever follows is no event of it."""
+        if not self._ended:
+            self.writer.add(_ended(result))
+        self._ended = True
+
+    def asked(self, request: Request) -> None:
+        """Somebody has asked for something."""
+        if request.verb in _REQUESTS:
+            what = "drain" if request.drain else request.verb
+            self._add(
+                _REQUESTS[request.verb],
+                f"asked to {what}" + (", with a savepoint" if request.savepoint else ""),
+                by=request.by or None,
+            )
+
+    def task_failed(self, task: SubtaskId, error: RekindleError, trace: str) -> None:
+        """A subtask has failed."""
+        self._failed.add(task)
+        self._add("task_failed", error.message, "error", task=task, error=self._error(error, task, trace))
+
+    def task_started(self, task: SubtaskId) -> None:
+        """A subtask runs: an event where it had failed."""
+        if task in self._failed:
+            self._failed.discard(task)
+            self._add("task_restarted", f"{task} runs again", task=task)
+
+    def task_finished(self, task: SubtaskId, notes: tuple[str, ...]) -> None:
+        """A subtask has come to its end; that may be reported twice."""
+        if task not in self._finished:
+            self._finished.add(task)
+            self._add("task_finished", "; ".join((f"{task} has finished", *notes)), task=task)
+
+    def restarted(self, error: RekindleError) -> None:
+        """All tasks are started again."""
+        self._add("restarted", error.message, "error", error=self._error(error, None, ""))
+
+    def checkpoint_completed(self, manifest: Manifest) -> None:
+        """A checkpoint is complete."""
+        if manifest.kind != "periodic":
+            number = manifest.checkpoint
+            self._add("checkpoint_completed", f"checkpoint {number}, {manifest.kind}, is complete", checkpoint=number)
+
+    def checkpoint_failed(self, checkpoint: int, reason: str) -> None:
+        """A checkpoint has failed."""
+        severity: Severity = "info" if reason.startswith(_HARMLESS) else "warning"
+        self._add("checkpoint_failed", reason, severity, checkpoint=checkpoint)
+
+    def commit_failed(self, checkpoint: int, error: RekindleError) -> None:
+        """A sink could not commit."""
+        self._add("commit_failed", error.message, "error", checkpoint=checkpoint, error=self._error(error, None, ""))
+
+    def savepoint_completed(self, checkpoint: int, path: str) -> None:
+        """A savepoint is whole."""
+        self._add("savepoint_completed", f"savepoint of checkpoint {checkpoint}", checkpoint=checkpoint, path=path)
+
+    def savepoint_failed(self, checkpoint: int, detail: str) -> None:
+        """A savepoint could not be made."""
+        self._add("savepoint_failed", detail, "error", checkpoint=checkpoint)
+
+    def _add(
+        self, kind: str, message: str, severity: Severity = "info", *, task: SubtaskId | None = None, **more: Any
+    ) -> None:
+        assert kind in KINDS, f"{kind} is not documented"
+        if not self._ended:
+            self.writer.add(
+                Event(
+                    time_ms=self._clock(),
+                    run=self._run.run,
+                    kind=kind,
+                    severity=severity,
+                    message=_cut(message, MESSAGE_LETTERS),
+                    task=None if task is None else str(task),
+                    **more,
+                )
+            )
+
+    def _error(self, error: RekindleError, task: SubtaskId | None, trace: str) -> EventError:
+        same, self._traces[task] = self._traces.get(task), _DIGITS.sub("", trace)
+        return _error(error.to_json(), "" if same == self._traces[task] else trace)
+
+    def _before(self, rows: list[Event]) -> list[Event]:
+        """What earlier runs could not write any more: how they ended; and what of them began no driver at all."""
+        newest = rows[-1].run if rows else 0
+        found: list[Event] = []
+        if newest and not any(row.run == newest and row.kind == "run_ended" for row in rows):
+            found.append(self._end_of(newest))
+        for number in range(max(newest + 1, self._run.run - _MOST_RUNS), self._run.run):
+            run = self._storage.run(number)
+            if run is not None:
+                found += (_started(run), self._end_of(number))
+        return found
+
+    def _end_of(self, number: int) -> Event:
+        result = self._storage.result(number)
+        if result is not None:
+            return _ended(result)
+        last = self._last
+        seen_ms = last.written_ms if last is not None and last.run == number else self._run.started_ms
+        message = f"run {number} has recorded no result: its driver died, or run {self._run.run} took over from it"
+        return Event(time_ms=seen_ms, run=number, kind="run_ended", severity="error", message=message)
+
+
+def _started(run: Run) -> Event:
+    parts = [f"run {run.run} in {run.mode} mode"]
+    parts += [f"from {run.restore_from}"] if run.restore_from else []
+    return Event(
+        time_ms=run.started_ms,
+        run=run.run,
+        kind="run_started",
+        message=_cut(", ".join(parts), MESSAGE_LETTERS),
+        by=f"process {run.pid} on {run.host}",
+    )
+
+
+def _ended(result: Result) -> Event:
+    message = "; ".join((f"run {result.run} has ended: {result.state}", *result.notes))
+    return Event(
+        time_ms=result.ended_ms,
+        run=result.run,
+        kind="run_ended",
+        severity="error" if result.state == "FAILED" else "info",
+        message=_cut(message, MESSAGE_LETTERS),
+        checkpoint=result.checkpoint,
+        path=result.savepoint,
+        error=None if result.error is None else _error(result.error, ""),
+    )
+
+
+def _error(error: Mapping[str, Any], trace: str) -> EventError:
+    return EventError(
+        code=error["code"],
+        message=_cut(error["message"], MESSAGE_LETTERS),
+        next_step=error.get("next_step", ""),
+        parameters=dict(_parameters(error.get("parameters", {}))),
+        trace=_cut(trace, TRACE_LETTERS),
+    )
+
+
+def _parameters(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in parameters.items():
+        yield name, value if isinstance(value, int | float | bool | None) else _cut(str(value), MESSAGE_LETTERS)
+
+
+def _cut(text: str, letters: int) -> str:
+    """The beginning and the end of a text that is too long: of a trace both say something."""
+    if len(text) <= letters:
+        return text
+    half = (letters - 5) // 2
+    return f"{text[:half]}\n...\n{text[-half:]}"

@@ -1,0 +1,99 @@
+"""How quick the subtasks of a run are, by what they count: rates over the last ten seconds, and a row of them now and
+then.
+
+A subtask is *busy* while it is in a batch, *back-pressured* while a batch waits because too much lies unread in its
+channels, and *idle* the rest of the time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+from rekindle.history.log import RATES
+from rekindle.history.writer import LogWriter
+from rekindle.storage.documents.history import RateSample, TaskRates
+from rekindle.storage.documents.status import TaskStatusDocument
+from rekindle.storage.job_storage import JobStorage
+
+SAMPLE_MS = 10_000
+"""Between two rows, and what rates are averages of."""
+
+_EARLY_MS = 500
+"""A heartbeat comes a little early now and then."""
+
+_Look = tuple[int, Mapping[tuple[str, int], TaskStatusDocument]]
+
+
+class RateLog:
+    """The rates of one run.
+
+    Args:
+        run: its number.
+        clock: the time of day; whatever is a span goes by the times that `look` is given.
+    """
+
+    def __init__(self, storage: JobStorage, run: int, clock: Callable[[], int]) -> None:
+        self._run = run
+        self._clock = clock
+        self.writer = LogWriter(storage, RATES, run, lambda _: [])
+        self._looks: deque[_Look] = deque()
+        self._sampled_ms: int | None = None
+        #: of each subtask, as of the last look; replaced as a whole, because others read it from their threads
+        self.rates: Mapping[tuple[str, int], TaskRates] = {}
+
+    def look(self, now_ms: int, tasks: Sequence[TaskStatusDocument], rows_uncommitted: int | None) -> None:
+        """Take in where the subtasks stand; add a row when one is due.
+
+        Args:
+            now_ms: a time that only goes on.
+        """
+        self._looks.append((now_ms, {(task.uid, task.subtask): task for task in tasks}))
+        while len(self._looks) > 2 and now_ms - self._looks[1][0] >= SAMPLE_MS - _EARLY_MS:
+            self._looks.popleft()
+        (then_ms, before), (_, now) = self._looks[0], self._looks[-1]
+        self.rates = {key: _rates(before.get(key, task), task, now_ms - then_ms) for key, task in now.items()}
+        if self._sampled_ms is None:
+            self._sampled_ms = now_ms
+        elif now_ms - self._sampled_ms >= SAMPLE_MS - _EARLY_MS:
+            self._sampled_ms = now_ms
+            named = {f"{uid}/{subtask}": rates for (uid, subtask), rates in self.rates.items()}
+            self.writer.add(
+                RateSample(time_ms=self._clock(), run=self._run, tasks=named, rows_uncommitted=rows_uncommitted)
+            )
+
+
+def _rates(before: TaskStatusDocument, now: TaskStatusDocument, span_ms: int) -> TaskRates:
+    batches, busy_ms, held_ms = (
+        max(after - earlier, 0)
+        for earlier, after in (
+            (before.batches, now.batches),
+            (before.busy_ms, now.busy_ms),
+            (before.held_ms, now.held_ms),
+        )
+    )
+    busy = _share(busy_ms, span_ms)
+    held = min(_share(held_ms, span_ms), 1 - busy)
+    return TaskRates(
+        rows_in=_per_second(before.rows_in, now.rows_in, span_ms),
+        rows_out=_per_second(before.rows_out, now.rows_out, span_ms),
+        batches=_per_second(before.batches, now.batches, span_ms) or 0,
+        batch_ms=round(busy_ms / batches, 1) if batches else None,
+        watermark_ms=now.watermark,
+        lag_ms=now.lag_ms,
+        busy=busy,
+        back_pressured=held,
+        idle=round(1 - busy - held, 3),
+        state_rows=now.state_rows,
+        state_bytes=now.state_bytes,
+    )
+
+
+def _share(part_ms: int, span_ms: int) -> float:
+    return round(min(part_ms / span_ms, 1), 3) if span_ms > 0 else 0
+
+
+def _per_second(before: int | None, now: int | None, span_ms: int) -> float | None:
+    if now is None or span_ms <= 0:
+        return None
+    return round(max(now - (before or 0), 0) * 1000 / span_ms, 1)

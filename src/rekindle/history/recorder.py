@@ -1,0 +1,96 @@
+"""What a driver writes to be watched by: the logs of one run, fed with what the protocol hears and says.
+
+Nothing that is decided depends on it, and no order waits for it. Where the storage refuses, what is not written waits,
+within bounds; where a newer run has taken over, nothing more is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from rekindle.errors import ControlError, StorageError
+from rekindle.history.checkpoints import CheckpointLog
+from rekindle.history.events import EventLog
+from rekindle.history.rates import RateLog
+from rekindle.ids import SubtaskId
+from rekindle.protocol import commands as c
+from rekindle.protocol import events as e
+from rekindle.protocol.job import JobMachine
+from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.runs import Result, Run
+from rekindle.storage.documents.status import Status
+from rekindle.storage.job_storage import JobStorage
+
+
+class Recorder:
+    """The history of one run.
+
+    Args:
+        last: the last status that an earlier run has written.
+        state_bytes: how large the state of a subtask is, as was known last.
+    """
+
+    def __init__(
+        self,
+        storage: JobStorage,
+        run: Run,
+        job: JobMachine,
+        last: Status | None,
+        clock: Callable[[], int],
+        state_bytes: Callable[[SubtaskId], int | None],
+    ) -> None:
+        self.events = EventLog(storage, run, last, clock)
+        self.checkpoints = CheckpointLog(storage, run, job, clock)
+        self.rates = RateLog(storage, run.run, clock)
+        self._state_bytes = state_bytes
+
+    def heard(self, event: e.Event) -> None:
+        """Note what an event says."""
+        match event:
+            case e.JobStarted():
+                self.events.started()
+            case e.TaskStarted():
+                self.events.task_started(event.task)
+            case e.TaskFinished():
+                self.events.task_finished(event.task, event.notes)
+            case e.SnapshotTaken():
+                self.checkpoints.snapshot_taken(event.checkpoint, event.task, self._state_bytes(event.task))
+            case e.TransactionsCommitted():
+                self.checkpoints.committed(event.checkpoint)
+            case e.SavepointSealed():
+                self.checkpoints.sealed(event.checkpoint, event.path, event.size_bytes)
+                self.events.savepoint_completed(event.checkpoint, event.path)
+            case e.SavepointFailed():
+                self.events.savepoint_failed(event.checkpoint, event.detail)
+            case _:
+                return
+
+    def ordered(self, command: c.Command) -> None:
+        """Note what a command says."""
+        match command:
+            case c.TakeSnapshot():
+                self.checkpoints.snapshot_ordered(command)
+            case c.AbortCheckpoint():
+                self.checkpoints.failed(command.checkpoint, command.reason)
+                self.events.checkpoint_failed(command.checkpoint, command.reason)
+            case c.CommitTransactions():
+                self.checkpoints.commit_ordered(command.permit.checkpoint)
+            case _:
+                return
+
+    def completed(self, manifest: Manifest) -> None:
+        """Note that a manifest was created."""
+        self.checkpoints.completed(manifest)
+        self.events.checkpoint_completed(manifest)
+
+    def ended(self, result: Result) -> None:
+        """Note how the run has ended."""
+        self.events.ended(result)
+
+    def flush(self) -> None:
+        """Write what is new; what the storage refuses is tried again the next time."""
+        with suppress(StorageError, ControlError):
+            self.events.writer.flush()
+            self.checkpoints.writer.flush()
+            self.rates.writer.flush()

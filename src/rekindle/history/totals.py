@@ -1,0 +1,100 @@
+"""What the subtasks of a job have put out, over all of its runs: batches and rows, and rows that wait to be committed.
+
+Rows are counted by the batch records. A driver that dies has shown less than it recorded, so the next run of the same
+lineage looks at the records in between: no row is missed, and none counts twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from rekindle.errors import StorageError
+from rekindle.ids import SubtaskId
+from rekindle.protocol import events as e
+from rekindle.storage import layout
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.documents.status import Status
+from rekindle.storage.job_storage import JobStorage
+
+_MOST_APART = 10_000
+"""Batches of a subtask that are told apart until they are committed; of more the oldest two count as one."""
+
+
+class Totals:
+    """The counts of a job, of which this run has its part.
+
+    Args:
+        last: the last status that an earlier run has written.
+    """
+
+    def __init__(self, storage: JobStorage, run: Run, last: Status | None) -> None:
+        self._storage = storage
+        self._run = run
+        before = {SubtaskId(task.uid, task.subtask): task for task in (last.tasks if last else ())}
+        #: subtask → batches, and rows that went out; None where none were counted
+        self.batches = {task: shown.batches for task, shown in before.items()}
+        self.rows_out: dict[SubtaskId, int | None] = {task: shown.rows_out for task, shown in before.items()}
+        #: subtask → the last batch that is counted
+        self._counted = {task: shown.batch for task, shown in before.items()}
+        #: rows of each batch that no checkpoint has committed
+        self._waiting: dict[SubtaskId, dict[int, int]] = {}
+        #: checkpoint → the last batch of each subtask that it commits
+        self._covered: dict[int, dict[SubtaskId, int]] = {}
+
+    def started(self, event: e.JobStarted) -> None:
+        """Count what was recorded since the last status, where this run goes on with the same records."""
+        for task, restored in event.tasks.items():
+            counted = self._counted.get(task, -1)
+            self._counted[task] = restored.batch
+            if self._run.lineage == self._run.run:
+                continue
+            for batch in range(min(counted, restored.committed) + 1, restored.batch + 1):
+                rows = self._rows_of(task, batch)
+                if batch > counted:
+                    self._count(task, rows)
+                if batch > restored.committed:
+                    self._wait(task, batch, rows)
+
+    def recorded(self, event: e.BatchRecorded) -> None:
+        """Count a batch, once."""
+        if event.batch > self._counted.get(event.task, -1):
+            self._counted[event.task] = event.batch
+            self._count(event.task, event.rows_out)
+            self._wait(event.task, event.batch, event.rows_out)
+
+    def covers(self, checkpoint: int, transactions: Mapping[SubtaskId, tuple[int, int]]) -> None:
+        """A checkpoint is about to name these batches."""
+        self._covered[checkpoint] = {task: last for task, (_, last) in transactions.items()}
+
+    def committed(self, checkpoint: int) -> None:
+        """What a checkpoint has named is committed; those before it are, or have failed."""
+        for number in [number for number in self._covered if number < checkpoint]:
+            del self._covered[number]
+        for task, last in self._covered.pop(checkpoint, {}).items():
+            waiting = self._waiting.get(task, {})
+            self._waiting[task] = {batch: rows for batch, rows in waiting.items() if batch > last}
+
+    def waiting(self, task: SubtaskId) -> int | None:
+        """Rows of a subtask that wait to be committed; None where none are counted."""
+        return None if self.rows_out.get(task) is None else sum(self._waiting.get(task, {}).values())
+
+    def _count(self, task: SubtaskId, rows: int | None) -> None:
+        self.batches[task] = self.batches.get(task, 0) + 1
+        if rows is not None:
+            self.rows_out[task] = (self.rows_out.get(task) or 0) + rows
+
+    def _wait(self, task: SubtaskId, batch: int, rows: int | None) -> None:
+        waiting = self._waiting.setdefault(task, {})
+        if rows:
+            waiting[batch] = rows
+        if len(waiting) > _MOST_APART:
+            oldest, second, *_ = waiting
+            waiting[second] += waiting.pop(oldest)
+
+    def _rows_of(self, task: SubtaskId, batch: int) -> int | None:
+        folder = layout.subtask(self._storage.job, task.task, task.subtask, self._run.lineage)
+        with suppress(StorageError):
+            record = self._storage.record(folder, batch)
+            return record.rows_out if record is not None else None
+        return None

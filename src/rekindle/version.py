@@ -1,0 +1,3 @@
+"""The version of Rekindle."""
+
+VERSION = "0.1.0"

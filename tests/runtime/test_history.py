@@ -1,0 +1,117 @@
+"""What a driver leaves to be watched by, with a fake query: complete, bounded, and never in the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle.errors import RekindleError, StorageError
+from rekindle.history import log
+from rekindle.history.log import CHECKPOINTS, EVENTS, RATES
+from rekindle.storage import layout
+from rekindle.storage.documents.history import Event
+from rekindle.storage.job_storage import JobStorage
+from tests.runtime.kit import NEVER, OFTEN, World, ended, until
+from tests.simulation.watched import check_history
+
+
+def events(storage: JobStorage) -> list[Event]:
+    return [one.row for one in log.read(storage, EVENTS)]
+
+
+def test_the_history_of_a_job_goes_on_from_run_to_run(world: World) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    handle = world.start(**OFTEN)
+    until(lambda: world.read() == 10)
+    handle.stop()
+    ended(handle)
+    world.rows.available, world.rows.ended = 25, True
+    world.run(**OFTEN)
+
+    check_history(world.storage)
+    kinds = [(event.run, event.kind) for event in events(world.storage)]
+    assert [kind for run, kind in kinds if run == 1] == [
+        "run_started",
+        "stop_requested",
+        "checkpoint_completed",
+        "run_ended",
+    ]
+    assert kinds[-1] == (2, "run_ended")
+    asked = next(event for event in events(world.storage) if event.kind == "stop_requested")
+    assert asked.by is not None and "@" in asked.by
+    records = [one.row for one in log.read(world.storage, CHECKPOINTS)]
+    assert all(record.commit_ms is not None and record.subtasks for record in records if record.status == "completed")
+    status = world.storage.status()
+    assert status is not None
+    assert (status.rows_in, status.rows_out, status.rows_uncommitted) == (25, 25, 0)
+    assert status.batches == len(world.records())
+    assert status.checkpoints_completed == len([one for one in records if one.status == "completed"])
+
+
+def test_rows_that_a_driver_had_recorded_and_not_shown_are_counted_by_the_next_run(world: World) -> None:
+    world.rows.available, world.rows.ended = 10, False
+
+    def fail(name: str) -> None:
+        if name == "manifest.create/before":
+            raise RuntimeError("the driver dies")
+
+    handle = world.start(fail, **NEVER)
+    until(lambda: world.read() == 10)
+    with pytest.raises(RekindleError):
+        handle.stop()
+    world.storage.store.delete(layout.status("job"))  # as if it had died before its first heartbeat
+    world.rows.available, world.rows.ended = 20, True
+
+    world.run(**NEVER)
+
+    status = world.storage.status()
+    assert status is not None
+    assert status.rows_out == 20
+    assert status.batches == max(world.records()) + 1
+
+
+def test_a_task_that_fails_again_and_again_has_its_error_each_time_and_its_trace_once(world: World) -> None:
+    world.rows.available = 10
+    left = [19, 18, 17]
+
+    def fail() -> None:
+        if left:
+            raise ValueError(f"no such customer {left.pop()}")
+
+    world.before["start"] = fail
+    world.run(**NEVER)
+    failed = [event for event in events(world.storage) if event.kind == "task_failed"]
+    assert [event.error is not None and "no such customer" in event.error.message for event in failed] == [True] * 3
+    assert [bool(event.error and event.error.trace) for event in failed] == [True, False, False]
+    assert "ValueError" in failed[0].error.trace if failed[0].error else False
+    assert [event.kind for event in events(world.storage)].count("task_restarted") >= 1
+
+
+def test_a_storage_that_refuses_the_history_refuses_nothing_else(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> None:
+        if name == "history.replace/before":
+            raise StorageError("STORAGE_FULL", uri="x", reason="no room")
+
+    world.rows.available = 20
+    assert world.run(refuse, **OFTEN).state == "FINISHED"
+    assert events(world.storage) == []
+    world.rows.available = 20
+    status = world.storage.status()
+    assert status is not None and status.state == "FINISHED"
+
+
+def test_every_ten_seconds_there_is_a_row_of_rates(world: World) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 10)
+    heartbeat = handle._driver.heartbeat  # type: ignore[union-attr]
+    rates = heartbeat.recorder.rates
+    tasks = [heartbeat._task(task) for task in heartbeat._job.tasks.states]
+    for second in range(100, 131):
+        rates.look(second * 1_000, tasks, 3)
+    until(lambda: len(log.read(world.storage, RATES)) >= 3)
+    handle.cancel()
+    ended(handle)
+    sample = log.read(world.storage, RATES)[-1].row
+    assert set(sample.tasks) == {"task/0"}
+    shares = sample.tasks["task/0"]
+    assert shares.busy + shares.idle + shares.back_pressured == pytest.approx(1)

@@ -1,0 +1,37 @@
+"""What must hold of the history of a job, whatever its drivers went through."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rekindle.history import log
+from rekindle.history.log import CHECKPOINTS, EVENTS, RATES
+from rekindle.storage.job_storage import JobStorage
+
+
+def check_history(storage: JobStorage) -> None:
+    """`AssertionError` where a promise is broken: of a job that has ended, and whose storage is whole."""
+    records = [one.row for one in log.read(storage, CHECKPOINTS)]
+    completed = Counter(record.id for record in records if record.status == "completed")
+    assert set(completed.values()) <= {1}, f"twice in the history: {completed}"
+    kinds = {record.id: record.kind for record in records if record.status == "completed"}
+    for manifest in storage.manifests():
+        assert kinds.get(manifest.checkpoint) == manifest.kind, f"checkpoint {manifest.checkpoint}: {sorted(kinds)}"
+
+    events = [one.row for one in log.read(storage, EVENTS)]
+    started = Counter(event.run for event in events if event.kind == "run_started")
+    ended = Counter(event.run for event in events if event.kind == "run_ended")
+    assert started == Counter(dict.fromkeys(started, 1)), f"began twice: {started}"
+    assert ended == Counter(dict.fromkeys(ended, 1)), f"ended twice: {ended}"
+    # One that died right after its result has no other run that would write it down.
+    assert set(started) - set(ended) <= {max(started)}, f"began {set(started)}, ended {set(ended)}"
+    begun, _ = storage.last_begun()
+    assert begun is not None and max(started) >= begun.run
+    for run in ended:
+        result, told = storage.result(run), next(one for one in events if one.kind == "run_ended" and one.run == run)
+        assert (result.state if result else "no result") in told.message
+
+    for kind in (EVENTS, CHECKPOINTS, RATES):
+        found = log.read(storage, kind)
+        assert [one.number for one in found] == list(range(len(found))), "rows are missing"
+        assert len(log.segments(storage, kind)) <= kind.keep + 2
