@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from importlib import resources
+from pathlib import Path
 
 import msgspec
 import uvicorn
@@ -57,7 +58,7 @@ def application(monitors: Monitors, policy: Policy, version: str = "") -> ASGIAp
             Mount(prefix, routes=flink.routes(monitors, actions, version, allow_actions=policy.allow_actions))
             for prefix in flink.PREFIXES
         ),
-        Mount("/", StaticFiles(directory=_static(), html=True, check_dir=False)),
+        *_pages(),
     ]
     app = Starlette(
         routes=routes,
@@ -66,8 +67,11 @@ def application(monitors: Monitors, policy: Policy, version: str = "") -> ASGIAp
     return Guard(app, policy)
 
 
-def _static() -> str:
-    return str(resources.files("rekindle.ui").joinpath("static"))
+def _pages() -> Iterator[BaseRoute]:
+    """Yield the static pages, unless the package was built without them."""
+    folder = Path(str(resources.files("rekindle.ui"))) / "static"
+    if (folder / "index.html").exists():
+        yield Mount("/", StaticFiles(directory=folder, html=True))
 
 
 def _reading(monitors: Monitors, route: api.Route) -> Answer:
