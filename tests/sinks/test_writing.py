@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.errors import StorageError
 from rekindle.sinks import writing
+from rekindle.sinks.session_settings import for_old_times
 from rekindle.sinks.writing import write_parquet, write_unread
 from rekindle.storage.local import LocalStore
 
@@ -139,3 +142,21 @@ def test_a_file_system_that_shows_files_a_little_later_is_looked_at_again(
     monkeypatch.setattr(LocalStore, "walk", late)
     assert len(write(spark.range(0, 9, numPartitions=2), store, "out")) == 2
     assert len(looks) == 3
+
+
+def test_old_times_are_written_as_they_are_unless_the_user_chose_how_and_the_session_is_as_it_was(
+    spark: SparkSession, store: LocalStore
+) -> None:
+    names = ("spark.sql.parquet.datetimeRebaseModeInWrite", "spark.sql.parquet.int96RebaseModeInWrite")
+    session = spark.newSession()
+    old = "SELECT date '1500-02-28' AS day, timestamp '1500-02-28 00:00:00 UTC' AS ts, inline(array(struct(1 AS id)))"
+    for name in names:
+        session.conf.set(name, "EXCEPTION")  # as it is in Spark 3.5
+
+    assert write_parquet(session.sql(old), store, "old")[0].rows == 1
+
+    (row,) = pq.read_table(f"{store.location}/old", columns=["day"]).to_pylist()
+    assert row["day"] == dt.date(1500, 2, 28)
+    assert [session.conf.get(name) for name in names] == ["EXCEPTION", "EXCEPTION"]
+    session.conf.set(names[0], "LEGACY")
+    assert for_old_times(session) == {names[1]: "CORRECTED"}

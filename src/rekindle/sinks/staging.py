@@ -16,12 +16,12 @@ This module does not know which table it is, nor when something is committed.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rekindle.errors import SinkError, StorageError
+from rekindle.sinks.session_settings import set_while
 from rekindle.sinks.two_phase import Committable, SinkBatch
 from rekindle.sinks.writing import read_footer, write_parquet
 from rekindle.storage.addresses import shown
@@ -29,17 +29,13 @@ from rekindle.storage.open import open_store
 from rekindle.storage.port import Entry, Store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 DATA, NOTES = "rekindle", "_rekindle"
 
 # Timestamps as Spark writes them by default have no statistics, and pyiceberg cannot read them. Spark 4.0 takes this of
 # the session alone, later ones of a writer's options.
 _TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
-
-_SESSIONS = threading.Lock()
-_BEFORE: dict[int, tuple[int, str]] = {}
-"""Session → how many write with a setting of ours, and what it had been. In a batch run tasks share one session."""
 
 
 def open_writable(path: str, sink: str, staging: str) -> Store:
@@ -56,24 +52,6 @@ def open_writable(path: str, sink: str, staging: str) -> Store:
         reason = error.parameters.get("reason", error)
         raise SinkError("SINK_TARGET_INVALID", sink=sink, target=shown(path), reason=reason) from error
     return store
-
-
-@contextmanager
-def _set_on(session: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Keep a setting while any thread is inside; the last one out puts back what the first one found."""
-    with _SESSIONS:
-        inside, before = _BEFORE.get(id(session), (0, str(session.conf.get(name))))
-        _BEFORE[id(session)] = (inside + 1, before)
-        session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        with _SESSIONS:
-            inside, before = _BEFORE.pop(id(session))
-            if inside > 1:
-                _BEFORE[id(session)] = (inside - 1, before)
-            else:
-                session.conf.set(name, before)
 
 
 class Attempts:
@@ -100,7 +78,7 @@ class Attempts:
         self.store.replace(f"{self._notes}/{batch.name}", b"")
         options = {_TIMESTAMP_TYPE: "TIMESTAMP_MICROS", **options}
         try:
-            with _set_on(df.sparkSession, _TIMESTAMP_TYPE, options[_TIMESTAMP_TYPE]):
+            with set_while(df.sparkSession, {_TIMESTAMP_TYPE: options[_TIMESTAMP_TYPE]}):
                 files = write_parquet(df, self.store, f"{self._data}/{batch.name}", partition_by, options, check)
         except Exception:
             # A driver that has taken over may have cleaned up in the middle of it; the next one finds the rest.

@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rekindle.errors import StorageError
+from rekindle.sinks.session_settings import for_old_times, set_while
 from rekindle.storage.addresses import shown
 from rekindle.storage.port import Entry, NotFound, Store
 
@@ -173,7 +174,8 @@ def run_write(df: DataFrame, path: str, partition_by: Sequence[str], options: Ma
     missing = jvm.org.apache.spark.sql.SaveMode.ErrorIfExists
     plan = sources.apply(*arguments).planForWriting(missing, df._jdf.logicalPlan())
     execution = state.executePlan(plan, *_defaults(state, "executePlan", 2))
-    execution.assertCommandExecuted()
+    with set_while(session, for_old_times(session)):
+        execution.assertCommandExecuted()
     metrics = _command(execution.commandExecuted().commandPhysicalPlan()).metrics()
     return Counts(*(int(metrics.apply(name).value()) for name in ("numFiles", "numOutputRows")))
 

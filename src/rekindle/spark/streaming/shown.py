@@ -40,7 +40,7 @@ def shown(
         subtask=place.subtask,
         status="",
         batch=batch,
-        watermark=_watermark_ms(report),
+        watermark=watermark_ms(report),
         inputs={item.uid: _input(store, place, inputs, item, report) for item in inputs},
         rows_per_second=report.get("processedRowsPerSecond"),
         batch_duration_ms=duration_ms,
@@ -90,12 +90,12 @@ def _rate(store: Store, place: Place, inputs: Sequence[Input], item: Input, repo
     return found[0].get("processedRowsPerSecond") if found else None
 
 
-def _watermark_ms(report: Mapping[str, Any]) -> int | None:
+def watermark_ms(report: Mapping[str, Any]) -> int | None:
     """Return the query's watermark, ms; None where there is none yet, which Spark writes as 1970."""
     text = (report.get("eventTime") or {}).get("watermark")
     if not text:
         return None
-    if text.startswith("+"):
-        # Of the year 10000 or later, which only a flush sets.
+    if not text[:5].endswith("-"):
+        # Of the year 10000 or later, which only a flush sets; Spark 3.5 writes it without a sign.
         return END_OF_TIME_MS
     return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000) or None
