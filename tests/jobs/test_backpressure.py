@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rekindle.channels.backlog import Backlog
 from rekindle.spark.streaming import assembly
 from tests.crash.pipeline_kit import PipelineWorld
 from tests.jobs.kit import until
+
+ENOUGH = 5
+"""Looks for room in vain, of one batch, that show that it waits."""
 
 
 def held_by(gate: str) -> Any:
@@ -30,6 +35,19 @@ def test_a_task_waits_for_the_slowest_that_reads_it_and_stops_and_goes_on_withou
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
+    looks: list[int] = []
+    wait = Backlog.wait
+
+    def counted(self: Backlog, given_up: Callable[[], bool]) -> None:
+        looks.append(0)
+
+        def look() -> bool:
+            looks[-1] += 1
+            return given_up()
+
+        wait(self, look)
+
+    monkeypatch.setattr(Backlog, "wait", counted)
     world, gate = PipelineWorld(tmp_path).fill(), tmp_path / "gate"
     start = {
         "storage": str(tmp_path / "state"),
@@ -46,8 +64,7 @@ def test_a_task_waits_for_the_slowest_that_reads_it_and_stops_and_goes_on_withou
         return {task.uid: task.batch for task in handle.status().tasks}
 
     try:
-        until(lambda: batches()["hourly"] >= 0)
-        time.sleep(2)
+        until(lambda: batches()["hourly"] >= 0 and len(looks) >= 2 and looks[1] >= ENOUGH)
         found = batches()
     finally:
         gate.touch()

@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -414,5 +413,4 @@ def test_a_disk_that_is_really_full_loses_nothing_and_the_state_says_so(spark: S
         assert job.start(spark, storage=world.storage, config=BY_HAND).wait().state == "FINISHED"
         assert world.output() == world.expected()
     finally:
-        time.sleep(0.5)
         subprocess.run(["umount", "-l", str(disk)], check=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 import rekindle as rk
 from rekindle.errors import ControlError, RestoreError
 from rekindle.runtime.steps import heard_by
+from rekindle.spark.query.query import Query
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.jobs.kit import QUICK, World, at, committed, has_read, rows, until
@@ -120,13 +121,16 @@ def test_a_rollback_refuses_a_sink_that_is_ahead_and_repeats_only_what_was_allow
 
 def test_a_cancel_is_durable_at_once_while_a_batch_hangs_and_a_stop_waits(spark: SparkSession, world: World) -> None:
     world.add_live(rows(0, 10))
-    hangs, release = threading.Event(), threading.Event()
+    hangs, release, over = threading.Event(), threading.Event(), threading.Event()
 
     class Slow(rk.sinks.Parquet):
         def prepare(self, df, batch):  # type: ignore[no-untyped-def]
             hangs.set()
             release.wait(300)
-            return super().prepare(df, batch)
+            try:
+                return super().prepare(df, batch)
+            finally:
+                over.set()
 
     job = rk.Job("slow")
     source = job.source("live", world.stream())
@@ -153,7 +157,7 @@ def test_a_cancel_is_durable_at_once_while_a_batch_hangs_and_a_stop_waits(spark:
     stop.join(120)
     assert refused == ["CANCELED_MEANWHILE"]
     release.set()
-    time.sleep(1)
+    assert over.wait(300)
     handle = job.start(spark, storage=world.storage, config=QUICK)
     until(lambda: has_read(handle, 1))
     handle.stop(drain=True)
@@ -185,12 +189,19 @@ def test_a_savepoint_that_cannot_be_written_leaves_the_job_running(spark: SparkS
 
 
 def test_windows_that_were_due_at_a_stop_come_out_with_the_next_start_without_new_data(
-    spark: SparkSession, world: World
+    spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.add_live(rows(0, 180))
     job = world.hourly(history=False)
     handles: list[rk.JobHandle] = []
-    asked = threading.Event()
+    asked, held = threading.Event(), threading.Event()
+    wait = Query.wait
+
+    def waits(self: Query, until: Callable[[], bool]) -> None:
+        held.set()  # `stop_behind` has said so before
+        wait(self, until)
+
+    monkeypatch.setattr(Query, "wait", waits)
 
     def stop_in_the_first_batch(step: str) -> None:
         if step == "spark.commit/before" and not asked.is_set():
@@ -198,7 +209,7 @@ def test_windows_that_were_due_at_a_stop_come_out_with_the_next_start_without_ne
             until(lambda: bool(handles))
             threading.Thread(target=handles[0].stop, daemon=True).start()
             until(lambda: handles[0].status().tasks[0].status == "suspending")
-            time.sleep(1)  # its query is held by now
+            assert held.wait(300)
 
     by_hand = {"checkpoint.interval": "0"}
     handles.append(heard_by(stop_in_the_first_batch, job.start)(spark, storage=world.storage, config=by_hand))
