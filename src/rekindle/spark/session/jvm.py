@@ -23,6 +23,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
+from rekindle.spark.session.starting import Starting
+
 _CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 FOLDER = "rekindle-logs"
 """Where the logs of Spark are kept, in the working directory, or in the temporary one where that cannot be written."""
@@ -61,20 +63,22 @@ def start_jvm(settings: Mapping[str, str], name: str) -> None:
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(settings.items()))
     reader, writer = os.pipe()
-    threading.Thread(target=_pass_on, args=(reader,), name="jvm-stderr", daemon=True).start()
+    starting = Starting()
+    threading.Thread(target=_pass_on, args=(reader, starting.heard), name="jvm-stderr", daemon=True).start()
     ours = not configures_log4j(settings)
     if ours:
         _LOGS[:] = [_log_file(name)]
         print(f"Spark logs to {_LOGS[0]}", file=sys.stderr, flush=True)
     try:
         with (
+            starting.watched(),
             _environment(_LOG_VARIABLE, spark_log() or ""),
             _java_options(f"-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()}" if ours else ""),
         ):
-            gateway = launch_gateway(conf, _Deaf(stderr=writer))  # type: ignore[no-untyped-call]
+            gateway = launch_gateway(conf, _Deaf(starting.begun, stderr=writer))  # type: ignore[no-untyped-call]
+            SparkContext._ensure_initialized(gateway=gateway)
     finally:
         os.close(writer)
-    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _log_file(name: str) -> str:
@@ -94,14 +98,22 @@ class _Deaf(dict[str, Any]):
     Both mean that the job is to stop, which needs the JVM, and often reach every process of a group or a container.
     Java leaves a signal alone that is ignored when it starts; PySpark uses that for Ctrl-C, by a function of its own
     that it puts here. The JVM ends with its driver, as always: when its stdin is closed.
+
+    Args:
+        begun: called by the process that will be the JVM.
     """
 
+    def __init__(self, begun: Callable[[], None], **arguments: Any) -> None:
+        super().__init__(arguments)
+        self._begun = begun
+
     def __setitem__(self, key: str, value: Any) -> None:
-        super().__setitem__(key, _deafened(value) if key == "preexec_fn" else value)
+        super().__setitem__(key, _deafened(value, self._begun) if key == "preexec_fn" else value)
 
 
-def _deafened(before: Callable[[], None]) -> Callable[[], None]:
+def _deafened(before: Callable[[], None], begun: Callable[[], None]) -> Callable[[], None]:
     def run() -> None:
+        begun()
         before()
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
@@ -137,10 +149,11 @@ def _environment(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-def _pass_on(reader: int) -> None:
+def _pass_on(reader: int, heard: Callable[[], None] = lambda: None) -> None:
     """Copy the JVM's stderr to ours, line by line, but for the noise."""
     rest = b""
     while chunk := os.read(reader, 65_536):
+        heard()
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             if line.rstrip() != _NOISE:

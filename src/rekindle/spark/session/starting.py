@@ -1,0 +1,94 @@
+"""A JVM on its way up: one that hangs before it answers is ended, so that the start fails, and can be tried again.
+
+PySpark waits without an end for a file that the JVM writes when it is there. How long that takes is not known: a loaded
+machine is slow, and Spark may load libraries first. But it says what it does. So what counts is for how long it has
+said nothing at all (`SILENCE_S`). Spark's launcher is a script that starts others: all of them are ended.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from rekindle.errors import DefinitionError
+from rekindle.runtime.elapsed import Elapsed
+
+SILENCE_S = 300.0
+"""How long a JVM that starts may say nothing."""
+
+_LOOK_S = 0.2
+
+
+class Starting:
+    """Watches the start of one JVM."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        self._up = threading.Event()
+        #: how often it has said something
+        self._said = 0
+        #: the process that was ended
+        self._ended: int | None = None
+
+    def begun(self) -> None:
+        """Tell which process it is; called by that process itself, before it becomes Spark's launcher."""
+        os.write(self._writer, b"%d" % os.getpid())
+
+    def heard(self) -> None:
+        """It has said something."""
+        self._said += 1
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Start it inside.
+
+        Raises:
+            DefinitionError: ``SPARK_NOT_STARTED``, it was silent for too long.
+        """
+        thread = threading.Thread(target=self._watch, name="jvm-start", daemon=True)
+        thread.start()
+        try:
+            yield
+        except Exception as error:
+            if self._ended is None:
+                raise
+            reason = f"it did not come up, and has said nothing for {SILENCE_S:g} s; process {self._ended} was ended"
+            raise DefinitionError("SPARK_NOT_STARTED", reason=reason) from error
+        finally:
+            self._up.set()
+            thread.join()
+            os.close(self._reader)
+            os.close(self._writer)
+
+    def _watch(self) -> None:
+        elapsed, said = Elapsed(), self._said
+        since_ms = elapsed.now_ms()
+        while not self._up.wait(_LOOK_S):
+            now_ms = elapsed.now_ms()
+            if said != self._said:
+                said, since_ms = self._said, now_ms
+            elif now_ms - since_ms >= SILENCE_S * 1000:
+                with suppress(BlockingIOError):
+                    self._end(int(os.read(self._reader, 20)))
+                return
+
+    def _end(self, process: int) -> None:
+        family = [process, *_children(process)]
+        self._ended = process
+        for one in family:
+            with suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
+
+
+def _children(process: int) -> list[int]:
+    """The processes that a process has started, and those that they have; none where the system does not say."""
+    found: list[int] = []
+    with suppress(OSError):
+        for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
+            found += [int(child), *_children(int(child))]
+    return found

@@ -1,0 +1,62 @@
+"""A start of Spark that never answers: it is bounded, says why, and leaves no process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+
+from rekindle.errors import DefinitionError
+from rekindle.spark.session import jvm, starting
+
+
+@pytest.fixture
+def launcher(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Spark's launcher, to be written; this process has no JVM."""
+    (tmp_path / "bin").mkdir()
+    script = tmp_path / "bin" / "spark-submit"
+    script.touch(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(jvm, "_LOGS", [])
+    monkeypatch.chdir(tmp_path)
+    return script
+
+
+def lives(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="asks Linux which processes live")
+def test_a_launcher_that_says_nothing_is_ended_with_all_that_it_has_started(
+    launcher: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starting, "SILENCE_S", 1.0)
+    launcher.write_text("#!/bin/sh\nsleep 1000 &\necho $$ $! > processes\nwait\n")
+    with pytest.raises(DefinitionError) as error:
+        jvm.start_jvm({}, "hangs")
+    assert error.value.code == "SPARK_NOT_STARTED"
+    assert "has said nothing for 1 s" in error.value.message
+    processes = [int(one) for one in Path("processes").read_text().split()]
+    assert len(processes) == 2
+    assert not any(map(lives, processes))
+
+
+def test_a_launcher_that_fails_by_itself_keeps_its_own_error(launcher: Path) -> None:
+    launcher.write_text("#!/bin/sh\necho no java here >&2\nexit 1\n")
+    with pytest.raises(Exception, match=r"JAVA_GATEWAY_EXITED|gateway"):
+        jvm.start_jvm({}, "fails")
+
+
+def test_who_says_something_now_and_then_may_take_its_time(launcher: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starting, "SILENCE_S", 3.0)
+    launcher.write_text("#!/bin/sh\nfor i in 1 2 3 4 5 6 7 8; do echo loading >&2; sleep 0.5; done\nexit 1\n")
+    with pytest.raises(Exception, match=r"JAVA_GATEWAY_EXITED|gateway"):
+        jvm.start_jvm({}, "slow")
