@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import rekindle.spark.query.planned
@@ -28,5 +30,13 @@ def test_such_lives_find_a_plan_that_is_replaced_while_a_driver_is_at_it(monkeyp
         return unplant(store, folder)
 
     monkeypatch.setattr(rekindle.spark.query.planned, "unplant", replaceable)
-    with pytest.raises(AssertionError, match=r"lost|twice"):
-        live(51, freezes=True)
+    # The first finds it with the draws of today; others do where a change of the code has moved those.
+    assert any(_loses_or_repeats(seed) for seed in (51, *range(400)))
+
+
+def _loses_or_repeats(seed: int) -> bool:
+    try:
+        live(seed, freezes=True)
+    except AssertionError as broken:
+        return re.search(r"lost|twice", str(broken)) is not None
+    return False
