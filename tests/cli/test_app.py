@@ -10,9 +10,20 @@ from click.testing import CliRunner
 from rekindle.cli.verbs import rekindle
 
 OF_JOBS = [
-    "run", "list", "status", "checkpoints", "inspect", "runs", "events", "ui", "checkpoint", "savepoint", "stop", "cancel",
+    "run",
+    "list",
+    "status",
+    "checkpoints",
+    "inspect",
+    "runs",
+    "events",
+    "ui",
+    "checkpoint",
+    "savepoint",
+    "stop",
+    "cancel",
     "forget",
-]  # fmt: skip
+]
 VERBS = ["example", *OF_JOBS, "flush", "adopt"]
 
 
