@@ -78,14 +78,16 @@ class Watch:
         self.admissions = 0
 
     def look(self) -> None:
-        """Count, every half of a checkpoint's interval; neither what was fixed at the start nor the history in the
-        status, which has room for so many checkpoints."""
+        """Count, every half of a checkpoint's interval; neither what was fixed at the start nor what has room for so
+        many checkpoints and rows, and is full some day: the status, and the history (`tests/history`)."""
         while True:
             self._world.scheduler.pause(CHECKPOINT_S / 2)
             sizes = [
                 entry.size_bytes
                 for entry in self._world.store.walk("simulated")
-                if "/sources/source/" not in entry.path and entry.path != layout.status("simulated")
+                if "/sources/source/" not in entry.path
+                and entry.path != layout.status("simulated")
+                and not entry.path.startswith(layout.history("simulated", ""))
             ]
             self.files.append(len(sizes))
             self.bytes.append(sum(sizes))

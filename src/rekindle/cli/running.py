@@ -59,7 +59,8 @@ def run(jobfile: str, as_json: bool, **arguments: Any) -> int:
 
     with wrong_command_line(), stdout_for_result(as_json):
         with _interruptible():
-            output.say(f"Starting {jobfile} ...", err=True)  # at once: loading Spark takes seconds
+            # At once: loading Spark takes seconds.
+            output.say(output.cut(f"Starting {os.path.basename(jobfile)} ...", output.width() - 1), err=True)
             job = jobfiles.load(jobfile)
             if sys.stderr.isatty():
                 output.say(f"{job.name}: starting Spark ...", err=True)
