@@ -23,6 +23,7 @@ from rekindle.progress.directory import is_committed, last_committed
 from rekindle.runtime.steps import Steps
 from rekindle.spark.failures import brief
 from rekindle.spark.query.batches import Batches
+from rekindle.spark.query.calls import Calls
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.query.own_files import written_by_calls
 from rekindle.spark.query.polling import INTERVAL_MS, Polling
@@ -112,8 +113,9 @@ class Query:
             "spark.scheduler.pool", f"rekindle-{self._subtask.task}-{self._subtask.subtask}"
         )
         progress_dir = self._store.spark_path(self._progress_dir)
+        calls = Calls(self._spark, self._batches)
         writer = (
-            self._frame.writeStream.foreachBatch(self._batches)
+            self._frame.writeStream.foreachBatch(calls)
             .outputMode(self._output_mode)
             .trigger(processingTime=f"{INTERVAL_MS} milliseconds")
             .option("checkpointLocation", progress_dir)
@@ -136,7 +138,7 @@ class Query:
         except PySparkException as error:
             raise DefinitionError("QUERY_REFUSED", task=self._subtask.task, reason=brief(error)) from error
         self._query, self._run_id = query, str(query.runId)
-        watching = (query, self._run_id, polling)
+        watching = (query, self._run_id, polling, calls)
         threading.Thread(target=self._watch, args=watching, name=f"watch-{self._run_id}", daemon=True).start()
 
     def wake(self) -> None:
@@ -251,7 +253,7 @@ class Query:
         if self._query is not None:
             self._expected.add(self._run_id)
 
-    def _watch(self, query: StreamingQuery, run_id: str, polling: Polling) -> None:
+    def _watch(self, query: StreamingQuery, run_id: str, polling: Polling, calls: Calls) -> None:
         reason: BaseException | None = None
         try:
             polling.watch(query)
@@ -259,6 +261,8 @@ class Query:
             reason = error
         if run_id not in self._expected:
             self._died(self._batches.failure or reason)
+        if not _is_active(query):
+            calls.close()
 
 
 def _is_active(query: StreamingQuery) -> bool:
