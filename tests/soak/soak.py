@@ -54,6 +54,8 @@ BATCHES_A_REQUEST = 20
 REQUESTS_A_SAVEPOINT = 50
 ROOM = 150
 """Batches that one start of a query goes on for; 2,000 outside of here: growth from start to start has to show."""
+HISTOGRAMS = 3
+"""Of the JVM's heap, for each sample: the smallest counts."""
 SAMPLES = 40
 """At least; a long run has one after every so many batches:"""
 BATCHES_A_SAMPLE = 250
@@ -64,9 +66,13 @@ BOUNDS = {
     "reads_a_checkpoint": Bound(0.20, 10),
     "driver_rss": Bound(0.05, 4_000_000),
     "driver_objects": Bound(0.03, 3_000),
+    "driver_blocks": Bound(0.03, 10_000),
+    "driver_threads": Bound(0.10, 5),
+    "driver_handles": Bound(0.10, 5),
     "jvm_heap": Bound(0.05, 2_000_000),
     "jvm_classes": Bound(0.03, 300),
     "jvm_threads": Bound(0.10, 5),
+    "jvm_handles": Bound(0.10, 20),
 }
 """What has to stay flat."""
 
@@ -197,7 +203,7 @@ class Soak:
         gc.collect()
         _jcmd(java.pid, "GC.run")
         time.sleep(2)  # what only weak references lead to is cleaned up after a collection, in the background
-        histogram = self.histogram(java.pid)
+        histogram = self._least_histogram(java.pid)
         kinds, sizes = self.kept()
         checkpoints = self.handle.status().checkpoints_completed
         taken = max(checkpoints - self._checkpoints_before, 1)
@@ -215,17 +221,21 @@ class Soak:
                 "reads_a_checkpoint": round(reads / taken, 1),
                 "driver_rss": this.memory_info().rss,
                 "driver_objects": len(gc.get_objects()),
+                "driver_blocks": sys.getallocatedblocks(),
+                "driver_threads": this.num_threads(),
+                "driver_handles": this.num_fds(),
                 "jvm_heap": sum(histogram.values()) or self._heap(),
                 "jvm_rss": java.memory_info().rss,
                 "jvm_threads": java.num_threads(),
+                "jvm_handles": java.num_fds(),
                 "jvm_classes": self._loaded_classes(java.pid),
                 "load": os.getloadavg()[0],
-                "kinds": dict(kinds.most_common()),
-                "sizes": dict(sizes.most_common()),
             }
         )
+        # What is kept here counts as the driver's.
+        sample = {**self.samples[-1], "kinds": dict(kinds.most_common()), "sizes": dict(sizes.most_common())}
         with (self.folder / "samples.jsonl").open("a") as report:
-            report.write(json.dumps(self.samples[-1]) + "\n")
+            report.write(json.dumps(sample) + "\n")
 
     def kept(self) -> tuple[Counter[str], Counter[str]]:
         """Files and bytes of the storage by kind, side files included, and what the sink keeps beside its output."""
@@ -261,6 +271,12 @@ class Soak:
             found.append(runtime.totalMemory() - runtime.freeMemory())
         return min(found)
 
+    def _least_histogram(self, pid: int) -> dict[str, int]:
+        """The JVM skips a collection while native code holds an array, and counts what it would have collected."""
+        least = min((self.histogram(pid) for _ in range(HISTOGRAMS)), key=lambda found: sum(found.values()))
+        (self.folder / f"histogram-{len(self.samples):03d}.json").write_text(json.dumps(least))
+        return least
+
     def histogram(self, pid: int) -> dict[str, int]:
         """What is on the JVM's heap after a collection, class → bytes; empty where the JDK has no jcmd."""
         found: dict[str, int] = {}
@@ -268,7 +284,6 @@ class Soak:
             parts = line.split()
             if len(parts) >= 4 and parts[0].endswith(":") and parts[2].isdigit():
                 found[parts[3]] = found.get(parts[3], 0) + int(parts[2])
-        (self.folder / f"histogram-{len(self.samples):03d}.json").write_text(json.dumps(found))
         return found
 
     # -- the run ------------------------------------------------------------------------------------------------------
@@ -327,10 +342,11 @@ class Soak:
         yield f"Rows written: {self._rows}; rows read: {self._written * ROWS} at most."
         yield f"{dt.datetime.now(dt.timezone.utc):%Y-%m-%d}; Python {platform.python_version()}, PySpark "
         yield f"{pyspark.__version__}; load {last['load']:.1f} at the end; settings {dict(self._settings)}"
-        quarter = self.samples[len(self.samples) // 4]
+        written = [json.loads(line) for line in (self.folder / "samples.jsonl").read_text().splitlines()]
+        quarter = written[len(written) // 4]
         for name in ("kinds", "sizes"):
             yield f"\nWhat grew of the storage, {'files' if name == 'kinds' else 'bytes'}:\n"
-            for kind, before, after in growers(quarter[name], last[name], _KINDS_SHOWN):
+            for kind, before, after in growers(quarter[name], written[-1][name], _KINDS_SHOWN):
                 yield f"- {kind}: {before:,} → {after:,}"
         early, late = (
             json.loads((self.folder / f"histogram-{number:03d}.json").read_text())
@@ -374,6 +390,8 @@ def main() -> int:
         # What Spark deletes after a time would depend on how fast the machine is.
         "spark.sql.streaming.fileSource.log.cleanupDelay": "0",
         "spark.sql.streaming.stateStore.maintenanceInterval": "2s",
+        # What Spark remembers of files is bounded by bytes: 16 MB would be full after some 16,000 batches.
+        "spark.sql.hive.filesourcePartitionFileCacheSize": "1000000",
         **dict(one.split("=", 1) for one in given.conf),
     }
     soak = Soak(given.folder, given.batches, given.minutes, settings)
