@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from rekindle.channels.inbox import Inbox
 from rekindle.channels.marks import END_OF_TIME_US, UNORDERED_DELAY, Marks, mark_for
-from rekindle.spark.inputs import frames as inputs
+from rekindle.spark.inputs import watermark_rows as inputs
 from rekindle.spark.session.optimizer import started_with
 from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.local import LocalStore
@@ -91,7 +91,7 @@ def having_set(spark: Any, settings: Mapping[str, str]) -> Iterator[Any]:
 
 def watermarked(spark: Any, data: Any, name: str, marks: str, delay: str = UNORDERED_DELAY) -> Any:
     """What a job makes of an input with an event time."""
-    return inputs._watermarked(spark, data, name, "ts", delay=delay, late="fail", observed=False, marks=marks)
+    return inputs.watermarked(spark, data, name, "ts", delay=delay, late="fail", observed=False, marks=marks)
 
 
 def lines(frame: Any) -> Any:

@@ -16,7 +16,7 @@ from rekindle.channels.marks import Marks, mark_for
 from rekindle.channels.splits import Splits
 from rekindle.protocol.clock import IdleTimer
 from rekindle.spark.inputs.event_times import EventTimeStats
-from rekindle.spark.inputs.frames import Input
+from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.intake import Intake
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord, InputPosition

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.spark.inputs import frames as inputs
+from rekindle.spark.inputs import watermark_rows as inputs
 from rekindle.spark.query.own_files import written_by_calls
 from rekindle.spark.session.optimizer import same_for_each_batch
 from tests.spark.dealing import DDL, having_set, lines, streamed, united, unpacked

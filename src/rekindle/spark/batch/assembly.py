@@ -19,13 +19,9 @@ from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import RunContext, SourceSpec
 from rekindle.runtime.leftovers import clean
 from rekindle.spark.batch.task import BATCH, BatchInput, BatchTask
-from rekindle.spark.inputs.frames import (
-    check_event_time,
-    made_by,
-    read_inbox,
-    without_times_before_epoch,
-)
 from rekindle.spark.inputs.freezing import located
+from rekindle.spark.inputs.reading import made_by, read_inbox
+from rekindle.spark.inputs.watermark_rows import check_event_time, without_times_before_epoch
 from rekindle.spark.output.run import outputs_of, place_of, writes_columns
 from rekindle.spark.output.segments import output_schema
 from rekindle.spark.plans.plan import refuse_duplicate_columns

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from rekindle.errors import InputError
-from rekindle.spark.inputs.frames import Input, observation
+from rekindle.spark.inputs.input import Input
+from rekindle.spark.inputs.watermark_rows import observation
 
 _DROPPED = "numRowsDroppedByWatermark"
 

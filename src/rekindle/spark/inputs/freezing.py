@@ -18,7 +18,7 @@ from rekindle.runtime.steps import Steps, step
 from rekindle.sinks.writing import write_unread
 from rekindle.sources import Batch, Files, Stream, statistics
 from rekindle.spark.failures import brief, translate
-from rekindle.spark.inputs.frames import made_by
+from rekindle.spark.inputs.reading import made_by
 from rekindle.storage import layout
 from rekindle.storage.documents.sources import FrozenFile, FrozenFiles
 from rekindle.storage.job_storage import JobStorage

@@ -15,7 +15,7 @@ from rekindle.channels.feed import FileFeed
 from rekindle.ids import SubtaskId
 from rekindle.protocol.clock import ChannelInput, IdleTimer, ProducerClock, SourceInput, watermarks
 from rekindle.spark.inputs.event_times import EventTimeStats
-from rekindle.spark.inputs.frames import Input
+from rekindle.spark.inputs.input import Input
 from rekindle.storage.documents.batch import BatchRecord
 
 

@@ -28,7 +28,8 @@ from rekindle.progress.copies import copy_for_adoption
 from rekindle.progress.plain import lines_of
 from rekindle.runtime.definition import Definition
 from rekindle.sources import Stream
-from rekindle.spark.inputs.frames import Input, build_input
+from rekindle.spark.inputs.frames import build_input
+from rekindle.spark.inputs.input import Input
 from rekindle.spark.plain.directory import PlainDirectory
 from rekindle.spark.plans.plan import build_task, is_mark, readers_of, shares_a_source
 from rekindle.spark.streaming.batch_protocol import offset_of

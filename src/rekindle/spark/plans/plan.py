@@ -17,7 +17,8 @@ from rekindle.errors import DefinitionError
 from rekindle.graph.job_graph import Task
 from rekindle.progress.plain import SourceReader
 from rekindle.spark.failures import brief
-from rekindle.spark.inputs.frames import WATERMARKED, Input, quoted
+from rekindle.spark.inputs.input import Input
+from rekindle.spark.inputs.watermark_rows import WATERMARKED, quoted
 from rekindle.spark.plan_text import depth, nodes, nodes_below, tree
 
 _WORKER_MODULE = "google.protobuf"

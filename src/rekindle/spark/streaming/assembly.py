@@ -19,8 +19,9 @@ from rekindle.ids import SubtaskId
 from rekindle.progress.retention import SourceLogs
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.definition import RunContext
-from rekindle.spark.inputs.frames import Input, build_channel, build_input
+from rekindle.spark.inputs.frames import build_channel, build_input
 from rekindle.spark.inputs.freezing import located
+from rekindle.spark.inputs.input import Input
 from rekindle.spark.output.run import cores, outputs_of, place_of, writes_columns
 from rekindle.spark.output.segments import output_schema
 from rekindle.spark.plans.plan import build_task, files_too_old_ms, refuse_duplicate_columns

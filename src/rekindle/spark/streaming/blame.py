@@ -9,7 +9,7 @@ from rekindle.errors import JobError, RekindleError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.spark.failures import brief, is_same_file, task_failed, translate
-from rekindle.spark.inputs.frames import Input
+from rekindle.spark.inputs.input import Input
 
 
 class Blame:

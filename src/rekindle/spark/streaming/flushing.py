@@ -9,7 +9,7 @@ from typing import Any
 from rekindle.channels.feed import FileFeed
 from rekindle.errors import JobError
 from rekindle.graph.job_graph import Task
-from rekindle.spark.inputs.frames import Input
+from rekindle.spark.inputs.input import Input
 from rekindle.spark.query.flush import Flushed, flush
 from rekindle.spark.query.planned import PlannedBatches
 from rekindle.spark.query.query import Query

@@ -11,7 +11,7 @@ from rekindle.channels.backlog import Backlog
 from rekindle.graph.job_graph import Task
 from rekindle.ids import SubtaskId
 from rekindle.progress.retention import SourceLogs
-from rekindle.spark.inputs.frames import Input
+from rekindle.spark.inputs.input import Input
 from rekindle.spark.output.outputs import Outputs, Place
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.streaming.siblings import Siblings

@@ -9,7 +9,7 @@ from typing import Any
 from rekindle.channels.channel_feed import ChannelFeed
 from rekindle.channels.feed import FileFeed
 from rekindle.runtime.occupation import Occupation
-from rekindle.spark.inputs.frames import Input
+from rekindle.spark.inputs.input import Input
 from rekindle.spark.output.outputs import Place
 from rekindle.spark.query.flush import END_OF_TIME_MS
 from rekindle.spark.query.rows_read import RowsRead, state_bytes, state_rows

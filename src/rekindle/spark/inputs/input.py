@@ -1,0 +1,64 @@
+"""One input of a subtask: what feeds it, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+
+from rekindle.channels.feed import Feed, FileFeed
+from rekindle.channels.marks import END_OF_TIME_US, Marks, mark_for
+from rekindle.channels.producer import Producer
+from rekindle.protocol.clock import END_OF_TIME, IdleTimer
+from rekindle.storage.documents.batch import InputPosition
+
+
+@dataclass(slots=True, kw_only=True)
+class Input:
+    """One input of one subtask: what feeds it, and where it stands."""
+
+    uid: str
+    frame: DataFrame
+    #: as of the last batch record
+    position: InputPosition
+    #: whether it is a source that ends by itself
+    bounded: bool = False
+    #: name of its event-time column
+    event_time: str | None = None
+    #: who writes it, by subtask of the producing task; none where it is a source
+    producers: Mapping[int, Producer] = field(default_factory=dict)
+    #: feeds a bounded source or a channel; None where Spark reads the source itself
+    feed: Feed | None = None
+    #: whether its files must be those that were listed, and not others in their places
+    same_files: bool = False
+    #: its watermark rows; None where it has no event time
+    marks: Marks | None = None
+    #: the delay of its watermark, where Spark follows its rows, ms; None where marks alone set it
+    delay_ms: int | None = None
+    #: tells when it is idle; None where it never is
+    idle_timer: IdleTimer | None = None
+    #: whether each batch tells of its rows' times, see `times.seen`
+    observed: bool = False
+    #: numbers of the sources, in Spark's order, that read it; set once the task's plan is known
+    spark_sources: tuple[int, ...] = ()
+    #: the same of its watermark rows
+    mark_sources: tuple[int, ...] = ()
+    #: inbox index of the data (marks: the next), which Spark's source log tells us
+    index: int = 0
+
+    def mark_us(self, watermark_ms: int) -> int:
+        """Event time of the mark that moves it to a watermark, microseconds."""
+        if self.delay_ms is None:
+            return mark_for(END_OF_TIME_US if watermark_ms == END_OF_TIME else watermark_ms * 1000)
+        return END_OF_TIME_US if watermark_ms == END_OF_TIME else (watermark_ms + self.delay_ms) * 1000
+
+    @property
+    def is_channel(self) -> bool:
+        """Whether another task writes it."""
+        return bool(self.producers)
+
+    @property
+    def ended(self) -> bool:
+        """Whether everything of a source has been read, by the last batch record."""
+        return isinstance(self.feed, FileFeed) and self.feed.ended

@@ -1,0 +1,136 @@
+"""Inputs of a task as streaming DataFrames (docs/architecture.md#event-time).
+
+An input with an event time is ``transform(data) ∪ its marker inbox`` under one watermark::
+
+    data ──► transform ──► guard ──┐
+                                   ├─ union ─► withWatermark ─► drop the markers ─► the user's function
+    marker inbox ──────────────────┘
+
+A row is a marker by its own column, never by its value. The filter that drops the markers holds a non-deterministic
+conjunct, which keeps Spark from pushing predicates, the user's or a join's, below the watermark, where they would drop
+the markers too and freeze the query. The guard fails a batch that holds a time before 1970, which Spark would drop
+silently as late (its watermarks begin at 1970, that very instant included).
+
+Spark plans each batch by what it holds, and a batch may hold nothing but markers: nothing about them is foldable
+(docs/decisions/0028-a-batch-is-not-planned-by-its-data.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from rekindle.channels.marks import MARK_COLUMN
+from rekindle.errors import DefinitionError
+from rekindle.spark.failures import BEFORE_EPOCH
+
+_MARKER = "__rekindle_marker"
+"""Column that tells a watermark row from data, below the user's function; longer where the data has one like it."""
+
+WATERMARKED = "spark.watermarkDelayMs"
+"""What Spark notes on a column that has a watermark."""
+
+_EPOCH = "1970-01-01T00:00:00Z"
+
+
+def check_event_time(data: DataFrame, uid: str, column: str) -> T.DataType:
+    """The type of a source's event-time column.
+
+    Raises:
+        DefinitionError: ``EVENT_TIME_MISSING``, ``EVENT_TIME_TYPE``.
+    """
+    if column not in data.columns:
+        raise DefinitionError("EVENT_TIME_MISSING", source=uid, column=column, columns=", ".join(data.columns))
+    kind = data.schema[column].dataType
+    if not isinstance(kind, T.TimestampType):
+        raise DefinitionError("EVENT_TIME_TYPE", source=uid, column=column, type=kind.simpleString())
+    return kind
+
+
+def without_times_before_epoch(data: DataFrame, column: str) -> DataFrame:
+    """What is left of a source with ``late="drop"``."""
+    time = F.col(quoted(column))
+    return data.filter(time.isNull() | (time > F.lit(_EPOCH).cast("timestamp")))
+
+
+def watermarked(
+    spark: SparkSession,
+    data: DataFrame,
+    uid: str,
+    column: str,
+    *,
+    delay: str,
+    late: str,
+    observed: bool,
+    marks: str,
+) -> DataFrame:
+    kind = check_event_time(data, uid, column)
+    if any(WATERMARKED in (field.metadata or {}) for field in data.schema):
+        raise DefinitionError("WATERMARK_IN_SOURCE", source=uid)
+    time, epoch = F.col(quoted(column)), F.lit(_EPOCH).cast("timestamp")
+    if late == "drop":
+        data = without_times_before_epoch(data, column)
+    else:
+        message = F.lit(f"{BEFORE_EPOCH}:{uid}:{column}")
+        data = data.withColumn(column, F.when(time <= epoch, F.raise_error(message).cast(kind)).otherwise(time))
+    if observed:
+        us = F.unix_micros(time)
+        data = data.observe(observation(uid), F.count(F.lit(1)), F.min(us), F.max(us))
+    marker = _MARKER
+    while marker.lower() in (name.lower() for name in data.columns):
+        marker += "_"
+    return (
+        data.withColumn(marker, F.lit(False))
+        .union(_markers(spark, data, column, marker, marks))
+        .withWatermark(quoted(column), delay)
+        .filter(~F.col(marker) | (F.spark_partition_id() < 0))
+        .drop(marker)
+    )
+
+
+def _markers(spark: SparkSession, data: DataFrame, column: str, marker: str, marks: str) -> DataFrame:
+    """The watermark rows with the columns of `data`, by position: all null but the event time.
+
+    In a batch without data Spark plans these rows alone, so its optimizer must learn nothing from them that is not true
+    of data. A literal null would tell it that the column is always null, and of that it makes a filter for the other
+    side of a join. So each null is computed, from a column of its own, which Spark believes to be in the file.
+    """
+    absent = [f"_{index}" for index in range(len(data.columns))]
+    schema = ", ".join([f"{MARK_COLUMN} timestamp", *(f"{name} int" for name in absent)])
+    rows = spark.readStream.schema(schema).option("recursiveFileLookup", "true").parquet(marks)
+    fields: Any = data._jdf.schema()
+    columns = [
+        (F.col(MARK_COLUMN) if name == column else _computed_null(fields.apply(index).dataType(), F.col(absent[index])))
+        for index, name in enumerate(data.columns)
+    ]
+    named = [each.alias(name) for each, name in zip(columns, data.columns, strict=True)]
+    return rows.select(*named, F.lit(True).alias(marker))
+
+
+def _computed_null(kind: Any, absent: Column) -> Column:
+    """Return a null that Spark cannot fold, since it depends on what a file holds.
+
+    Args:
+        kind: Spark's own type, not Python's, which loses the collation of a string.
+        absent: a column that the file does not have.
+    """
+    null: Any = F.lit(None)
+    return F.get(F.array(Column(null._jc.cast(kind))), absent)
+
+
+def delay_of(data: DataFrame, column: str) -> int:
+    """The delay of a column's watermark as Spark has understood it, ms."""
+    return int(data.schema[column].metadata[WATERMARKED])
+
+
+def observation(uid: str) -> str:
+    """Name under which a batch tells how many rows an input had, and their first and last event time; see `times`."""
+    return f"rekindle:{uid}"
+
+
+def quoted(column: str) -> str:
+    """A column's name as Spark reads it, whatever letters are in it."""
+    return "`" + column.replace("`", "``") + "`"
