@@ -85,7 +85,7 @@ def open_lineage(
             positions = _positions(graph.task(subtask.task), subtask, graph.topology, start, first)
             if start.has_query:
                 _open_query(storage, origin, graph.task(subtask.task), start, positions, folder)
-            _begin_records(storage, origin, graph, subtask, start, positions, folder, run)
+            _begin_records(storage, origin, graph, subtask, start, positions, folder=folder, run=run)
             if start.end is None:
                 opened(folder, subtask.task)
 
@@ -200,6 +200,7 @@ def _begin_records(
     subtask: SubtaskId,
     start: Start,
     positions: Mapping[str, InputPosition],
+    *,
     folder: str,
     run: int,
 ) -> None:

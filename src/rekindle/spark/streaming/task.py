@@ -47,7 +47,7 @@ class SparkTask:
         self._task = parts.task
         self._inputs = parts.inputs
         self._outputs = parts.outputs
-        self._config = run.config
+        self._max_rounds = run.config.drain_max_rounds
         self._post = run.post
         self._clock = run.clock
         self._id = SubtaskId(place.task, place.subtask)
@@ -188,9 +188,8 @@ class SparkTask:
             self._protocol.begin_attempt()  # an earlier one may have failed in finish() of a sink
             self._planned.run_found(self._query, self._protocol.last)
             before = last_not_planted(self._storage, folder)
-            max_rounds = self._config.drain_max_rounds
             flushed = flush_state(
-                self._storage, folder, self._task, self._query, self._planned, self._protocol, max_rounds
+                self._storage, folder, self._task, self._query, self._planned, self._protocol, self._max_rounds
             )
         for uid in sorted(self._protocol.life.open_inputs):
             self._protocol.life.end_input(uid)
