@@ -11,17 +11,16 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 
 from rekindle.config import Config
-from rekindle.errors import ControlError, RekindleError, StorageError
+from rekindle.errors import StorageError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.job import JobMachine
 from rekindle.runtime.checkpointing import Checkpointing, snapshots_of
 from rekindle.runtime.definition import Definition, RunContext
-from rekindle.runtime.driven import drive_here, drive_no_more
+from rekindle.runtime.driven import drive_no_more
 from rekindle.runtime.driver import Driver
 from rekindle.runtime.elapsed import Clock, system_clock
 from rekindle.runtime.leftovers import clean, prepared, uncommitted
@@ -30,16 +29,16 @@ from rekindle.runtime.ports import Engine, Subtasks
 from rekindle.runtime.steps import SteppedStore, Steps, no_steps
 from rekindle.sinks.owners import Claim
 from rekindle.sources.globs import is_glob
-from rekindle.start.decide import Decided, Decider, Permissions, covered_by, latest_manifest
+from rekindle.start.claiming import Claiming, failed
+from rekindle.start.decide import Decider, Permissions, covered_by, latest_manifest
 from rekindle.start.description import describe
-from rekindle.start.resolve import AlreadyEnded, Decision, Fresh, Restore, Resume
+from rekindle.start.resolve import AlreadyEnded, Fresh, Resume
 from rekindle.start.restore import open_lineage
 from rekindle.storage import layout
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Identity, Result, Run
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.liveness import this_process
 from rekindle.storage.origin import Origin
 from rekindle.storage.port import Store
 
@@ -117,80 +116,27 @@ class Launch:
         with suppress(StorageError):
             storage.keep_reserve()
         engine.check_sees(self._store.location, self._store.spark_path(layout.identity(storage.job)))
-        run = self._claim()
-        if isinstance(run, Result):
-            return run
-        try:
-            return self._open(engine, run, identity.owner)
-        except BaseException as error:
-            if self._is_tried_again(error) or (self._since is not None and engine.lifeline.is_gone()):
-                drive_no_more(self.storage, run.run)
-            else:
-                self._give_up(run, _failed(error), began=True)
-            raise
-
-    def _claim(self) -> Run | Result:
-        """Claim a run that begins as the storage is under the claim; or return the result of a job that has ended."""
-        while not isinstance(self._decided.decision, AlreadyEnded):
-            run = self._new_run(self._decided)
-            if not self._claimed(run):
-                self._decided = self._decider.decide()
-                continue
-            self._store.look = partial(self.storage.refuse_if_fenced, run.run)
-            try:
-                self.storage.fence_checkpoints(run.run)
-                again = self._decider.decide(claimed=run.run)
-            except BaseException as error:
-                if self._is_tried_again(error):
-                    drive_no_more(self.storage, run.run)
-                else:
-                    self._give_up(run, _failed(error), began=False)
-                raise
-            as_before = again.decision == self._decided.decision
-            self._decided = again
-            if as_before:
-                return run
-            self._give_up(run, _overtaken(again.decision), began=False)
-        return self._decided.decision.result
-
-    def _claimed(self, run: Run) -> bool:
-        """Claim a run. Another start in this process sees that it is driven as soon as it is there."""
-        claimed = False
-        drive_here(self.storage, run.run)
-        try:
-            claimed = self.storage.claim(run)
-        finally:
-            if not claimed:
-                drive_no_more(self.storage, run.run)
-        return claimed
-
-    def _new_run(self, decided: Decided) -> Run:
-        number, decision = decided.newest_number + 1, decided.decision
-        return Run(
-            run=number,
-            started_ms=self._clock(),
-            lineage=decision.lineage.lineage if isinstance(decision, Resume) else number,
-            restore_from=decision.path if isinstance(decision, Restore) else None,
-            undo_drain=isinstance(decision, Restore) and decision.undo_drain,
-            token=secrets.token_hex(8),
+        claiming = Claiming(
+            storage,
+            self._store,
+            self._decider,
+            clock=self._clock,
             mode=self._mode,
             since=self._since,
             description=describe(self._graph, self._definition.sources, self._config),
-            **this_process()._asdict(),
         )
-
-    def _is_tried_again(self, error: BaseException) -> bool:
-        """Return True if another run of this process follows this one, which ends without a result then."""
-        return self._since is not None and may_go_well(error)
-
-    def _give_up(self, run: Run, result: Result, *, began: bool) -> None:
-        """Record how a run ended that no driver runs."""
-        ended = replace(result, run=run.run, ended_ms=self._clock(), began=began)
+        claimed = claiming.claim(self._decided)
+        if isinstance(claimed, Result):
+            return claimed
+        run, self._decided = claimed
         try:
-            with suppress(StorageError):  # which may be what went wrong
-                self.storage.record_result(ended)
-        finally:
-            drive_no_more(self.storage, run.run)
+            return self._open(engine, run, identity.owner)
+        except BaseException as error:
+            if claiming.is_tried_again(error) or (self._since is not None and engine.lifeline.is_gone()):
+                drive_no_more(self.storage, run.run)
+            else:
+                claiming.give_up(run, failed(error), began=True)
+            raise
 
     def _reached(self) -> Iterator[str]:
         """Places that Spark reads or writes beside the storage."""
@@ -320,27 +266,7 @@ class Launch:
         )
 
 
-def may_go_well(error: BaseException) -> bool:
-    """Return True where another start may end otherwise: not after a mistake, nor where another driver runs the job."""
-    if not isinstance(error, RekindleError):
-        return isinstance(error, Exception)
-    return error.code == "SPARK_NOT_STARTED" or not (error.permanent or isinstance(error, ControlError))
-
-
 def _refuse_patterns(location: str) -> None:
     """Spark takes a path with such letters for a pattern, and then ignores the logs of inboxes below it."""
     if is_glob(location):
         raise StorageError("STORAGE_PATH_UNSUPPORTED", uri=location, letters="{ } [ ] * ? \\")
-
-
-def _failed(error: BaseException) -> Result:
-    told = error.to_json() if isinstance(error, RekindleError) else None
-    return Result(run=0, state="FAILED", ended_ms=0, error=told)
-
-
-def _overtaken(decision: Decision) -> Result:
-    """What is recorded of a run that found, under its claim, another storage than it was decided on."""
-    if isinstance(decision, AlreadyEnded):
-        return decision.result
-    note = "It did nothing: an earlier run had gone on while it started. The run after it begins where that one stands."
-    return Result(run=0, state="CANCELED", ended_ms=0, notes=(note,))

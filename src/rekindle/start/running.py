@@ -22,7 +22,8 @@ from rekindle.runtime.driver import Driver
 from rekindle.runtime.elapsed import Elapsed, system_clock
 from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.runtime.ports import Engines
-from rekindle.start.launch import Launch, may_go_well
+from rekindle.start.claiming import may_go_well
+from rekindle.start.launch import Launch
 from rekindle.storage.documents.runs import Result
 
 _LOOK_S = 0.2

@@ -30,7 +30,7 @@ from rekindle.runtime.definition import RunContext
 from rekindle.runtime.occupation import BUSY, HELD
 from rekindle.sources.listing import check_present, check_unchanged
 from rekindle.spark.inputs.event_times import EventTimeStats, refuse_late_rows, seen
-from rekindle.spark.inputs.frames import Input
+from rekindle.spark.inputs.input import Input
 from rekindle.spark.query.batches import Batches, BatchHeldError
 from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.storage import layout

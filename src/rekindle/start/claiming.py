@@ -1,0 +1,136 @@
+"""Claim a run: its number fences every other driver, and what the storage held is decided upon again under the claim.
+
+A start that finds another decision under its claim gives that run up, which did nothing, and claims the next.
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from rekindle.errors import ControlError, RekindleError, StorageError
+from rekindle.runtime.driven import drive_here, drive_no_more
+from rekindle.runtime.elapsed import Clock
+from rekindle.runtime.steps import SteppedStore
+from rekindle.start.decide import Decided, Decider
+from rekindle.start.resolve import AlreadyEnded, Decision, Restore, Resume
+from rekindle.storage.documents.runs import JobDescription, Result, Run
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.liveness import this_process
+
+
+class Claiming:
+    """The claims of one start.
+
+    Args:
+        store: of `storage`; it looks at the fence of the claimed run from then on.
+        since: first run of this process, where this one goes on for it.
+    """
+
+    def __init__(
+        self,
+        storage: JobStorage,
+        store: SteppedStore,
+        decider: Decider,
+        *,
+        clock: Clock,
+        mode: str,
+        since: int | None,
+        description: JobDescription,
+    ) -> None:
+        self._storage = storage
+        self._store = store
+        self._decider = decider
+        self._clock = clock
+        self._mode = mode
+        self._since = since
+        self._description = description
+
+    def claim(self, decided: Decided) -> tuple[Run, Decided] | Result:
+        """Claim a run, and decide again under the claim.
+
+        Returns the run and how it begins; or the result of a job that has ended meanwhile.
+        """
+        while not isinstance(decided.decision, AlreadyEnded):
+            run = self._new_run(decided)
+            if not self._claimed(run):
+                decided = self._decider.decide()
+                continue
+            self._store.look = partial(self._storage.refuse_if_fenced, run.run)
+            try:
+                self._storage.fence_checkpoints(run.run)
+                again = self._decider.decide(claimed=run.run)
+            except BaseException as error:
+                if self.is_tried_again(error):
+                    drive_no_more(self._storage, run.run)
+                else:
+                    self.give_up(run, failed(error), began=False)
+                raise
+            as_before = again.decision == decided.decision
+            decided = again
+            if as_before:
+                return run, decided
+            self.give_up(run, _overtaken(again.decision), began=False)
+        return decided.decision.result
+
+    def _claimed(self, run: Run) -> bool:
+        """Claim a run. Another start in this process sees that it is driven as soon as it is there."""
+        claimed = False
+        drive_here(self._storage, run.run)
+        try:
+            claimed = self._storage.claim(run)
+        finally:
+            if not claimed:
+                drive_no_more(self._storage, run.run)
+        return claimed
+
+    def _new_run(self, decided: Decided) -> Run:
+        number, decision = decided.newest_number + 1, decided.decision
+        return Run(
+            run=number,
+            started_ms=self._clock(),
+            lineage=decision.lineage.lineage if isinstance(decision, Resume) else number,
+            restore_from=decision.path if isinstance(decision, Restore) else None,
+            undo_drain=isinstance(decision, Restore) and decision.undo_drain,
+            token=secrets.token_hex(8),
+            mode=self._mode,
+            since=self._since,
+            description=self._description,
+            **this_process()._asdict(),
+        )
+
+    def is_tried_again(self, error: BaseException) -> bool:
+        """Return True if another run of this process follows this one, which ends without a result then."""
+        return self._since is not None and may_go_well(error)
+
+    def give_up(self, run: Run, result: Result, *, began: bool) -> None:
+        """Record how a run ended that no driver runs."""
+        ended = replace(result, run=run.run, ended_ms=self._clock(), began=began)
+        try:
+            with suppress(StorageError):  # which may be what went wrong
+                self._storage.record_result(ended)
+        finally:
+            drive_no_more(self._storage, run.run)
+
+
+def may_go_well(error: BaseException) -> bool:
+    """Return True where another start may end otherwise: not after a mistake, nor where another driver runs the job."""
+    if not isinstance(error, RekindleError):
+        return isinstance(error, Exception)
+    return error.code == "SPARK_NOT_STARTED" or not (error.permanent or isinstance(error, ControlError))
+
+
+def failed(error: BaseException) -> Result:
+    """Return what is recorded of a run whose start has failed."""
+    told = error.to_json() if isinstance(error, RekindleError) else None
+    return Result(run=0, state="FAILED", ended_ms=0, error=told)
+
+
+def _overtaken(decision: Decision) -> Result:
+    """What is recorded of a run that found, under its claim, another storage than it was decided on."""
+    if isinstance(decision, AlreadyEnded):
+        return decision.result
+    note = "It did nothing: an earlier run had gone on while it started. The run after it begins where that one stands."
+    return Result(run=0, state="CANCELED", ended_ms=0, notes=(note,))
