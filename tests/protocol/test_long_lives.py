@@ -5,7 +5,8 @@ from __future__ import annotations
 import pickle
 
 from rekindle.protocol import events as e
-from rekindle.protocol.job import REMEMBERED, JobMachine
+from rekindle.protocol.job import JobMachine
+from rekindle.protocol.stopping import REMEMBERED
 from tests.protocol.kit import A, B, checkpoint, committed, declined, running, sealed, taken, tell, tick, written
 
 
@@ -32,7 +33,7 @@ def test_the_protocol_forgets_what_is_over() -> None:
     size = len(pickle.dumps(job))
     live_on(job, REMEMBERED + 500, 2 * REMEMBERED + 500)
     assert len(pickle.dumps(job)) < 1.05 * size
-    assert len(job.heard) == REMEMBERED
+    assert len(job.requests.heard) == REMEMBERED
 
 
 def test_a_request_that_is_delivered_again_much_later_is_still_known() -> None:

@@ -104,6 +104,20 @@ class Coordinator:
         self.queue.sort(key=lambda item: _ORDER[item.kind])
         return self.queue.pop() if len(self.queue) > QUEUE_LIMIT else None
 
+    def take_queue(self) -> list[CheckpointRequest]:
+        """Return the requests that wait, which wait no more."""
+        queue, self.queue = self.queue, []
+        return queue
+
+    def take_settled(self) -> list[Settled]:
+        """Return what has settled since this was asked for last."""
+        settled, self.settled = self.settled, []
+        return settled
+
+    def finished(self, task: SubtaskId) -> None:
+        """Note that a task has called ``finish()``: what it has written is its last transaction."""
+        self.transactions[task].finished()
+
     @property
     def busy(self) -> bool:
         """Whether a checkpoint is under way or transactions are still to be committed."""

@@ -20,9 +20,6 @@ cannot be taken back, is carried through. A stop that asks for a savepoint ends 
 no earlier; it reads all that is in the channels first, unless it is asked not to. Cancel records its result first and
 asks questions of nobody.
 
-Every request is answered exactly once, unless the run dies or is fenced first; one that comes while the result is being
-recorded is answered with it.
-
 A batch run is a job like any other whose tasks have one batch each, all of their input. It has one checkpoint, the
 final one, that commits everything; there is no place before it where it could be stopped (FLIP-45: a stop ends with a
 checkpoint), so of the requests it grants cancel alone, and periodic checkpoints are not taken.
@@ -48,11 +45,9 @@ from rekindle.protocol.pending_checkpoint import CheckpointRequest, PendingCheck
 from rekindle.protocol.reasons import CheckpointKind, Reason
 from rekindle.protocol.restarts import Restarts
 from rekindle.protocol.states import JOB_EVENTS, JOB_STEPS, TASK_STEPS, JobState, TaskStatus
+from rekindle.protocol.stopping import STOPPING, Stopping, answered, refusal
 from rekindle.protocol.story import Story
 from rekindle.protocol.tasks import Tasks
-
-REMEMBERED = 1_000
-"""Requests. One that was answered so long ago that it is not remembered is not delivered again: its files are gone."""
 
 _Commands = tuple[c.Command, ...]
 
@@ -69,14 +64,7 @@ class JobMachine:
         self.now_ms = 0
         self.coordinator = Coordinator(config, graph.topology)
         self.tasks = Tasks(graph, self.coordinator.barriers, config)
-        #: the stop or drain in force
-        self.stop: Stop | None = None
-        #: the last requests that were heard, in order: each is answered once, however often it is delivered
-        self.heard: dict[str, None] = {}
-        #: what is answered once the result is recorded
-        self.answers: list[c.AnswerRequest] = []
-        #: what those are told who asked for a stop, if it is an error
-        self.stop_error: Error | None = None
+        self.requests = Stopping(graph.name)
         #: set once the engine is gone, which never comes back in this run
         self.lost: LostEngine | None = None
         #: engines that have died in a row
@@ -85,6 +73,11 @@ class JobMachine:
         self.exited = False
         self.notes: list[str] = []
         self.story = Story()
+
+    @property
+    def stop(self) -> Stop | None:
+        """The stop or drain in force."""
+        return self.requests.stop
 
     # -- the door ---------------------------------------------------------------------------------------------------
 
@@ -97,13 +90,11 @@ class JobMachine:
         handlers = _LATE_HANDLERS if self.state.terminal else _HANDLERS
         too_late = self.exited or (self.state.terminal and type(event) not in handlers)
         request = event.request if isinstance(event, _REQUESTS) else None
-        if too_late or request in self.heard:
+        if too_late or request in self.requests.heard:
             return ()
         self._check(event)
         if request is not None:
-            self.heard[request] = None
-            if len(self.heard) > REMEMBERED:
-                del self.heard[next(iter(self.heard))]
+            self.requests.hear(request)
         self.story.step += 1
         commands = [*handlers[type(event)](self, event)]
         commands += self._follow()
@@ -148,7 +139,7 @@ class JobMachine:
         self.engines.resume(event.engine_failures, event.now_ms)
         commands = self.coordinator.start(event.now_ms, event.next_checkpoint, event.latest_checkpoint, event.committed)
         if event.draining or any(restored.drained for restored in event.tasks.values()):
-            self.stop = Stop(drain=True)
+            self.requests.carry_through()
         self._become(JobState.RUNNING if self.stop is None else JobState.STOPPING)
         for task, restored in event.tasks.items():
             self.coordinator.restore(task, restored)
@@ -171,7 +162,7 @@ class JobMachine:
         return self.coordinator.recorded(event.task, event.batch, event.read)
 
     def _sources_ended(self, event: e.SourcesEnded) -> _Commands:
-        self.tasks.states[event.task].sources_ended = True
+        self.tasks.sources_ended(event.task)
         return ()
 
     def _task_suspended(self, event: e.TaskSuspended) -> _Commands:
@@ -181,7 +172,7 @@ class JobMachine:
 
     def _task_finished(self, event: e.TaskFinished) -> _Commands:
         followed = self._ended(event, Ended.DRAINED if event.drained else Ended.FINISHED, event.notes)
-        self.coordinator.transactions[event.task].finished()
+        self.coordinator.finished(event.task)
         return followed
 
     def _ended(self, event: e.TaskSuspended | e.TaskFinished, how: Ended, notes: tuple[str, ...] = ()) -> _Commands:
@@ -262,7 +253,8 @@ class JobMachine:
 
     def _checkpoint_requested(self, event: e.CheckpointRequested) -> _Commands:
         if self.batch:
-            return self._refused_in_batch(event.request, "checkpoint" if event.directory is None else "savepoint")
+            verb = "checkpoint" if event.directory is None else "savepoint"
+            return self.requests.refused_in_batch(event.request, verb)
         kind = CheckpointKind.MANUAL if event.directory is None else CheckpointKind.SAVEPOINT
         counts = kind is not CheckpointKind.SAVEPOINT
         unaligned = self.coordinator.unaligned if counts else event.unaligned
@@ -270,67 +262,37 @@ class JobMachine:
             kind=kind, unaligned=unaligned, request=event.request, directory=event.directory, counts=counts
         )
         if self.state is JobState.STOPPING:
-            return (self._refusal(event.request, "the job is stopping"),)
+            return (refusal(event.request, STOPPING),)
         dropped = self.coordinator.ask(asked)
-        return (self._refusal(dropped.request, "too many requests are waiting"),) if dropped else ()
+        return (refusal(dropped.request, "too many requests are waiting"),) if dropped else ()
 
     def _late_checkpoint(self, event: e.CheckpointRequested) -> _Commands:
-        self.answers.append(self._refusal(event.request, "the job has ended"))
+        self.requests.late_checkpoint(event)
         return ()
-
-    def _refusal(self, request: str | None, reason: str) -> c.AnswerRequest:
-        return c.AnswerRequest(request=request or "", error=("CHECKPOINT_REFUSED", {"reason": reason}))
-
-    def _refused_in_batch(self, request: str, verb: str) -> _Commands:
-        return (c.AnswerRequest(request=request, error=("BATCH_VERB_REFUSED", {"job": self.name, "verb": verb})),)
 
     def _stop_requested(self, event: e.StopRequested) -> _Commands:
         if self.batch:
-            return self._refused_in_batch(event.request, "drain" if event.drain else "stop")
-        if self._other_stop(event):
-            return (self._stop_refusal(event.request),)
+            return self.requests.refused_in_batch(event.request, "drain" if event.drain else "stop")
+        if self.requests.is_other(event):
+            return (self.requests.refused_stop(event.request, self.state),)
         if self.stop is not None:
-            self.stop.requests.append(event.request)
-            self.stop.unaligned |= event.unaligned and not event.drain
+            self.requests.join(self.stop, event)
             return ()
         self._become(JobState.STOPPING)
-        in_its_mode = self.coordinator.unaligned and event.directory is None
-        unaligned = (in_its_mode or event.unaligned) and not event.drain
-        self.stop = Stop(
-            drain=event.drain,
-            begun_ms=self.now_ms,
-            unaligned=unaligned,
-            directory=event.directory,
-            requests=[event.request],
-        )
-        refused = [self._refusal(asked.request, "the job is stopping") for asked in self.coordinator.queue]
-        self.coordinator.queue.clear()
-        return (*refused, *self.tasks.stop_sources(self.stop, self.now_ms))
-
-    def _other_stop(self, event: e.StopRequested) -> bool:
-        """Whether another stop than this one is in force."""
-        stop = self.stop
-        return stop is not None and (stop.drain != event.drain or event.directory not in (None, stop.directory))
-
-    def _stop_refusal(self, request: str) -> c.AnswerRequest:
-        return c.AnswerRequest(request=request, error=("STOP_REFUSED", {"job": self.name, "state": self.state.value}))
+        stop = self.requests.begin(event, unaligned=self.coordinator.unaligned, now_ms=self.now_ms)
+        refused = self.requests.refused_checkpoints(self.coordinator.take_queue())
+        return (*refused, *self.tasks.stop_sources(stop, self.now_ms))
 
     def _late_stop(self, event: e.StopRequested) -> _Commands:
-        savepoint_missed = self.stop is None and event.directory is not None
-        if self.stop_error is None and (self._other_stop(event) or savepoint_missed):
-            self.answers.append(self._stop_refusal(event.request))
-        else:
-            self._answer_stops([event.request])
+        self.requests.late_stop(event, self.state, self.coordinator.latest, self.notes)
         return ()
 
     def _cancel_requested(self, event: e.CancelRequested) -> _Commands:
-        self.answers.append(c.AnswerRequest(request=event.request))
+        self.requests.answers.append(c.AnswerRequest(request=event.request))
         return self._end(JobState.CANCELED, waiting=("CANCELED_MEANWHILE", {"job": self.name}))
 
     def _late_cancel(self, event: e.CancelRequested) -> _Commands:
-        over: Error = ("JOB_NOT_RUNNING", {"job": self.name, "state": self.state.value})
-        canceled = self.state is JobState.CANCELED
-        self.answers.append(c.AnswerRequest(request=event.request, error=None if canceled else over))
+        self.requests.late_cancel(event, self.state)
         return ()
 
     # -- ending -----------------------------------------------------------------------------------------------------
@@ -342,24 +304,17 @@ class JobMachine:
         """Decide the result. `waiting`: what those whose request is overtaken by it are told."""
         aborted = self.coordinator.give_up(self.now_ms, Reason.JOB_ENDED)
         told = waiting or error
-        under_way = [*(settled.checkpoint for settled in self._take_settled()), *self.coordinator.pending.values()]
-        overtaken = [request for checkpoint in under_way for request in checkpoint.requests]
-        overtaken += [asked.request or "" for asked in self.coordinator.queue]
-        refused: Error = told or ("CHECKPOINT_REFUSED", {"reason": "the job has ended"})
-        self.answers += [c.AnswerRequest(request=request, error=refused) for request in overtaken]
-        for one in self.coordinator.sealing.values():
-            cut_short: Error = ("SAVEPOINT_FAILED", {"path": one.directory, "reason": "the job has ended meanwhile"})
-            self.answers += [c.AnswerRequest(request=request, error=told or cut_short) for request in one.requests]
+        self.requests.overtaken(
+            told,
+            under_way=[
+                *(one.checkpoint for one in self.coordinator.take_settled()),
+                *self.coordinator.pending.values(),
+            ],
+            queue=self.coordinator.queue,
+            sealing=self.coordinator.sealing.values(),
+        )
         self._become(state)
-        self.stop_error = told
-        savepoint = None
-        if self.stop is not None:
-            savepoint = self.stop.savepoint
-            if self.stop.owes_savepoint and told is None:
-                why = self.stop.savepoint_failure
-                self.stop_error = ("SAVEPOINT_FAILED", {"path": self.stop.directory, "reason": why})
-                self.notes.append(f"The savepoint could not be made: {why}")
-            self._answer_stops(self.stop.requests)
+        savepoint = self.requests.end(told, self.coordinator.latest, self.notes)
         result = c.RecordResult(
             state=state.value,
             checkpoint=self.coordinator.latest,
@@ -369,20 +324,9 @@ class JobMachine:
         )
         return (*aborted, result)
 
-    def _answer_stops(self, requests: list[str]) -> None:
-        savepoint = self.stop.savepoint if self.stop else None
-        latest, notes = self.coordinator.latest, tuple(self.notes)
-        self.answers += [
-            c.AnswerRequest(request=one, checkpoint=latest, savepoint=savepoint, notes=notes, error=self.stop_error)
-            for one in requests
-        ]
-
     def _result_recorded(self, event: e.ResultRecorded) -> _Commands:
         self.exited = True
-        answers, self.answers = tuple(self.answers), []
-        statuses = self.tasks.statuses()
-        killed = [c.KillTask(task=task) for task, status in statuses.items() if status is not TaskStatus.CLOSED]
-        return (*answers, *killed, c.Exit())
+        return (*self.requests.take_answers(), *self.tasks.kill_open(), c.Exit())
 
     def _engine_died(self, event: e.EngineDied) -> _Commands:
         if self.lost is None:
@@ -392,7 +336,7 @@ class JobMachine:
     def _driver_fenced(self, event: e.DriverFenced) -> _Commands:
         """Write nothing more: the storage is the newer run's."""
         self.state, self.exited = JobState.FAILED, True
-        return (*(c.KillTask(task=task) for task in self.tasks.states), c.Exit())
+        return (*self.tasks.kill(), c.Exit())
 
     # -- without an engine --------------------------------------------------------------------------------------------
 
@@ -412,7 +356,7 @@ class JobMachine:
             return self._fail("SPARK_DIED", reason=lost.reason)
         self.exited = True
         over = c.FailOver(reason=lost.reason, failures=self.engines.failures, delay_ms=delay_ms)
-        return (*(c.KillTask(task=task) for task in self.tasks.states), over, c.Exit())
+        return (*self.tasks.kill(), over, c.Exit())
 
     # -- what follows from the state ----------------------------------------------------------------------------------
 
@@ -426,7 +370,7 @@ class JobMachine:
             commands += more
 
     def _next(self) -> _Commands:
-        settled = self._take_settled()
+        settled = self.coordinator.take_settled()
         if settled:
             return tuple(command for one in settled for command in self._settle(one)) or self._next()
         if self.lost is not None:
@@ -444,7 +388,7 @@ class JobMachine:
         if set(statuses.values()) == {TaskStatus.CLOSED} and not self.coordinator.busy:
             if self.stop is None and self.coordinator.sealing:
                 return ()  # an end by itself waits for savepoints, a stop for its own alone (`_closable`)
-            return self._end(final_state({state.ended for state in self.tasks.states.values()}))
+            return self._end(final_state(self.tasks.ends()))
         return self.coordinator.advance(
             self.now_ms, statuses, self._demanded(set(statuses.values())), periodic=self.stop is None and not self.batch
         )
@@ -493,7 +437,7 @@ class JobMachine:
             stop.savepoint, stop.savepoint_failure, stop.settled = settled.savepoint, settled.detail, True
             if stop.savepoint is None and not stop.drain:
                 return self._give_up(stop, settled.detail)
-        return tuple(self._answer(settled, request) for request in checkpoint.requests)
+        return tuple(answered(settled, request) for request in checkpoint.requests)
 
     def _settle_failed(self, checkpoint: PendingCheckpoint, reason: Reason, detail: str) -> _Commands:
         words = reason.explained(detail)
@@ -509,24 +453,10 @@ class JobMachine:
         failed: Error = ("CHECKPOINT_FAILED", {"checkpoint": checkpoint.number, "job": self.name, "reason": words})
         return tuple(c.AnswerRequest(request=request, error=failed) for request in checkpoint.requests)
 
-    def _answer(self, settled: Settled, request: str) -> c.AnswerRequest:
-        checkpoint = settled.checkpoint
-        error: Error | None = None
-        if checkpoint.directory is not None and settled.savepoint is None:
-            error = ("SAVEPOINT_FAILED", {"path": checkpoint.directory, "reason": settled.detail})
-        return c.AnswerRequest(request=request, checkpoint=checkpoint.number, savepoint=settled.savepoint, error=error)
-
     def _give_up(self, stop: Stop, reason: str) -> _Commands:
         """A plain stop failed: the job goes on. What had finished by itself keeps waiting, it is not started again."""
-        self.stop = None
         self._become(JobState.RUNNING)
-        error: Error = ("STOP_FAILED", {"job": self.name, "reason": reason})
-        answers = tuple(c.AnswerRequest(request=request, error=error) for request in stop.requests)
-        return (*answers, *self.tasks.go_on())
-
-    def _take_settled(self) -> list[Settled]:
-        settled, self.coordinator.settled = self.coordinator.settled, []
-        return settled
+        return (*self.requests.give_up(stop, reason), *self.tasks.go_on())
 
 
 _HANDLERS: dict[type[e.Event], Callable[[JobMachine, Any], _Commands]] = {

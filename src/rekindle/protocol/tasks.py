@@ -56,6 +56,22 @@ class Tasks:
         """Where each stands."""
         return {task: state.status for task, state in self.states.items()}
 
+    def ends(self) -> set[Ended | None]:
+        """Return how they have ended their data."""
+        return {state.ended for state in self.states.values()}
+
+    def sources_ended(self, task: SubtaskId) -> None:
+        """Note that everything of a task's sources is in a batch record."""
+        self.states[task].sources_ended = True
+
+    def kill(self) -> Iterator[c.Command]:
+        """Interrupt every one, whatever it does."""
+        return (c.KillTask(task=task) for task in self.states)
+
+    def kill_open(self) -> Iterator[c.Command]:
+        """Interrupt those that are not closed."""
+        return (c.KillTask(task=task) for task, state in self.states.items() if state.status is not TaskStatus.CLOSED)
+
     # -- starting -----------------------------------------------------------------------------------------------------
 
     def restore(self, task: SubtaskId, fact: e.RestoredTask) -> None:
