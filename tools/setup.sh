@@ -147,6 +147,13 @@ want_postgres() {
     find_postgres || say "no PostgreSQL server: its tests will be skipped (Debian: apt-get install postgresql)"
 }
 
+# The pages of `rekindle ui` are tested in a real browser.
+want_browser() {
+    if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then return; fi
+    if may_install; then apt_install chromium || true; fi
+    command -v chromium >/dev/null || say "no Chromium: the tests of pages will be skipped (Debian: apt-get install chromium)"
+}
+
 have_maven() {
     if ! command -v mvn >/dev/null && may_install; then apt_install maven || true; fi
     command -v mvn >/dev/null ||
@@ -208,6 +215,7 @@ if [ "$WANTED" = product ]; then
     install '.[spark]'
 else
     want_postgres
+    want_browser
     say "installing the project and its tools into .venv"
     install '.[spark,delta,iceberg,postgres,kafka,s3,ui,dev]'
     if have_maven; then

@@ -1,0 +1,126 @@
+// The REST API, read again and again. What was read stays on the page while the server is away.
+import { Store, useEffect, useState } from "./lib.js";
+
+const BASE = new URL("api/v1/", document.baseURI);
+const TOKEN = "rekindle.token";
+
+/** When the server last answered, and since when it has not. */
+export const connection = new Store({ awaySince: null });
+/** The server wants a token, and has none of us, or a wrong one. */
+export const tokenWanted = new Store(false);
+/** Milliseconds that the server's clock is ahead of ours: ages are shown by the server's. */
+let ahead = 0;
+
+export const now = () => Date.now() + ahead;
+
+export class ApiError extends Error {
+  constructor(status, error) {
+    super(error?.message ?? `The server answered with ${status}.`);
+    this.status = status;
+    this.code = error?.code ?? `HTTP_${status}`;
+    this.nextStep = error?.next_step;
+  }
+}
+
+export function token() {
+  try {
+    return sessionStorage.getItem(TOKEN);
+  } catch {
+    return null;
+  }
+}
+
+/** Keep the token for as long as this tab is open. */
+export function keepToken(value) {
+  try {
+    if (value) sessionStorage.setItem(TOKEN, value);
+    else sessionStorage.removeItem(TOKEN);
+  } catch {
+    // A browser that keeps nothing asks each time.
+  }
+  tokenWanted.set(false);
+  for (const again of waiting) again();
+}
+
+async function request(path, options = {}) {
+  const headers = { Accept: "application/json", ...options.headers };
+  if (token()) headers.Authorization = `Bearer ${token()}`;
+  const response = await fetch(new URL(path, BASE), { cache: "no-cache", ...options, headers });
+  const answered = Date.parse(response.headers.get("Date"));
+  // The header has whole seconds.
+  if (!Number.isNaN(answered)) ahead = Math.abs(answered - Date.now()) > 2000 ? answered - Date.now() : 0;
+  const text = await response.text();
+  if (response.ok) return text;
+  let body;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    body = null;
+  }
+  throw new ApiError(response.status, body?.error);
+}
+
+/** Ask for something. Throws an ApiError with the code and the next step of the command line. */
+export async function act(path, body) {
+  const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body ?? {}) };
+  return JSON.parse((await request(path, options)) || "{}");
+}
+
+const waiting = new Set();
+
+/**
+ * Read a path of the API now, and again every so often while the page is visible.
+ * `shape` makes of an answer what the page shows. The result has `data`, or `error`, or neither while the first answer is awaited; data outlive later errors.
+ */
+export function useApi(path, every = 2000, shape = (found) => found) {
+  const [state, set] = useState({ path: null });
+  useEffect(() => {
+    if (!path) return undefined;
+    let live = true;
+    let timer;
+    let text;
+    let failures = 0;
+    const controller = new AbortController();
+
+    async function read() {
+      clearTimeout(timer);
+      try {
+        const found = await request(path, { signal: controller.signal });
+        if (!live) return;
+        failures = 0;
+        if (connection.value.awaySince !== null) connection.set({ awaySince: null });
+        if (found !== text) {
+          text = found;
+          set({ path, data: shape(JSON.parse(found)) });
+        }
+      } catch (error) {
+        if (!live) return;
+        failures += 1;
+        if (!(error instanceof ApiError)) {
+          if ((failures > 1 || text === undefined) && connection.value.awaySince === null) connection.set({ awaySince: now() });
+        } else if (error.status === 401) {
+          tokenWanted.set(true);
+          text = undefined;
+        } else {
+          text = undefined;
+          set((before) => ({ path, data: before.path === path ? before.data : undefined, error }));
+        }
+      }
+      if (every && !document.hidden && !tokenWanted.value)
+        timer = setTimeout(read, Math.min(every * 2 ** Math.min(failures, 3), Math.max(every, 10_000)));
+    }
+
+    const shown = () => document.hidden || read();
+    document.addEventListener("visibilitychange", shown);
+    waiting.add(read);
+    read();
+    return () => {
+      live = false;
+      clearTimeout(timer);
+      controller.abort();
+      waiting.delete(read);
+      document.removeEventListener("visibilitychange", shown);
+    };
+  }, [path, every]);
+  return state.path === path ? state : { path };
+}

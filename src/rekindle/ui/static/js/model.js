@@ -1,0 +1,103 @@
+// Answers of the API as the pages show them: a job with the graph and the subtasks in one, and what they read of late.
+
+const POINTS = 40;
+/** Job → its latest rates, for the small lines of the list: from when the page was opened. */
+const recent = new Map();
+
+function remembered(job) {
+  const values = recent.get(job.id) ?? [];
+  values.push(job.rows_in_per_second);
+  if (values.length > POINTS) values.shift();
+  recent.set(job.id, values);
+  return [...values];
+}
+
+const NEXT = {
+  LOST: "Run it again: rekindle run JOBFILE. It resumes from its last checkpoint by itself.",
+  SILENT: "Look at the process on its machine. If it hangs, kill it and run the job again.",
+};
+
+const BAD = ["FAILED", "LOST", "SILENT", "UNREADABLE"];
+
+function job(overview) {
+  const restarting = overview.state === "RUNNING" && (overview.subtasks.restarting > 0 || overview.next_attempt_ms !== null);
+  const bad = BAD.includes(overview.state);
+  return {
+    ...overview,
+    name: overview.job,
+    state: restarting ? "RESTARTING" : overview.state,
+    heard_ms: overview.heartbeat_ms,
+    checkpoint:
+      overview.latest_checkpoint === null
+        ? null
+        : {
+            id: overview.latest_checkpoint,
+            completed_ms: overview.latest_checkpoint_ms,
+            duration_ms: overview.latest_checkpoint_duration_ms,
+          },
+    error: bad ? overview.error : null,
+    failure: bad ? null : overview.error,
+    next_step: NEXT[overview.state],
+    rows_in: overview.rows_in_per_second,
+    rows_out: overview.rows_out_per_second,
+    totals: { rows_in: overview.rows_in, rows_out: overview.rows_out, restarts: overview.restarts_total },
+  };
+}
+
+export const jobs = (found) => ({ jobs: found.map((one) => ({ ...job(one), recent: remembered(one) })) });
+
+export function jobView({ overview, subtasks, savepoint, notes }) {
+  const tasks = subtasks.map(({ status, rates }) => ({
+    ...status,
+    watermark_ms: status.watermark,
+    rows_in: rates?.rows_in ?? status.rows_in_per_second ?? null,
+    rows_out: rates?.rows_out ?? status.rows_out_per_second ?? null,
+    lag_ms: rates?.lag_ms ?? null,
+    busy: rates?.busy ?? null,
+    back_pressured: rates?.back_pressured ?? null,
+    state_rows: rates?.state_rows ?? status.state_rows ?? null,
+    state_bytes: rates?.state_bytes ?? status.state_bytes ?? null,
+  }));
+  return { ...job(overview), tasks, savepoint, notes };
+}
+
+export function graph({ vertices, edges }) {
+  return {
+    vertices: vertices.map((one) => ({
+      ...one,
+      name: one.uid,
+      rows_in: one.rows_in_per_second,
+      rows_out: one.rows_out_per_second,
+      bad: one.status === "restarting",
+      note: one.kind === "source" ? sourceNote(one) : "",
+    })),
+    edges: edges.map((one) => ({ ...one, from: one.source, to: one.target })),
+  };
+}
+
+function sourceNote(source) {
+  if (source.status === "ended") return "ended";
+  if (source.share !== null) return `${Math.round(source.share * 100)} % read`;
+  return source.status === "idle" ? "idle" : "";
+}
+
+export const checkpoints = (found) => ({
+  counts: found.counts,
+  history: found.history,
+  latest: {
+    completed: found.latest_completed,
+    failed: found.latest_failed,
+    savepoint: found.latest_savepoint,
+    restored: found.latest_restored,
+  },
+});
+
+export const checkpoint = ({ overview, record }) => ({ ...overview, parts: record.subtasks });
+
+export const savepoints = (found) => ({ savepoints: found });
+
+export const runs = (newest) => (found) => ({
+  runs: found.map((run) => ({ ...run, state: run.state ?? (run.run === newest.run ? newest.state : "LOST") })),
+});
+
+export const events = (found) => ({ events: found.map(({ number, event }) => ({ ...event, number })) });

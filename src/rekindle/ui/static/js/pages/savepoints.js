@@ -1,0 +1,75 @@
+// Savepoints of a job, and what is in one of them.
+import { useApi } from "../api.js";
+import * as format from "../format.js";
+import * as model from "../model.js";
+import { html, useState } from "../lib.js";
+import { Ago, Copy, Empty, Loaded, Panel, Size, Table, When } from "../parts.js";
+
+export function Savepoints({ path }) {
+  const state = useApi(`${path}/savepoints`, 5000, model.savepoints);
+  const [open, setOpen] = useState(null);
+  return html`<${Loaded} state=${state}>
+    ${({ savepoints }) =>
+      html`<${Panel} title="Savepoints" id="savepoints" note="copies that can be moved, and started from" flush>
+        ${savepoints.length
+          ? html`<${Table}
+              caption="Savepoints, the newest first"
+              columns=${columns(open, setOpen)}
+              rows=${savepoints}
+              rowKey=${(one) => one.path}
+              more=${(one) => open === one.path && html`<${Contents} one=${one} path=${path} />`}
+            />`
+          : html`<${Empty} title="No savepoint of this job is known here.">
+              <div>Make one while the job runs:</div>
+              <code>rekindle savepoint JOB</code>
+            <//>`}
+      <//>`}
+  <//>`;
+}
+
+const columns = (open, setOpen) => [
+  {
+    label: "Savepoint",
+    head: true,
+    cell: (one) =>
+      html`<button
+        type="button"
+        class="button plain disclose"
+        aria-expanded=${open === one.path ? "true" : "false"}
+        onClick=${() => setOpen(open === one.path ? null : one.path)}
+      >
+        <span aria-hidden="true">${open === one.path ? "▾" : "▸"}</span> of checkpoint ${one.checkpoint}
+      </button>`,
+  },
+  { label: "Made", cell: (one) => html`<${Ago} ms=${one.completed_ms} />` },
+  { label: "Kind", cell: (one) => one.kind },
+  { label: "Size", num: true, cell: (one) => html`<${Size} bytes=${one.size_bytes} />` },
+  { label: "Where", cell: (one) => html`<code class="wrap">${one.path}</code>` },
+];
+
+const inputs = (found) => Object.entries(found).map(([uid, at]) => `${uid}: ${typeof at === "object" ? JSON.stringify(at) : at}`).join("; ");
+const rows = (state) => (state.length ? state.reduce((sum, one) => sum + (one.rows ?? 0), 0) : null);
+
+function Contents({ one, path }) {
+  const command = `rekindle run JOBFILE --from ${one.path}`;
+  const state = useApi(`${path}/savepoints/${one.checkpoint}/contents`, 0);
+  return html`<div class="stack">
+    <p class="command"><code class="wrap">${command}</code> <${Copy} text=${command} label="Copy command" /></p>
+    <${Loaded} state=${state}>
+      ${(contents) =>
+        html`<${Table}
+          caption="What is in it"
+          columns=${[
+            { label: "Subtask", head: true, cell: (s) => html`<span class="wrap">${s.uid}<span class="muted">/${s.subtask}</span></span>` },
+            { label: "Batch", num: true, cell: (s) => (s.batch < 0 ? format.NONE : format.count(s.batch)) },
+            { label: "Watermark", cell: (s) => html`<${When} ms=${s.watermark_ms} />` },
+            { label: "Inputs", cell: (s) => html`<span class="wrap">${inputs(s.inputs)}</span>` },
+            { label: "State rows", num: true, cell: (s) => format.count(rows(s.state)) },
+            { label: "Finished", cell: (s) => (s.finished ? "yes" : "no") },
+          ]}
+          rows=${contents.subtasks}
+          rowKey=${(s) => `${s.uid}/${s.subtask}`}
+        />`}
+    <//>
+  </div>`;
+}
