@@ -13,7 +13,7 @@ TESTS := python -m tests.class_archive; python -m pytest --durations=20
 # Material's notice is known: docs/decisions/0038-mkdocs-now-zensical-later.md
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help setup demo test check site crash soak matrix simulate bench bench-pipeline bench-sinks bench-requests bench-plan clean
+.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-pipeline bench-sinks bench-requests bench-plan clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s%s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,9 @@ check: setup ## what CI runs: format, lint, types, layers, dead code, prose, doc
 
 site: setup ## the documentation site, in build/site, with warnings as errors
 	@$(ENV) mkdocs build
+
+screenshots: setup ## the pictures of docs/ui.md, taken in a real Chromium
+	@$(ENV) PYTHONPATH=. python tools/screenshots.py
 
 crash: setup ## kill a real driver at every durable step, resume, compare (minutes)
 	@$(ENV) $(TESTS) -m crash --timeout=3600 $(ARGS)
