@@ -35,6 +35,7 @@ check: setup ## what CI runs: format, lint, types, layers, dead code, prose, doc
 	@$(ENV) lint-imports
 	@$(ENV) vulture
 	@$(ENV) python tools/prose.py
+	@$(ENV) python tools/prose.py --docstrings
 	@$(ENV) mkdocs build --quiet
 	@$(ENV) python -m pytest -n 2 $(CORE) --cov --cov-report=term-missing
 	@$(ENV) $(TESTS) -n 2 --dist loadfile -m "not crash and not slow" $(CORE:%=--ignore=%) $(ARGS)

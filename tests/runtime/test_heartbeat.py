@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from itertools import count
+from typing import NoReturn
 
 import pytest
 
@@ -14,6 +15,7 @@ from rekindle.graph.job_graph import JobGraph, Source, Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.job import JobMachine
+from rekindle.runtime import driver
 from rekindle.runtime.heartbeat import HISTORY, Heartbeat
 from rekindle.storage import layout
 from rekindle.storage.documents.runs import Run
@@ -163,6 +165,27 @@ def test_the_status_shows_that_a_task_waits_for_the_final_checkpoint(world: Worl
 
     hanging.set()
     assert ended(handle).state == "FINISHED"
+
+
+def test_a_task_whose_status_cannot_be_made_goes_on_and_the_log_says_it_once(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "HEARTBEAT_S", 0.01)
+    world.rows.available, world.rows.ended = 5, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 5)
+    assert world.runner is not None
+
+    def unreadable() -> NoReturn:
+        raise ValueError("a time of the year 12004")
+
+    world.runner.status = unreadable  # type: ignore[method-assign]
+    beat = handle.status().beat
+    until(lambda: handle.status().beat > beat + 3)
+
+    assert [task.batch for task in handle.status().tasks] == [-1]
+    assert handle.stop().state == "STOPPED"
+    assert len([record for record in caplog.records if "cannot be made" in record.message]) == 1
 
 
 def test_the_status_tells_the_last_failure_of_a_task_and_when_it_is_tried_again() -> None:

@@ -288,7 +288,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         FILE_UNREADABLE=(
             "Source {source!r}: {path} cannot be read: {reason}",
-            "Mend or replace the file, and run again with --allow-changed-files.",
+            "Fix or replace the file, and run again with --allow-changed-files.",
         ),
         FILE_DAMAGED=(
             "Source {source!r}: {path} is damaged, or not of the format it is said to be: {reason}",
@@ -396,7 +396,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         BATCH_RECORDED_MEANWHILE=(
             "Task {task!r}: an earlier driver has recorded batch {batch} after this one began.",
-            "Nothing to do: the task goes on after that batch.",
+            "Nothing to do: the task resumes after that batch.",
         ),
         BATCH_REPLAY_MISMATCH=(
             "Task {task!r}: batch {batch} was recorded with other offsets than Spark now replays.",

@@ -1,6 +1,6 @@
 """The log of checkpoints of one run: what each took, by what the protocol hears and says of it.
 
-Spans are of the protocol's own time, which only goes on. What is measured is when a barrier had reached a subtask
+Spans are of the protocol's own time, which never goes back. What is measured is when a barrier had reached a subtask
 (`TakeSnapshot`), when its snapshot was there (`SnapshotTaken`), the manifest, and the commits.
 """
 

@@ -84,7 +84,7 @@ class EventLog:
         self._ended = True
 
     def asked(self, request: Request) -> None:
-        """Somebody has asked for something."""
+        """Note that something was asked for."""
         if request.verb in _REQUESTS:
             what = "drain" if request.drain else request.verb
             self._add(
@@ -105,7 +105,7 @@ class EventLog:
             self._add("task_restarted", f"{task} runs again", task=task)
 
     def task_finished(self, task: SubtaskId, notes: tuple[str, ...]) -> None:
-        """A subtask has come to its end; that may be reported twice."""
+        """Note that a subtask has ended; that may be reported twice."""
         if task not in self._finished:
             self._finished.add(task)
             self._add("task_finished", "; ".join((f"{task} has finished", *notes)), task=task)

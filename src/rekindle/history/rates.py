@@ -46,7 +46,7 @@ class RateLog:
         """Take in where the subtasks stand; add a row when one is due.
 
         Args:
-            now_ms: a time that only goes on.
+            now_ms: a time that never goes back.
         """
         self._looks.append((now_ms, {(task.uid, task.subtask): task for task in tasks}))
         while len(self._looks) > 2 and now_ms - self._looks[1][0] >= SAMPLE_MS - _EARLY_MS:

@@ -15,7 +15,7 @@ LATEST = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """How a figure is spread: each is a value that was measured, but for the average (nearest rank)."""
+    """How a figure is spread: each is a value that was measured, except the average (nearest rank)."""
 
     min: float
     avg: float

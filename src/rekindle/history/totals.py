@@ -18,7 +18,7 @@ from rekindle.storage.documents.status import Status
 from rekindle.storage.job_storage import JobStorage
 
 _MOST_APART = 10_000
-"""Batches of a subtask that are told apart until they are committed; of more the oldest two count as one."""
+"""Batches of a subtask that are counted one by one until they are committed; of more the oldest two count as one."""
 
 
 class Totals:
@@ -43,7 +43,7 @@ class Totals:
         self._covered: dict[int, dict[SubtaskId, int]] = {}
 
     def started(self, event: e.JobStarted) -> None:
-        """Count what was recorded since the last status, where this run goes on with the same records."""
+        """Count what was recorded since the last status, where this run continues the same records."""
         for task, restored in event.tasks.items():
             counted = self._counted.get(task, -1)
             self._counted[task] = restored.batch

@@ -88,7 +88,7 @@ class LogWriter(Generic[Row]):
         self._write()
 
     def _begin(self) -> None:
-        """Go on where the newest segment ends: with its rows, unless it is full."""
+        """Continue where the newest segment ends: with its rows, unless it is full."""
         found = log.newest(self._storage, self._kind)
         rows = [one.row for one in found]
         try:

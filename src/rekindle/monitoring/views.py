@@ -1,4 +1,4 @@
-"""What a job looks like to those that watch it: plain data, which becomes JSON as it stands.
+"""What a job looks like to those that watch it: plain data, which becomes JSON unchanged.
 
 Times are milliseconds since the epoch, ages and durations milliseconds, shares 0 to 1. None is what is not known.
 `docs/rest.md` describes the fields for people.

@@ -20,14 +20,14 @@ one `AlignedSnapshot`, and then either one `Aligned` or one `Aborted`::
   for it has run out. Its snapshot is taken then, so one rule serves all three.
 
 Only one checkpoint is pending at a time; ids only grow. Where several are under way in a job, the barriers of the next
-one stand after those of this one, in channels that are held back; whoever delivers them minds that. The channels to
+one stand after those of this one, in channels that are held back; their caller sees to that. The channels to
 wait for are those open when the checkpoint began. A channel's end counts as its barrier, for the pending checkpoint and
 for all that follow (FLIP-147, "Some of the Precedent Tasks are Finished"). Barrier and end of one channel, or the
 same barrier twice, count once.
 
 This module does not know what is in a channel, when a barrier is put into it, what time it is, or who acknowledges.
 The behaviour follows Flink's ``SingleCheckpointBarrierHandler``, with two differences on purpose: a checkpoint that the
-cancellation of a later one leaves behind is reported as subsumed (Flink's coordinator waits for its time-out), and an
+cancellation of a later one leaves over is reported as subsumed (Flink's coordinator waits for its time-out), and an
 announced barrier is none yet: it neither begins nor subsumes a checkpoint.
 """
 
@@ -97,7 +97,7 @@ class Alignment:
     """The barriers of one subtask.
 
     Args:
-        channels: ids of its channels; none for a root. A restored one is told with `received` how far it was read.
+        channels: ids of its channels; none for a root. `received` says of a restored one how far it was read.
         after_tasks_finish: off, the end of a channel aborts the pending checkpoint, as before FLIP-147.
     """
 
@@ -246,7 +246,7 @@ class Alignment:
         return (*outcomes, *self._whole(pending))
 
     def timed_out(self, checkpoint: int) -> tuple[Outcome, ...]:
-        """The time to align has run out: the pending checkpoint goes on unaligned.
+        """Let the pending checkpoint continue unaligned: the time to align has run out.
 
         Without effect on one that is unaligned already, has ended here, or has not begun: its barriers, wherever they
         stand by now, are to be delivered as unaligned ones.
@@ -256,9 +256,10 @@ class Alignment:
         return tuple(self._cut(self._pending))
 
     def aborted(self, checkpoint: int) -> None:
-        """The coordinator has given a checkpoint up, this one alone: its channels go on, its later barriers are stale.
+        """Drop a checkpoint that the coordinator gave up, this one alone: its channels continue, its later barriers are
+        stale.
 
-        The pending checkpoint goes on if it is another one, also an older one.
+        The pending checkpoint continues if it is another one, also an older one.
         """
         if self._pending is not None and checkpoint == self.latest:
             self._finished()

@@ -6,13 +6,14 @@ Theory of operation
 A *channel* leads from a producer subtask to a consumer subtask. What is in it follows from the producer's batch
 records, so a place in it is a number of batches: a channel that was `read` up to 3 gave its consumer the producer's
 batches 0, 1 and 2. A consumer reads no further than it was *allowed* to (`AllowReading`), and is allowed only what the
-protocol has heard of. Hence a barrier, which is put after the producer's last known batch, comes after everything that
-anybody has read: snapshot and barrier are one step (docs/architecture.md#a-checkpoint).
+protocol has heard of. So a barrier, which is put after the producer's last known batch, comes after everything that
+any consumer has read: snapshot and barrier are one step (docs/architecture.md#a-checkpoint).
 
 A barrier never travels; it is a place kept here.
 
 - *Aligned*: the consumer is allowed to read up to the barrier and not beyond. Once it has reached the barriers of all
-  its channels that are open, it takes its snapshot at that batch, its own barriers are put after it, and it may go on.
+  its channels that are open, it takes its snapshot at that batch, its own barriers are put after it, and it may
+  continue.
 - *Unaligned* (FLIP-76): a barrier is seen the moment it is put down. The snapshot is taken at the last batch, and what
   lies between the place that was read and the barrier is in flight; it is durable already and only named. So the whole
   graph takes its snapshots in one step, whatever lies in the channels.
@@ -134,14 +135,14 @@ class Barriers:
     # -- checkpoints --------------------------------------------------------------------------------------------------
 
     def trigger(self, checkpoint: int, roots: Iterable[SubtaskId], unaligned: bool) -> tuple[c.Command, ...]:
-        """Begin a checkpoint at the roots; as far as barriers are reached, it goes on from there."""
+        """Begin a checkpoint at the roots; as far as barriers are reached, it continues from there."""
         outcomes: list[tuple[SubtaskId, Outcome]] = []
         for root in roots:
             outcomes += [(root, one) for one in self._alignments[root].triggered(checkpoint, unaligned=unaligned)]
         return self._follow(outcomes, set())
 
     def overtake(self, checkpoint: int) -> tuple[c.Command, ...]:
-        """Let an aligned checkpoint, the oldest one pending, go on unaligned."""
+        """Let an aligned checkpoint, the oldest one pending, continue unaligned."""
         outcomes: list[tuple[SubtaskId, Outcome]] = []
         touched: set[SubtaskId] = set()
         for task, alignment in self._alignments.items():
@@ -154,7 +155,7 @@ class Barriers:
         return self._follow(outcomes, touched)
 
     def abort(self, checkpoint: int) -> tuple[c.Command, ...]:
-        """Take its barriers away; whoever was held back by them goes on."""
+        """Take its barriers away; consumers that they held back continue."""
         for channel in self._channels():
             channel.barriers.pop(checkpoint, None)
         for alignment in self._alignments.values():
@@ -178,7 +179,7 @@ class Barriers:
         """Who reads its channels."""
         return (channel.consumer for channel in self._outputs[task])
 
-    # -- how a checkpoint goes on -------------------------------------------------------------------------------------
+    # -- how a checkpoint continues -----------------------------------------------------------------------------------
 
     def _follow(self, outcomes: Iterable[tuple[SubtaskId, Outcome]], touched: set[SubtaskId]) -> tuple[c.Command, ...]:
         """Pass barriers on until nothing more follows; the snapshots to take come first, then who may read on."""

@@ -4,12 +4,12 @@ Theory of operation
 -------------------
 
 A barrier reaches a subtask from those that feed it. So a checkpoint has to be *triggered* at the roots of what still
-runs: at each subtask that has not finished and is fed by finished ones only. Whoever has not finished is *waited for*,
-and told to commit. Looked at in one step of the protocol, so that no subtask finishes meanwhile; who finishes between
-the plan and its trigger fails the checkpoint, which is the coordinator's affair.
+runs: at each subtask that has not finished and is fed by finished ones only. A subtask that has not finished is *waited
+for*, and ordered to commit. Looked at in one step of the protocol, so that no subtask finishes meanwhile; who finishes
+between the plan and its trigger fails the checkpoint, which is the coordinator's affair.
 
 To ask each subtask for each that feeds it would take quadratic time over ALL_TO_ALL edges. But there one producer that
-runs decides for all consumers. So a vertex is first looked at as a whole, the *fast check*: nobody in it is a root if
+runs decides for all consumers. So a vertex is first looked at as a whole, the *fast check*: none of it is a root if
 some producer runs over an ALL_TO_ALL edge, or if all do over a POINTWISE one. What is left are POINTWISE edges from
 vertices that have finished in part. They are followed for the whole vertex at once (`Topology.fed_by`), in at most as
 many steps as their smaller side has subtasks, in one step where both sides have as many. All in all that is linear in
@@ -35,7 +35,7 @@ Subtasks = Mapping[str, SubtaskSet]
 class CheckpointPlan:
     """The subtasks of one checkpoint. Vertices with none in a role are left out of it."""
 
-    #: the roots: not finished, and fed by nobody who has not
+    #: the roots: not finished, and fed by finished subtasks only
     to_trigger: Subtasks
     #: had finished before: recorded as such, without state
     finished: Subtasks
@@ -52,7 +52,7 @@ class CheckpointPlan:
 class Work:
     """What a plan took: shows that the fast paths are taken."""
 
-    #: vertices of which nobody was looked at: all had finished, or the fast check said that there is no root
+    #: vertices of which no subtask was looked at: all had finished, or the fast check said that there is no root
     vertices_skipped: int = 0
     #: steps over single subtasks, in following POINTWISE edges between vertices of unequal parallelism
     subtasks_examined: int = 0
@@ -69,8 +69,8 @@ def calculate(
     """The plan of a checkpoint triggered now, or the reason why none can be.
 
     Args:
-        finished: who has finished; vertices of which nobody has may be left out.
-        running: who runs, and can be triggered and waited for; None: whoever has not finished.
+        finished: who has finished; vertices of which none has may be left out.
+        running: who runs, and can be triggered and waited for; None: all that have not finished.
         after_tasks_finish: the feature flag; without it a finished subtask is a reason to refuse.
         work: counts what was done.
 
@@ -96,7 +96,7 @@ def calculate(
 
 
 def _roots(topology: Topology, uid: str, left: Subtasks, work: Work) -> SubtaskSet:
-    """Who of a vertex has not finished and is fed by nobody who has not."""
+    """Return the subtasks of a vertex that have not finished and are fed by finished ones only."""
     roots = left[uid]
     inputs = [edge for edge in topology.inputs_of(uid) if left[edge.source]]
     if not roots or any(_reaches_all(edge, left[edge.source]) for edge in inputs):

@@ -5,11 +5,11 @@ Theory of operation
 
 A watermark is a promise, as in Flink: no row at or before it is still to come on this input. Spark keeps one for each
 input of a query, works with the least of them, drops what breaks the promise, and never takes one back. So an input
-that has ended freezes its query unless it is told that its time is over, and a watermark that is set too early loses
-rows. What it is while an input goes on depends on what is known of what is still to come:
+that has ended freezes its query unless Spark hears that its time is over, and a watermark that is set too early loses
+rows. What it is while an input continues depends on what is known of what is still to come:
 
 =================================  ===================================================================================
-input                              watermark while it goes on
+input                              watermark while it continues
 =================================  ===================================================================================
 bounded source, in any order       none: nothing of it is ever late
 bounded source, in order           just before the least event time that was not read yet, where that is known
@@ -19,17 +19,18 @@ channel                            the least output watermark of its producers
 
 1. Of a channel's producers, those that have ended are left out; one that has no watermark yet holds the watermark back.
 2. The end of an input is the end of time: for a source its last row, for a channel EndOfData[finished=true] of *all*
-   its producers. EndOfData[finished=false] is no end: who was merely stopped keeps its last watermark, and will go on.
+   its producers. EndOfData[finished=false] is no end: what was merely stopped keeps its last watermark, and will
+   continue.
 3. A drain ends every source where it stands. A channel it does not end: its producers flush first, and what they still
    send must not be late.
 4. When all inputs of a query have ended there is nothing to hold back: the flush does what is left, so none is set.
 5. An *idle* input, one that is proven to have had no data for as long as its user has said (`IdleTimer`), holds nothing
-   back: it is given what the least of those tells that go on and are not idle. Not more: its next rows are measured by
-   it, and a watermark is never taken back. Where no other input goes on, or one of them tells no time, its own stays.
+   back: it advances to the lowest watermark among the active inputs. No further: its next rows are measured by
+   it, and a watermark is never taken back. Where no other input is active, or one of them has no time, its own stays.
    It is idle until it has data again.
 6. A watermark never goes backwards, whatever is heard, and in whichever order.
 7. Spark forgets every watermark on a restart. What is in force is therefore given back in full each time, and after a
-   restart or a restore the caller, who has told the new query nothing yet, sets all of it again.
+   restart or a restore the caller, whose new query has none yet, sets all of it again.
 
 What a producer says counts once the rows that it says it of are read: a watermark, or an end, belongs to a batch record
 and is to be given here when that record's segments have been admitted. What lies unread in a channel would be late.
@@ -89,7 +90,7 @@ class IdleTimer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerClock:
-    """What a channel has been told by one of its producers, as far as it is read."""
+    """What a channel knows of one of its producers, as far as it is read."""
 
     #: its output watermark in the last record that is read, ms since the epoch; None: it has none yet
     watermark_ms: int | None = None
@@ -111,11 +112,11 @@ class ChannelInput:
         return all(producer.ended for producer in self.producers)
 
     def tells_ms(self) -> int | None:
-        """How far its time is known to be, whoever keeps it."""
+        """Return how far its time is known to be."""
         return self.watermark_ms()
 
     def watermark_ms(self) -> int | None:
-        """Watermark while it goes on."""
+        """Return the watermark while it continues."""
         open_ones = [producer.watermark_ms for producer in self.producers if not producer.ended]
         known = [watermark_ms for watermark_ms in open_ones if watermark_ms is not None]
         return min(known) if len(known) == len(open_ones) else None
@@ -140,11 +141,11 @@ class SourceInput:
         return self.ended or draining
 
     def tells_ms(self) -> int | None:
-        """How far its time is known to be, whoever keeps it."""
+        """Return how far its time is known to be."""
         return self.own_ms if self.unread_from_ms is None else self.watermark_ms()
 
     def watermark_ms(self) -> int | None:
-        """Watermark while it goes on."""
+        """Return the watermark while it continues."""
         return None if self.unread_from_ms is None else self.unread_from_ms - 1
 
 

@@ -24,7 +24,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCommand(Command):
-    """Base of orders to one subtask. They are carried out one after the other, but for `AllowReading`,
+    """Base of orders to one subtask. They are carried out one after the other, except `AllowReading`,
     `TakeSnapshot` and `KillTask`, which need not wait."""
 
     task: SubtaskId
@@ -122,7 +122,7 @@ class CommitTransactions(Command):
 class SealSavepoint(Command):
     """Copy what the checkpoint names into `directory` → `SavepointSealed` or `SavepointFailed`.
 
-    Comes after `TransactionsCommitted`, so that the copy names no pending transaction. Checkpoints and commits go on
+    Comes after `TransactionsCommitted`, so that the copy names no pending transaction. Checkpoints and commits continue
     meanwhile; until one of the two events has come, each `DiscardOlder` pins the checkpoint.
     """
 
@@ -165,7 +165,7 @@ class RecordResult(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRequest(Command):
-    """Tell whoever asked. What the answer says is durable by now."""
+    """Answer a request. What the answer says is durable by now."""
 
     request: str
     checkpoint: int | None = None

@@ -20,13 +20,13 @@ is one `Transactions` for each subtask that has sinks, and a transaction in it g
 - A snapshot may lie before the newest batch: a barrier has its place, and batches may have been recorded since. What
   is beyond it stays open (`snapshot`, `upto`).
 - Notifications are subsumed: a permit for n commits all that was pre-committed up to n, so one that is lost, late or
-  repeated harms nothing. For the same reason a checkpoint that fails, or a savepoint that commits nothing, is not told
-  here at all: its transaction stays pre-committed and goes with the next one that is complete.
+  repeated harms nothing. For the same reason a checkpoint that fails, or a savepoint that commits nothing, is not
+  reported here at all: its transaction stays pre-committed and goes with the next one that is complete.
 - After ``finish()`` no transaction is opened. FLIP-147's example: checkpoints 42, 43 and 44 are triggered after it, and
   43 is the first to be complete. The batches up to ``finish()`` were pre-committed for 42 and go with it; those of 44
   must be empty, and are aborted when the task is closed.
 - A subtask that is closed without having finished (a stop), or that dies, aborts nothing that holds a batch: its
-  records are durable and the next run goes on after them. Only a restore goes back: to what its checkpoint names.
+  records are durable and the next run resumes after them. Only a restore goes back: to what its checkpoint names.
 
 This module does not know what a batch holds, which sinks there are, nor how a commit is done or tried again.
 """
@@ -68,7 +68,7 @@ class Transactions:
     """The transactions of one subtask that are not committed.
 
     Args:
-        after: its last batch that is committed, or is somebody else's to commit; -1 for none.
+        after: its last batch that is committed, or is another run's to commit; -1 for none.
     """
 
     def __init__(self, *, after: int = -1) -> None:

@@ -14,11 +14,11 @@ Theory of operation
 4. Requests wait in a queue, ordered savepoint > manual > periodic and then by age; of too many the last is dropped.
 5. A savepoint shares its barrier with a checkpoint and is sealed after that one has committed. That may take long, and
    nothing waits for it but who asked: the checkpoint is settled, and pinned until its savepoint is sealed. No other
-   savepoint begins meanwhile, but for that of a stop.
+   savepoint begins meanwhile, except that of a stop.
 6. Union-list state is whole or not in a checkpoint at all (`operator_state.check_union`).
 7. A task that fails, or is closed before it has acknowledged, fails the checkpoint at once, not at the time-out.
-8. Failures are counted as Flink counts them: by reason, in a row, reset by a success. One that somebody wished for and
-   the job can do without (a savepoint, a stop) is not counted: its failure is told to whoever asked. Too many fail the
+8. Failures are counted as Flink counts them: by reason, in a row, reset by a success. One that was asked for and
+   that the job can do without (a savepoint, a stop) is not counted: its failure is the answer. Too many fail the
    job over: its tasks start again, as the restart strategy says (`job`).
 
 This module does not know why a job stops, what a task does, or what a snapshot holds.
@@ -147,7 +147,7 @@ class Coordinator:
         return self._overtake(now_ms) or self._trigger_next(now_ms, statuses, demanded, periodic)
 
     def _overtake(self, now_ms: int) -> _Commands:
-        """Let the oldest aligned checkpoint go on unaligned once its time is up; a savepoint stays aligned."""
+        """Let the oldest aligned checkpoint continue unaligned once its time is up; a savepoint stays aligned."""
         limit_ms = self.config.checkpoint_aligned_timeout_ms
         oldest = next(iter(self.pending.values()), None)
         if not limit_ms or oldest is None or oldest.phase is not Phase.ACKNOWLEDGING:

@@ -1,4 +1,4 @@
-"""How tasks and jobs come to an end: the small records that `job` and `tasks` keep of it. No rules in here."""
+"""How tasks and jobs end: the small records that `job` and `tasks` keep of it. No rules in here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 from rekindle.protocol.restarts import Restarts
 from rekindle.protocol.states import JobState, TaskStatus
 
-#: code and parameters of an error that somebody is told
+#: code and parameters of an error that is reported
 Error = tuple[str, dict[str, object]]
 
 
@@ -67,7 +67,7 @@ class Stop:
 
     @property
     def waits_for_savepoint(self) -> bool:
-        """Whether the job goes on until the checkpoint that makes the savepoint has settled."""
+        """Return True if the job runs until the checkpoint that makes the savepoint has settled."""
         return self.directory is not None and not self.settled
 
     @property

@@ -1,8 +1,8 @@
 """The death of the engine that runs the queries: what a job can still do without it, and when it moves to another.
 
 Everything that is recorded is durable, and commits need no engine. So a job of which only the last checkpoint or its
-commits are missing ends as if nothing had happened, and a plain stop holds each task where it durably stands. What
-needs a query needs another engine: where the process can make one, a new run of the job goes on with it (`FailOver`),
+commits are missing ends as if nothing had happened, and a plain stop holds each task after its last record. What
+needs a query needs another engine: where the process can make one, a new run of the job continues with it (`FailOver`),
 for as long as the restart strategy allows; else the job has failed.
 
 A signal that ends the engine often ends the job too, a moment later. So what needs a query is left alone for

@@ -32,7 +32,7 @@ class RestoredTask:
     notes: tuple[str, ...] = ()
     #: its last batch record, -1 for none
     batch: int = -1
-    #: last batch that a checkpoint has named to be committed, or that was somebody else's to commit; -1 for none
+    #: last batch that a checkpoint has named to be committed, or that was another run's to commit; -1 for none
     committed: int = -1
     #: producer → how many of its batches have been read, as of that record
     read: Mapping[SubtaskId, int] = field(default_factory=dict)
@@ -202,7 +202,7 @@ class SavepointFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRequested(Event):
-    """Somebody asked for a checkpoint, or (with `directory`) for a savepoint."""
+    """A checkpoint was asked for, or (with `directory`) a savepoint."""
 
     request: str
     directory: str | None = None
@@ -212,7 +212,7 @@ class CheckpointRequested(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequested(Event):
-    """Somebody asked the job to stop (FLIP-45), or to drain."""
+    """The job was asked to stop (FLIP-45), or to drain."""
 
     request: str
     drain: bool = False
@@ -224,7 +224,7 @@ class StopRequested(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelRequested(Event):
-    """Somebody asked the job to end now, without a checkpoint."""
+    """The job was asked to end now, without a checkpoint."""
 
     request: str
 
@@ -245,7 +245,7 @@ class EngineDied(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverFenced(Event):
-    """A newer run of this job exists: this driver has lost its right to go on."""
+    """A newer run of this job exists: this driver has lost its right to continue."""
 
     newer_run: int
 

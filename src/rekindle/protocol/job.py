@@ -6,19 +6,19 @@ Theory of operation
 `handle` does three things: it checks that the event is legal (and otherwise raises, with nothing changed), lets its
 handler change the state, and then runs the *state-triggered* rules until nothing more follows:
 
-1. a checkpoint has settled → whoever asked is answered;
-2. a task's data has ended, its restart is due, or its final checkpoint is complete → tell it (`tasks`);
+1. a checkpoint has settled → its request is answered;
+2. a task's data has ended, its restart is due, or its final checkpoint is complete → order what follows (`tasks`);
 3. every open task waits → one checkpoint at once, for all of them (FLIP-147; FLIP-45 for a stop);
 4. every task is closed and nothing is left to commit → the result is recorded, and only then reported;
 5. a checkpoint is due, late, or to be overtaken, a commit is to be tried again → do it (`coordinator`).
 
-Ending. A natural end, a drain and a stop differ in two places only: whether a task is told to finish or to suspend, and
-what the result is called. A stop without a savepoint is taken in the job's mode: if that is unaligned, or the time of
-an aligned one is up, nobody reads on. An order to end that meets a failure is repeated after the restart delay; a plain
-stop whose checkpoint fails is given up and the job goes on, what had finished by itself excepted; a drain, whose flush
-cannot be taken back, is carried through. A stop that asks for a savepoint ends with the checkpoint of that savepoint,
-no earlier; it reads all that is in the channels first, unless it is asked not to. Cancel records its result first and
-asks questions of nobody.
+Ending. A natural end, a drain and a stop differ in two places only: whether a task is ordered to finish or to suspend,
+and what the result is called. A stop without a savepoint is taken in the job's mode: if that is unaligned, or the time
+of an aligned one is up, no task reads on. An order to end that meets a failure is repeated after the restart delay; a
+plain stop whose checkpoint fails is given up and the job continues, except what had finished by itself; a drain, whose
+flush cannot be taken back, is carried through. A stop that asks for a savepoint ends with the checkpoint of that
+savepoint, no earlier; it reads all that is in the channels first, unless it is asked not to. Cancel records its result
+first and asks no task.
 
 A batch run is a job like any other whose tasks have one batch each, all of their input. It has one checkpoint, the
 final one, that commits everything; there is no place before it where it could be stopped (FLIP-45: a stop ends with a
@@ -301,7 +301,7 @@ class JobMachine:
         return self._end(JobState.FAILED, error=(code, parameters))
 
     def _end(self, state: JobState, *, error: Error | None = None, waiting: Error | None = None) -> _Commands:
-        """Decide the result. `waiting`: what those whose request is overtaken by it are told."""
+        """Decide the result. `waiting`: the answer to requests that it overtakes."""
         aborted = self.coordinator.give_up(self.now_ms, Reason.JOB_ENDED)
         told = waiting or error
         self.requests.overtaken(
@@ -341,7 +341,7 @@ class JobMachine:
     # -- without an engine --------------------------------------------------------------------------------------------
 
     def _without_engine(self, lost: LostEngine) -> _Commands | None:
-        """What to do now that there is none; None: go on as always."""
+        """Return what to do now that there is none; None: continue as always."""
         statuses = set(self.tasks.statuses().values())
         plain_stop = self.stop is not None and not self.stop.drain and self.stop.directory is None
         if lost.may_go_on(statuses, plain_stop=plain_stop, tasks=len(self.tasks.states)):
@@ -447,14 +447,14 @@ class JobMachine:
             checkpoint.kind in (CheckpointKind.STOP, CheckpointKind.FINAL)
             and reason is Reason.TASKS_FINISHED_FEATURE_OFF
         ):
-            # It would be refused for ever, and what has not been committed must not be called finished.
+            # It would be refused forever, and what has not been committed must not be called finished.
             tolerable = self.config.checkpoint_tolerable_failures
             return self._fail("CHECKPOINTS_FAILING", failures=1, tolerable=tolerable, reason=words)
         failed: Error = ("CHECKPOINT_FAILED", {"checkpoint": checkpoint.number, "job": self.name, "reason": words})
         return tuple(c.AnswerRequest(request=request, error=failed) for request in checkpoint.requests)
 
     def _give_up(self, stop: Stop, reason: str) -> _Commands:
-        """A plain stop failed: the job goes on. What had finished by itself keeps waiting, it is not started again."""
+        """Give up a plain stop that failed: the job continues. What had finished by itself keeps waiting."""
         self._become(JobState.RUNNING)
         return (*self.requests.give_up(stop, reason), *self.tasks.go_on())
 

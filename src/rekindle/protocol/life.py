@@ -6,16 +6,16 @@ Theory of operation
 FLIP-147, "Final Checkpoint and Stopping Job With Savepoint", has two tables: for source and for non-source tasks, what
 each does in order when its data ends by itself (and a final checkpoint follows), when a drain ends it, and when a plain
 stop does. `ACTS` is both of them in our terms. What makes a task take its next act is decided in `tasks` and `job`,
-which follow the table; a task with sources *and* channels does both kinds' first acts, and goes on once all of its
+which follow the table; a task with sources *and* channels does both kinds' first acts, and continues once all of its
 inputs have ended. The worst end of them is its own. Ours differs from Flink's tables in four places, on purpose:
 
 - No watermark is sent on its own. EndOfData[finished=true] of all its producers *is* the end of a channel's time
   (`clock`).
 - A task does not wait for EndOfPartition before it is closed. There is no network channel to keep open for those
   after it, so all tasks that may be closed are closed at the same time.
-- A plain stop whose checkpoint is unaligned ends every task where it stands. Nobody aligns on EndOfData, and nobody
+- A plain stop whose checkpoint is unaligned ends every task where it stands. No task aligns on EndOfData, and none
   waits until it is acknowledged: what lies in the channels is named by the checkpoint.
-- A task that has ended is not run for the checkpoints that follow. It is told of each of them all the same, and its
+- A task that has ended is not run for the checkpoints that follow. It hears of each of them all the same, and its
   barrier stands after its last batch.
 
 An *operator* (on Spark: the query of a subtask with its sinks, chained, so that they share one life) has a machine of
@@ -28,7 +28,7 @@ its own, `OPERATOR_CALLS`::
     snapshot, commit ▲ │                                                           ▲
                 └────┘ └──────────────────────close: a failure, a cancel───────────┘
 
-- *prepare* writes rows. After ``finish()`` there are none: they would be in no checkpoint that anybody waits for.
+- *prepare* writes rows. After ``finish()`` there are none: they would be in no checkpoint that is waited for.
 - *commit* (``notifyCheckpointComplete``) may come before ``finish()`` and after it. It never comes after ``close()``:
   a task is closed only when all that it wrote is committed. What a crash has left is committed in the next run, whose
   operators are new and RUNNING, also those of a task that had finished and is not started again.

@@ -9,7 +9,7 @@ under names of its own choice, each name of one kind:
 ===========  ==========================================  ===================================================
 kind         means                                       after a restore
 ===========  ==========================================  ===================================================
-list         the entries are shared out among subtasks   dealt out anew, round robin, each entry to one
+list         the entries are shared out among subtasks   dealt out again, round robin, each entry to one
 union        every subtask needs all of them             all entries of all, to each
 broadcast    all subtasks hold the same                  those of any one that has some, to each
 ===========  ==========================================  ===================================================
@@ -238,7 +238,7 @@ def _broken(invariant: str, detail: str) -> ProtocolError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
-    """How far a task has come to its end when a checkpoint of it is complete."""
+    """How near a task is to its end when a checkpoint of it is complete."""
 
     task: str
     parallelism: int

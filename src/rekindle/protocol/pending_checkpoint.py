@@ -109,7 +109,7 @@ class PendingCheckpoint:
 
     @property
     def subsumable(self) -> bool:
-        """Whether a later one that is complete makes it needless. What somebody asked for, or waits for, is not."""
+        """Whether a later one that is complete makes it needless. What was asked for, or is waited for, is not."""
         return self.kind is CheckpointKind.PERIODIC
 
     def acknowledge(self, task: SubtaskId, batch: int, uses_union: bool) -> None:
@@ -123,7 +123,7 @@ class PendingCheckpoint:
                 self.move(Phase.READY)
 
     def move(self, phase: Phase) -> None:
-        """Go on to another phase; AssertionError for a step that the table has not."""
+        """Move to another phase; AssertionError for a step that the table has not."""
         assert (self.phase, phase) in PHASE_STEPS, f"checkpoint {self.number}: {self.phase.value} to {phase.value}"
         self.phase = phase
 

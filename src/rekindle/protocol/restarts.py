@@ -7,7 +7,7 @@ One `Restarts` counts the failures of one thing: a task, the commit of transacti
 Failures *in a row* are those without progress in between, each less than ``restart.window`` after the one before. The
 pause doubles with each of them, up to a limit, as in Flink's exponential delay. There are as many tries as
 ``restart.attempts`` says, and no end of them unless it is set: a server that is away for the night is back in the
-morning, and no one has to see to it. What trying again cannot mend (`RekindleError.permanent`) ends the job at once.
+morning, and no one has to see to it. What trying again cannot cure (`RekindleError.permanent`) ends the job at once.
 
 This module does not know what failed, nor what trying again means.
 """
@@ -42,7 +42,7 @@ class Restarts:
         return int(min(doubled_ms, self._config.restart_delay_max_ms))
 
     def resume(self, failures: int, now_ms: int) -> None:
-        """Go on counting where another run of this process has stopped."""
+        """Continue to count where another run of this process has stopped."""
         self.failures, self._failed_ms = failures, now_ms
 
     def progressed(self) -> None:

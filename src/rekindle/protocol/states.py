@@ -21,7 +21,7 @@ So a task that is RESTARTING may still hear how an earlier order ended. An end i
 start is not trusted, because the death may have come after it; the restart stands.
 
 The *job* ends when all its tasks are CLOSED. What it then is called depends on what ended it: its inputs (FINISHED), a
-stop (STOPPED), a drain (DRAINED). CANCELED and FAILED can come at any time and wait for nobody.
+stop (STOPPED), a drain (DRAINED). CANCELED and FAILED can come at any time and wait for no task.
 
 The tables know only names. Why a step is taken stands in `job` and `coordinator`.
 """
@@ -72,7 +72,7 @@ class TaskStatus(Enum):
 _S = TaskStatus
 
 TASK_STEPS: dict[type[e.Event], dict[TaskStatus, TaskStatus]] = {
-    # A query that comes up after its task was told to end changes nothing: the order to end is already on its way. It
+    # A query that comes up after its task was ordered to end changes nothing: that order is already on its way. It
     # comes up twice where its death was noticed twice.
     e.TaskStarted: {
         _S.STARTING: _S.RUNNING,
@@ -93,7 +93,7 @@ TASK_STEPS: dict[type[e.Event], dict[TaskStatus, TaskStatus]] = {
         _S.RUNNING: _S.RUNNING,
         _S.FINISHING: _S.FINISHING,
     },
-    # Its end is durable, whatever it was told afterwards.
+    # Its end is durable, whatever it was ordered afterwards.
     e.TaskFinished: {
         _S.FINISHING: _S.WAITING,
         _S.RESTARTING: _S.WAITING,

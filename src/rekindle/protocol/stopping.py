@@ -34,7 +34,7 @@ class Stopping:
         self.heard: dict[str, None] = {}
         #: what is answered once the result is recorded
         self.answers: list[c.AnswerRequest] = []
-        #: what those are told who asked for a stop, if it is an error
+        #: the answer to those who asked for a stop, if it is an error
         self._error: Error | None = None
 
     def hear(self, request: str) -> None:
@@ -72,7 +72,7 @@ class Stopping:
         return stop is not None and (stop.drain != event.drain or event.directory not in (None, stop.directory))
 
     def give_up(self, stop: Stop, reason: str) -> tuple[c.AnswerRequest, ...]:
-        """Let none be in force any more; return what those are told who asked for it."""
+        """Let none be in force any more; return the answer to those who asked for it."""
         self.stop = None
         error: Error = ("STOP_FAILED", {"job": self._name, "reason": reason})
         return tuple(c.AnswerRequest(request=request, error=error) for request in stop.requests)
@@ -113,31 +113,31 @@ class Stopping:
 
     def overtaken(
         self,
-        told: Error | None,
+        error: Error | None,
         *,
         under_way: Iterable[PendingCheckpoint],
         queue: Iterable[CheckpointRequest],
         sealing: Iterable[PendingCheckpoint],
     ) -> None:
-        """Answer those whose checkpoint or savepoint the end of the job overtakes; `told`: with this error."""
+        """Answer those whose checkpoint or savepoint the end of the job overtakes; `error`: with this error."""
         requests = [request for checkpoint in under_way for request in checkpoint.requests]
         requests += [asked.request or "" for asked in queue]
-        refused: Error = told or ("CHECKPOINT_REFUSED", {"reason": ENDED})
+        refused: Error = error or ("CHECKPOINT_REFUSED", {"reason": ENDED})
         self.answers += [c.AnswerRequest(request=request, error=refused) for request in requests]
         for one in sealing:
             cut_short: Error = ("SAVEPOINT_FAILED", {"path": one.directory, "reason": f"{ENDED} meanwhile"})
-            self.answers += [c.AnswerRequest(request=request, error=told or cut_short) for request in one.requests]
+            self.answers += [c.AnswerRequest(request=request, error=error or cut_short) for request in one.requests]
 
-    def end(self, told: Error | None, latest: int | None, notes: list[str]) -> str | None:
+    def end(self, error: Error | None, latest: int | None, notes: list[str]) -> str | None:
         """Answer those who asked for the stop in force, now that the job ends; return its savepoint.
 
         Args:
-            told: the error that the job ends with; None: it ends well, and `notes` gain what was not made.
+            error: the one that the job ends with; None: it ends well, and `notes` gain what was not made.
         """
-        self._error, stop = told, self.stop
+        self._error, stop = error, self.stop
         if stop is None:
             return None
-        if stop.owes_savepoint and told is None:
+        if stop.owes_savepoint and error is None:
             why = stop.savepoint_failure
             self._error = ("SAVEPOINT_FAILED", {"path": stop.directory, "reason": why})
             notes.append(f"The savepoint could not be made: {why}")

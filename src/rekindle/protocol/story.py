@@ -10,9 +10,9 @@ class Story:
     """The last `limit` steps, one line each."""
 
     def __init__(self, limit: int = 200) -> None:
-        #: put into words only when somebody reads them: events and commands never change
+        #: put into words only when they are read: events and commands never change
         self._steps: deque[tuple[int, object, Sequence[object]]] = deque(maxlen=limit)
-        #: number of the step being told
+        #: number of the step that is described
         self.step = 0
 
     def tell(self, event: object, commands: Sequence[object]) -> None:

@@ -6,7 +6,7 @@ Theory of operation
 A task's data ends when all its inputs have: the sources chained into it (`SourcesEnded`, or a stop that ends them where
 they stand) and its channels, once their producers have ended and all of it was read (EndOfData is aligned). The worst
 of these ends is its own (`Ended`): finished if all were finished, suspended as soon as one was. So an end passes
-through the graph from the sources on, and nobody has to be told of it (FLIP-147, "Final Checkpoint and Stopping Job
+through the graph from the sources on, and no task has to hear of it (FLIP-147, "Final Checkpoint and Stopping Job
 With Savepoint"). A plain stop whose checkpoint is unaligned does not wait for that: every task is held where it is, and
 what lies in the channels is named by the checkpoint.
 
@@ -109,7 +109,7 @@ class Tasks:
         return self._ordered(c.StartTask(task=task))
 
     def orders(self, now_ms: int, stop: Stop | None) -> Iterator[c.Command]:
-        """Whoever's data has ended is told so; whoever's restart is due gets its order again."""
+        """Order tasks whose data has ended to end, and repeat the orders to those whose restart is due."""
         for task, state in self.states.items():
             if state.status in _MAY_END:
                 how = self.ending_of(task, stop)
@@ -126,7 +126,7 @@ class Tasks:
                 state.status, state.restart_ms = after, at_ms
 
     def stop_sources(self, stop: Stop, now_ms: int) -> Iterator[c.Command]:
-        """A stop begins: sources end where they stand, channels are read on. Nobody waits for a restart any more."""
+        """A stop begins: sources end where they stand, channels are read on. No task waits for a restart any more."""
         self.hurry(now_ms)
         for task, state in self.states.items():
             open_sources = state.has_sources and not state.sources_ended
@@ -140,7 +140,7 @@ class Tasks:
                 state.restart_ms = now_ms
 
     def go_on(self) -> Iterator[c.Command]:
-        """A stop was given up: whoever it held runs again. Who had finished by itself keeps waiting."""
+        """A stop was given up: tasks that it held run again. Those that had finished by themselves keep waiting."""
         for task, state in self.states.items():
             if state.ended is Ended.SUSPENDED:
                 yield self.order(task, None)
@@ -157,7 +157,7 @@ class Tasks:
         return command
 
     def ending_of(self, task: SubtaskId, stop: Stop | None) -> Ended | None:
-        """How a task has to end its data now; None while it goes on."""
+        """Return how a task has to end its data now; None while it continues."""
         state = self.states[task]
         ends = set[Ended | None]()
         if state.has_sources:
@@ -191,7 +191,7 @@ class Tasks:
         return bool(got_on)
 
     def closable(self) -> Iterator[c.Command]:
-        """Close whoever may be closed, all at the same time."""
+        """Close all tasks that may be closed, at the same time."""
         for task, state in self.states.items():
             if state.status is TaskStatus.WAITING and state.covered and self._acknowledged(task):
                 yield self._ordered(c.CloseTask(task=task))

@@ -210,7 +210,7 @@ class Checkpointing:
     def seal(self, checkpoint: int, directory: str, look: Callable[[], None] = allow) -> tuple[str, int]:
         """Copy what the checkpoint names into a new folder below `directory`; returns its absolute path, and bytes.
 
-        The job goes on meanwhile; the checkpoint is pinned (`DiscardOlder`).
+        The job continues meanwhile; the checkpoint is pinned (`DiscardOlder`).
 
         Args:
             look: called before each copy; raises where the savepoint is not wanted any more.
@@ -238,7 +238,7 @@ def write_savepoint(
     """Copy what a committed checkpoint names into a new folder of `store`; returns its absolute path, and bytes.
 
     Args:
-        copy: copies what a subtask's query needs into a folder; returns bytes. Not called for what never goes on.
+        copy: copies what a subtask's query needs into a folder; returns bytes. Not called for what never runs again.
         look: called before the manifest, which comes last; raises where there must not be one.
     """
     into = f"{storage.job}-{manifest.checkpoint:09d}-{secrets.token_hex(3)}"
@@ -272,7 +272,7 @@ def finished_operators(
     Args:
         ends: every subtask of a checkpoint, or of a lineage.
         chains: task → its operators, as they were saved; as they are now where that is not known.
-        undo_drain: those whom only a drain had ended go on.
+        undo_drain: those that only a drain had ended continue.
     """
     over = [task for task, end in ends.items() if end is not None and not (undo_drain and end.drained)]
     now = {vertex.uid: vertex.chain for vertex in topology.vertices}

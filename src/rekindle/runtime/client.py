@@ -73,14 +73,14 @@ class ControlRequest:
 
 
 def new_id(now_ms: int) -> str:
-    """A name that sorts by time, and that nobody else has."""
+    """Return a name that sorts by time, and that is used once."""
     return f"{now_ms:013d}-{secrets.token_hex(4)}"
 
 
 def send(storage: JobStorage, wanted: ControlRequest) -> Request | Result:
     """Write the request for the run in force and return it; its result if the job has ended as wished already.
 
-    Raises ``JOB_NOT_RUNNING`` where nobody would answer.
+    Raises ``JOB_NOT_RUNNING`` where no driver would answer.
     """
     run = storage.latest_run()
     state = storage.state()
@@ -161,7 +161,7 @@ def _timed_out(storage: JobStorage, wanted: ControlRequest, seconds: str) -> Con
 
 
 def _is_over(storage: JobStorage, request: Request) -> bool:
-    """Whether a newer run has taken over, other than one that goes on in the same process and answers for it."""
+    """Whether a newer run has taken over, other than one that continues in the same process and answers for it."""
     if not storage.fenced_by(request.run):
         return False
     newest = storage.latest_run()

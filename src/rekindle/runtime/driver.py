@@ -5,7 +5,7 @@ own, one after the other; commits run on another, savepoints are copied on a thi
 deleted on a fourth. So a cancel is durable within moments, whatever hangs, and nothing waits for a large savepoint but
 who asked for it.
 
-The driver writes nothing that the protocol did not order, but for its heartbeat.
+The driver writes nothing that the protocol did not order, except its heartbeat.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Driver:
                 control_at = now + CONTROL_S * pace
                 if self._is_fenced():
                     return
-                self._feed_waiting()  # what had happened when somebody asked is heard before the request
+                self._feed_waiting()  # what had happened before a request is heard before it
                 for request in self._requests.heard(now):
                     self._feed(request)
             now_ms = self._elapsed.now_ms()
@@ -176,7 +176,7 @@ class Driver:
     def _feed(self, event: e.Event) -> None:
         self._heartbeat.heard(event)
         if isinstance(event, e.TaskFailed):
-            # No one else says so while it is started again, which may go on for as long as its reason does.
+            # No one else says so while it is started again, which may take as long as its reason lasts.
             _LOG.warning("Task %s has failed: %s", event.task, event.reason)
             self._orders.failed(event.task)
         for command in self._job.handle(event):

@@ -6,6 +6,7 @@ those that failed, the last failure of each task and of the job, and what is cou
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -29,11 +30,13 @@ from rekindle.storage.documents.status import CheckpointStats, Failure, Status, 
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
 
+_LOG = logging.getLogger("rekindle")
+
 HISTORY = 50
 """Checkpoints remembered in the status."""
 
 _END_OF_TIME_MS = 253_000_000_000_000
-"""A watermark of the year 9987 or later is the end of an input, or a flush: it lags behind nothing."""
+"""A watermark of the year 9987 or later is the end of an input, or a flush: it has no lag."""
 
 
 class Heartbeat:
@@ -53,6 +56,7 @@ class Heartbeat:
         self._runners = runners
         self._clock = clock
         self._beat = 0
+        self._unshown: set[SubtaskId] = set()  # the log says it once
         last = storage.status()
         #: newest first; replaced as a whole, because others read it from their threads
         self._stats: tuple[CheckpointStats, ...] = _earlier(last)
@@ -221,8 +225,7 @@ class Heartbeat:
     def _task(self, task: SubtaskId) -> TaskStatusDocument:
         state, runner, before = self._job.tasks.states[task], self._runners.get(task), self._before.get(task)
         rates = self.recorder.rates.rates.get(task)
-        shown = TaskStatusDocument(uid=task.task, subtask=task.subtask, status="", batch=-1)
-        shown = shown if runner is None else runner.status()
+        shown = self._shown_by(task, runner)
         return replace(
             shown,
             status=state.status.value,
@@ -238,6 +241,17 @@ class Heartbeat:
             restarts=state.restarts.granted,
             next_attempt_ms=self._as_time_of_day(state.restart_ms),
         )
+
+    def _shown_by(self, task: SubtaskId, runner: TaskRunner | None) -> TaskStatusDocument:
+        """Return what a runner shows of itself. It never ends a job: a figure that cannot be read is only missing."""
+        nothing = TaskStatusDocument(uid=task.task, subtask=task.subtask, status="", batch=-1)
+        try:
+            return runner.status() if runner is not None else nothing
+        except Exception:
+            if task not in self._unshown:
+                _LOG.warning("The status of task %s cannot be made.", task, exc_info=True)
+            self._unshown.add(task)
+            return nothing
 
     def _lag_ms(self, watermark_ms: int | None) -> int | None:
         if watermark_ms is None or watermark_ms >= _END_OF_TIME_MS:
@@ -273,7 +287,7 @@ def _failures_before(last: Status | None, run: Run) -> tuple[Failure | None, int
 
 
 def _earlier(last: Status | None) -> tuple[CheckpointStats, ...]:
-    """The history goes on from run to run; what was in progress when a driver died has failed."""
+    """The history continues from run to run; what was in progress when a driver died has failed."""
     return tuple(
         replace(stats, status="failed", failure="the driver ended") if stats.status == "in_progress" else stats
         for stats in (last.history if last else ())

@@ -1,4 +1,4 @@
-"""What earlier runs have left in the sinks: prepared rows that may still have to be committed, and what nobody names.
+"""What earlier runs left in the sinks: prepared rows that may still have to be committed, and what no record names.
 
 A batch's committables are in its record. They are committed by the first checkpoint that covers the batch; a crash may
 cut that commit short, so those of the newest manifest are prepared too as long as it is not marked as committed.

@@ -28,7 +28,7 @@ class Occupation:
     """The time of one subtask; changed by one thread at a time, and read by any.
 
     Args:
-        clock: seconds that only go on.
+        clock: seconds that never go back.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -42,7 +42,7 @@ class Occupation:
 
     @property
     def busy_ms(self) -> int:
-        """How long it was in batches that went on, the one under way included."""
+        """Return how long it was in batches, the one under way included."""
         return round(1000 * self._spent.until(self._clock()).busy_s)
 
     @property

@@ -82,7 +82,7 @@ class TaskOrders:
         self._order(task, suspend)
 
     def finish(self, command: c.FinishTask) -> None:
-        """Let a task come to its end."""
+        """Let a task end."""
         runner, task = self._runners[command.task], command.task
         again = self._has_failed(task)
 
@@ -112,7 +112,7 @@ class TaskOrders:
                 return
             try:
                 event = act()
-            except BaseException as error:  # whatever it is: an order never ends without a word
+            except BaseException as error:  # whatever it is: an order never ends silently
                 event = e.TaskFailed(
                     task=task,
                     reason=one_line(error),

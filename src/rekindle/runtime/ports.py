@@ -158,7 +158,7 @@ class Engine(Protocol):
         ...
 
     def stop(self) -> None:
-        """Let go of it; one that belongs to the user goes on."""
+        """Let go of it; one that belongs to the user stays."""
         ...
 
     def check_reaches(self, places: Iterable[str]) -> None:

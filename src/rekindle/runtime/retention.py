@@ -1,6 +1,6 @@
 """Deleting what no retained checkpoint needs: old checkpoints, what lies before them in tasks, lineages gone by.
 
-It goes on a thread of its own, so that no commit waits for a slow bucket. That is safe beside everything else: which
+It runs on a thread of its own, so that no commit waits for a slow bucket. That is safe beside everything else: which
 checkpoints are retained is read when it begins, the newest of them stays, and whatever comes meanwhile needs only what
 comes after that one. What is copied into a savepoint the protocol pins. Of several orders the last counts.
 """
@@ -56,7 +56,7 @@ class Retention:
         except Exception as error:
             if isinstance(error, ControlError) and error.code == "DRIVER_FENCED":
                 return  # the driver hears of it at its next look
-            # Nothing rests on it, and the next checkpoint tries again; but somebody has to hear of it.
+            # Nothing rests on it, and the next checkpoint tries again; but the log has to say it.
             _LOG.warning("Old checkpoints could not be deleted: %s", error)
 
     def discard_older(self, order: c.DiscardOlder) -> None:

@@ -43,8 +43,8 @@ def stop_on_signals(handle: Stoppable, say: Callable[[str], None] = _silent) -> 
     ``handle.cancel()``; in batch mode all of them cancel. A SIGHUP that is ignored, as under nohup, stays so.
 
     Enter it after Spark has started: PySpark sets a SIGINT handler of its own. Each call runs in a thread, so that a
-    stop that hangs does not hold up a cancel; what it raises goes to `say`, because the job goes on and whoever waits
-    for it learns how it ends. Outside the main thread, where Python allows no handlers, this does nothing.
+    stop that hangs does not hold up a cancel; what it raises goes to `say`, because the job continues and those that
+    wait for it learn how it ends. Outside the main thread, where Python allows no handlers, this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

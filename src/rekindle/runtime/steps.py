@@ -78,7 +78,7 @@ def step(steps: Steps, name: str) -> Iterator[None]:
 class SteppedStore(ForwardingStore):
     """A store that announces every write by the name of its step, and looks at the fence before it takes anything away.
 
-    What is created stays harmless whoever does it, and however late; what is deleted or replaced does not.
+    What is created stays harmless in any driver, and however late; what is deleted or replaced does not.
     """
 
     def __init__(self, store: Store, steps: Steps) -> None:

@@ -224,7 +224,7 @@ def is_same_file(spelled: str, path: str) -> bool:
 
 
 def task_failed(task: SubtaskId, reason: BaseException | None, source_of: Callable[[str], str | None]) -> TaskFailed:
-    """What the protocol is told of a subtask that has died; `source_of` as for `translate`."""
+    """Return what the protocol hears of a subtask that has died; `source_of` as for `translate`."""
     if reason is None:
         return TaskFailed(task=task, reason="its query was stopped from outside")
     known = translate(reason, source_of)

@@ -26,7 +26,7 @@ class Claiming:
 
     Args:
         store: of `storage`; it looks at the fence of the claimed run from then on.
-        since: first run of this process, where this one goes on for it.
+        since: first run of this process, where this one continues it.
     """
 
     def __init__(

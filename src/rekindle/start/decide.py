@@ -230,7 +230,7 @@ class Decider:
         check_finished_state(topology, finished_operators(ends, chains, topology, undo_drain=undo_drain), place)
 
     def _ends(self, lineage: Lineage) -> dict[SubtaskId, End | None]:
-        """How far each subtask of a lineage has come to its end."""
+        """Return how each subtask of a lineage has ended; None for one that has not."""
         folders = {
             subtask: layout.subtask(self._storage.job, *subtask, lineage.lineage) for subtask in lineage.subtasks()
         }
@@ -248,7 +248,7 @@ class Decider:
                 raise RestoreError("GRAPH_CHANGED", path=place, difference=difference)
 
     def _check_state_partitions(self, lineage: Lineage) -> None:
-        """Spark would go on with what it has, and say nothing."""
+        """Refuse another number: Spark would silently continue with what it has."""
         wanted = self._config.state_partitions
         for task, end in self._ends(lineage).items():
             folder = layout.subtask(self._storage.job, task.task, task.subtask, lineage.lineage)

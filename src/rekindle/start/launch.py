@@ -47,7 +47,7 @@ class Launch:
     """One start of a job, step by step; `prepare` touches neither Spark nor anything durable.
 
     Args:
-        since: first run of this process, where this one goes on for it.
+        since: first run of this process, where this one continues it.
         engine_failures: see `JobStarted`.
     """
 
@@ -251,7 +251,7 @@ class Launch:
                 notes=end.notes if end else (),
                 batch=end.batch if end else max(records, default=-1),
                 read=assembly.read(task),
-                # A lineage begins with the record of the batch that it goes on from, which has nothing to commit.
+                # A lineage begins with the record of the batch that it resumes after, which has nothing to commit.
                 committed=covered.get(task, min(records, default=0) - 1),
             )
             draining = draining or (end is None and storage.drain(folder) is not None)

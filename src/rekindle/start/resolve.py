@@ -38,7 +38,7 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Go on in place, from each subtask's last batch record."""
+    """Resume in place, after each subtask's last batch record."""
 
     lineage: Lineage
 
@@ -61,8 +61,8 @@ def resolve(facts: Facts, *, restore: str | None, allow_drained: bool) -> Decisi
 
     1. What the user asks for comes first.
     2. A restore that a crash cut short (its run has no lineage yet) is done again.
-    3. A job that has ended stays ended; a drained one goes on from before its flush if that is allowed.
-    4. Otherwise the job goes on where it durably stands.
+    3. A job that has ended stays ended; a drained one continues from before its flush if that is allowed.
+    4. Otherwise the job resumes after its last records.
     """
     run, result, lineage = facts.run, facts.result, facts.lineage
     if restore is not None:

@@ -40,14 +40,14 @@ from rekindle.storage.savepoint import copy_source
 class Start:
     """Where a subtask of the new lineage begins."""
 
-    #: the one of the checkpoint whose query it goes on with, and where that stood
+    #: the one of the checkpoint whose query it continues, and where that stopped
     old: SubtaskId
     snapshot: SubtaskSnapshot
     #: set where it is not started again
     end: End | None
     #: what its output and its state know of the time, ms
     watermark_ms: int | None
-    #: it has a query that goes on, or may once a drain is undone
+    #: it has a query that continues, or may once a drain is undone
     has_query: bool
 
 
@@ -64,9 +64,9 @@ def open_lineage(
     """Write every subtask's folder of the new `lineage`, and the frozen lists of its sources.
 
     Args:
-        undo_drain: go on from a drained job: the watermark from before the flush is put back, so that what follows is
+        undo_drain: continue a drained job: the watermark from before the flush is put back, so that what follows is
             not late.
-        opened: called with the folder and the task of each subtask that goes on from a batch, once all is written.
+        opened: called with the folder and the task of each subtask that resumes after a batch, once all is written.
     """
     _copy_sources(storage, origin, graph)
     starts = {
@@ -94,8 +94,9 @@ def starts_of(manifest: Manifest, task: Task, *, undo_drain: bool) -> Iterator[S
     """Where the subtasks of a task begin: each where it stood, or all alike where there were more of them or fewer.
 
     Then the task keeps no state, so that where one stood is as good as another. As any of them may be given what
-    another has left unread, none knows more of the time than the one who knew least, and none is over before all are:
-    what had finished in part starts again as a whole (FLIP-147), as somebody may be feeding the rest of it.
+    another has left unread, every new subtask starts from the lowest watermark of the old ones, and none is over before
+    all are: what had finished in part starts again as a whole (FLIP-147), as another task may be feeding the rest of
+    it.
     """
     old = manifest.tasks[task.uid]
     going = [one for one in old.values() if one.end is None or (undo_drain and one.end.drained)]
@@ -204,7 +205,7 @@ def _begin_records(
     folder: str,
     run: int,
 ) -> None:
-    """The record of the batch that it goes on from."""
+    """Write the record of the batch that it resumes after."""
     snapshot = start.snapshot
     # Who reads its channels goes by what the record says of the time: the end of it, where a flush is not taken back.
     flushed = start.end is not None and start.end.batch_before_flush < snapshot.batch

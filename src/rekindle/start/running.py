@@ -1,9 +1,8 @@
 """The runs of a job in this process: one, or one after the other where the engine dies under them.
 
-A run whose engine has died, and which may go on with another, ends without a result (`FailOver`). Then a new engine is
-made, and the next run is started like any other: it resumes where the job durably stands,
-and hears the requests that its predecessor did not answer. What cannot be done in this way ends the job as FAILED with
-``SPARK_DIED``.
+A run whose engine has died, and which may continue with another, ends without a result (`FailOver`). Then a new engine
+is made, and the next run is started like any other: it resumes after the job's last records, and hears the requests
+that its predecessor did not answer. What cannot be done in this way ends the job as FAILED with ``SPARK_DIED``.
 """
 
 from __future__ import annotations
@@ -160,7 +159,7 @@ class Running:
         return result
 
     def _pause(self, seconds: float, elapsed: Elapsed) -> None:
-        """Wait before the next session is made; whoever asks for something is not kept waiting."""
+        """Wait before the next session is made; requests are answered meanwhile."""
         until_ms = elapsed.now_ms() + seconds * 1000
         while elapsed.now_ms() < until_ms:
             time.sleep(min(_LOOK_S, seconds))

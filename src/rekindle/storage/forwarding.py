@@ -9,7 +9,7 @@ from rekindle.storage.port import Entry, Store
 
 
 class ForwardingStore:
-    """A `Store` that is another one, but for the methods that a subclass has of its own.
+    """A `Store` that is another one, except the methods that a subclass has of its own.
 
     Args:
         within: the other one.

@@ -43,7 +43,7 @@ _CLOCK_IS_SET = 0.02
 _CLOCK_JUMPS_S = (86_400, -3_600, -86_400)
 """How often the machine's clock is set, of all ticks; and by how much."""
 _LOOK_MS = 500
-"""The most that passes between two looks of a driver's loop, however rarely the protocol is told."""
+"""The most that passes between two looks of a driver's loop, however rarely the protocol hears of it."""
 
 
 class Clock(Protocol):

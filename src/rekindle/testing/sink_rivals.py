@@ -120,7 +120,7 @@ class Driver:
         self.late_failures: list[Exception] = []
 
     def drive(self) -> None:
-        """Begin a run, go on for some batches; end where it sees that it is fenced, or where a call fails."""
+        """Begin a run, continue for some batches; end where it sees that it is fenced, or where a call fails."""
         try:
             sink = self.begin()
             for _ in range(self._chance.randint(1, BATCHES_AT_MOST)):

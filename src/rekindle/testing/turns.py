@@ -1,4 +1,4 @@
-"""Threads that take turns: one goes on at a time, from one of its *moments* to the next, and a seed says which.
+"""Threads that take turns: one runs at a time, from one of its *moments* to the next, and a seed says which.
 
 A thread that is not chosen is a process that is paused, for as long as that lasts; one may also die at a moment. The
 choice follows priorities that change now and then, so that one thread is often paused for long while another does much.

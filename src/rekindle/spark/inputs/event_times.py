@@ -2,7 +2,7 @@
 
 Spark counts what its stateful operators drop, not where it came from. Rows of a stream are as late as its user
 allowed; a bounded input's must not be. In a task of bounded inputs alone any such row fails the batch. Beside a stream,
-an input whose files are in order tells the least event time it has read: where that lies behind the watermark, they are
+an input whose files are in order tells the least event time it has read: where that lags the watermark, they are
 not in the order that was promised, and the rows dropped may be its own.
 
 Where an input may be idle, the others tell the greatest: Spark keeps the watermark of each to itself.

@@ -82,7 +82,7 @@ def _freeze_files(spark: SparkSession, uid: str, spec: Files, event_time: str | 
 def _column_of_files(
     uid: str, spec: Files, data: DataFrame, partition_columns: Sequence[str], event_time: str | None
 ) -> str:
-    """The column of the files that is the source's event time, as it stands there.
+    """Return the column of the files that is the source's event time, unchanged.
 
     Raises:
         NoStatisticsError: there is none.

@@ -1,7 +1,7 @@
 """What a query is given to read, and how far it has read it: admissions to its inboxes, and watermark rows.
 
-Nothing is admitted before the admission in front of it is in a batch record. So the query's own thread goes on here, at
-the end of each batch; the driver's comes in with what a channel may be read up to. A lock keeps them apart.
+Nothing is admitted before the admission in front of it is in a batch record. So the query's own thread continues here,
+at the end of each batch; the driver's comes in with what a channel may be read up to. A lock keeps them apart.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Intake:
         self._sources_stopped = False
         #: watermark that each input was given since the query was started, ms
         self._in_force: dict[str, int] = {}
-        #: watermark that Spark keeps of an input's rows, as they have told since the query was started, ms
+        #: watermark that Spark keeps of an input's rows, as they have shown since the query was started, ms
         self._own_ms: dict[str, int] = {}
         #: mark of an input that was admitted while its silence was due: the batch that reads it is the proof
         self._probes: dict[str, int] = {}
@@ -89,7 +89,7 @@ class Intake:
         """Count the silence of inputs on. Return True if the query has to look: something was admitted.
 
         Args:
-            now_ms: the time, by a clock that goes on only while the driver does.
+            now_ms: the time, by a clock that runs only while the driver does.
             resting: no batch is running. While one is, what it has read comes first.
         """
         if not self._timers or not self._open:
@@ -105,7 +105,7 @@ class Intake:
     def recorded(
         self, record: BatchRecord, duration_ms: int, met: Mapping[str, EventTimeStats]
     ) -> tuple[Progress, bool]:
-        """A batch record exists, the inputs may go on; how far all is read, and whether the sources have ended."""
+        """Let the inputs continue after a batch record; return how far all is read, and if the sources have ended."""
         with self._lock:
             self._last = record.batch
             self._note(record, met)

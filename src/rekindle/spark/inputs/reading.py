@@ -59,7 +59,7 @@ def _field_of(schema: T.StructType, folder: str) -> T.StructField:
 
 
 def _partition_value(name: str) -> Any:
-    """The value of ``name=…`` in the file's path: percent-encoded once as a URI, and once by whoever made the
+    """The value of ``name=…`` in the file's path: percent-encoded once as a URI, and once by what made the
     folder."""
     path = _percent_decoded(F.col("_metadata.file_path"))
     spelled = "".join(f"(?:{re.escape(letter)}|(?i:%{ord(letter):02x}))" for letter in name)

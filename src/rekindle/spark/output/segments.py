@@ -1,8 +1,8 @@
 """The writing side of channels: a batch's output as Parquet segments.
 
 Every task that is read by another writes its output once for all of them, in a folder of its own for each attempt, so
-that a failed attempt leaves only an orphan. The names of the segments are in the batch record; whoever reads the
-channel reads only those.
+that a failed attempt leaves only an orphan. The names of the segments are in the batch record; consumers of the
+channel read only those.
 """
 
 from __future__ import annotations

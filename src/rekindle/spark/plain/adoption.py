@@ -2,9 +2,9 @@
 
 What is made is a savepoint like any other, of a job that has never run: the adopted task stands after the last batch
 that the plain query has committed, every other task before its first. In the copy of the query's directory the sources
-are numbered as in the task's plan, where each input with an event time has watermark rows beside it, which nobody has
+are numbered as in the task's plan, where each input with an event time has watermark rows beside it, which no query has
 read yet. Then a run is claimed that is to start from this savepoint, and ended at once. So the next start finds a
-restore that nobody has carried out yet, and does it, as it would after a crash: query ids, records and inboxes are made
+restore that no run has carried out yet, and does it, as it would after a crash: query ids, records and inboxes are made
 there, and nowhere else.
 
 Claiming that run is the one step that counts. Whatever is cut short before leaves a folder without a manifest, or one
@@ -64,7 +64,7 @@ class Adopted:
     watermark_ms: int
     #: input uid → Spark's end offset
     positions: Mapping[str, Any]
-    #: the batch in which it stopped: it is planned anew; None: it stopped between two
+    #: the batch in which it stopped: it is planned again; None: it stopped between two
     unfinished_batch: int | None
     #: the savepoint that the job starts from
     savepoint: str
@@ -84,7 +84,7 @@ class Adopted:
 
 
 def check_adoptable(definition: Definition, uid: str) -> Task:
-    """The task, if it is one that can go on from a plain query.
+    """Return the task, if it is one that can continue a plain query.
 
     Raises:
         DefinitionError: ``ADOPT_TASK_UNKNOWN``, ``ADOPT_TASK_UNFIT``.

@@ -4,7 +4,7 @@ The query is run on a copy of its checkpoint, as another query: first the batch 
 planted batches (`flush`), and nothing after them. Its sources are made, as Spark makes them for every query, and asked
 for nothing but the data of that unfinished batch. The rows of each batch are kept as Parquet files.
 
-The original is only read, and looked at again at the end: a query that has gone on meanwhile was no stopped one.
+The original is only read, and looked at again at the end: a query that has run meanwhile was no stopped one.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class FlushResult:
     rounds: int
     #: no more is to come; False: timers were still being set
     complete: bool
-    #: rows that stay in the state for ever: they have no event time, or no time bound
+    #: rows that stay in the state forever: they have no event time, or no time bound
     left: int
     #: folder with ``flushed`` and, of a batch it stopped in, ``unfinished``; None: none was asked for
     out: str | None

@@ -22,7 +22,7 @@ from rekindle.spark.inputs.watermark_rows import WATERMARKED, quoted
 from rekindle.spark.plan_text import depth, nodes, nodes_below, tree
 
 _WORKER_MODULE = "google.protobuf"
-"""What the workers of a transformWithState in Python speak with Spark; without it they die without a word."""
+"""What the workers of a transformWithState in Python speak with Spark; without it they die silently."""
 
 _WATERMARK = re.compile(r"EventTimeWatermark (?:([0-9a-f-]{36}), )?`?([^#`]+)`?#\d+: \w+, .*")
 """Its identity, which it has since Spark 4.0, and its column."""
@@ -236,7 +236,7 @@ def _identity(watermark: re.Match[str]) -> str:
 
 
 def _refuse_second_watermark(task: Task, tree: Sequence[str], ours: set[str]) -> None:
-    """Spark would refuse it too, at the start and without a word on what to do. Ours are never above each other."""
+    """Spark would refuse it too, at the start and silently on what to do. Ours are never above each other."""
     for index, line in enumerate(tree):
         for below in nodes_below(tree, index) if _WATERMARK.search(line) else ():
             inner = _WATERMARK.search(below)

@@ -1,4 +1,4 @@
-"""How long the windows of a query are, so that nobody counts into old ones what belongs to new ones.
+"""How long the windows of a query are, so that none counts into old ones what belongs to new ones.
 
 Spark keeps a window's begin and end as the key of its state and nothing of how it came to them. A query whose windows
 have another length finds its old state readable: the old windows stay among the new ones, come out with what had been

@@ -20,7 +20,7 @@ END_OF_TIME_MS = 253_402_300_790_000
 """Ten seconds before the end of the year 9999, the last time that Python's dates know."""
 
 BEYOND_TIME_MS = END_OF_TIME_MS + 2_000 * 366 * 86_400_000
-"""Behind every window and join that a date of the year 9999 can be in. A user's own code is not shown such a time."""
+"""After every window and join that a date of the year 9999 can be in. A user's own code is not shown such a time."""
 
 _HOLDING = ("stateStoreSave", "sessionWindowStateStoreSaveExec", "symmetricHashJoin")
 """Operators that hold rows to emit them one day; deduplication only remembers what it has emitted."""
@@ -37,7 +37,7 @@ class Flushed:
     rounds: int
     #: the state is empty, or what is in it will never be emitted
     complete: bool
-    #: rows that windows, sessions and joins still hold: an event time that is null, say, never comes to an end
+    #: rows that windows, sessions and joins still hold: an event time that is null, say, never ends
     left: int = 0
 
 

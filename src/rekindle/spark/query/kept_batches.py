@@ -1,12 +1,12 @@
 """How many batches Spark keeps of a query: what retained checkpoints need, while Spark itself clears up the rest.
 
 ``spark.sql.streaming.minBatchesToRetain`` is read when a query starts, and has to be enough from then on. Spark keeps
-what is needed to go on from any of so many newest batches, and deletes the rest: files of state, offsets, commits, logs
-of its sources, and what executors remember in memory of each version of the state. Only Spark can do the last, and it
-does so for the files that it deletes itself. So nothing else deletes them.
+what is needed to resume after any of so many newest batches, and deletes the rest: files of state, offsets, commits,
+logs of its sources, and what executors remember in memory of each version of the state. Only Spark can do the last, and
+it does so for the files that it deletes itself. So nothing else deletes them.
 
 A query is therefore started with a number that reaches back to the oldest batch that a retained checkpoint needs, and
-with room to go on. Where a batch comes to the end of that room, because checkpoints are rare or one of them is kept for
+with room for more. Where a batch comes to the end of that room, because checkpoints are rare or one of them is kept for
 long, it is the last: the query is held after it and started again with a larger number (`SparkTask`). The next room is
 as large as the distance is by then, so there are few such starts; but no larger than `MOST_ROOM`, so that what Spark
 remembers of versions, which each start forgets, stays bounded however long a checkpoint is kept.
@@ -14,7 +14,7 @@ remembers of versions, which each start forgets, stays bounded however long a ch
 A query is also started again after `MOST_ROOM` batches, however closely checkpoints follow. As long as Spark has a
 RocksDB state open, RocksDB appends to one file what each batch has changed (``MANIFEST``, some 300 bytes a batch and
 partition), which is part of every version that Spark writes, and no setting of Spark's bounds it. A start opens the
-state anew, and the file begins anew.
+state again, and the file begins again.
 
 This module is arithmetic: no Spark, no files.
 """
@@ -27,7 +27,7 @@ LEAST = 100
 """Spark's own default."""
 
 MOST_ROOM = 2_000
-"""Batches that one start of a query goes on for at most."""
+"""Batches that one start of a query runs for at most."""
 
 MARGIN = 10
 """Batches that Spark may be ahead, or count otherwise: the one that is planned, one of an attempt that was given up,
@@ -51,7 +51,7 @@ class KeptBatches:
         self._newest = -1
 
     def start(self, last: int) -> int:
-        """Begin a query that goes on after the batch `last`; return how many batches Spark has to keep."""
+        """Begin a query that continues after the batch `last`; return how many batches Spark has to keep."""
         with self._lock:
             self._newest = self._before = last
             lag = max(last - self._oldest, 0) if self._oldest is not None else 0

@@ -1,7 +1,7 @@
 """The batches that Spark has planned for a query: which one this run has found, and which plans it forgets.
 
 A driver that was thought dead may still be at the batch that a run finds planned. So that plan is never replaced by
-another (docs/decisions/0039-a-plan-that-was-found.md); what this run's own query plans and nobody records is forgotten.
+another (docs/decisions/0039-a-plan-that-was-found.md); what this run's own query plans and no one records is forgotten.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class PlannedBatches:
         plant_due(self._store, self._folder)
 
     def forget(self, *, keep_found: bool = True) -> None:
-        """Forget what is planned and not committed, but for the batch that was found."""
+        """Forget what is planned and not committed, except the batch that was found."""
         if keep_found:
             unplant(self._store, self._folder, keep=self.found)
         else:

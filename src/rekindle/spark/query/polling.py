@@ -1,4 +1,4 @@
-"""When a query polls its inputs: at once when there is something for it, and seldom while there is not.
+"""When a query polls its inputs: at once when there is something for it, and rarely while there is not.
 
 Spark polls. At every trigger it asks each source how far it could read, which costs its file source 10 to 30 ms however
 little there is: ten idle tasks would keep a core busy. Most of ours read inboxes alone, and what comes into an inbox is
@@ -7,7 +7,7 @@ our own doing, so they need not look for it: they are woken (`Polling.wake`). A 
 
 Spark has no call that wakes a query. But its trigger waits for a clock, and Spark has one that is set by hand: it is
 put in the place of the trigger's own. Neither is part of Spark's public interface. Where this cannot be done, the query
-is triggered every `INTERVAL_MS`, as it was told when it was started, and waking it does nothing.
+is triggered every `INTERVAL_MS`, as it was started, and waking it does nothing.
 
 `wake` and `last_report` call nothing in the JVM, where a call may hang: the driver's loop uses them. A thread of the
 query's does it for them.
@@ -124,7 +124,7 @@ class Polling:
         field.setAccessible(True)
         field.set(trigger, clock)
         self._clock = clock
-        self.wake()  # whoever would have done so until now could not
+        self.wake()  # what would have done so until now could not
         return True
 
     def _tend(self, query: StreamingQuery) -> None:

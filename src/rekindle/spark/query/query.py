@@ -42,7 +42,7 @@ _LAST_REPORT_S = 0.5
 
 
 class Query:
-    """The query of one subtask; not thread-safe but for `interrupt`, `report` and `wake`.
+    """The query of one subtask; not thread-safe except `interrupt`, `report` and `wake`.
 
     Args:
         frame: its plan; None where the subtask has ended, so that it is never started.
@@ -50,7 +50,7 @@ class Query:
         kept: how many batches Spark has to keep.
         polls_every_ms: how often it looks for something to read by itself, ms.
         rows_read: counts what it reads.
-        died: told when the query ends by itself, with the reason if there is one; from another thread.
+        died: called when the query ends by itself, with the reason if there is one; from another thread.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class Query:
         self.start(hold_after=batch)
         self.wait(lambda: self._batches.last >= batch and self.is_committed(batch))
         if self._batches.failure is not None:
-            self.expect_end()  # it is told here, and not by the watch too
+            self.expect_end()  # it is reported here, and not by the watch too
             raise self._batches.failure
         self._raise_what_spark_died_of()
         deadline = time.monotonic() + _REPORT_S
@@ -257,7 +257,7 @@ class Query:
         reason: BaseException | None = None
         try:
             polling.watch(query)
-        except BaseException as error:  # whatever it is: this thread never ends without a word
+        except BaseException as error:  # whatever it is: this thread never ends silently
             reason = error
         if run_id not in self._expected:
             self._died(self._batches.failure or reason)

@@ -1,9 +1,9 @@
 """In how many partitions a task keeps its state: chosen when its query first runs, changed while no query runs on it.
 
 Spark writes the number into every planned batch and goes by that ever after, whatever the session says. It can write
-the state anew, in another number of partitions, as a batch of its own: that batch reads nothing and emits nothing, its
+the state again, in another number of partitions, as a batch of its own: that batch reads nothing and emits nothing, its
 state is that of the batch before, only laid out differently. So it is done to the copy a restore has made, before that
-is in force, and gets a batch record like any other. Whatever goes wrong meanwhile, nobody goes on from that copy.
+is in force, and gets a batch record like any other. Whatever goes wrong meanwhile, no run resumes from that copy.
 
 Spark has this in a private attribute of the session, since 4.2 and for RocksDB alone; nothing else here knows.
 """
@@ -33,12 +33,12 @@ def first_run_in(count: int) -> Mapping[str, str]:
 
 
 def repartition(spark: SparkSession, storage: JobStorage, folder: str, task: str, count: int) -> None:
-    """Let a new lineage of `task` go on with its state in `count` partitions, after one more batch that has a record.
+    """Let a new lineage of `task` continue with its state in `count` partitions, after one more recorded batch.
 
     Nothing is done to a task without state, nor where `count` is 0 or what it is already.
 
     Args:
-        folder: of the subtask; its progress directory and the record of the batch it goes on from are written.
+        folder: of the subtask; its progress directory and the record of the batch it resumes after are written.
 
     Raises:
         RestoreError: ``STATE_PARTITIONS_UNCHANGEABLE``.
@@ -64,7 +64,7 @@ def repartition(spark: SparkSession, storage: JobStorage, folder: str, task: str
 
 
 def _forget_others(store: Store, progress_dir: str, count: int) -> None:
-    """Partitions there are no more would be kept, and copied into savepoints, for ever."""
+    """Delete the partitions that are no more; else they would be kept, and copied into savepoints, forever."""
     for operator in store.names(f"{progress_dir}/state"):
         for name in store.names(f"{progress_dir}/state/{operator}"):
             if name.isascii() and name.isdigit() and int(name) >= count:

@@ -2,7 +2,7 @@
 
 Spark gets a configuration of Log4j of ours (`log4j2.properties`), unless the user has one or has started the JVM: its
 lines go to a file in `FOLDER`, whose path is said when the JVM starts, and again when the job fails. What the JVM and
-the functions of users write to stderr still comes through, but for one line of Java's about a module that Spark's own
+the functions of users write to stderr still comes through, except one line of Java's about a module that Spark's own
 launcher asks for.
 """
 
@@ -150,7 +150,7 @@ def _environment(name: str, value: str) -> Iterator[None]:
 
 
 def _pass_on(reader: int, heard: Callable[[], None] = lambda: None) -> None:
-    """Copy the JVM's stderr to ours, line by line, but for the noise."""
+    """Copy the JVM's stderr to ours, line by line, except the noise."""
     rest = b""
     while chunk := os.read(reader, 65_536):
         heard()

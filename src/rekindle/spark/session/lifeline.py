@@ -5,10 +5,10 @@ about (killed for memory, a crash, a signal), and whether the JVM is our child o
 the JVM lives on and its SparkContext has been stopped, by someone else or because the cluster is gone, queries are as
 dead; that is asked every `LOOK_S`.
 
-A JVM may also hang: stopped by a signal, or so short of memory that it only collects. Calls into it then wait for ever.
+A JVM may also hang: stopped by a signal, or so short of memory that it only collects. Calls into it then wait forever.
 So it is asked by a thread that does nothing else, and one that has not answered for `HANG_S` counts as dead, far beyond
 any pause of a collection that it recovers from. One of our own is killed then: it must not wake up beside its
-successor, and threads that wait for its answer go on. Time in which this process did not run does not count. Nothing
+successor, and threads that wait for its answer continue. Time in which this process did not run does not count. Nothing
 here is called by the driver's loop.
 """
 
@@ -86,7 +86,7 @@ class SparkLifeline:
     def _watch(self) -> None:
         try:
             reason = self._wait()
-        except Exception as error:  # nothing here may end without a word: a call into a dying JVM may raise anything
+        except Exception as error:  # nothing here may end silently: a call into a dying JVM may raise anything
             reason = f"its connection is lost: {error}"
         if reason and not self._closed.is_set():
             with self._telling:

@@ -127,7 +127,7 @@ def _make(builder: Any) -> SparkSession:
 
 
 def _submitted() -> dict[str, str]:
-    """What ``spark-submit`` was told, which comes before what Rekindle chooses; empty under plain Python."""
+    """Return what ``spark-submit`` was given, which comes before what Rekindle chooses; empty under plain Python."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     SparkContext._ensure_initialized()

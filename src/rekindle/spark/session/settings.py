@@ -35,7 +35,7 @@ class Setting(NamedTuple):
     decision: Decision
     #: the value that is set, or the only one it may have; empty where it is free
     value: str
-    #: a sentence; where there is only one value, it goes on from "with which", and says what any other brings about
+    #: a sentence; where there is only one value, it continues "with which", and says what any other brings about
     why: str
 
 

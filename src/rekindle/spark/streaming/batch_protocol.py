@@ -1,14 +1,14 @@
 """What is done with each batch (docs/architecture.md#a-batch): the function given to ``foreachBatch``.
 
-1. A batch after the hold raises. Returning would let Spark commit a batch whose outputs nobody wrote. So does one of a
-   driver that a newer run has fenced: its plan may have been replaced, and its rows must not be recorded under another.
+1. A batch after the hold raises. Returning would let Spark commit a batch whose outputs were not written. So does one
+   of a driver that a newer run has fenced: its plan may have been replaced, and its rows must not be recorded under
+   another.
 2. A batch that has a record is a replay: its outputs are durable. It is evaluated for its state's sake, nothing more,
    and only from the files that it had.
-3. Otherwise every sink prepares it, from one evaluation, unless ``finish()`` has been called. What Spark would leave
-   out or mistake without a word is looked for: files that have vanished or changed, rows of bounded inputs that came
-   late;
+3. Otherwise every sink prepares it, from one evaluation, unless ``finish()`` has been called. What Spark would silently
+   leave out or mistake is looked for: files that have vanished or changed, rows of bounded inputs that came late;
 4. the batch record is created: from here on its outputs never change. Who loses that race adopts what is there;
-5. then the inputs may go on. Spark writes its own commit when this returns.
+5. then the inputs may continue. Spark writes its own commit when this returns.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class BatchProtocol(Batches):
 
     def begin_attempt(self) -> None:
         """The subtask is tried (again) from its last record on: what was finished before is not any more."""
-        #: whether a batch waits for room in its channels, and whether it is to go on doing so
+        #: whether a batch waits for room in its channels, and whether it is to keep waiting
         self._waiting = self._impatient = False
         #: batches from this one on are planted flushes
         self.flush_from: int | None = None
@@ -98,7 +98,7 @@ class BatchProtocol(Batches):
         folder = self._place.folder
         offsets = read_offsets(self._storage.store, layout.spark_progress_dir(folder), batch)
         if offsets.names:
-            # Which input a source is of is told by its number.
+            # A source's number says which input it is of.
             reason = "its sources have names: spark.sql.streaming.offsetLog.formatVersion is 2"
             raise StorageError("PROGRESS_FORMAT_UNKNOWN", path=f"{folder}/spark/offsets/{batch}", reason=reason)
         # Only the run in force changes plans. If none has taken over by now, the plan read before is Spark's own.
@@ -129,7 +129,7 @@ class BatchProtocol(Batches):
     def catch_up(self) -> None:
         """Take in the batches that a driver which was thought dead has recorded since this run looked.
 
-        Its query may have committed them too; Spark then goes on with the next one, whose positions follow theirs.
+        Its query may have committed them too; Spark then continues with the next one, whose positions follow theirs.
         """
         for number in sorted(self._storage.records(self._place.folder)):
             record = self._storage.record(self._place.folder, number) if number > self.last else None

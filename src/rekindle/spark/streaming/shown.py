@@ -85,7 +85,7 @@ def _rate(store: Store, place: Place, inputs: Sequence[Input], item: Input, repo
     else:
         streams = [other for other in inputs if other.feed is None]
         found = [source for source in sources if f"{ours}/" not in source["description"]]
-        # A user's stream may be made of several sources: whose is which cannot be told then.
+        # A user's stream may be made of several sources: no one can say then which is whose.
         found = found[streams.index(item) :] if len(found) == len(streams) else []
     return found[0].get("processedRowsPerSecond") if found else None
 

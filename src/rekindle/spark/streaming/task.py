@@ -243,7 +243,7 @@ class SparkTask:
     # -- inputs -------------------------------------------------------------------------------------------------------
 
     def _recorded(self, record: BatchRecord, duration_ms: int, met: Mapping[str, EventTimeStats]) -> None:
-        """A batch record exists: the inputs may go on. Called by the batch itself, before Spark commits it."""
+        """Let the inputs continue after a batch record. Called by the batch itself, before Spark commits it."""
         self._query.note_commit(record.batch - 1)
         self._rows_out = record.batch, record.rows_out
         self._last_duration_ms = duration_ms

@@ -62,7 +62,7 @@ class TaskStatusDocument:
     #: rows it reads, as Spark's last report has it
     rows_per_second: float | None = None
     batch_duration_ms: int | None = None
-    #: over all runs of the job, as Spark's reports count them, but for the last ones before a driver was killed; None:
+    #: over all runs of the job, as Spark's reports count them, except the last ones before a driver was killed; None:
     #: there was none, as in a batch run
     rows_in: int | None = None
     #: those of them that it read of sources, and not of other tasks
