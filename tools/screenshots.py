@@ -29,6 +29,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         with served([world.store], Policy()) as address:
             for name, (path, scheme) in PICTURES.items():
+                world.beat()
                 page = browser.new_page(viewport={"width": 1280, "height": 900})
                 page.emulate_media(color_scheme=scheme)
                 page.goto(f"{address}/#/{path}")
