@@ -14,10 +14,13 @@ from tests.ui.world import World
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 PICTURES = {
-    "ui-jobs": ("", "light"),
-    "ui-job": ("jobs/back-pressured", "dark"),
-    "ui-checkpoints": ("jobs/healthy/checkpoints/summary", "light"),
+    "ui-jobs": ("", "light", 1010),
+    "ui-job": ("jobs/back-pressured", "dark", 1100),
+    "ui-checkpoints": ("jobs/healthy/checkpoints/summary", "light", 580),
 }
+
+SECONDS = 10
+"""So long the jobs beat, all but the silent one, which shows that it is; and the charts have samples to draw."""
 
 
 def main() -> None:
@@ -25,16 +28,17 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        world = World(folder).everything()
+        world = World(f"{folder}/rekindle-state", customer="7").everything()
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         with served([world.store], Policy()) as address:
-            for name, (path, scheme) in PICTURES.items():
-                world.beat()
-                page = browser.new_page(viewport={"width": 1280, "height": 900})
+            for name, (path, scheme, height) in PICTURES.items():
+                page = browser.new_page(viewport={"width": 1280, "height": height})
                 page.emulate_media(color_scheme=scheme)
                 page.goto(f"{address}/#/{path}")
                 page.locator("main .panel table").first.wait_for()
-                page.wait_for_timeout(1_500)  # the charts are drawn after their first samples
+                for _ in range(SECONDS):
+                    world.beat()
+                    page.wait_for_timeout(1_000)
                 page.screenshot(path=IMAGES / f"{name}.png")
                 page.close()
         browser.close()

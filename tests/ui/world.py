@@ -97,7 +97,9 @@ class Written:
 class World:
     """Writes jobs into the storage at `folder`."""
 
-    def __init__(self, folder: str, checkpoints: int = 40, now_ms: int | None = None) -> None:
+    def __init__(self, folder: str, checkpoints: int = 40, now_ms: int | None = None, customer: str = HOSTILE) -> None:
+        #: what a user's function finds fault with; it comes to be in errors, traces and reasons
+        self.customer = customer
         self.store = LocalStore(folder)
         self.now_ms = now_ms or time.time_ns() // 1_000_000
         self.checkpoints = checkpoints
@@ -142,7 +144,9 @@ class World:
 
     def failing(self, name: str) -> Written:
         """A job one of whose tasks fails again and again."""
-        error = error_from("TASK_FAILED", {"task": "hourly/0", "reason": f"ValueError: no such customer {HOSTILE}"})
+        error = error_from(
+            "TASK_FAILED", {"task": "hourly/0", "reason": f"ValueError: no such customer {self.customer}"}
+        )
         failure = Failure(
             code=error.code, message=error.message, next_step=error.next_step, failed_ms=self.now_ms - 4_000
         )
@@ -173,7 +177,9 @@ class World:
     def failed(self, name: str) -> Written:
         """A job that has given up."""
         written = self._job(name, self._dead(), state="FAILED", tasks=self._tasks(), failed_every=3)
-        error = error_from("TASK_FAILED", {"task": "hourly/0", "reason": f"ValueError: no such customer {HOSTILE}"})
+        error = error_from(
+            "TASK_FAILED", {"task": "hourly/0", "reason": f"ValueError: no such customer {self.customer}"}
+        )
         self._end(written, "FAILED", error=error.to_json())
         return written
 
@@ -343,7 +349,7 @@ class World:
                     path=None,
                     savepoint=None,
                     subtasks=(*stats[:2], replace(stats[2], acknowledged_ms=None, sync_ms=None)),
-                    failure=f"TASK_FAILED: ValueError: no such customer {HOSTILE}",
+                    failure=f"TASK_FAILED: ValueError: no such customer {self.customer}",
                     failed_ms=triggered_ms + 2_000,
                 )
             records.append(record)
@@ -359,7 +365,11 @@ class World:
         events = [
             Event(time_ms=begun_ms - 60_000, run=1, kind="run_started", message="Run 1 started."),
             Event(
-                time_ms=begun_ms - 2_000, run=1, kind="stop_requested", message="Stop asked for.", by=f"ann {HOSTILE}"
+                time_ms=begun_ms - 2_000,
+                run=1,
+                kind="stop_requested",
+                message="Stop asked for.",
+                by=f"ann {self.customer}",
             ),
             Event(time_ms=begun_ms - 1_000, run=1, kind="run_ended", message="Run 1 ended: STOPPED."),
             Event(time_ms=begun_ms, run=2, kind="run_started", message="Run 2 started."),
@@ -382,7 +392,7 @@ class World:
                 message=failure.message,
                 next_step=failure.next_step,
                 parameters={"task": "hourly/0"},
-                trace=TRACE,
+                trace=TRACE.replace(HOSTILE, self.customer),
             )
             events.append(
                 Event(
