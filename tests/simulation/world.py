@@ -45,6 +45,7 @@ import rekindle.spark.streaming.batch_protocol
 import rekindle.spark.streaming.siblings
 import rekindle.spark.streaming.task
 import rekindle.start.decide
+import rekindle.storage.copying
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.channels.splits import Splits
 from rekindle.config import Config
@@ -361,6 +362,7 @@ class World:
             (driver, "time", threads),
             (rekindle.runtime.orders, "threading", threads),
             (rekindle.runtime.closing, "threading", threads),
+            (rekindle.storage.copying, "threading", threads),
             (query, "threading", threads),
             (query, "time", threads),
             (query, "started_with", self._started_with),
