@@ -98,7 +98,7 @@ def command_line(world: World, *arguments: str) -> list[str]:
     environment = {**os.environ, "WORLD": str(world.root), "PYTHONPATH": paths}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (1, ""), done.stderr
-    lines = [line for line in done.stderr.splitlines() if not line.startswith("Spark logs to ")]
+    lines = [line for line in done.stderr.splitlines() if not line.startswith(("Starting ", "Spark logs to "))]
     assert len(lines) == 2, done.stderr
     assert lines[1].startswith("next: ")
     return lines

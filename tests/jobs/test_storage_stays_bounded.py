@@ -137,7 +137,7 @@ def test_a_query_runs_on_where_checkpoints_follow_it_and_its_directory_stays_sma
     task = "tasks/count/0/#/spark"
     assert 0 < found[f"{task}/offsets"] <= 2 * (20 + 3) and found[f"{task}/commits"] <= 2 * (20 + 3)
     assert found[f"{task}/sources/0"] <= 2 * 40
-    assert max(count for kind, count in found.items() if "/state/" in kind) <= 6 * 20
+    assert max(count for kind, count in found.items() if "/state/" in kind) <= 6 * 30, "of 60 batches"
     log = max(Path(world.storage).glob("hourly/tasks/count/0/*/spark/sources/0/*.compact"), key=lambda it: int(it.stem))
     assert log.stem == "59" and len(log.read_text().splitlines()) <= 1 + 25, "of 60 files Spark goes by 21"
 

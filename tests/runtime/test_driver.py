@@ -583,7 +583,7 @@ def test_on_a_store_where_a_look_is_dear_the_heart_beats_less_often(
     world.rows.available = 20
 
     assert world.run(**NEVER).state == "FINISHED"
-    assert len(beats) == 2, "one in the beginning and one in the end"
+    assert len(beats) == 3, "one in the beginning, one before the result and one in the end"
 
 
 def _asked(handle: Any) -> None:

@@ -43,7 +43,7 @@ def test_the_history_of_a_job_goes_on_from_run_to_run(world: World) -> None:
     status = world.storage.status()
     assert status is not None
     assert (status.rows_in, status.rows_out, status.rows_uncommitted) == (25, 25, 0)
-    assert status.batches == len(world.records())
+    assert status.batches == max(world.records()) + 1, "records that no checkpoint needs are gone"
     assert status.checkpoints_completed == len([one for one in records if one.status == "completed"])
 
 

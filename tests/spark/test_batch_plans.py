@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from rekindle.spark.inputs import frames as inputs
+from rekindle.spark.inputs import watermark_rows as inputs
 from rekindle.spark.session.optimizer import same_for_each_batch, started_with
 from tests.spark.batch_plans import CONTENTS, BatchPlans, Contents, text_of
 from tests.spark.dealing import Dealt, at, having_set, lines, shown, streamed, united, unpacked

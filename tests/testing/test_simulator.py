@@ -114,7 +114,7 @@ class AnswersBeforeTheResult(Broken):
     def bug(self, event: e.Event, said: _Commands) -> _Commands:
         if not any(isinstance(one, c.RecordResult) for one in said):
             return said
-        early, self.answers = self.answers, []
+        early, self.requests.answers = self.requests.answers, []
         return (*early, *said)
 
 
