@@ -7,6 +7,7 @@ seed. `test_joins_differential.py` runs such queries as streams.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,18 @@ def tiny(spark: Any) -> Iterator[Any]:
         yield spark
 
 
+class Uses(dict[str, Any]):
+    """Frames by their names, and how often a query takes each."""
+
+    def __init__(self, frames: Mapping[str, Any]) -> None:
+        super().__init__(frames)
+        self.counts: Counter[str] = Counter()
+
+    def __getitem__(self, name: str) -> Any:
+        self.counts[name] += 1
+        return super().__getitem__(name)
+
+
 def faults(
     spark: Any, root: Path, seed: int, *, as_jobs_do: bool, excluded: bool = True, queries: int = QUERIES
 ) -> list[str]:
@@ -67,11 +80,13 @@ def faults(
     found: list[str] = []
     for number in range(queries):
         one = query(dice, names, unions=as_jobs_do, runs=False)
-        timed = lines(one.make({each.name: each.frame for each in given}))
+        uses = Uses({each.name: each.frame for each in given})
+        timed = lines(one.make(uses))
         settings = same_for_each_batch(timed) if as_jobs_do else {}
         # Only where all batches are planned alike can an input be without watermark rows: where no rule is excluded,
-        # nothing shows in a plan how much was computed of an input that has nothing.
-        bare = {name for name in names if settings and dice.random() < 0.3}
+        # nothing shows in a plan how much was computed of an input that has nothing. One that is used twice has columns
+        # of other names where it has something.
+        bare = {name for name in names if settings and dice.random() < 0.3 and uses.counts[name] == 1}
         frames = {each.name: each.data if each.name in bare else each.frame for each in given}
         planned = plans.query(lines(one.make(frames)) if bare else timed)
         wanted.append(lines(one.make({name: plans.table(name) for name in names})))
@@ -83,6 +98,8 @@ def faults(
                 plan = planned.plan(contents)
                 text = f"seed {seed}: {one.text}, {_shown(contents)}, without watermarks {sorted(bare)}\n{plan}"
                 alike = plan.stateful() == full.stateful() and (not settings or plan.like(full, filters=False))
+                if not alike and not settings:
+                    continue  # Spark joins in another order in this batch, which is what jobs exclude the rules for
                 if not alike:
                     found.append(f"{text}\nis not planned like\n{full}")
                 elif not (settings and plan.like(full, filters=True)):
