@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import rekindle as rk
 from rekindle.errors import InputError
 from rekindle.sources import Files, statistics
-from rekindle.sources.listing import Listing, check_present
+from rekindle.sources.listing import Listing, check_present, check_unchanged
 from tests.jobs.kit import committed
 from tests.servers.s3 import S3Server
 
@@ -90,6 +90,20 @@ def test_an_object_that_has_vanished_is_named(s3: S3Server, bucket: str) -> None
     with pytest.raises(InputError) as error:
         check_present("history", listing.files)
     assert error.value.parameters == {"source": "history", "path": f"s3a://{bucket}/in/a b%7"}
+
+
+def test_an_object_that_has_taken_the_place_of_another_is_named(s3: S3Server, bucket: str) -> None:
+    fill(s3, bucket, "in/a b%", "in/c")
+    listing = Files(f"s3a://{bucket}/in").list_files("history")
+    s3.client.pipe_file(f"{bucket}/in/a b%", b"in/a b%")
+    check_unchanged("history", listing.files)  # the same bytes, written once more
+
+    for content, reason in ((b"in/b a%", "as large as then"), (b"longer than that", "7 bytes then, 16 now")):
+        s3.client.pipe_file(f"{bucket}/in/a b%", content)
+        with pytest.raises(InputError, match="FILE_CHANGED") as error:
+            check_unchanged("history", listing.files)
+        assert error.value.parameters["path"] == f"s3a://{bucket}/in/a b%"
+        assert str(error.value.parameters["reason"]).startswith(reason)
 
 
 def test_statistics_of_objects_put_them_in_the_order_of_time(s3: S3Server, bucket: str, tmp_path: Path) -> None:
