@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.errors import ControlError
+from rekindle.errors import ControlError, RekindleError
 from rekindle.handle import JobHandle
 from rekindle.runtime.steps import heard_by
 from rekindle.testing.crash import ALL_MOMENTS, Moment, Moments
 from tests.crash.kit import CONFIG, BrokenWorld, persist
 from tests.crash.victim import FEW_CHECKPOINTS, Victim
+from tests.jobs.kit import until
 
 FENCED = "DRIVER_FENCED"
 
@@ -108,6 +112,53 @@ def kill_after(spark: SparkSession, world: BrokenWorld, seconds: float, *, live:
     ran = Victim(world, live=live).kill_after(seconds)
     outcome = resume(spark, world, live=live)
     return outcome if ran else f"it had ended; {outcome}"
+
+
+def freeze_after(spark: SparkSession, world: BrokenWorld, chance: random.Random) -> str:
+    """Suspend a driver at any moment, overtake it, and wake it while the other runs or later; returns what came of it.
+
+    Its JVM is suspended with it, or goes on without it: then Spark may plan a batch that no one has asked it for.
+    """
+    with_engine, wakes = (
+        chance.random() < 0.5,
+        chance.choice(("while the other runs", "between two runs", "at the end")),
+    )
+    victim = Victim(world, live=True)
+    ran = victim.freeze_after(chance.uniform(0, 4), with_engine=with_engine)
+
+    def start() -> JobHandle:
+        return world.job().start(spark, storage=world.storage, config=CONFIG)
+
+    def wake(moment: str) -> None:
+        if wakes == moment:
+            victim.wake()
+
+    try:
+        if wakes != "at the end":
+            other = start()
+            until(lambda: other.wait(0) is not None or bool(other.status().tasks))
+            time.sleep(chance.uniform(0, 2))
+            wake("while the other runs")
+            end(other)
+            wake("between two runs")
+        persist(start, "DRAINED", lambda handle: read_and_drain(world, handle))
+        wake("at the end")
+        code = victim.wait()
+    finally:
+        if victim.lives():
+            victim.kill()
+    log = victim.log.read_text()
+    assert code == 0 or FENCED in log or "JOB_NOT_RUNNING" in log, f"exit code {code}:\n{log[-3000:]}"
+    world.check()
+    frozen = ("frozen with its JVM" if with_engine else "frozen, its JVM not") if ran else "it had ended"
+    return f"exact, {frozen}, woken {wakes}, exit code {code}"
+
+
+def end(handle: JobHandle) -> None:
+    """Stop a job, unless it has been fenced or has ended meanwhile."""
+    with contextlib.suppress(RekindleError):
+        handle.stop()
+        handle.wait(60)
 
 
 def resume(spark: SparkSession, world: BrokenWorld, *, live: bool) -> str:

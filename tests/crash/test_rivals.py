@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import threading
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from rekindle.handle import JobHandle
 from rekindle.runtime.steps import heard_by
 from rekindle.testing.crash import InjectedError, Moment, Moments
 from tests.crash.kit import CONFIG, CrashWorld, persist
-from tests.crash.lives import FENCED, Paused, overtake, read_and_drain
+from tests.crash.lives import FENCED, Paused, freeze_after, overtake, read_and_drain
 from tests.crash.victim import FEW_CHECKPOINTS, Victim
 
 
@@ -156,3 +157,12 @@ def test_a_record_that_comes_after_its_batch_was_held_back_by_a_stop_is_the_one_
 
     persist(start, "DRAINED", lambda handle: read_and_drain(world, handle))
     world.check()
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.usefixtures("thought_dead")
+def test_a_driver_that_is_frozen_at_any_moment_and_wakes_late_loses_nothing_and_doubles_nothing(
+    spark: SparkSession, world: CrashWorld, seed: int
+) -> None:
+    print(freeze_after(spark, world, random.Random(seed)))  # shown by -rP

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from tests.crash.kit import CONFIG, LAST_LIVE_BATCH, BrokenWorld
@@ -51,19 +52,32 @@ class Victim:
         until(lambda: _state(self._process.pid) in ("T", ""), SECONDS_AT_MOST)
         assert self._process.poll() is None, self.log.read_text()[-3000:]
 
+    def freeze_after(self, seconds: float, *, with_engine: bool) -> bool:
+        """Suspend it so long after its job has begun, with its JVM or without; whether it was still at it."""
+        ran = self._is_at_it_after(seconds)
+        if ran and with_engine:
+            os.killpg(self._process.pid, signal.SIGSTOP)
+        elif ran:
+            os.kill(self._process.pid, signal.SIGSTOP)
+        return ran
+
     def wake(self) -> None:
         """Let it go on."""
-        os.kill(self._process.pid, signal.SIGCONT)
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGCONT)
 
     def kill_after(self, seconds: float) -> bool:
         """kill -9 so long after its job has begun; whether it was still at it."""
-        until(lambda: any(self._storage.glob("*/runs/*.json")) or not self.lives(), SECONDS_AT_MOST)
-        time.sleep(seconds)
-        ran = self.lives()
+        ran = self._is_at_it_after(seconds)
         if ran:
             self.kill()
         self.wait()
         return ran
+
+    def _is_at_it_after(self, seconds: float) -> bool:
+        until(lambda: any(self._storage.glob("*/runs/*.json")) or not self.lives(), SECONDS_AT_MOST)
+        time.sleep(seconds)
+        return self.lives()
 
     def kill(self) -> None:
         """kill -9, driver and JVM alike."""
