@@ -9,6 +9,7 @@ from rekindle.flushing import flush
 from rekindle.handle import Checkpoint, JobHandle, JobResult, JobStatus, Savepoint
 from rekindle.job import Job
 from rekindle.sources import Batch, Files, Stream
+from rekindle.start.preview import StartPreview
 from rekindle.version import VERSION
 
 __version__ = VERSION
@@ -23,6 +24,7 @@ __all__ = [
     "JobStatus",
     "RekindleError",
     "Savepoint",
+    "StartPreview",
     "Stream",
     "errors",
     "flush",

@@ -16,18 +16,18 @@ from rekindle.graph import job_graph
 from rekindle.handle import Checkpoint, JobHandle, JobResult, Savepoint, advise, failure
 from rekindle.runtime.definition import Definition, SourceSpec
 from rekindle.runtime.signals import stop_on_signals
-from rekindle.runtime.steps import listener
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sources import Batch, Files, Source, Stream
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
+from rekindle.storage.place import location_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rekindle.spark.plain.adoption import Adopted
-
-DEFAULT_STORAGE = "./rekindle-state"
+    from rekindle.start.launch import Launch
+    from rekindle.start.preview import StartPreview
 
 Mode = Literal["streaming", "batch"]
 Late = Literal["fail", "drop"]
@@ -323,19 +323,9 @@ class Job:
             RekindleError: whatever is wrong with the definition, the settings, the storage, the session, the sources or
                 the plan.
         """
-        graph = self.graph()
-        if mode not in get_args(Mode):
-            raise DefinitionError("MODE_UNKNOWN", mode=mode)
-        unbounded = [source.uid for source in graph.sources if not source.bounded]
-        if mode == "batch" and unbounded:
-            raise DefinitionError("BATCH_UNBOUNDED", source=unbounded[0])
-        settings, steps = Config.of(config), listener()
-        definition = self._definition()
-        store = open_store(storage or os.environ.get("REKINDLE_STORAGE") or DEFAULT_STORAGE)
         from rekindle.spark.engine import SparkEngines
         from rekindle.start.decide import Permissions
-        from rekindle.start.launch import Launch
-        from rekindle.start.running import Running
+        from rekindle.start.running import Running, launches
 
         permissions = Permissions(
             non_restored_state=allow_non_restored_state,
@@ -344,30 +334,54 @@ class Job:
             shared_target=allow_shared_target,
             changed_files=allow_changed_files,
         )
+        settings = Config.of(config)
+        launched = launches(self._definition(), location_of(storage), settings, permissions, mode=mode)
 
-        def launched(since: int | None = None, engine_failures: int = 0) -> Launch:
-            return Launch(
-                definition,
-                store,
-                settings,
-                permissions,
-                steps=steps,
-                mode=mode,
-                since=since,
-                engine_failures=engine_failures,
-            )
+        def successor(since: int, engine_failures: int) -> Launch:
+            return launched(since=since, engine_failures=engine_failures)
 
         launch = launched()
         ended = launch.prepare(None if restore is None else str(restore))
         if ended is not None:
             return JobHandle(launch.storage, mode=mode, ended=JobResult.of(self.name, ended, already_ended=True))
-        running = Running(launch, SparkEngines(spark, self.name, spark_config or {}), launched, settings)
+        running = Running(launch, SparkEngines(spark, self.name, spark_config or {}), successor, settings)
         if running.ended is not None:
             return JobHandle(
                 launch.storage, mode=mode, ended=JobResult.of(self.name, running.ended, already_ended=True)
             )
         self._handle = JobHandle(launch.storage, mode=mode, driver=running, run=running.run)
         return self._handle
+
+    def check(
+        self,
+        *,
+        storage: str | None = None,
+        restore: Origin | None = None,
+        mode: Mode = "streaming",
+        config: Mapping[str, Any] | None = None,
+        allow_non_restored_state: bool = False,
+        allow_drained: bool = False,
+        allow_sink_ahead: bool = False,
+    ) -> StartPreview:
+        """Say what `start` would do now, and do none of it: no session, no run, nothing written.
+
+        A job that runs is compared with what a start would find once it has ended. The query itself is not looked at:
+        what Spark says of its plan and of its state's schema comes with the start.
+
+        Takes what `start` takes, as far as it is decided from the storage.
+
+        Raises:
+            RekindleError: whatever is wrong with the definition, the settings or the storage, and whatever of the
+                storage forbids the start.
+        """
+        from rekindle.start.decide import Permissions
+        from rekindle.start.running import launches
+
+        permissions = Permissions(
+            non_restored_state=allow_non_restored_state, drained=allow_drained, sink_ahead=allow_sink_ahead
+        )
+        launched = launches(self._definition(), location_of(storage), Config.of(config), permissions, mode=mode)
+        return launched().preview(None if restore is None else str(restore))
 
     def adopt(
         self,
@@ -395,7 +409,6 @@ class Job:
             RekindleError: whatever is wrong with the job, the storage, the checkpoint or the plan; nothing was changed.
         """
         definition = self._definition()
-        location = storage or os.environ.get("REKINDLE_STORAGE") or DEFAULT_STORAGE
         from rekindle.runtime.elapsed import system_clock
         from rekindle.spark.plain.adoption import adopt, check_adoptable
         from rekindle.spark.session.session import make_session, prepare_session, quiet
@@ -404,7 +417,7 @@ class Job:
         session = prepare_session(spark) if spark is not None else make_session(self.name, spark_config or {})
         try:
             with quiet(session):
-                kept = JobStorage(open_store(location), self.name)
+                kept = JobStorage(open_store(location_of(storage)), self.name)
                 return adopt(session, definition, kept, task, checkpoint, system_clock)
         finally:
             if spark is None:

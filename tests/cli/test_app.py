@@ -24,7 +24,7 @@ OF_JOBS = [
     "cancel",
     "forget",
 ]
-VERBS = ["example", *OF_JOBS, "flush", "adopt"]
+VERBS = ["example", "check", *OF_JOBS, "flush", "adopt"]
 
 
 def test_the_verbs_are_those_of_the_manual_in_its_order() -> None:

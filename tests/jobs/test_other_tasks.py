@@ -63,6 +63,10 @@ def test_a_task_that_was_dropped_does_not_come_back_as_if_it_had_been_there(spar
     runs(spark, world, job(world, "early", "late"), "a")
     assert "late" in refused(spark, world, job(world, "early"), "STATE_NOT_RESTORED")
 
+    said = job(world, "early").check(storage=world.storage, allow_non_restored_state=True)
+    assert said.beginning == "restores"
+    assert {task.uid: task.fate for task in said.tasks} == {"read": "resumes", "early": "resumes", "late": "dropped"}
+
     keyed(world, "bcd")
     runs(spark, world, job(world, "early"), "d", allow_non_restored_state=True)
     keyed(world, "efg")
@@ -92,7 +96,14 @@ def test_a_task_that_was_added_is_known_from_then_on_and_what_ran_goes_on(spark:
 def test_behind_a_crash_nothing_is_lost_or_twice_when_a_task_is_dropped(spark: SparkSession, world: World) -> None:
     keyed(world, "abc")
     dies = failing_at("sink.commit/before")
-    handle = heard_by(dies, job(world, "early", "late").start)(spark, storage=world.storage, config=KEPT)
+
+    def dies_with_rows_of_both(name: str) -> None:
+        if list((world.root / "storage/tasks/tasks/late").glob("*/*/batches/*.json")):
+            dies(name)
+
+    handle = heard_by(dies_with_rows_of_both, job(world, "early", "late").start)(
+        spark, storage=world.storage, config=KEPT
+    )
     assert handle.wait().state == "FAILED"
     said = refused(spark, world, job(world, "early"), "GRAPH_CHANGED", allow_non_restored_state=True)
     assert "sink late_out has prepared rows and is gone" in said

@@ -135,13 +135,8 @@ def test_a_run_that_finds_another_storage_under_its_claim_ends_and_the_next_begi
     late = twin.storage.lineage()
     assert late is not None
 
-    def claims(name: str) -> None:
-        if name == "run.create/before":
-            world.storage.create(layout.lineage("simulated", 1), late)
-
-    world.scheduler.step = claims  # type: ignore[method-assign]
-    result = world.run(QUICK)
     world.scheduler.step = step  # type: ignore[method-assign]
+    result = world.run(QUICK, before_claim=lambda: world.storage.create(layout.lineage("simulated", 1), late))
 
     overtaken, last = world.storage.result(2), world.storage.run(3)
     assert overtaken is not None and overtaken.state == "CANCELED" and not overtaken.began and overtaken.notes

@@ -63,6 +63,7 @@ from rekindle.spark.session.settings import BATCHES_KEPT
 from rekindle.spark.streaming.assembly import Assembly
 from rekindle.start.decide import Permissions
 from rekindle.start.launch import Launch
+from rekindle.start.preview import StartPreview
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.lineage import Lineage
@@ -315,13 +316,34 @@ class World:
     def _launched(
         self, config: Config, before_claim: Callable[[], object] | None, restore: int | None
     ) -> Driver | Result:
-        launch = self.launch(config)
-        ended = launch.prepare(None if restore is None else f"{restore}")
+        launch, path = self.launch(config), None if restore is None else f"{restore}"
+        undisturbed = before_claim is None and not self.scheduler.sleepers
+        said = self.launch(config).preview(path) if undisturbed else None
+        ended = launch.prepare(path)
         if ended is not None:
+            assert said is None or said.beginning == "has ended"
             return ended
         if before_claim is not None:
             before_claim()
-        return launch.begin(SimulatedEngine(self))
+        driver = launch.begin(SimulatedEngine(self))
+        if said is not None:
+            self._check_preview(said)
+        return driver
+
+    def _check_preview(self, said: StartPreview) -> None:
+        """What was said of the start that has just been carried out is what it did."""
+        run, job = self.storage.latest_run(), self.storage.job
+        assert run is not None
+        opened = "restores" if run.restore_from is not None else "begins"
+        assert said.beginning == (opened if run.lineage == run.run else "resumes")
+        for task in said.tasks:
+            folders = [layout.subtask(job, task.uid, index, run.lineage) for index in range(task.subtasks)]
+            ends = [end for folder in folders if (end := self.storage.end(folder)) is not None]
+            batches = [max(self.storage.records(folder), default=-1) for folder in folders]
+            last = max([*batches, *(end.batch for end in ends)])
+            assert task.finished == len(ends)
+            assert task.fate == ("finished" if len(ends) == task.subtasks else "resumes" if last >= 0 else "begins")
+            assert task.batch == (last if last >= 0 else None), (task, last, ends, batches)
 
     def launch(self, config: Config) -> Launch:
         """A start of the job; to be used inside `stood_in`."""

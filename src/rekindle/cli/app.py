@@ -16,10 +16,10 @@ import click
 
 from rekindle.cli import output
 from rekindle.errors import ConfigError, RekindleError
+from rekindle.storage import place
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
-DEFAULT_STORAGE = "./rekindle-state"
 FAILED, WRONG_COMMAND_LINE, INTERRUPTED = 1, 2, 130
 
 
@@ -108,8 +108,8 @@ def with_storage(verb: Verb) -> Verb:
     """Add ``--storage``."""
     return click.option(
         "--storage",
-        envvar="REKINDLE_STORAGE",
-        default=DEFAULT_STORAGE,
+        envvar=place.VARIABLE,
+        default=place.DEFAULT,
         show_default=True,
         show_envvar=True,
         metavar="URI",

@@ -30,6 +30,28 @@ def with_spark_settings(verb: Verb) -> Verb:
     )(verb)
 
 
+def with_what_is_started(verb: Verb) -> Verb:
+    """Add what says how a start begins: ``--from``, ``--mode``, and what it is allowed to do."""
+    for option in reversed(_STARTED):
+        verb = option(verb)
+    return verb
+
+
+_STARTED: tuple[Callable[[Any], Any], ...] = (
+    click.option("--from", "restore", metavar="PATH", help="Start from this checkpoint or savepoint."),
+    click.option(
+        "--mode",
+        default="streaming",
+        show_default=True,
+        metavar="MODE",
+        help="How to run it: streaming; or batch, where every source is bounded.",
+    ),
+    click.option("--allow-non-restored-state", is_flag=True, help="Drop state of tasks the job no longer has."),
+    click.option("--allow-drained", is_flag=True, help="Go on from before the flush of a drained job."),
+    click.option("--allow-sink-ahead", is_flag=True, help="Start before what a sink has committed."),
+)
+
+
 def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     """``("key=value", ...)`` as a dict, for ``--set`` and ``--conf``."""
     pairs: dict[str, str] = {}

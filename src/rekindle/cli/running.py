@@ -15,7 +15,7 @@ import click
 
 from rekindle.cli import output
 from rekindle.cli.app import FAILED, INTERRUPTED, CommandLineError, example, with_json, with_storage
-from rekindle.cli.options import with_settings, with_spark_settings
+from rekindle.cli.options import with_settings, with_spark_settings, with_what_is_started
 from rekindle.errors import RekindleError
 
 if TYPE_CHECKING:
@@ -31,19 +31,9 @@ _WRONG_COMMAND_LINE = ("FUNCTION_UNKNOWN", "JOBFILE_MISSING", "MODE_UNKNOWN")
     )
 )
 @click.argument("jobfile")
-@click.option("--from", "restore", metavar="PATH", help="Start from this checkpoint or savepoint.")
+@with_what_is_started
 @with_settings("A setting of the job.")
 @with_spark_settings
-@click.option(
-    "--mode",
-    default="streaming",
-    show_default=True,
-    metavar="MODE",
-    help="How to run it: streaming; or batch, where every source is bounded.",
-)
-@click.option("--allow-non-restored-state", is_flag=True, help="Drop state of tasks the job no longer has.")
-@click.option("--allow-drained", is_flag=True, help="Go on from before the flush of a drained job.")
-@click.option("--allow-sink-ahead", is_flag=True, help="Start before what a sink has committed.")
 @click.option("--allow-shared-target", is_flag=True, help="Write to what another job, or a copy, has written to.")
 @click.option("--allow-changed-files", is_flag=True, help="Read files of a history that were replaced.")
 @with_storage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rekindle.cli import asking, examples, history, plain, reading, running, watching
+from rekindle.cli import asking, checking, examples, history, plain, reading, running, watching
 from rekindle.cli.app import Group, example, version
 
 
@@ -28,6 +28,7 @@ def rekindle() -> None:
 
 for verb in (
     examples.make_example,
+    checking.check,
     running.run,
     reading.list_jobs,
     reading.status,

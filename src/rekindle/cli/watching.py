@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 
 from rekindle.cli import output
-from rekindle.cli.app import DEFAULT_STORAGE, command_line, example, version, with_json
+from rekindle.cli.app import command_line, example, version, with_json
 from rekindle.errors import ConfigError
 from rekindle.storage.open import open_store
+from rekindle.storage.place import DEFAULT, VARIABLE, location_of
 
-STORAGE = "REKINDLE_STORAGE"
 TOKEN = "REKINDLE_UI_TOKEN"  # noqa: S105 # its name
 
 
@@ -24,7 +24,7 @@ TOKEN = "REKINDLE_UI_TOKEN"  # noqa: S105 # its name
     "storages",
     multiple=True,
     metavar="URI",
-    help=f"Where jobs keep their state; may be given several times.  [env var: {STORAGE}; default: {DEFAULT_STORAGE}]",
+    help=f"Where jobs keep their state; may be given several times.  [env var: {VARIABLE}; default: {DEFAULT}]",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
 @click.option("--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="0 takes any free one.")
@@ -61,7 +61,7 @@ def ui(
             raise
         raise ConfigError("UI_MISSING", verb="ui", module=missing) from error
     with command_line():
-        stores = [open_store(uri) for uri in storages or [os.environ.get(STORAGE, DEFAULT_STORAGE)]]
+        stores = [open_store(uri) for uri in storages or [location_of(None)]]
         token, made = _token(token_file), False
         if token is None and not is_loopback(host):
             raise ConfigError("UI_TOKEN_MISSING", host=host)

@@ -81,18 +81,19 @@ class Decider:
         self._permissions = permissions
         self._restore = restore
 
-    def decide(self, *, claimed: int | None = None) -> Decided:
+    def decide(self, *, claimed: int | None = None, only_looks: bool = False) -> Decided:
         """Decide how to begin.
 
         Args:
             claimed: the run that this start has claimed, which is no fact; None: none yet.
+            only_looks: nothing will be started, so that a driver which runs is no reason to refuse.
 
         Raises:
             ControlError: ``JOB_ALREADY_RUNNING``.
             RestoreError: whatever forbids this start.
         """
         storage = self._storage
-        if claimed is None:
+        if claimed is None and not only_looks:
             self._refuse_second_driver()
         newest, lineage = storage.latest_run(), storage.lineage()
         run, result = storage.last_begun(before=claimed)

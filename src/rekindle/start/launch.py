@@ -32,6 +32,7 @@ from rekindle.sources.globs import is_glob
 from rekindle.start.claiming import Claiming, failed
 from rekindle.start.decide import Decider, Permissions, covered_by, latest_manifest
 from rekindle.start.description import describe
+from rekindle.start.preview import StartPreview, preview
 from rekindle.start.resolve import AlreadyEnded, Fresh, Resume
 from rekindle.start.restore import open_lineage
 from rekindle.storage import layout
@@ -86,8 +87,25 @@ class Launch:
             RestoreError: whatever forbids this start.
             StorageError: ``STORAGE_PATH_UNSUPPORTED``; the storage cannot be read.
         """
+        self._decider = self._make_decider(restore)
+        self._decided = self._decider.decide()
+        if isinstance(self._decided.decision, AlreadyEnded):
+            return self._decided.decision.result
+        self.storage.store.check()
+        return None
+
+    def preview(self, restore: str | None) -> StartPreview:
+        """Say what this start would do, and do none of it.
+
+        Raises:
+            RestoreError: whatever forbids this start.
+            StorageError: ``STORAGE_PATH_UNSUPPORTED``; the storage cannot be read.
+        """
+        return preview(self._definition, self._graph, self.storage, self._make_decider(restore), self._config)
+
+    def _make_decider(self, restore: str | None) -> Decider:
         _refuse_patterns(self.storage.store.location)
-        self._decider = Decider(
+        return Decider(
             self.storage,
             self._graph,
             mode=self._mode,
@@ -96,11 +114,6 @@ class Launch:
             permissions=self._permissions,
             restore=restore,
         )
-        self._decided = self._decider.decide()
-        if isinstance(self._decided.decision, AlreadyEnded):
-            return self._decided.decision.result
-        self.storage.store.check()
-        return None
 
     # -- with an engine -----------------------------------------------------------------------------------------------
 

@@ -12,18 +12,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from rekindle.config import Config
-from rekindle.errors import JobError, StorageError, one_line
+from rekindle.errors import DefinitionError, JobError, StorageError, one_line
 from rekindle.protocol.commands import FailOver
 from rekindle.protocol.restarts import Restarts
+from rekindle.runtime.definition import Definition
 from rekindle.runtime.driver import Driver
 from rekindle.runtime.elapsed import Elapsed, system_clock
 from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.runtime.ports import Engines
+from rekindle.runtime.steps import listener
 from rekindle.start.claiming import may_go_well
+from rekindle.start.decide import Permissions
 from rekindle.start.launch import Launch
 from rekindle.storage.documents.runs import Result
+from rekindle.storage.open import open_store
 
 _LOOK_S = 0.2
 _BEAT_S = 1.0
@@ -32,6 +37,9 @@ _START_S = 600.0
 """How long a new engine may take to come up: one that hangs meanwhile has no lifeline yet."""
 
 _LOG = logging.getLogger("rekindle")
+
+
+MODES = ("streaming", "batch")
 
 
 class Running:
@@ -188,3 +196,20 @@ class Running:
         finally:
             over.set()
             thread.join()
+
+
+def launches(
+    definition: Definition, location: str, config: Config, permissions: Permissions, *, mode: str
+) -> Callable[..., Launch]:
+    """Return what makes a run's start, and those of the runs that continue it.
+
+    Raises:
+        DefinitionError: ``MODE_UNKNOWN``, ``BATCH_UNBOUNDED``.
+        StorageError: `location` is no place for a storage.
+    """
+    if mode not in MODES:
+        raise DefinitionError("MODE_UNKNOWN", mode=mode)
+    unbounded = [source.uid for source in definition.graph.sources if not source.bounded]
+    if mode == "batch" and unbounded:
+        raise DefinitionError("BATCH_UNBOUNDED", source=unbounded[0])
+    return partial(Launch, definition, open_store(location), config, permissions, steps=listener(), mode=mode)

@@ -1,0 +1,218 @@
+"""What a start would do: the decision that it would come to, looked at without a claim, a session or a write."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+from rekindle.config import Config
+from rekindle.graph.job_graph import JobGraph, Task
+from rekindle.ids import SubtaskId
+from rekindle.runtime.checkpointing import snapshots_of
+from rekindle.runtime.definition import Definition
+from rekindle.runtime.leftovers import prepared
+from rekindle.start.decide import Decided, Decider, covered_by, latest_manifest
+from rekindle.start.description import describe
+from rekindle.start.resolve import AlreadyEnded, Fresh, Restore, Resume
+from rekindle.storage import layout
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.documents.runs import JobDescription
+from rekindle.storage.job_storage import RUNNING, JobStorage
+
+Beginning = Literal["begins", "resumes", "restores", "has ended"]
+"""What a start does with the job: from nothing, in place, from a checkpoint or savepoint, or nothing at all."""
+
+Fate = Literal["begins", "resumes", "finished", "dropped"]
+"""What it does with a task: `finished` is not started again, of `dropped` the state is not taken over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPreview:
+    """What a start would do with a task."""
+
+    uid: str
+    fate: Fate
+    #: how many it has now; of a task that is dropped, how many it had
+    subtasks: int
+    #: its last batch that counts, of several subtasks the highest; None: none, or they are dealt out again
+    batch: int | None = None
+    #: how many subtasks have finished
+    finished: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkPreview:
+    """What a start would do with a sink."""
+
+    uid: str
+    kind: str
+    #: whether rows that were prepared before are committed first
+    has_prepared: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Something that is not as it was in the last run."""
+
+    #: e.g. ``source live: watermark``
+    what: str
+    #: None: it was not there
+    before: str | None
+    #: None: it is not there any more
+    now: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartPreview:
+    """What `Job.start` would do now; see `Job.check`."""
+
+    job: str
+    beginning: Beginning
+    #: the run that is at work now, which refuses a start until it has ended
+    running: int | None
+    #: checkpoint or savepoint that a restore reads, absolute
+    path: str | None
+    #: its number; in place, the newest there is
+    checkpoint: int | None
+    tasks: tuple[TaskPreview, ...]
+    sinks: tuple[SinkPreview, ...]
+    #: against the last run; empty where there was none, or where an older version ran it
+    changes: tuple[Change, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+def preview(
+    definition: Definition, graph: JobGraph, storage: JobStorage, decider: Decider, config: Config
+) -> StartPreview:
+    """Look at what a start would do.
+
+    Raises:
+        RestoreError: whatever forbids this start.
+        StorageError: the storage cannot be read.
+    """
+    last, _ = storage.last_begun()
+    running = last.run if last is not None and storage.state() == RUNNING else None
+    decided = decider.decide(only_looks=True)
+    decision = decided.decision
+    now = describe(graph, definition.sources, config)
+    left = _left(storage, graph, decided)
+    return StartPreview(
+        job=graph.name,
+        beginning=_BEGINNINGS[type(decision)],
+        running=running,
+        path=decision.path if isinstance(decision, Restore) else None,
+        checkpoint=_checkpoint(storage, decided),
+        tasks=tuple(_tasks(storage, graph, decided)),
+        sinks=tuple(SinkPreview(uid=sink.uid, kind=sink.kind, has_prepared=sink.uid in left) for sink in now.sinks),
+        changes=tuple(changes(last.description, now)) if last is not None and last.description is not None else (),
+    )
+
+
+_BEGINNINGS: dict[type, Beginning] = {
+    Fresh: "begins",
+    Resume: "resumes",
+    Restore: "restores",
+    AlreadyEnded: "has ended",
+}
+
+
+def _checkpoint(storage: JobStorage, decided: Decided) -> int | None:
+    if decided.origin is not None:
+        return decided.origin.manifest.checkpoint
+    return next(iter(storage.checkpoints()), None)
+
+
+def _left(storage: JobStorage, graph: JobGraph, decided: Decided) -> Collection[str]:
+    """Sinks for which rows are prepared that a start commits first."""
+    decision = decided.decision
+    if isinstance(decision, AlreadyEnded):
+        return ()
+    lineage = decision.lineage.lineage if isinstance(decision, Resume) else 0
+    covered = covered_by(latest_manifest(storage, decision, lineage))
+    return prepared(storage, graph.subtasks(), lineage, covered).keys()
+
+
+@dataclass(frozen=True, slots=True)
+class _Stand:
+    """Where a subtask stands."""
+
+    batch: int
+    finished: bool
+
+
+def _tasks(storage: JobStorage, graph: JobGraph, decided: Decided) -> Iterator[TaskPreview]:
+    decision = decided.decision
+    stands: dict[SubtaskId, _Stand] = {}
+    if isinstance(decision, Resume):
+        stands = _stands_in(storage, decision.lineage)
+    elif isinstance(decision, Restore) and decided.origin is not None:
+        stands = {
+            subtask: _Stand(
+                snapshot.batch, snapshot.end is not None and not (decision.undo_drain and snapshot.end.drained)
+            )
+            for subtask, snapshot in snapshots_of(decided.origin.manifest).items()
+        }
+    now = {task.uid: task for task in graph.tasks}
+    for uid in dict.fromkeys((*now, *(subtask.task for subtask in stands))):
+        of_task = [stand for subtask, stand in stands.items() if subtask.task == uid]
+        yield _task(uid, now.get(uid), of_task, ended=isinstance(decision, AlreadyEnded))
+
+
+def _task(uid: str, task: Task | None, stands: list[_Stand], *, ended: bool) -> TaskPreview:
+    if task is None:
+        return TaskPreview(uid=uid, fate="dropped", subtasks=len(stands))
+    subtasks = task.parallelism
+    if ended:
+        return TaskPreview(uid=uid, fate="finished", subtasks=subtasks, finished=subtasks)
+    finished = sum(stand.finished for stand in stands)
+    last = max((stand.batch for stand in stands if stand.batch >= 0), default=None)
+    if stands and finished == len(stands):
+        return TaskPreview(uid=uid, fate="finished", subtasks=subtasks, batch=last, finished=subtasks)
+    if last is None:
+        return TaskPreview(uid=uid, fate="begins", subtasks=subtasks, finished=finished)
+    dealt_out = len(stands) != subtasks
+    return TaskPreview(uid=uid, fate="resumes", subtasks=subtasks, batch=None if dealt_out else last, finished=finished)
+
+
+def _stands_in(storage: JobStorage, lineage: Lineage) -> dict[SubtaskId, _Stand]:
+    stands = {}
+    for subtask in lineage.subtasks():
+        folder = layout.subtask(storage.job, *subtask, lineage.lineage)
+        end = storage.end(folder)
+        last = end.batch if end is not None else max(storage.records(folder), default=-1)
+        stands[subtask] = _Stand(last, end is not None)
+    return stands
+
+
+def changes(before: JobDescription, now: JobDescription) -> Iterator[Change]:
+    """What differs between two descriptions of a job, in the order of the newer one, and then what is gone."""
+    old, new = _facts(before), _facts(now)
+    for what in dict.fromkeys((*new, *old)):
+        if old.get(what) != new.get(what):
+            yield Change(what=what, before=old.get(what), now=new.get(what))
+
+
+def _facts(job: JobDescription) -> dict[str, str]:
+    facts: dict[str, str] = {"version of Rekindle": job.version}
+    for kind, described in (("source", job.sources), ("task", job.tasks), ("sink", job.sinks)):
+        for one in described:
+            facts |= _fields_of(f"{kind} {one.uid}", one)
+    return facts | {f"setting {key}": value for key, value in job.settings.items()}
+
+
+def _fields_of(name: str, described: Any) -> Mapping[str, str]:
+    return {
+        f"{name}: {item.name.replace('_', ' ')}": _shown(value)
+        for item in fields(described)
+        if item.name != "uid" and (value := getattr(described, item.name)) is not None
+    }
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,113 @@
+"""``rekindle check``: what it prints, and that it starts nothing."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from rekindle.cli.checking import _show
+from rekindle.start.preview import Change, SinkPreview, StartPreview, TaskPreview
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.local import LocalStore
+from tests.cli.kit import Command, end, start
+
+JOB = """
+    import rekindle as rk
+
+    job = rk.Job("bids")
+    history = job.source("history", rk.Files("nowhere"), event_time="ts")
+    task = job.task(history, uid="hourly")(lambda rows: rows)
+    job.sink("out", task, rk.sinks.Parquet("out"))
+"""
+
+
+@pytest.fixture
+def job_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "bids.py"
+    path.write_text(textwrap.dedent(JOB))
+    return path
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return Command(str(tmp_path / "state"))
+
+
+def test_a_new_job_begins_and_nothing_is_written(command: Command, job_file: Path) -> None:
+    result = command("check", str(job_file))
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines() == [
+        "bids: A start would begin at the beginning.",
+        "",
+        "task    subtasks  then",
+        "hourly  1         begins",
+    ]
+    assert not Path(command.storage).exists()
+
+
+def test_json_has_all_of_it(command: Command, job_file: Path) -> None:
+    assert command.json("check", str(job_file)) == {
+        "job": "bids",
+        "beginning": "begins",
+        "running": None,
+        "path": None,
+        "checkpoint": None,
+        "tasks": [{"uid": "hourly", "fate": "begins", "subtasks": 1, "batch": None, "finished": 0}],
+        "sinks": [{"uid": "out", "kind": "Parquet", "has_prepared": False}],
+        "changes": [],
+    }
+
+
+def test_a_job_that_has_ended_and_one_whose_start_is_refused_are_told_apart(command: Command, job_file: Path) -> None:
+    storage = JobStorage(LocalStore(command.storage), "bids")
+    start(storage)
+    end(storage, "FINISHED", checkpoint=3)
+    result = command("check", str(job_file))
+    assert result.exit_code == 0 and "The job has ended: a start would do nothing." in result.stdout
+    assert "has finished and is not started" in result.stdout
+    assert command.error("check", str(job_file), "--from", "7") == "CHECKPOINT_UNKNOWN"
+    assert command.error("check", str(job_file.parent / "none.py"), code=2) == "JOBFILE_MISSING"
+
+
+def test_everything_that_a_line_may_have_to_say(capsys: pytest.CaptureFixture[str]) -> None:
+    _show(
+        StartPreview(
+            job="bids",
+            beginning="restores",
+            running=4,
+            path="/saves/bids-7",
+            checkpoint=7,
+            tasks=(
+                TaskPreview(uid="a", fate="resumes", subtasks=2, batch=41, finished=1),
+                TaskPreview(uid="b", fate="resumes", subtasks=3),
+                TaskPreview(uid="c", fate="dropped", subtasks=1),
+                TaskPreview(uid="d", fate="finished", subtasks=1, finished=1),
+            ),
+            sinks=(SinkPreview(uid="out", kind="Parquet", has_prepared=True),),
+            changes=(
+                Change(what="source live: watermark", before="4 seconds", now="10 seconds"),
+                Change(what="sink out: kind", before=None, now="Parquet"),
+                Change(what="sink old: kind", before="Parquet", now=None),
+            ),
+        )
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "bids: A start would begin from /saves/bids-7.",
+        "Its checkpoint is 7.",
+        "Run 4 is at work now: stop it first (rekindle stop bids).",
+        "",
+        "task  subtasks  then",
+        "a     2         resumes after batch 41; 1 of its subtasks have finished",
+        "b     3         resumes, its work dealt out again",
+        "c     1         is dropped with its state: the job has it no more",
+        "d     1         has finished and is not started",
+        "Sink out commits first what was prepared for it.",
+        "",
+        "changed                 now         before",
+        "source live: watermark  10 seconds  4 seconds",
+        "sink out: kind          Parquet     (new)",
+        "sink old: kind          (gone)      Parquet",
+    ]

@@ -1,0 +1,117 @@
+"""What a start would do is said before it does it. That it then does so, the simulated lives compare at each start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rekindle.config import Config
+from rekindle.errors import RestoreError
+from rekindle.start.preview import Change, StartPreview, TaskPreview, changes
+from rekindle.storage.documents.runs import JobDescription, SinkDescription, SourceDescription
+from tests.runtime.kit import NEVER, World, ended, until
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def look(world: World, restore: str | None = None, **config: object) -> StartPreview:
+    before = world.files()
+    said = world.launch(**config).preview(restore)  # type: ignore[arg-type]
+    assert world.files() == before, "it only looks"
+    return said
+
+
+def stopped(world: World) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 10)
+    handle.stop()
+    assert ended(handle).state == "STOPPED"
+
+
+def test_a_job_that_never_ran_begins_and_its_storage_is_not_made(world: World) -> None:
+    said = look(world)
+    assert (said.beginning, said.checkpoint, said.running, said.changes) == ("begins", None, None, ())
+    assert said.tasks == (TaskPreview(uid="task", fate="begins", subtasks=1),)
+    assert not Path(world.location).exists()
+
+
+def test_a_job_that_was_stopped_resumes_after_its_last_batch_with_the_settings_that_have_changed(world: World) -> None:
+    stopped(world)
+    said = look(world, **{**NEVER, "checkpoint.retained": "7"})
+    assert (said.beginning, said.checkpoint) == ("resumes", 1)
+    assert said.tasks == (TaskPreview(uid="task", fate="resumes", subtasks=1, batch=max(world.records())),)
+    assert said.changes == (Change(what="setting checkpoint.retained", before="3", now="7"),)
+
+
+def test_a_job_that_has_ended_does_nothing_more(world: World) -> None:
+    world.run(**NEVER)
+    said = look(world, **NEVER)
+    assert said.beginning == "has ended"
+    assert [(task.fate, task.finished) for task in said.tasks] == [("finished", 1)]
+
+
+def test_a_checkpoint_is_named_with_its_path(world: World) -> None:
+    stopped(world)
+    said = look(world, "1")
+    assert (said.beginning, said.checkpoint) == ("restores", 1)
+    assert said.path is not None and said.path.endswith("checkpoints/000000001")
+    assert [task.fate for task in said.tasks] == ["resumes"]
+
+
+def test_what_forbids_a_start_is_said_as_the_start_says_it(world: World) -> None:
+    stopped(world)
+    with pytest.raises(RestoreError, match="CHECKPOINT_UNKNOWN"):
+        look(world, "99")
+
+
+def test_a_job_that_runs_is_looked_at_all_the_same(world: World) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 4)
+    said = world.launch(**NEVER).preview(None)
+    assert (said.running, said.beginning, [task.fate for task in said.tasks]) == (1, "resumes", ["resumes"])
+    handle.cancel()
+    ended(handle)
+
+
+def test_rows_that_are_prepared_and_not_committed_are_committed_first(world: World) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 10)
+    handle.cancel()
+    assert ended(handle).state == "CANCELED"
+    assert {sink.uid: sink.has_prepared for sink in look(world, **NEVER).sinks} == {"out": True, "second": True}
+
+
+def test_changes_name_what_came_what_went_and_what_is_another() -> None:
+    live = SourceDescription(uid="live", kind="Stream", bounded=False, event_time="ts", watermark="4 seconds")
+    old = SourceDescription(uid="old", kind="Files", bounded=True)
+    before = JobDescription(sources=(live, old), settings={"a": "1", "b": "2"}, version="0.1.0")
+    now = replace(
+        before,
+        sources=(replace(live, watermark="10 seconds"),),
+        sinks=(SinkDescription(uid="out", task="t", kind="Parquet"),),
+        settings={"a": "1", "b": "3"},
+    )
+    assert [(change.what, change.before, change.now) for change in changes(before, now)] == [
+        ("source live: watermark", "4 seconds", "10 seconds"),
+        ("sink out: task", None, "t"),
+        ("sink out: kind", None, "Parquet"),
+        ("setting b", "2", "3"),
+        ("source old: kind", "Files", None),
+        ("source old: bounded", "true", None),
+    ]
+    assert not list(changes(before, before))
+
+
+def test_all_settings_are_compared() -> None:
+    shown = Config.of({}).shown()
+    described = JobDescription(settings=shown)
+    other = JobDescription(settings=dict.fromkeys(shown, "another"))
+    assert len(list(changes(described, other))) == len(shown)
