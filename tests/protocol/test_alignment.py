@@ -23,7 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.errors import ProtocolError
-from rekindle.protocol.alignment import Aborted, Aligned, AlignedSnapshot, Alignment, Outcome
+from rekindle.protocol.alignment import Alignment
+from rekindle.protocol.alignment_outcomes import Aborted, Aligned, AlignedSnapshot, Outcome
 from rekindle.protocol.reasons import Reason
 
 SUBSUMED = Reason.CHECKPOINT_DECLINED_SUBSUMED

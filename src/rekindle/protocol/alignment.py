@@ -33,46 +33,14 @@ announced barrier is none yet: it neither begins nor subsumes a checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from copy import copy as shallow_copy
 from dataclasses import InitVar, dataclass, field
-from typing import Any
 
 from rekindle.errors import ProtocolError
+from rekindle.protocol.alignment_outcomes import Aborted, Aligned, AlignedSnapshot, Channel, Outcome
 from rekindle.protocol.reasons import Reason
-
-Channel = Any
-"""The id of a channel: whatever the caller calls it, if it is hashable."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlignedSnapshot:
-    """Take the snapshot now, and pass the barrier on."""
-
-    checkpoint: int
-    #: whether the barrier passed on overtakes data too
-    unaligned: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Aligned:
-    """All barriers are there: the snapshot is whole."""
-
-    checkpoint: int
-    #: positions [from, to) that belong to the snapshot; channels without any left out, empty if it was aligned
-    in_flight: Mapping[Channel, tuple[int, int]] = field(hash=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Aborted:
-    """The checkpoint will not be whole here, whether its snapshot was taken or not."""
-
-    checkpoint: int
-    reason: Reason
-
-
-Outcome = AlignedSnapshot | Aligned | Aborted
 
 
 @dataclass(slots=True)

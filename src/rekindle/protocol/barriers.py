@@ -36,7 +36,8 @@ from typing import NamedTuple
 from rekindle.graph.topology import Topology
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
-from rekindle.protocol.alignment import Aligned, AlignedSnapshot, Alignment, Outcome
+from rekindle.protocol.alignment import Alignment
+from rekindle.protocol.alignment_outcomes import Aligned, AlignedSnapshot, Outcome
 
 
 @dataclass(slots=True, kw_only=True)

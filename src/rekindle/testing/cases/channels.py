@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rekindle.protocol.alignment import Aborted, Aligned, AlignedSnapshot, Alignment, Outcome
+from rekindle.protocol.alignment import Alignment
+from rekindle.protocol.alignment_outcomes import Aborted, Aligned, AlignedSnapshot, Outcome
 
 _WORD = re.compile(r"([BX](?=\d)|[ED](?=@))(\d*)@(\d+)")
 
