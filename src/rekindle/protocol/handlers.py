@@ -1,0 +1,265 @@
+"""What each event changes: one function for each, and the tables that name it.
+
+A handler returns the commands that come of its event alone. What follows from the state afterwards is in `rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rekindle.protocol import commands as c
+from rekindle.protocol import events as e
+from rekindle.protocol.ending import Ended, Error
+from rekindle.protocol.engine import NEEDS_NO_ENGINE, LostEngine
+from rekindle.protocol.job_parts import JobParts
+from rekindle.protocol.pending_checkpoint import CheckpointRequest
+from rekindle.protocol.reasons import CheckpointKind, Reason
+from rekindle.protocol.states import JobState, TaskStatus
+from rekindle.protocol.stopping import STOPPING, refusal
+
+_Commands = tuple[c.Command, ...]
+
+# -- starting ---------------------------------------------------------------------------------------------------------
+
+
+def _job_started(job: JobParts, event: e.JobStarted) -> _Commands:
+    job.now_ms = event.now_ms
+    job.engines.resume(event.engine_failures, event.now_ms)
+    commands = job.coordinator.start(event.now_ms, event.next_checkpoint, event.latest_checkpoint, event.committed)
+    if event.draining or any(restored.drained for restored in event.tasks.values()):
+        job.requests.carry_through()
+    job.become(JobState.RUNNING if job.stop is None else JobState.STOPPING)
+    for task, restored in event.tasks.items():
+        job.coordinator.restore(task, restored)
+        job.tasks.restore(task, restored)
+        job.notes += restored.notes
+    job.tasks.settle_restored()
+    return (*commands, *job.tasks.begin(job.stop), *job.coordinator.barriers.begin())
+
+
+# -- tasks ------------------------------------------------------------------------------------------------------------
+
+
+def _ticked(job: JobParts, event: e.Ticked) -> _Commands:
+    job.now_ms = max(job.now_ms, event.now_ms)
+    return ()
+
+
+def _task_started(job: JobParts, event: e.TaskStarted) -> _Commands:
+    job.tasks.step(event)
+    return ()
+
+
+def _batch_recorded(job: JobParts, event: e.BatchRecorded) -> _Commands:
+    return job.coordinator.recorded(event.task, event.batch, event.read)
+
+
+def _sources_ended(job: JobParts, event: e.SourcesEnded) -> _Commands:
+    job.tasks.sources_ended(event.task)
+    return ()
+
+
+def _task_suspended(job: JobParts, event: e.TaskSuspended) -> _Commands:
+    if job.stop is None or job.stop.drain:
+        return ()  # late: the stop it belongs to was given up, and what was ordered since then follows
+    return _ended(job, event, Ended.SUSPENDED)
+
+
+def _task_finished(job: JobParts, event: e.TaskFinished) -> _Commands:
+    followed = _ended(job, event, Ended.DRAINED if event.drained else Ended.FINISHED, event.notes)
+    job.coordinator.finished(event.task)
+    return followed
+
+
+def _ended(
+    job: JobParts, event: e.TaskSuspended | e.TaskFinished, how: Ended, notes: tuple[str, ...] = ()
+) -> _Commands:
+    """Take in that a task has ended its data; what it did first counts, a repetition changes nothing."""
+    before = job.tasks.states[event.task].status
+    task = job.tasks.step(event)
+    if task.status is TaskStatus.WAITING and before is not TaskStatus.WAITING:
+        task.ended, task.restart_ms = how, None
+        job.notes += notes
+    return job.coordinator.recorded(event.task, event.batch, {})
+
+
+def _task_closed(job: JobParts, event: e.TaskClosed) -> _Commands:
+    job.tasks.step(event)
+    return job.coordinator.closed(job.now_ms, event.task)
+
+
+def _task_failed(job: JobParts, event: e.TaskFailed) -> _Commands:
+    before = job.tasks.states[event.task].status
+    task = job.tasks.step(event)
+    if job.lost is not None:
+        job.lost.failures += before not in NEEDS_NO_ENGINE or before is TaskStatus.CLOSING
+        return ()
+    if before is TaskStatus.CLOSING:
+        savepoint = job.stop.savepoint if job.stop else None
+        if savepoint is not None:
+            return job.fail("STOP_FAILED_AFTER_SAVEPOINT", savepoint=savepoint, reason=event.reason)
+        return job.fail("TASK_FAILED", task=str(event.task), reason=event.reason)
+    if before is task.status:
+        return ()
+    pause_ms = task.restarts.failed(job.now_ms)
+    aborted = job.coordinator.give_up(job.now_ms, Reason.TASK_FAILURE, event.reason)
+    if event.permanent:
+        failed: Error = ("TASK_FAILED", {"task": str(event.task), "reason": event.reason})
+        return aborted + job.end(JobState.FAILED, error=event.error or failed)
+    if pause_ms is None:
+        return aborted + job.fail(
+            "RESTARTS_EXHAUSTED", task=str(event.task), attempts=task.restarts.failures, reason=event.reason
+        )
+    task.restart_ms = job.now_ms + pause_ms
+    return aborted
+
+
+# -- checkpoints ------------------------------------------------------------------------------------------------------
+
+
+def _snapshot_taken(job: JobParts, event: e.SnapshotTaken) -> _Commands:
+    return job.coordinator.acknowledge(job.now_ms, event.task, event.checkpoint, event.batch, event.uses_union)
+
+
+def _snapshot_declined(job: JobParts, event: e.SnapshotDeclined) -> _Commands:
+    return job.coordinator.decline(job.now_ms, event.checkpoint, event.detail)
+
+
+def _manifest_written(job: JobParts, event: e.ManifestWritten) -> _Commands:
+    return job.coordinator.complete(job.now_ms, event.checkpoint)
+
+
+def _manifest_failed(job: JobParts, event: e.ManifestFailed) -> _Commands:
+    return job.coordinator.manifest_failed(job.now_ms, event.checkpoint, event.detail)
+
+
+def _transactions_committed(job: JobParts, event: e.TransactionsCommitted) -> _Commands:
+    return job.coordinator.committed(job.now_ms, event.checkpoint)
+
+
+def _commit_failed(job: JobParts, event: e.CommitFailed) -> _Commands:
+    if job.lost is not None:
+        job.coordinator.commit_failed(job.now_ms, event.checkpoint)
+        job.lost.failures += 1
+        return ()
+    if event.permanent or not job.coordinator.commit_failed(job.now_ms, event.checkpoint):
+        unnamed: Error = (
+            "SINK_COMMIT_FAILED",
+            {"sink": "-", "checkpoint": event.checkpoint, "reason": event.detail},
+        )
+        return job.end(JobState.FAILED, error=event.error or unnamed)
+    return ()
+
+
+def _savepoint_sealed(job: JobParts, event: e.SavepointSealed) -> _Commands:
+    return job.coordinator.sealed(event.checkpoint, event.path)
+
+
+def _savepoint_failed(job: JobParts, event: e.SavepointFailed) -> _Commands:
+    return job.coordinator.sealed(event.checkpoint, None, event.detail)
+
+
+# -- requests ---------------------------------------------------------------------------------------------------------
+
+
+def _checkpoint_requested(job: JobParts, event: e.CheckpointRequested) -> _Commands:
+    if job.batch:
+        verb = "checkpoint" if event.directory is None else "savepoint"
+        return job.requests.refused_in_batch(event.request, verb)
+    kind = CheckpointKind.MANUAL if event.directory is None else CheckpointKind.SAVEPOINT
+    counts = kind is not CheckpointKind.SAVEPOINT
+    unaligned = job.coordinator.unaligned if counts else event.unaligned
+    asked = CheckpointRequest(
+        kind=kind, unaligned=unaligned, request=event.request, directory=event.directory, counts=counts
+    )
+    if job.state is JobState.STOPPING:
+        return (refusal(event.request, STOPPING),)
+    dropped = job.coordinator.ask(asked)
+    return (refusal(dropped.request, "too many requests are waiting"),) if dropped else ()
+
+
+def _late_checkpoint(job: JobParts, event: e.CheckpointRequested) -> _Commands:
+    job.requests.late_checkpoint(event)
+    return ()
+
+
+def _stop_requested(job: JobParts, event: e.StopRequested) -> _Commands:
+    if job.batch:
+        return job.requests.refused_in_batch(event.request, "drain" if event.drain else "stop")
+    if job.requests.is_other(event):
+        return (job.requests.refused_stop(event.request, job.state),)
+    if job.stop is not None:
+        job.requests.join(job.stop, event)
+        return ()
+    job.become(JobState.STOPPING)
+    stop = job.requests.begin(event, unaligned=job.coordinator.unaligned, now_ms=job.now_ms)
+    refused = job.requests.refused_checkpoints(job.coordinator.take_queue())
+    return (*refused, *job.tasks.stop_sources(stop, job.now_ms))
+
+
+def _late_stop(job: JobParts, event: e.StopRequested) -> _Commands:
+    job.requests.late_stop(event, job.state, job.coordinator.latest, job.notes)
+    return ()
+
+
+def _cancel_requested(job: JobParts, event: e.CancelRequested) -> _Commands:
+    job.requests.answers.append(c.AnswerRequest(request=event.request))
+    return job.end(JobState.CANCELED, waiting=("CANCELED_MEANWHILE", {"job": job.name}))
+
+
+def _late_cancel(job: JobParts, event: e.CancelRequested) -> _Commands:
+    job.requests.late_cancel(event, job.state)
+    return ()
+
+
+def _result_recorded(job: JobParts, event: e.ResultRecorded) -> _Commands:
+    job.exited = True
+    return (*job.requests.take_answers(), *job.tasks.kill_open(), c.Exit())
+
+
+def _engine_died(job: JobParts, event: e.EngineDied) -> _Commands:
+    if job.lost is None:
+        job.lost = LostEngine(event.reason, event.replaceable, job.now_ms)
+    return ()
+
+
+def _driver_fenced(job: JobParts, event: e.DriverFenced) -> _Commands:
+    """Write nothing more: the storage is the newer run's."""
+    job.state, job.exited = JobState.FAILED, True
+    return (*job.tasks.kill(), c.Exit())
+
+
+HANDLERS: dict[type[e.Event], Callable[[JobParts, Any], _Commands]] = {
+    e.JobStarted: _job_started,
+    e.Ticked: _ticked,
+    e.TaskStarted: _task_started,
+    e.BatchRecorded: _batch_recorded,
+    e.SourcesEnded: _sources_ended,
+    e.TaskSuspended: _task_suspended,
+    e.TaskFinished: _task_finished,
+    e.TaskClosed: _task_closed,
+    e.TaskFailed: _task_failed,
+    e.SnapshotTaken: _snapshot_taken,
+    e.SnapshotDeclined: _snapshot_declined,
+    e.ManifestWritten: _manifest_written,
+    e.ManifestFailed: _manifest_failed,
+    e.TransactionsCommitted: _transactions_committed,
+    e.CommitFailed: _commit_failed,
+    e.SavepointSealed: _savepoint_sealed,
+    e.SavepointFailed: _savepoint_failed,
+    e.CheckpointRequested: _checkpoint_requested,
+    e.StopRequested: _stop_requested,
+    e.CancelRequested: _cancel_requested,
+    e.EngineDied: _engine_died,
+    e.DriverFenced: _driver_fenced,
+}
+
+LATE_HANDLERS: dict[type[e.Event], Callable[[JobParts, Any], _Commands]] = {
+    e.CheckpointRequested: _late_checkpoint,
+    e.StopRequested: _late_stop,
+    e.CancelRequested: _late_cancel,
+    e.ResultRecorded: _result_recorded,
+    e.DriverFenced: _driver_fenced,
+}
+"""What is still taken in once the result is decided and not yet recorded."""

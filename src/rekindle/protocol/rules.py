@@ -1,0 +1,141 @@
+"""What follows from the state of a job, whatever event has led to it.
+
+The rules are tried in the order of `_next` until none has anything more to do. Each changes the state so that it does
+not apply a second time. This module does not know events.
+"""
+
+from __future__ import annotations
+
+from rekindle.protocol import commands as c
+from rekindle.protocol.ending import Error, Stop, final_state
+from rekindle.protocol.engine import GRACE_MS, NEEDS_NO_ENGINE, LostEngine
+from rekindle.protocol.job_parts import JobParts
+from rekindle.protocol.pending_checkpoint import CheckpointRequest, PendingCheckpoint, Settled
+from rekindle.protocol.reasons import CheckpointKind, Reason
+from rekindle.protocol.states import JobState, TaskStatus
+from rekindle.protocol.stopping import answered
+
+_Commands = tuple[c.Command, ...]
+
+
+def follow(job: JobParts) -> list[c.Command]:
+    """Do what follows from the state, until nothing more does; return what is to be done."""
+    commands: list[c.Command] = []
+    while True:
+        over = job.state.terminal or job.exited or job.state is JobState.CREATED
+        more = () if over else _next(job)
+        if not more:
+            return commands
+        commands += more
+
+
+def _next(job: JobParts) -> _Commands:
+    settled = job.coordinator.take_settled()
+    if settled:
+        return tuple(command for one in settled for command in _settle(job, one)) or _next(job)
+    if job.lost is not None:
+        instead = _without_engine(job, job.lost)
+        if instead is not None:
+            return instead
+    if job.coordinator.failures > job.config.checkpoint_tolerable_failures:
+        return _fail_over(job)
+    if job.stop is not None and job.stop.may_overtake(job.now_ms, job.config.checkpoint_aligned_timeout_ms):
+        job.stop.unaligned = True
+    ordered = (*job.tasks.orders(job.now_ms, job.stop), *_closable(job))
+    if ordered:
+        return ordered
+    statuses = job.tasks.statuses()
+    if set(statuses.values()) == {TaskStatus.CLOSED} and not job.coordinator.busy:
+        if job.stop is None and job.coordinator.sealing:
+            return ()  # an end by itself waits for savepoints, a stop for its own alone (`_closable`)
+        return job.end(final_state(job.tasks.ends()))
+    return job.coordinator.advance(
+        job.now_ms, statuses, _demanded(job, set(statuses.values())), periodic=job.stop is None and not job.batch
+    )
+
+
+def _settle(job: JobParts, settled: Settled) -> _Commands:
+    checkpoint, stop = settled.checkpoint, job.stop
+    if settled.reason is not None:
+        return _settle_failed(job, checkpoint, settled.reason, settled.detail)
+    if not settled.sealed:
+        if job.tasks.completed(checkpoint.number, checkpoint.batches):
+            job.engines.progressed()
+        if checkpoint.directory is not None:
+            return ()  # who asked for the savepoint is answered when that is made
+    if stop is not None and stop.waits_for_savepoint and checkpoint.kind is CheckpointKind.STOP:
+        stop.savepoint, stop.savepoint_failure, stop.settled = settled.savepoint, settled.detail, True
+        if stop.savepoint is None and not stop.drain:
+            return _give_up(job, stop, settled.detail)
+    return tuple(answered(settled, request) for request in checkpoint.requests)
+
+
+def _settle_failed(job: JobParts, checkpoint: PendingCheckpoint, reason: Reason, detail: str) -> _Commands:
+    words = reason.explained(detail)
+    if checkpoint.kind is CheckpointKind.STOP and job.stop is not None and not job.stop.drain:
+        return _give_up(job, job.stop, words)
+    if checkpoint.kind in (CheckpointKind.STOP, CheckpointKind.FINAL) and reason is Reason.TASKS_FINISHED_FEATURE_OFF:
+        # It would be refused forever, and what has not been committed must not be called finished.
+        tolerable = job.config.checkpoint_tolerable_failures
+        return job.fail("CHECKPOINTS_FAILING", failures=1, tolerable=tolerable, reason=words)
+    failed: Error = ("CHECKPOINT_FAILED", {"checkpoint": checkpoint.number, "job": job.name, "reason": words})
+    return tuple(c.AnswerRequest(request=request, error=failed) for request in checkpoint.requests)
+
+
+def _give_up(job: JobParts, stop: Stop, reason: str) -> _Commands:
+    """Give up a plain stop that failed: the job continues. What had finished by itself keeps waiting."""
+    job.become(JobState.RUNNING)
+    return (*job.requests.give_up(stop, reason), *job.tasks.go_on())
+
+
+def _closable(job: JobParts) -> _Commands:
+    """A stop that owes a savepoint ends with the checkpoint of that savepoint, no earlier."""
+    if job.stop is not None and job.stop.waits_for_savepoint:
+        return ()
+    return tuple(job.tasks.closable())
+
+
+def _demanded(job: JobParts, statuses: set[TaskStatus]) -> CheckpointRequest | None:
+    if not statuses <= {TaskStatus.WAITING, TaskStatus.CLOSED}:
+        return None
+    if any(one.kind is CheckpointKind.STOP for one in job.coordinator.sealing.values()):
+        return None
+    if job.stop is None:
+        return CheckpointRequest(kind=CheckpointKind.FINAL, unaligned=job.coordinator.unaligned)
+    unaligned = job.stop.unaligned
+    return CheckpointRequest(
+        kind=CheckpointKind.STOP, unaligned=unaligned, directory=job.stop.directory, counts=job.stop.drain
+    )
+
+
+def _fail_over(job: JobParts) -> _Commands:
+    """Too many checkpoints have failed: start every task again after a pause, or end where that is enough."""
+    failures, tolerable = job.coordinator.failures, job.config.checkpoint_tolerable_failures
+    reason = job.coordinator.last_failure
+    failing: Error = ("CHECKPOINTS_FAILING", {"failures": failures, "tolerable": tolerable, "reason": reason})
+    pause_ms = job.coordinator.restarts.failed(job.now_ms)
+    if pause_ms is None:
+        return job.end(JobState.FAILED, error=failing)
+    aborted = job.coordinator.give_up(job.now_ms, Reason.TASK_FAILURE, "the job starts again")
+    job.coordinator.wait(job.now_ms + pause_ms)
+    job.tasks.fail_over(job.now_ms + pause_ms)
+    return (c.ReportFailure(error=failing), *aborted)
+
+
+def _without_engine(job: JobParts, lost: LostEngine) -> _Commands | None:
+    """Return what to do now that there is none; None: continue as always."""
+    statuses = set(job.tasks.statuses().values())
+    plain_stop = job.stop is not None and not job.stop.drain and job.stop.directory is None
+    if lost.may_go_on(statuses, plain_stop=plain_stop, tasks=len(job.tasks.states)):
+        if job.stop is not None and plain_stop:
+            job.stop.unaligned = True  # nothing reads what lies between tasks
+        job.tasks.hurry(job.now_ms)
+        return None
+    if job.stop is None and not statuses <= NEEDS_NO_ENGINE and job.now_ms < lost.since_ms + GRACE_MS:
+        return ()
+    delay_ms = job.engines.failed(job.now_ms) if lost.replaceable else None
+    if delay_ms is None:
+        return job.fail("SPARK_DIED", reason=lost.reason)
+    job.exited = True
+    over = c.FailOver(reason=lost.reason, failures=job.engines.failures, delay_ms=delay_ms)
+    return (*job.tasks.kill(), over, c.Exit())
