@@ -24,7 +24,7 @@ OF_JOBS = [
     "cancel",
     "forget",
 ]
-VERBS = ["example", "check", *OF_JOBS, "flush", "adopt"]
+VERBS = ["example", "check", *OF_JOBS, "dispose", "flush", "adopt"]
 
 
 def test_the_verbs_are_those_of_the_manual_in_its_order() -> None:
@@ -37,7 +37,9 @@ def test_each_verb_has_help_with_an_example_json_and_a_storage_where_it_is_of_a_
 
     assert result.exit_code == 0
     assert f"Example:\n    rekindle {verb} " in result.stdout
-    assert {"--json"} | ({"--storage"} if verb not in ("example", "flush") else set()) <= set(result.stdout.split())
+    assert {"--json"} | ({"--storage"} if verb not in ("example", "dispose", "flush") else set()) <= set(
+        result.stdout.split()
+    )
 
 
 def test_the_version_is_printed() -> None:

@@ -1,4 +1,4 @@
-"""checkpoint, savepoint, stop, cancel and forget, with a driver that answers, refuses, hangs, dies or is replaced."""
+"""checkpoint, savepoint, stop and cancel, with a driver that answers, refuses, hangs, dies or is replaced."""
 
 from __future__ import annotations
 
@@ -261,75 +261,3 @@ def test_ids_of_requests_sort_by_time_and_differ() -> None:
 
     assert [one.split("-")[0] for one in sorted(ids)] == [one.split("-")[0] for one in ids]
     assert len(set(ids)) == 4
-
-
-def test_forget_deletes_a_job_that_does_not_run_and_nothing_else(command: Command, job: JobStorage) -> None:
-    start(job)
-    complete(job, 1)
-    other = JobStorage(job.store, "clicks")
-    start(other)
-    assert command.error("forget", "bids") == "JOB_RUNNING"
-    end(job, "STOPPED")
-
-    assert command.error("forget", "bids", code=2) == "CONFIRMATION_MISSING"
-    assert job.identity() is not None
-    assert command.json("forget", "bids", "--yes") == {"job": "bids", "checkpoint": None}
-
-    assert [row["job"] for row in command.json("list")] == ["clicks"]
-    assert not Path(command.storage, "bids").exists()
-
-
-def test_forget_deletes_an_old_checkpoint_but_not_the_one_to_resume_from(command: Command, job: JobStorage) -> None:
-    start(job)
-    complete(job, 1)
-    complete(job, 2)
-    assert command.error("forget", "bids", "1") == "JOB_RUNNING"
-    end(job, "STOPPED")
-
-    assert command.error("forget", "bids", "2") == "CHECKPOINT_NEWEST"
-    job.create(layout.lineage("bids", 1), Lineage(lineage=1, run=1, created_ms=0))
-    assert command.error("forget", "bids", "2") == "CHECKPOINT_IN_USE"
-    assert command.error("forget", "bids", "3") == "CHECKPOINT_UNKNOWN"
-    assert command.json("forget", "bids", "1", "--yes") == {"job": "bids", "checkpoint": 1}
-    assert [manifest.checkpoint for manifest in job.manifests()] == [2]
-
-
-def test_after_a_restore_the_newest_checkpoint_of_the_lineage_before_is_kept_until_the_new_one_has_its_own(
-    command: Command, job: JobStorage
-) -> None:
-    start(job)
-    complete(job, 1)
-    complete(job, 2)
-    job.create(layout.lineage("bids", 1), Lineage(lineage=1, run=1, created_ms=0))
-    job.create(layout.lineage("bids", 2), Lineage(lineage=2, run=1, created_ms=0))
-    end(job, "STOPPED")
-
-    assert command.error("forget", "bids", "2", "--yes") == "CHECKPOINT_NEWEST", "what it names may be uncommitted"
-    assert command.json("forget", "bids", "1", "--yes") == {"job": "bids", "checkpoint": 1}
-
-    job.use_up(3, 1)
-    assert command.error("forget", "bids", "2", "--yes") == "CHECKPOINT_NEWEST", "a number without one counts for none"
-    complete(job, 4, lineage=2)
-    assert command.json("forget", "bids", "2", "--yes") == {"job": "bids", "checkpoint": 2}
-
-
-def test_on_a_terminal_forget_asks_first(command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    start(job)
-    end(job, "STOPPED")
-    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda self: True, raising=False)
-
-    assert command("forget", "bids", input="n\n").exit_code == 130
-    assert job.identity() is not None
-    assert command("forget", "bids", input="y\n").exit_code == 0
-    assert job.identity() is None
-
-
-def test_on_a_terminal_forget_does_not_ask_with_yes(
-    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start(job)
-    end(job, "STOPPED")
-    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda self: True, raising=False)
-
-    assert command("forget", "bids", "--yes", input="n\n").exit_code == 0
-    assert job.identity() is None

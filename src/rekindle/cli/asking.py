@@ -1,4 +1,4 @@
-"""The verbs that ask a running driver for something, and `forget`, which needs none."""
+"""The verbs that ask a running driver for something."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import sys
 import click
 
 from rekindle.cli import output, views
-from rekindle.cli.app import command_line, example, with_json, with_storage
+from rekindle.cli.app import example, with_json, with_storage
 from rekindle.cli.reading import job_storage
-from rekindle.errors import ConfigError, ControlError, RestoreError
 from rekindle.runtime import client
 from rekindle.runtime.client import ControlRequest
 from rekindle.runtime.saving import savepoint_at_rest
@@ -94,39 +93,6 @@ def cancel(job: str, timeout_s: float, storage: str, as_json: bool) -> None:
     _ask(job_storage(storage, job), ControlRequest(verb="cancel"), as_json, timeout_s=timeout_s)
 
 
-@click.command(epilog=example("rekindle forget hourly_bids 7"))
-@click.argument("job")
-@click.argument("checkpoint", metavar="[CHECKPOINT]", type=int, required=False)
-@click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
-@with_storage
-@with_json
-def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: bool) -> None:
-    """Delete a job that does not run, or one of its CHECKPOINTs (a number).
-
-    What sinks have committed stays, and so do savepoints.
-    """
-    found = job_storage(storage, job)
-    if checkpoint is not None:
-        _check_forgettable(found, checkpoint)
-    _check_not_running(found)
-    what = f"job {job!r} and all its checkpoints" if checkpoint is None else f"checkpoint {checkpoint} of {job!r}"
-    if not yes:
-        if not sys.stdin.isatty():
-            with command_line():
-                raise ConfigError("CONFIRMATION_MISSING", what=what)
-        click.confirm(f"Delete the {what}?", abort=True, err=True)
-        # Another user may have started it while the question was open.
-        _check_not_running(found)
-    if checkpoint is None:
-        found.forget_job()
-    else:
-        found.forget_checkpoints([checkpoint])
-    if as_json:
-        output.as_json({"job": job, "checkpoint": checkpoint})
-    else:
-        output.say(f"Deleted the {what}.")
-
-
 def _ask(
     job: JobStorage, wanted: ControlRequest, as_json: bool, *, timeout_s: float | None = None, detached: bool = False
 ) -> None:
@@ -153,19 +119,3 @@ def _print(job: JobStorage, answer: client.Ending, as_json: bool, remark: str | 
 
 def _default_target(job: JobStorage) -> str:
     return f"{job.store.location.rstrip('/')}/{layout.SAVEPOINTS}"
-
-
-def _check_not_running(job: JobStorage) -> None:
-    if job.state() == RUNNING:
-        raise ControlError("JOB_RUNNING", job=job.job)
-
-
-def _check_forgettable(job: JobStorage, checkpoint: int) -> None:
-    if job.manifest(checkpoint) is None:
-        raise RestoreError("CHECKPOINT_UNKNOWN", path=f"{job.job}, number {checkpoint}")
-    lineage = job.lineage()
-    latest = job.latest_manifest(lineage.lineage) if lineage else None
-    if latest is not None and latest.checkpoint == checkpoint:
-        raise ControlError("CHECKPOINT_IN_USE", checkpoint=checkpoint, job=job.job)
-    if checkpoint == job.checkpoints()[0]:
-        raise ControlError("CHECKPOINT_NEWEST", checkpoint=checkpoint, job=job.job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rekindle.cli import asking, checking, examples, history, plain, reading, running, watching
+from rekindle.cli import asking, checking, deleting, examples, history, plain, reading, running, watching
 from rekindle.cli.app import Group, example, version
 
 
@@ -41,7 +41,8 @@ for verb in (
     asking.savepoint,
     asking.stop,
     asking.cancel,
-    asking.forget,
+    deleting.forget,
+    deleting.dispose,
     plain.flush,
     plain.adopt,
 ):

@@ -406,6 +406,10 @@ CONDITIONS: dict[str, Condition] = {
     **_conditions(
         "restore",
         CHECKPOINT_UNKNOWN=("There is no checkpoint or savepoint at {path}.", "See: rekindle checkpoints JOB"),
+        SAVEPOINT_EXPECTED=(
+            "{path} is a checkpoint, which belongs to its job, and not a savepoint.",
+            "Delete it with: rekindle forget JOB NUMBER",
+        ),
         CHECKPOINT_REPLACED=(
             "Newer checkpoints have replaced the one at {path}: its job deleted it while it was copied.",
             "Start from a savepoint, which nothing replaces (rekindle savepoint JOB), or from a newer checkpoint.",

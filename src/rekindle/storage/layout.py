@@ -195,6 +195,11 @@ def manifest(checkpoint_folder: str) -> str:
     return f"{checkpoint_folder}/manifest.json" if checkpoint_folder else "manifest.json"
 
 
+def disposed(savepoint_folder: str) -> str:
+    """Exists in a savepoint that is being deleted."""
+    return f"{savepoint_folder}/disposed.json"
+
+
 def committed(checkpoint_folder: str) -> str:
     """Exists once every transaction of the checkpoint has been committed."""
     return f"{checkpoint_folder}/committed.json"

@@ -1,0 +1,90 @@
+"""The verbs that delete: `forget` and `dispose`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from rekindle.cli import output
+from rekindle.cli.app import command_line, example, with_json, with_storage
+from rekindle.cli.reading import job_storage
+from rekindle.errors import ConfigError, ControlError, RestoreError
+from rekindle.storage.disposal import Disposal
+from rekindle.storage.job_storage import RUNNING, JobStorage
+
+_WITHOUT_ASKING = click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
+
+
+@click.command(epilog=example("rekindle forget hourly_bids 7"))
+@click.argument("job")
+@click.argument("checkpoint", metavar="[CHECKPOINT]", type=int, required=False)
+@_WITHOUT_ASKING
+@with_storage
+@with_json
+def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: bool) -> None:
+    """Delete a job that does not run, or one of its CHECKPOINTs (a number).
+
+    What sinks have committed stays, and so do savepoints.
+    """
+    found = job_storage(storage, job)
+    if checkpoint is not None:
+        _check_forgettable(found, checkpoint)
+    _check_not_running(found)
+    what = f"job {job!r} and all its checkpoints" if checkpoint is None else f"checkpoint {checkpoint} of {job!r}"
+    _confirm(what, yes)
+    # Another user may have started it while the question was open.
+    _check_not_running(found)
+    if checkpoint is None:
+        found.forget_job()
+    else:
+        found.forget_checkpoints([checkpoint])
+    if as_json:
+        output.as_json({"job": job, "checkpoint": checkpoint})
+    else:
+        output.say(f"Deleted the {what}.")
+
+
+@click.command(epilog=example("rekindle dispose /backup/hourly_bids-000000012-3e222f"))
+@click.argument("path", metavar="SAVEPOINT")
+@_WITHOUT_ASKING
+@with_json
+def dispose(path: str, yes: bool, as_json: bool) -> None:
+    """Delete a savepoint, the folder at SAVEPOINT with all that is in it.
+
+    A job that was started from it has its own copy of what it needed once it runs. A deletion that is cut short is
+    finished by the next one.
+    """
+    disposal = Disposal(path)
+    what = f"savepoint {disposal.path}"
+    _confirm(what, yes)
+    disposal.run()
+    if as_json:
+        output.as_json({"path": disposal.path})
+    else:
+        output.say(f"Deleted the {what}.")
+
+
+def _confirm(what: str, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        with command_line():
+            raise ConfigError("CONFIRMATION_MISSING", what=what)
+    click.confirm(f"Delete the {what}?", abort=True, err=True)
+
+
+def _check_not_running(job: JobStorage) -> None:
+    if job.state() == RUNNING:
+        raise ControlError("JOB_RUNNING", job=job.job)
+
+
+def _check_forgettable(job: JobStorage, checkpoint: int) -> None:
+    if job.manifest(checkpoint) is None:
+        raise RestoreError("CHECKPOINT_UNKNOWN", path=f"{job.job}, number {checkpoint}")
+    lineage = job.lineage()
+    latest = job.latest_manifest(lineage.lineage) if lineage else None
+    if latest is not None and latest.checkpoint == checkpoint:
+        raise ControlError("CHECKPOINT_IN_USE", checkpoint=checkpoint, job=job.job)
+    if checkpoint == job.checkpoints()[0]:
+        raise ControlError("CHECKPOINT_NEWEST", checkpoint=checkpoint, job=job.job)

@@ -1,0 +1,165 @@
+"""forget and dispose: what they delete, what they leave, and when they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from rekindle.cli.verbs import rekindle
+from rekindle.errors import RestoreError
+from rekindle.storage import layout
+from rekindle.storage.disposal import Disposal
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.local import LocalStore
+from rekindle.storage.origin import find_origin
+from tests.cli.kit import Command, complete, end, start
+
+
+def test_forget_deletes_a_job_that_does_not_run_and_nothing_else(command: Command, job: JobStorage) -> None:
+    start(job)
+    complete(job, 1)
+    other = JobStorage(job.store, "clicks")
+    start(other)
+    assert command.error("forget", "bids") == "JOB_RUNNING"
+    end(job, "STOPPED")
+
+    assert command.error("forget", "bids", code=2) == "CONFIRMATION_MISSING"
+    assert job.identity() is not None
+    assert command.json("forget", "bids", "--yes") == {"job": "bids", "checkpoint": None}
+
+    assert [row["job"] for row in command.json("list")] == ["clicks"]
+    assert not Path(command.storage, "bids").exists()
+
+
+def test_forget_deletes_an_old_checkpoint_but_not_the_one_to_resume_from(command: Command, job: JobStorage) -> None:
+    start(job)
+    complete(job, 1)
+    complete(job, 2)
+    assert command.error("forget", "bids", "1") == "JOB_RUNNING"
+    end(job, "STOPPED")
+
+    assert command.error("forget", "bids", "2") == "CHECKPOINT_NEWEST"
+    job.create(layout.lineage("bids", 1), Lineage(lineage=1, run=1, created_ms=0))
+    assert command.error("forget", "bids", "2") == "CHECKPOINT_IN_USE"
+    assert command.error("forget", "bids", "3") == "CHECKPOINT_UNKNOWN"
+    assert command.json("forget", "bids", "1", "--yes") == {"job": "bids", "checkpoint": 1}
+    assert [manifest.checkpoint for manifest in job.manifests()] == [2]
+
+
+def test_after_a_restore_the_newest_checkpoint_of_the_lineage_before_is_kept_until_the_new_one_has_its_own(
+    command: Command, job: JobStorage
+) -> None:
+    start(job)
+    complete(job, 1)
+    complete(job, 2)
+    job.create(layout.lineage("bids", 1), Lineage(lineage=1, run=1, created_ms=0))
+    job.create(layout.lineage("bids", 2), Lineage(lineage=2, run=1, created_ms=0))
+    end(job, "STOPPED")
+
+    assert command.error("forget", "bids", "2", "--yes") == "CHECKPOINT_NEWEST", "what it names may be uncommitted"
+    assert command.json("forget", "bids", "1", "--yes") == {"job": "bids", "checkpoint": 1}
+
+    job.use_up(3, 1)
+    assert command.error("forget", "bids", "2", "--yes") == "CHECKPOINT_NEWEST", "a number without one counts for none"
+    complete(job, 4, lineage=2)
+    assert command.json("forget", "bids", "2", "--yes") == {"job": "bids", "checkpoint": 2}
+
+
+def test_on_a_terminal_forget_asks_first(command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    start(job)
+    end(job, "STOPPED")
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda self: True, raising=False)
+
+    assert command("forget", "bids", input="n\n").exit_code == 130
+    assert job.identity() is not None
+    assert command("forget", "bids", input="y\n").exit_code == 0
+    assert job.identity() is None
+
+
+def test_on_a_terminal_forget_does_not_ask_with_yes(
+    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(job)
+    end(job, "STOPPED")
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda self: True, raising=False)
+
+    assert command("forget", "bids", "--yes", input="n\n").exit_code == 0
+    assert job.identity() is None
+
+
+@pytest.fixture
+def savepoint(tmp_path: Path) -> Path:
+    """A savepoint of one task, beside another one."""
+    for name in ("bids-7", "bids-8"):
+        job = JobStorage(LocalStore(str(tmp_path / "made")), "bids")
+        manifest = complete(job, int(name[-1]), savepoint=True)
+        folder = tmp_path / "saves" / name
+        (folder / "tasks/hourly/0/spark/state").mkdir(parents=True)
+        (folder / "tasks/hourly/0/spark/state/1.delta").write_text("1")
+        made = tmp_path / "made" / layout.manifest(layout.checkpoint("bids", manifest.checkpoint))
+        (folder / "manifest.json").write_bytes(made.read_bytes())
+    return tmp_path / "saves/bids-7"
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(rekindle, ["dispose", *arguments])
+
+
+def test_dispose_deletes_the_savepoint_that_it_names_and_no_other(savepoint: Path) -> None:
+    result = run(f"{savepoint}/", "--yes", "--json")
+    assert (result.exit_code, json.loads(result.stdout)) == (0, {"path": str(savepoint)})
+    assert [path.name for path in savepoint.parent.iterdir()] == ["bids-8"]
+
+
+def test_dispose_asks_and_takes_nothing_that_is_no_savepoint(savepoint: Path, tmp_path: Path) -> None:
+    assert "CONFIRMATION_MISSING" in run(str(savepoint)).stderr
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos/a.jpg").write_text("a")
+    assert "CHECKPOINT_UNKNOWN" in run(str(tmp_path / "photos"), "--yes").stderr
+    assert "CHECKPOINT_UNKNOWN" in run(str(savepoint.parent), "--yes").stderr
+    complete(JobStorage(LocalStore(str(tmp_path / "storage")), "bids"), 3)
+    checkpoint = tmp_path / "storage/bids/checkpoints/000000003"
+    assert "SAVEPOINT_EXPECTED" in run(str(checkpoint), "--yes").stderr
+    assert savepoint.exists() and checkpoint.exists() and (tmp_path / "photos/a.jpg").exists()
+
+
+WRITES = ("create", "delete", "delete_trees", "delete_tree")
+
+
+@pytest.mark.parametrize("nth", range(2 * len(WRITES)))
+def test_a_disposal_that_is_cut_short_leaves_no_part_to_restore_and_is_finished_by_the_next(
+    savepoint: Path, monkeypatch: pytest.MonkeyPatch, nth: int
+) -> None:
+    left = nth
+
+    def dying(write: Any, after: bool) -> Any:
+        def call(*arguments: Any) -> Any:
+            nonlocal left
+            if after:
+                write(*arguments)
+            left -= 2
+            if left < 0:
+                raise OSError("killed")
+            return None if after else write(*arguments)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in WRITES:
+            patch.setattr(LocalStore, name, dying(getattr(LocalStore, name), after=bool(nth % 2)))
+        with pytest.raises(OSError, match="killed"):
+            Disposal(str(savepoint)).run()
+
+    if (savepoint / "manifest.json").exists():
+        assert (savepoint / "tasks/hourly/0/spark/state/1.delta").exists(), "it may be restored, so it is whole"
+    else:
+        with pytest.raises(RestoreError, match="CHECKPOINT_UNKNOWN"):
+            find_origin(str(savepoint))
+    if savepoint.exists():
+        Disposal(str(savepoint)).run()
+    assert not savepoint.exists()
