@@ -85,7 +85,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.streaming.minBatchesToRetain": "1000000",
     }
-    if connectors := [*kafka.jars("spark-kafka"), *kafka.jars("spark-s3")]:
+    if connectors := [*kafka.jars("spark-kafka"), *kafka.jars("spark-s3"), *kafka.jars("spark-azure")]:
         conf["spark.jars"] = ",".join(map(str, connectors))
     builder = SparkSession.builder.master("local[2]").appName("rekindle-tests")
     for key, value in conf.items():

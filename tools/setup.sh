@@ -157,7 +157,7 @@ want_browser() {
 have_maven() {
     if ! command -v mvn >/dev/null && may_install; then apt_install maven || true; fi
     command -v mvn >/dev/null ||
-        say "no Maven: the tests of Kafka and S3 will be skipped (Debian: apt-get install maven)"
+        say "no Maven: the tests of Kafka, S3 and Spark on Azure will be skipped (Debian: apt-get install maven)"
     command -v mvn >/dev/null
 }
 
@@ -175,11 +175,43 @@ want_flink_web() {
     fetch_jars "$VENV/flink-web" || say "Flink's dashboard could not be fetched: its test will be skipped"
 }
 
+# Azurite, which is Microsoft's own emulator of Azure's blobs.
+want_azure() {
+    local npm=(npm install --silent --no-fund --no-audit --omit=dev)
+    if ! command -v npm >/dev/null && may_install; then apt_install nodejs npm || true; fi
+    [ ! -d "$VENV/azurite/node_modules/azurite" ] || return 0
+    say "fetching an Azure server with npm"
+    mkdir -p "$VENV/azurite"
+    "${npm[@]}" --prefix "$VENV/azurite" azurite@3.35.0 >"$VENV/azurite.log" 2>&1 ||
+        say "no Azure server could be fetched: its tests will be skipped (Debian: apt-get install nodejs npm)"
+}
+
+# Built from its sources, which takes some minutes: only where there is a Go already.
+want_google() {
+    [ ! -x "$VENV/gcs-server/fake-gcs-server" ] || return 0
+    if ! command -v go >/dev/null; then
+        say "no Go: the tests of Google's buckets will be skipped"
+        return
+    fi
+    say "building a server of Google's buckets with Go"
+    GOBIN=$VENV/gcs-server go install github.com/fsouza/fake-gcs-server@v1.56.1 >"$VENV/gcs-server.log" 2>&1 ||
+        say "no server of Google's buckets could be built: its tests will be skipped"
+}
+
+hadoop_version() {
+    find "$VENV"/lib/python*/site-packages/pyspark/jars -name 'hadoop-client-api-*.jar' |
+        sed 's/.*hadoop-client-api-\(.*\)\.jar/\1/'
+}
+
+want_spark_azure() {
+    fetch_jars "$VENV/spark-azure" "-Dhadoop.version=$(hadoop_version)" ||
+        say "no connector to Azure could be fetched: the tests of Spark on Azure will be skipped"
+}
+
 want_s3() {
     local hadoop
     say "fetching an S3 server and Hadoop's S3A with Maven"
-    hadoop=$(find "$VENV"/lib/python*/site-packages/pyspark/jars -name 'hadoop-client-api-*.jar' |
-        sed 's/.*hadoop-client-api-\(.*\)\.jar/\1/')
+    hadoop=$(hadoop_version)
     fetch_jars "$VENV/s3-server" || say "no S3 server could be fetched: its tests will be skipped"
     fetch_jars "$VENV/spark-s3" "-Dhadoop.version=$hadoop" ||
         say "no S3A for Hadoop $hadoop could be fetched: the tests of Spark on S3 will be skipped"
@@ -217,11 +249,14 @@ else
     want_postgres
     want_browser
     say "installing the project and its tools into .venv"
-    install '.[spark,delta,iceberg,postgres,kafka,s3,ui,dev]'
+    install '.[spark,delta,iceberg,postgres,kafka,s3,azure,gcs,ui,dev]'
+    want_azure
+    want_google
     if have_maven; then
         export JAVA_HOME=$home
         want_kafka
         want_s3
+        want_spark_azure
         want_flink_web
     fi
 fi

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.servers import azurite as azure_server
+from tests.servers import gcs as google_server
 from tests.servers import kafka as kafka_server
 from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_server
+from tests.servers.azurite import AzureServer
+from tests.servers.gcs import GoogleServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
+from tests.servers.relay import relay_to
 from tests.servers.s3 import S3Server
 
 if TYPE_CHECKING:
@@ -68,10 +73,54 @@ def s3(s3_server_of_tests: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Serve
     return s3_server_of_tests
 
 
+@pytest.fixture(scope="session")
+def azure_server_of_tests() -> Iterator[AzureServer]:
+    """A server of the tests' own that speaks the language of Azure's blobs."""
+    missing = azure_server.why_not()
+    if missing:
+        pytest.skip(missing)
+    server = AzureServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def azure(azure_server_of_tests: AzureServer, monkeypatch: pytest.MonkeyPatch) -> AzureServer:
+    """The server, and an environment that leads every client to it."""
+    for name, value in azure_server_of_tests.environment.items():
+        monkeypatch.setenv(name, value)
+    return azure_server_of_tests
+
+
+@pytest.fixture(scope="session")
+def google_server_of_tests() -> Iterator[GoogleServer]:
+    """A server of the tests' own that speaks the languages of Google's buckets."""
+    missing = google_server.why_not()
+    if missing:
+        pytest.skip(missing)
+    server = GoogleServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def google(google_server_of_tests: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> GoogleServer:
+    """The server, and an environment that leads every client to it."""
+    for name, value in google_server_of_tests.environment.items():
+        monkeypatch.setenv(name, value)
+    return google_server_of_tests
+
+
 @pytest.fixture
 def spark_on_s3(spark: SparkSession, s3: S3Server) -> SparkSession:
     """The session, which reaches the server too."""
-    from rekindle.spark.session.s3a import s3a_settings
+    from rekindle.spark.session.connectors import s3a_settings
 
     missing = s3_server.why_no_connector()
     if missing:
@@ -82,3 +131,35 @@ def spark_on_s3(spark: SparkSession, s3: S3Server) -> SparkSession:
     for key, value in settings.items():
         spark.sparkContext._jsc.hadoopConfiguration().set(key, value)
     return spark
+
+
+@pytest.fixture
+def spark_on_azure(spark: SparkSession, azure: AzureServer) -> Iterator[SparkSession]:
+    """The session, which reaches the server too: by the names of Azure's own hosts, through a proxy."""
+    missing = azure_server.why_no_connector()
+    if missing:
+        pytest.skip(missing)
+    host = f"{azure_server.ACCOUNT}.dfs.core.windows.net"
+    settings = {
+        "fs.azure.account.hns.enabled": "false",
+        "fs.azure.fns.account.service.type": "BLOB",
+        "fs.azure.always.use.https": "false",
+        "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",
+        "fs.azure.ssl.channel.mode": "Default_JSSE",
+        f"fs.azure.account.key.{host}": azure_server.KEY,
+        f"fs.azure.account.key.{host.replace('.dfs.', '.blob.')}": azure_server.KEY,
+    }
+    for key, value in settings.items():
+        spark.sparkContext._jsc.hadoopConfiguration().set(key, value)
+    system = spark._jvm.java.lang.System
+    with relay_to(azure.port) as relay:
+        proxy = {
+            "http.proxyHost": "127.0.0.1",
+            "http.proxyPort": str(relay.port),
+            "http.nonProxyHosts": "localhost|127.*",
+        }
+        for key, value in proxy.items():
+            system.setProperty(key, value)
+        yield spark
+        for key in proxy:
+            system.clearProperty(key)

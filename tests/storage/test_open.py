@@ -40,8 +40,8 @@ def test_a_uri_leads_back_to_its_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("uri", "scheme"),
     [
-        ("gs://bucket/state", "gs"),
-        ("abfss://user:secret@host/x", "abfss"),
+        ("hdfs://host/state", "hdfs"),
+        ("wasbs://user:secret@host/x", "wasbs"),
         ("memory:///x", "memory"),
         ("file://host/x", "file"),
         ("file:state", "file"),

@@ -88,6 +88,10 @@ CONDITIONS: dict[str, Condition] = {
             "This session has no S3A, through which Spark reaches {place}.",
             "rekindle run ... --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:{version}",
         ),
+        HADOOP_CONNECTOR_MISSING=(
+            "This session has no Hadoop connector for {scheme}://, through which Spark reaches {place}.",
+            "rekindle run ... --conf spark.jars.packages={package}; see docs/object-storage.md.",
+        ),
         CONNECTOR_MISSING=(
             "This session has no Kafka connector of Spark.",
             "rekindle run ... --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
@@ -347,7 +351,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         STORAGE_SCHEME_UNSUPPORTED=(
             "Storage of the kind {scheme!r} is not supported in this version.",
-            "Use a local or mounted path, or s3://BUCKET/PREFIX.",
+            "Use a local or mounted path, or an address of s3://, abfss:// or gs://; see docs/object-storage.md.",
         ),
         STORAGE_LIBRARY_MISSING=(
             "The storage {uri} needs the library {library}, which is not installed.",
@@ -355,7 +359,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         STORAGE_OTHER_FOR_SPARK=(
             "Spark does not reach the storage {uri} that Rekindle reaches: {reason}",
-            "Give Spark the same endpoint and credentials (spark.hadoop.fs.s3a...); see docs/object-storage.md.",
+            "Give Spark the same endpoint and credentials (spark.hadoop.fs...); see docs/object-storage.md.",
         ),
         OUTPUT_NOT_SHARED=(
             "Spark's tasks have written {rows} rows ({files} files) to {place}, and the driver finds nothing there.",
@@ -367,7 +371,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         STORAGE_NO_CREATE=(
             "The storage {uri} does not know conditional writes (If-None-Match: *), which keep two drivers apart.",
-            "Use S3 itself, or a server that has them; see docs/object-storage.md.",
+            "Use the cloud itself, or a server that has them; see docs/object-storage.md.",
         ),
         OBJECT_CORRUPT=(
             "{path} is damaged: {reason}",

@@ -27,7 +27,7 @@ from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.staging import NOTES, Attempts, open_writable
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import for_each
-from rekindle.storage.addresses import is_bucket, shown
+from rekindle.storage.addresses import hadoop_scheme, is_s3, shown
 from rekindle.storage.port import Entry, Store
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Delta(TwoPhaseSink):
         """Where the table is, for delta-rs: it finds endpoint, region and credentials in the environment itself."""
         uri = self._store.location
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        options = {"endpoint": endpoint, "allow_http": "true"} if endpoint and is_bucket(uri) else None
+        options = {"endpoint": endpoint, "allow_http": "true"} if endpoint and is_s3(uri) else None
         return {"table_uri": uri, "storage_options": options}
 
     @property
@@ -119,6 +119,9 @@ class Delta(TwoPhaseSink):
             from deltalake import DeltaTable
         except ImportError as error:
             raise DefinitionError("SINK_LIBRARY_MISSING", sink=sink, library="deltalake", extra="delta") from error
+        if (kind := hadoop_scheme(self.path)) and not is_s3(self.path):
+            reason = f"a table in a store of the kind {kind!r} is not supported in this version"
+            raise SinkError("SINK_TARGET_INVALID", sink=sink, target=shown(self.path), reason=reason)
         self._place = open_writable(self.path, sink, f"{NOTES}/{job}/{sink}")
         if "%" in self._place.location:
             raise SinkError("SINK_TARGET_INVALID", sink=sink, target=self.path, reason="delta-rs misreads '%' in paths")

@@ -25,7 +25,7 @@ from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.staging import NOTES, Attempts
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import for_each
-from rekindle.storage.addresses import is_bucket
+from rekindle.storage.addresses import is_s3
 from rekindle.storage.open import open_store
 from rekindle.storage.port import Entry, Store
 
@@ -289,7 +289,7 @@ class Iceberg(TwoPhaseSink):
 
     def _check_place(self, table: Table) -> None:
         folder = _data(table)
-        if not (is_bucket(folder) or folder.removeprefix("file://").startswith("/")):
+        if not (is_s3(folder) or folder.removeprefix("file://").startswith("/")):
             raise self._invalid(f"its files lie in {folder}, which is not supported in this version")
 
     def _invalid(self, reason: str) -> SinkError:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, Protocol
 
-from rekindle.storage.addresses import encoded, is_bucket
+from rekindle.storage.addresses import encoded, is_s3
 from rekindle.storage.local import file_uri
 from rekindle.storage.s3 import client
 
@@ -117,22 +117,22 @@ def tree_of(path: str) -> Tree:
     Raises:
         StorageError: ``STORAGE_LIBRARY_MISSING``.
     """
-    return Bucket(path) if is_bucket(path) else Disk()
+    return Bucket(path) if is_s3(path) else Disk()
 
 
 def absolute(path: str) -> str:
     """The whole path of one as `Files` has it, without slashes at its end."""
-    return path.rstrip("/") if is_bucket(path) else os.path.abspath(path)
+    return path.rstrip("/") if is_s3(path) else os.path.abspath(path)
 
 
 def top(path: str) -> str:
     """The folder of a whole path that has none above it."""
-    return "/".join(path.split("/")[:3]) if is_bucket(path) else "/"
+    return "/".join(path.split("/")[:3]) if is_s3(path) else "/"
 
 
 def uri_of(path: str) -> str:
     """A whole path as Spark's file logs hold it."""
-    return encoded(path) if is_bucket(path) else file_uri(path)
+    return encoded(path) if is_s3(path) else file_uri(path)
 
 
 def _node_on_disk(info: dict[str, Any]) -> Node:

@@ -13,8 +13,8 @@ from rekindle.runtime.steps import Steps
 from rekindle.spark.batch.assembly import BatchAssembly
 from rekindle.spark.inputs.freezing import freeze
 from rekindle.spark.query.state_partitions import repartition
+from rekindle.spark.session.connectors import check_connector, check_sees
 from rekindle.spark.session.lifeline import SparkLifeline, forget_failed_jvm, stop_session
-from rekindle.spark.session.s3a import check_s3a, check_sees
 from rekindle.spark.session.session import make_session, prepare_session, quiet
 from rekindle.spark.streaming.assembly import Assembly
 from rekindle.storage.documents.lineage import Lineage
@@ -46,7 +46,7 @@ class SparkEngine:
     def check_reaches(self, places: Iterable[str]) -> None:
         """See `Engine`."""
         for place in places:
-            check_s3a(self._spark, place)
+            check_connector(self._spark, place)
 
     def check_sees(self, place: str, path: str) -> None:
         """See `Engine`."""

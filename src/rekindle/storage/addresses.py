@@ -9,16 +9,25 @@ _ESCAPED = re.compile(r'[\x00- "#%<>?\[\\\]^`{|}\x7f-\xa0\u1680\u2000-\u200a\u20
 
 
 _CREDENTIALS = re.compile(r"(?<=//)[^/]*@")
+_CONTAINER = re.compile(r"abfss?://[a-z0-9$-]+@[a-z0-9.-]+(/.*)?", re.DOTALL)
+_BY_HADOOP = re.compile(r"(s3a?|gs|abfss?|az)://")
+_AS_HADOOP_SAYS = {"s3": "s3a", "az": "abfss"}
 
 
-def is_bucket(address: str) -> bool:
-    """Whether it leads into a bucket."""
+def is_s3(address: str) -> bool:
+    """Whether it leads into a bucket of S3."""
     return address.startswith(("s3://", "s3a://"))
+
+
+def hadoop_scheme(address: str) -> str | None:
+    """What Hadoop calls the kind of store it leads to; None where that is a folder."""
+    found = _BY_HADOOP.match(address)
+    return _AS_HADOOP_SAYS.get(found[1], found[1]) if found else None
 
 
 def shown(address: str) -> str:
     """What an error may say of an address that a user gave: without user and password."""
-    return _CREDENTIALS.sub("...@", address)
+    return address if _CONTAINER.fullmatch(address) else _CREDENTIALS.sub("...@", address)
 
 
 def encoded(path: str) -> str:

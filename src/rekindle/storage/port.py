@@ -67,7 +67,7 @@ class Store(Protocol):
         ...
 
     def uri(self, path: str) -> str:
-        """The absolute address of `path` as Spark's file logs hold it: ``file:///...`` or ``s3a://...``, encoded."""
+        """The absolute address of `path` as Spark's file logs hold it: ``file:///...``, ``s3a://...``, encoded."""
         ...
 
     def spark_path(self, path: str) -> str:
@@ -125,8 +125,8 @@ class Store(Protocol):
     def copy_from(self, source: Store, path: str, target: str) -> int:
         """Copy an object of another storage into this one; returns its bytes. `NotFound` where there is none.
 
-        Where both are of one kind its bytes do not pass through this process; else they do a part at a time, so that
-        objects of any size may be copied, several at once. The target appears whole.
+        Where the system or one server has both, its bytes do not pass through this process; else they do a part at a
+        time, so that objects of any size may be copied, several at once. The target appears whole.
         """
         ...
 

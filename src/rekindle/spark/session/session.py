@@ -25,9 +25,9 @@ from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError
 from rekindle.spark.failures import brief
+from rekindle.spark.session.connectors import s3a_settings
 from rekindle.spark.session.jvm import start_jvm
 from rekindle.spark.session.optimizer import SESSION
-from rekindle.spark.session.s3a import s3a_settings
 from rekindle.spark.session.settings import Decision, of, refused
 
 OLDEST = (3, 5)

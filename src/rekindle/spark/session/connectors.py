@@ -1,4 +1,4 @@
-"""Spark must reach the places in buckets that we reach: through Hadoop's S3A, which does not come with PySpark.
+"""Spark must reach the places in buckets that we reach: through Hadoop's connectors, which do not come with PySpark.
 
 Endpoint and region of S3A are taken from the environment, where the other clients find them. Credentials are not: S3A
 looks for them there by itself, and Spark hands what it finds there to its executors; so none pass through here.
@@ -14,10 +14,11 @@ from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError, StorageError
 from rekindle.spark.failures import brief
-from rekindle.storage.addresses import is_bucket
+from rekindle.storage.addresses import hadoop_scheme
 from rekindle.storage.open import open_store
 
 _S3A = "spark.hadoop.fs.s3a."
+_GOOGLES_OWN = "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26"
 _S3A_CLASS = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 
@@ -37,20 +38,41 @@ def s3a_settings(environment: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
-def check_s3a(spark: SparkSession, place: str) -> None:
-    """See that Spark has S3A, if `place` lies in a bucket.
+def check_connector(spark: SparkSession, place: str) -> None:
+    """See that Spark has what Hadoop reaches `place` through, if it lies in a bucket.
 
     Raises:
-        DefinitionError: ``S3A_MISSING``.
+        DefinitionError: ``S3A_MISSING``, ``HADOOP_CONNECTOR_MISSING``.
     """
-    if not is_bucket(place):
+    scheme = hadoop_scheme(place)
+    if scheme is None:
         return
     jvm: Any = spark._jvm
     try:
-        jvm.org.apache.spark.util.Utils.classForName(_S3A_CLASS, True, False)
+        if scheme == "s3a":
+            jvm.org.apache.spark.util.Utils.classForName(_S3A_CLASS, True, False)
+        else:
+            jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, _hadoop(spark))
     except Py4JJavaError as error:
         version = jvm.org.apache.hadoop.util.VersionInfo.getVersion()
-        raise DefinitionError("S3A_MISSING", place=open_store(place).location, version=version) from error
+        where = open_store(place).location
+        if scheme == "s3a":
+            raise DefinitionError("S3A_MISSING", place=where, version=version) from error
+        package = _package(scheme, version)
+        raise DefinitionError("HADOOP_CONNECTOR_MISSING", scheme=scheme, place=where, package=package) from error
+
+
+def _package(scheme: str, version: str) -> str:
+    """What brings the connector. Hadoop has one of its own for Google since 3.5."""
+    if scheme != "gs":
+        return f"org.apache.hadoop:hadoop-azure:{version}"
+    newer = tuple(int(part) for part in version.split(".")[:2]) >= (3, 5)
+    return f"org.apache.hadoop:hadoop-gcp:{version}" if newer else _GOOGLES_OWN
+
+
+def _hadoop(spark: SparkSession) -> Any:
+    session: Any = spark._jsparkSession
+    return session.sessionState().newHadoopConf()
 
 
 def check_sees(spark: SparkSession, place: str, path: str) -> None:
@@ -59,12 +81,12 @@ def check_sees(spark: SparkSession, place: str, path: str) -> None:
     Raises:
         StorageError: ``STORAGE_OTHER_FOR_SPARK``.
     """
-    if not is_bucket(place):
+    if hadoop_scheme(place) is None:
         return
     jvm: Any = spark._jvm
     try:
         file = jvm.org.apache.hadoop.fs.Path(path)
-        found = file.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).exists(file)
+        found = file.getFileSystem(_hadoop(spark)).exists(file)
         reason = f"it does not find {path}"
     except Py4JJavaError as error:
         found, reason = False, brief(error)

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.errors import DefinitionError, SinkError, StorageError
-from rekindle.spark.session import s3a
-from rekindle.spark.session.s3a import check_s3a, check_sees, s3a_settings
+from rekindle.spark.session import connectors
+from rekindle.spark.session.connectors import check_connector, check_sees, s3a_settings
 from rekindle.storage.open import open_store
 from tests.jobs.kit import World, rows
 from tests.servers.s3 import S3Server
@@ -42,7 +42,7 @@ def test_endpoint_and_region_of_s3a_are_those_of_the_environment_and_no_credenti
 def test_a_job_on_a_session_without_s3a_is_refused_before_anything_is_written(
     spark: SparkSession, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    monkeypatch.setattr(s3a, "_S3A_CLASS", "org.apache.hadoop.fs.s3a.NoSuchFileSystem")
+    monkeypatch.setattr(connectors, "_S3A_CLASS", "org.apache.hadoop.fs.s3a.NoSuchFileSystem")
     bucket, world = s3.make_bucket(), World(tmp_path)
     world.add_history(rows(0, 5))
     storage = f"s3://{bucket}/state" if place == "storage" else world.storage
@@ -58,7 +58,7 @@ def test_a_job_on_a_session_without_s3a_is_refused_before_anything_is_written(
 def test_a_storage_that_spark_finds_elsewhere_or_not_at_all_is_refused(spark_on_s3: SparkSession, s3: S3Server) -> None:
     store = open_store(f"s3://{s3.make_bucket()}/a b")
     store.create("there", b"")
-    check_s3a(spark_on_s3, store.location)
+    check_connector(spark_on_s3, store.location)
     check_sees(spark_on_s3, store.location, store.spark_path("there"))
     for path in (store.spark_path("not there"), f"s3a://{s3.make_bucket()}-unknown/there"):
         with pytest.raises(StorageError) as caught:

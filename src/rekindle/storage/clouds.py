@@ -1,0 +1,135 @@
+"""Containers of Azure and buckets of Google: what their addresses look like, and the client of each.
+
+Accounts, credentials and servers of one's own are those of the environment, a file of the cloud's own tools, or the
+machine's identity; `obstore` looks for them. None are in an address.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+from rekindle.errors import StorageError
+from rekindle.storage.port import check_path
+
+_ADDRESS = re.compile(r"(abfss?|az|gs)://(.*)", re.DOTALL)
+_ACCOUNT_HOST = re.compile(r"([a-z0-9]{3,24})\.(?:dfs|blob)\.([a-z0-9.-]+)")
+_CONTAINER = re.compile(r"[a-z0-9$][a-z0-9-]{2,62}")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,221}")
+_ACCOUNT = "AZURE_STORAGE_ACCOUNT_NAME"
+_PATIENCE: Mapping[str, Any] = {"max_retries": 5, "retry_timeout": timedelta(seconds=30)}
+"""How often a request is sent that was not answered: about as often as a client of AWS does."""
+_ENVIRONMENT = ("AZURE_", "GOOGLE_", "IDENTITY_")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A container or bucket, and a prefix in it."""
+
+    #: its address, letter for letter as Hadoop has it, without a slash at its end
+    root: str
+    prefix: str
+    #: what `rekindle[...]` brings the library
+    extra: str
+    make: Callable[[], Any]
+
+
+def find_place(uri: str) -> Place | None:
+    """What an address names; None where it is of another kind.
+
+    Raises:
+        StorageError: ``STORAGE_UNAVAILABLE``, it is no whole address; ``PATH_OUTSIDE``.
+    """
+    found = _ADDRESS.fullmatch(uri)
+    if found is None:
+        return None
+    top, *parts = found[2].split("/")
+    prefix = check_path("/".join(filter(None, parts)), folder=True)
+    return _google(top, prefix) if found[1] == "gs" else _azure(found[1], top, prefix)
+
+
+def client(place: Place) -> Any:
+    """Return the client of a place, one for this process and its environment.
+
+    Raises:
+        StorageError: ``STORAGE_LIBRARY_MISSING``; ``STORAGE_UNAVAILABLE``, what the environment says is refused.
+    """
+    environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
+    try:
+        return _client(place.root, place.make, os.getpid(), *sorted(environment.items()))
+    except ModuleNotFoundError as error:
+        raise StorageError("STORAGE_LIBRARY_MISSING", uri=place.root, library=error.name, extra=place.extra) from error
+    except Exception as error:
+        # What it says may hold what it was given.
+        reason = f"its client cannot be made from the environment ({type(error).__name__})"
+        raise StorageError("STORAGE_UNAVAILABLE", uri=place.root, reason=reason) from None
+
+
+@cache
+def _client(root: str, make: Callable[[], Any], *_: object) -> Any:
+    """One for a place, a process and its environment."""
+    return make()
+
+
+@dataclass(frozen=True, slots=True)
+class _AzureClient:
+    container: str
+    account: str
+    endpoint: str
+
+    def __call__(self) -> Any:
+        from obstore.store import AzureStore
+
+        # An emulator has the account in its path.
+        endpoint = os.environ.get("AZURE_STORAGE_ENDPOINT") or os.environ.get("AZURE_ENDPOINT") or self.endpoint
+        return AzureStore(self.container, account_name=self.account, endpoint=endpoint, **_options(endpoint))
+
+
+@dataclass(frozen=True, slots=True)
+class _GoogleClient:
+    bucket: str
+
+    def __call__(self) -> Any:
+        from obstore.store import GCSStore
+
+        return GCSStore(self.bucket, **_options(os.environ.get("GOOGLE_BASE_URL", "")))
+
+
+def _options(endpoint: str) -> dict[str, Any]:
+    options = {"allow_http": endpoint.startswith("http://"), "connect_timeout": timedelta(seconds=5)}
+    return {"client_options": options, "retry_config": dict(_PATIENCE)}
+
+
+def _azure(scheme: str, top: str, prefix: str) -> Place:
+    if scheme == "az":
+        account, domain, container = os.environ.get(_ACCOUNT, ""), "core.windows.net", top
+        if not account:
+            reason = f"{_ACCOUNT} is not set; or use abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX"
+            raise StorageError("STORAGE_UNAVAILABLE", uri="az://...", reason=reason)
+    else:
+        container, _, host = top.partition("@")
+        parts = _ACCOUNT_HOST.fullmatch(host)
+        account, domain = parts.groups() if parts else ("", "")
+    if not (_CONTAINER.fullmatch(container) and _ACCOUNT_HOST.fullmatch(f"{account}.dfs.{domain}")):
+        form = "az://CONTAINER" if scheme == "az" else f"{scheme}://CONTAINER@ACCOUNT.dfs.core.windows.net"
+        raise _no_address(scheme, form)
+    # Hadoop's abfs is the same without TLS: for an emulator.
+    root = f"{'abfs' if scheme == 'abfs' else 'abfss'}://{container}@{account}.dfs.{domain}"
+    make = _AzureClient(container, account, f"https://{account}.blob.{domain}")
+    return Place(root, prefix, "azure", make)
+
+
+def _google(bucket: str, prefix: str) -> Place:
+    if not _BUCKET.fullmatch(bucket):
+        raise _no_address("gs", "gs://BUCKET")
+    return Place(f"gs://{bucket}", prefix, "gcs", _GoogleClient(bucket))
+
+
+def _no_address(scheme: str, form: str) -> StorageError:
+    reason = f"it does not begin with {form} (credentials belong into the environment)"
+    return StorageError("STORAGE_UNAVAILABLE", uri=f"{scheme}://...", reason=reason)

@@ -1,0 +1,111 @@
+"""What lies between a client and a server and goes wrong: answers that are lost, and a server that is away.
+
+It is a client's HTTP proxy as well: that leads a client to it which knows the names of a cloud's own hosts only.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from tests.servers.ports import free_ports
+
+_NOT_HANDED_ON = {"connection", "expect", "keep-alive", "transfer-encoding"}
+
+
+class Relay:
+    """A port that leads to a server, as long as a test lets it.
+
+    Args:
+        inner: port of the server.
+    """
+
+    def __init__(self, inner: int) -> None:
+        self.inner = inner
+        (self.port,) = free_ports(1)
+        self.away = False
+        self._to_lose = 0
+        self.lost = 0
+        self._lock = threading.Lock()
+
+    def lose_answers(self, count: int) -> None:
+        """Let so many of the next writes reach the server, and their answers be lost."""
+        with self._lock:
+            self._to_lose, self.lost = count, 0
+
+    def loses(self, method: str) -> bool:
+        """Whether the answer to this request is lost."""
+        with self._lock:
+            if method not in ("PUT", "POST") or not self._to_lose:
+                return False
+            self._to_lose -= 1
+            self.lost += 1
+            return True
+
+
+@contextmanager
+def relay_to(inner: int) -> Iterator[Relay]:
+    """Hand on to the server at the port `inner`."""
+    relay = Relay(inner)
+    handler = type("Handler", (_Handler,), {"relay": relay})
+    with _Server(("127.0.0.1", relay.port), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield relay
+        finally:
+            server.shutdown()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that have gone."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection of a client; to the server each request has its own."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    relay: ClassVar[Relay]
+
+    def _hand_on(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.relay.away:
+            self.close_connection = True
+            return
+        server = http.client.HTTPConnection("127.0.0.1", self.relay.inner)
+        asked = urlsplit(self.path)
+        target = f"{asked.path}?{asked.query}" if asked.query else asked.path
+        server.putrequest(self.command, target, skip_host=True, skip_accept_encoding=True)
+        for name, value in self.headers.items():
+            if name.lower() not in _NOT_HANDED_ON:
+                server.putheader(name, value)
+        server.endheaders(body or None)
+        answer = server.getresponse()
+        data = answer.read()
+        server.close()
+        if self.relay.loses(self.command):
+            self.close_connection = True
+            return
+        self.send_response_only(answer.status, answer.reason)
+        for name, value in answer.getheaders():
+            if name.lower() not in _NOT_HANDED_ON | {"content-length"}:
+                self.send_header(name, value)
+        length = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(data))
+        if length is not None and answer.status != http.client.NO_CONTENT:
+            self.send_header("Content-Length", length)
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _hand_on  # noqa: N815
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Say nothing."""
