@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.cli import output, reading
+from rekindle.cli import output
+from rekindle.monitoring import sign_of_life
 from rekindle.storage.documents.control import Request
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
@@ -19,7 +20,7 @@ from tests.cli.kit import JANUARY_MS, Command, Reply
 def january(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the clock show a moment shortly after the heartbeats of `kit.beat`, and a second look come at once."""
     monkeypatch.setattr(output, "now_ms", lambda: JANUARY_MS + 1_200)
-    monkeypatch.setattr(reading, "_BEATS_S", 0.1)
+    monkeypatch.setattr(sign_of_life, "BEATS_MS", 100)
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def test_a_check_exits_by_the_first_limit_that_is_exceeded(
     code: int,
 ) -> None:
     monkeypatch.setattr(output, "now_ms", lambda: JANUARY_MS + 120_000)
-    start(job)
+    start(job, started_ms=shown.get("started_ms", JANUARY_MS))
     lag = shown.pop("lag", None)
     task = TaskStatusDocument(uid="hourly", subtask=0, status="running", batch=1, lag_ms=lag)
     beat(job, **{"written_ms": JANUARY_MS + 119_000, "tasks": (task,), **shown})

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from rekindle.cli import output, reading, views
 from rekindle.cli.progress import LogLines
 from rekindle.cli.verbs import rekindle
+from rekindle.storage import layout
 from rekindle.storage.documents.status import CheckpointStats, Failure, InputStatus, Status, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
@@ -34,12 +35,22 @@ def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: Jo
         "last_heard_of": "2025-01-01T00:00:00.000Z",
         "heartbeat_age_ms": 1_200,
         "silent": False,
-        "began_at": None,
+        "began_at": "2025-01-01T00:00:00.000Z",
         "ended_at": None,
+        "uptime_ms": 1_200,
+        "watermark": "2025-01-01T00:00:00.000Z",
+        "lag_ms": None,
+        "busy": None,
+        "back_pressured": None,
         "rows_in": None,
         "rows_out": None,
+        "rows_in_per_second": 13_145.6,
+        "rows_out_per_second": None,
         "rows_uncommitted": None,
         "batches": 0,
+        "state_rows": None,
+        "state_bytes": None,
+        "subtasks": {"running": 1},
         "restarts_total": 0,
         "version": None,
         "error": None,
@@ -56,6 +67,7 @@ def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: Jo
                 "batch": 41,
                 "batch_duration_ms": 4_800,
                 "rows_per_second": None,
+                "rows_out_per_second": None,
                 "watermark": "2025-01-01T00:00:00.000Z",
                 "lag_ms": None,
                 "rows_in": None,
@@ -87,7 +99,15 @@ def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: Jo
                 },
             }
         ],
-        "checkpoints": {"completed": 7, "failed": 1, "latest": 7, "latest_at": "2025-01-01T00:01:00.000Z"},
+        "checkpoints": {
+            "completed": 7,
+            "failed": 1,
+            "latest": 7,
+            "latest_at": "2025-01-01T00:01:00.000Z",
+            "latest_age_ms": 0,
+            "latest_duration_ms": None,
+            "latest_state_bytes": None,
+        },
     }
 
 
@@ -221,7 +241,11 @@ def test_a_driver_that_is_there_and_does_not_beat_is_silent(
         assert (shown["state"], shown["silent"], shown["heartbeat_age_ms"]) == ("RUNNING", True, 245_000)
     assert "last heartbeat 4 min 5 s ago\nSILENT: its driver, process " in text
     assert "rows/s" not in text
-    assert command("list").stdout.splitlines()[1].split() == ["SILENT", "bids", "1", "7", "4", "min", "5", "s", "ago"]
+    assert (
+        command("list")
+        .stdout.splitlines()[1]
+        .startswith("SILENT  bids  1    7           3 min 5 s  -    4 min 5 s ago")
+    )
 
 
 def test_a_heartbeat_that_looks_old_and_moves_is_not_silent(
@@ -326,31 +350,42 @@ def test_list_names_each_job_with_its_state(command: Command, job: JobStorage) -
     start(other)
     end(other, "DRAINED")
 
-    assert command.json("list") == [
-        {
-            "job": "bids",
-            "state": "RUNNING",
-            "run": 1,
-            "checkpoint": 7,
-            "last_heard_of": "2025-01-01T00:00:00.000Z",
-            "heartbeat_age_ms": 1_200,
-            "silent": False,
-        },
-        {
-            "job": "clicks",
-            "state": "DRAINED",
-            "run": 1,
-            "checkpoint": None,
-            "last_heard_of": None,
-            "heartbeat_age_ms": None,
-            "silent": False,
-        },
+    bids, clicks = command.json("list")
+
+    shown = command.json("status", "bids")
+    assert bids["checkpoint"] == shown["checkpoints"]["latest"] == 7
+    assert {name: value for name, value in bids.items() if name not in ("checkpoint", "error")} == {
+        name: shown[name] for name in shown if name in bids and name != "error"
+    }
+    assert (clicks["job"], clicks["state"], clicks["run"], clicks["checkpoint"]) == ("clicks", "DRAINED", 1, None)
+    assert (clicks["last_heard_of"], clicks["heartbeat_age_ms"], clicks["silent"]) == (None, None, False)
+    lines = command("list", env={"COLUMNS": "132"}).stdout.splitlines()
+    assert lines == [
+        "state    job     run  checkpoint  its age  lag  last heard of  rows in/s  out/s  uptime  restarts",
+        "RUNNING  bids    1    7           0 ms     -    1.2 s ago      13,146     -      1.2 s   0",
+        "DRAINED  clicks  1    -           -        -    -              -          -      0 ms    0",
     ]
-    assert command("list").stdout.splitlines() == [
-        "state    job     run  checkpoint  last heard of",
-        "RUNNING  bids    1    7           1.2 s ago",
-        "DRAINED  clicks  1    -           -",
-    ]
+    assert (
+        command("list", env={"COLUMNS": "60"}).stdout.splitlines()[0]
+        == "state    job     run  checkpoint  its age  lag"
+    )
+
+
+def test_list_shows_why_a_job_has_failed_and_goes_on_past_one_that_cannot_be_read(
+    command: Command, job: JobStorage
+) -> None:
+    start(job)
+    failing(job)
+    other = JobStorage(job.store, "clicks")
+    start(other)
+    other.store.replace(layout.identity("clicks"), b"{")
+
+    lines = command("list", env={"COLUMNS": "60"}).stdout.splitlines()
+
+    assert [line.split()[:2] for line in lines[1:3]] == [["RUNNING", "bids"], ["UNREADABLE", "clicks"]]
+    assert lines[3].startswith("bids: [TASK_FAILED] Task 'hourly/0' failed:") and len(lines[3]) <= 60
+    assert lines[4].startswith("clicks: [OBJECT_CORRUPT]")
+    assert command.json("list")[0]["error"]["code"] == "TASK_FAILED"
 
 
 def test_the_storage_comes_from_the_environment_where_it_is_not_given(command: Command, job: JobStorage) -> None:
@@ -368,7 +403,7 @@ FAILED_ROW = {
     "id": 2,
     "kind": "manual",
     "status": "failed",
-    "triggered_at": JANUARY_MS,
+    "triggered_at": JANUARY_MS + 4_000,
     "failure": "TASK_FAILURE: a task failed",
 }
 
@@ -378,18 +413,29 @@ def test_checkpoints_in_json_have_exactly_the_promised_shape_newest_first(comman
     complete(job, 1)
     beat(
         job,
-        history=history({"id": 3, "kind": "final", "status": "in_progress", "triggered_at": JANUARY_MS}, FAILED_ROW),
+        history=history(
+            {"id": 3, "kind": "final", "status": "in_progress", "triggered_at": JANUARY_MS + 5_000}, FAILED_ROW
+        ),
     )
 
     third, second, first = command.json("checkpoints", "bids")
 
+    subtask = first.pop("subtasks")
+    assert [(one["uid"], one["subtask"], one["finished"]) for one in subtask] == [("hourly", 0, False)]
     assert first == {
         "id": 1,
+        "run": 1,
         "kind": "periodic",
         "status": "completed",
         "triggered_at": "2025-01-01T00:00:01.000Z",
+        "completed_at": "2025-01-01T00:00:01.250Z",
+        "failed_at": None,
         "duration_ms": 250,
+        "commit_ms": None,
         "acknowledged": [1, 1],
+        "acknowledged_at": None,
+        "unaligned": False,
+        "state_bytes": None,
         "in_flight_bytes": 0,
         "size_bytes": 0,
         "path": f"{command.storage}/bids/checkpoints/000000001",
@@ -436,9 +482,9 @@ def test_a_deleted_checkpoint_has_no_path_but_a_savepoint_keeps_its_own(command:
         (
             80,
             [
-                "id  kind      status     triggered             took    acks  size",
-                "2   manual    failed     2025-01-01T00:00:00Z  -       0/0   -",
-                "1   periodic  completed  2025-01-01T00:00:01Z  250 ms  1/1   -",
+                "id  kind      status     triggered             took    acks  size  commit  state",
+                "2   manual    failed     2025-01-01T00:00:04Z  -       0/0   -     -       -",
+                "1   periodic  completed  2025-01-01T00:00:01Z  250 ms  1/1   -     -       -",
                 "2 failed: TASK_FAILURE: a task failed",
             ],
         ),
@@ -446,7 +492,7 @@ def test_a_deleted_checkpoint_has_no_path_but_a_savepoint_keeps_its_own(command:
             60,
             [
                 "id  kind      status     triggered             took    acks",
-                "2   manual    failed     2025-01-01T00:00:00Z  -       0/0",
+                "2   manual    failed     2025-01-01T00:00:04Z  -       0/0",
                 "1   periodic  completed  2025-01-01T00:00:01Z  250 ms  1/1",
                 "2 failed: TASK_FAILURE: a task failed",
             ],
@@ -454,12 +500,13 @@ def test_a_deleted_checkpoint_has_no_path_but_a_savepoint_keeps_its_own(command:
     ],
 )
 def test_the_table_of_checkpoints_drops_columns_rather_than_wrap(
-    columns: int, expected: list[str], job: JobStorage
+    columns: int, expected: list[str], command: Command, job: JobStorage
 ) -> None:
+    start(job)
     beat(job, history=history(FAILED_ROW))
-    rows = views.checkpoints([complete(job, 1)], job.status(), True, {})
+    complete(job, 1)
 
-    assert views.checkpoint_lines(rows, columns) == expected
+    assert command("checkpoints", "bids", env={"COLUMNS": str(columns)}).stdout.splitlines() == expected
 
 
 def test_inspect_reads_a_folder_or_its_manifest_from_anywhere(

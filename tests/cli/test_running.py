@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +287,19 @@ def test_without_a_terminal_a_line_tells_how_the_job_goes() -> None:
         "2025-01-01T00:00:01Z bids RUNNING; hourly running, batch 1, history 99 % 5 rows/s, live ended, "
         "watermark 2025-01-01T00:00:00Z; last checkpoint 3, 1.5 s ago"
     )
+
+
+def test_without_a_terminal_a_line_has_the_figures_of_the_display() -> None:
+    task = replace(status().tasks[0], state_bytes=2_048, state_rows=7, lag_ms=12_000, busy=0.8)
+    now = status(tasks=(task,), rows_in=1_234, rows_out=1_000, rows_uncommitted=200, started_ms=JANUARY_MS)
+
+    line = LogLines().next(now, JANUARY_MS + 62_000)
+    display = views.status_lines(now, JANUARY_MS + 62_000, 60)
+
+    for figure in ("rows 1,234 read, 5/s; 1,000 out, 800 committed", "state 2.0 KiB, 7 rows; lag 12.0 s"):
+        assert figure in (line or "") and figure in display
+    assert display[0] == "bids  RUNNING  run 1, for 1 min 2 s"
+    assert "hourly  running  batch 1, busy 80 %" in display
 
 
 def test_without_a_terminal_lines_come_on_changes_and_not_too_often() -> None:

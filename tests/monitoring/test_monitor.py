@@ -9,6 +9,7 @@ import pytest
 from rekindle.monitoring.monitor import Monitor
 from rekindle.storage import layout
 from rekindle.storage.liveness import SILENCE_MS
+from tests.ui.kit import Counting
 from tests.ui.world import World
 
 
@@ -98,7 +99,7 @@ def test_rates_of_a_job_that_does_not_run_are_left_out(world: World) -> None:
     lost, healthy = monitor.job("lost").overview, monitor.job("healthy").overview
 
     assert (lost.rows_in_per_second, lost.rows_out_per_second, lost.lag_ms, lost.busy) == (None,) * 4
-    assert (healthy.rows_in_per_second, healthy.rows_out_per_second) == (5_000, 820)
+    assert (healthy.rows_in_per_second, healthy.rows_out_per_second) == (2_500, 820)
     assert lost.rows_in == healthy.rows_in > 0
     assert all(edge.rows_per_second is None for edge in monitor.graph("lost").edges)
 
@@ -180,3 +181,31 @@ def test_a_job_is_read_once_a_second_however_many_ask(world: World, monkeypatch)
     monitor.overview()
 
     assert read.count("job/status.json") == 2
+
+
+def test_a_second_look_reads_the_history_only_where_something_is_new(world: World) -> None:
+    world.healthy("job")
+    store, clocks = Counting(world.store.location), Clocks(world.now_ms)
+    monitor = Monitor(store, now_ms=lambda: clocks.now_ms, elapsed_ms=lambda: clocks.elapsed_ms)
+    first = monitor.overview()[0]
+    store.was_read.clear()
+    clocks.pass_(1_000)
+    _beat(world, "job", clocks.now_ms)
+
+    again = monitor.overview()[0]
+
+    assert layout.status("job") in store.was_read
+    assert not [path for path in store.was_read if "/history/" in path]
+    assert again == replace(
+        first,
+        heartbeat_ms=clocks.now_ms,
+        uptime_ms=(first.uptime_ms or 0) + 1_000,
+        checkpoint_age_ms=(first.checkpoint_age_ms or 0) + 1_000,
+    )
+
+    written = world.jobs["job"]
+    written.status = replace(written.status, latest_checkpoint=41)
+    clocks.pass_(1_000)
+    _beat(world, "job", clocks.now_ms)
+    monitor.overview()
+    assert [path for path in store.was_read if "/history/checkpoints/" in path]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from flink_rest_client.v1.client import FlinkRestClientV1
 
-from tests.ui.kit import http
+from tests.ui.kit import Counting, http
 from tests.ui.world import HOSTILE, World
 
 
@@ -118,6 +121,22 @@ def test_numbers_are_those_of_the_other_interfaces(address: str, ids: dict[str, 
     assert flink["counts"]["completed"] == page["checkpoints_completed"]
     assert flink["latest"]["completed"]["end_to_end_duration"] == page["latest_checkpoint_duration_ms"]
     assert f'job_name="failing"}} {page["latest_checkpoint_duration_ms"]}.0\n' in metrics
+
+
+def test_a_question_about_one_job_reads_no_other(tmp_path: Path, serve: Callable[..., str]) -> None:
+    world = World(str(tmp_path)).many(3)
+    store = Counting(world.store.location)
+    address = serve([store])
+    ids = {job["name"]: job["jid"] for job in http.get(f"{address}/v1/jobs/overview").json()["jobs"]}
+    http.get(f"{address}/v1/jobs/{ids['job-001']}")
+    store.was_read.clear()
+
+    for name in ("job-001", "job-002"):
+        http.get(f"{address}/v1/jobs/{ids[name]}/exceptions").raise_for_status()
+
+    assert not [path for path in store.was_read if path.startswith("job-000/")]
+    world.jobs["job-002"].storage.forget_job()
+    assert http.get(f"{address}/v1/jobs/{ids['job-002']}").status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/jobs/nothing", "/jobs/nothing/checkpoints", "/nothing"])

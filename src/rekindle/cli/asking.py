@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from rekindle.cli import output, views
+from rekindle.cli import documents, output, views
 from rekindle.cli.app import example, with_json, with_storage
 from rekindle.cli.reading import job_storage
 from rekindle.runtime import client
@@ -110,7 +110,7 @@ def _ask(
 
 def _print(job: JobStorage, answer: client.Ending, as_json: bool, remark: str | None = None) -> None:
     if as_json:
-        output.as_json(views.answer_json(job.job, answer))
+        output.as_json(documents.answer_json(job.job, answer))
     else:
         output.say("\n".join(views.answer_lines(job.job, answer)))
     for note in (*answer.notes, *([remark] if remark else [])):

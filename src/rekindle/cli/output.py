@@ -29,6 +29,7 @@ _COLOURS = {
     "FAILED": "red",
     "LOST": "red",
     "SILENT": "red",
+    "UNREADABLE": "red",
 }
 
 

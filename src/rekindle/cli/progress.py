@@ -123,8 +123,7 @@ class LogLines:
         parts = [f"{output.short_time(now_ms)} {status.job} {status.state}"]
         if status.restarts:
             parts.append(f"restarts {status.restarts}{views.next_attempt(status, status.state, now_ms)}")
-        if status.rows_in is not None:
-            parts.append(f"{status.rows_in:,} rows read")
+        parts += [text for text in (views.rows(status), views.state_and_lag(status)) if text]
         parts += map(_task, status.tasks)
         return "; ".join([*parts, views.checkpoint_age(status, now_ms)])
 

@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import click
 
-from rekindle.cli import manifests, output, views
+from rekindle.cli import documents, manifests, output, views
 from rekindle.cli.app import FAILED, command_line, example, with_json, with_storage
 from rekindle.errors import ControlError, StorageError
 from rekindle.ids import SubtaskId
+from rekindle.monitoring.facts import AT_WORK, SILENT, Now
+from rekindle.monitoring.monitor import Monitor
+from rekindle.monitoring.views import JobOverview, JobView
 from rekindle.progress.state_sizes import StateSize, state_sizes
 from rekindle.storage import layout
-from rekindle.storage.documents.checkpoint import Manifest
-from rekindle.storage.documents.runs import Result
-from rekindle.storage.documents.status import Status
-from rekindle.storage.job_storage import LOST, RUNNING, JobStorage, jobs
-from rekindle.storage.liveness import age_ms, has_moved, may_be_silent
+from rekindle.storage.job_storage import LOST, JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin, find_origin
+from rekindle.storage.port import Store
 
-_DEAD = ("FAILED", LOST)
+Answer = TypeVar("Answer")
+
+_DEAD = ("FAILED", LOST, SILENT)
 
 _WATCH_S = 1.0
 CHECKPOINT_OLD, LAGS = 3, 4
 """Exit codes of ``status --check``, beside 0 and 1."""
-
-_BEATS_S = 3.0
-"""A few heartbeats on a store of pace 1: a driver that is well gives a sign of life within this time."""
 
 
 def job_storage(storage: str, job: str) -> JobStorage:
@@ -41,40 +40,22 @@ def job_storage(storage: str, job: str) -> JobStorage:
     return found
 
 
-def current_status(job: JobStorage) -> Status:
-    """The last heartbeat, with the state and run that are true now.
+def _monitor(store: Store) -> Monitor:
+    """The read model of the pages, REST and metrics."""
+    return Monitor(store, now_ms=output.now_ms)
 
-    A run that has not got as far as a heartbeat shows the tasks as the run before it left them.
+
+def _seen(monitor: Monitor, read: Callable[[], Answer]) -> Answer:
+    """Read a second time, a few beats later, where a heartbeat looks old.
+
+    Clocks differ and laptops sleep: only a heartbeat that does not move is silent.
     """
-    run, heartbeat, state = job.latest_run(), job.status(), job.state()
-    number = run.run if run else 0
-    if heartbeat is None:
-        return Status(job=job.job, state=state, run=number, host="", pid=0, beat=0, written_ms=0)
-    if state == RUNNING and heartbeat.run == number:
-        state = heartbeat.state
-    return replace(heartbeat, state=state, run=number)
-
-
-def silent(found: Sequence[tuple[JobStorage, Status]]) -> set[str]:
-    """Return the names of the jobs whose driver seems to run and has given no sign of life for too long.
-
-    An old heartbeat is looked at twice, since clocks differ and laptops sleep: only one that does not move counts. A
-    run before its first heartbeat is not silent.
-    """
-    quiet = [
-        (job, driver)
-        for job, now in found
-        if may_be_silent(now, job.store, output.now_ms()) and job.state() == RUNNING
-        if isinstance(driver := job.driver(), Status)
-    ]
-    if quiet:
-        time.sleep(_BEATS_S * max(job.store.pace for job, _ in quiet))
-    return {job.job for job, earlier in quiet if not has_moved(job.driver(), earlier) and job.state() == RUNNING}
-
-
-def _age_ms(now: Status, result: Result | None) -> int | None:
-    """Age of the heartbeat of a job that has not ended."""
-    return age_ms(now, output.now_ms()) if result is None else None
+    answer, wait_ms = read(), monitor.second_look_ms()
+    if not wait_ms:
+        return answer
+    time.sleep(wait_ms / 1_000)
+    monitor.look_again()
+    return read()
 
 
 def _span(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
@@ -93,26 +74,14 @@ def _span(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 def list_jobs(storage: str, as_json: bool) -> None:
     """List the jobs of a storage."""
     store = open_store(storage)
-    read = [(job, current_status(job)) for job in (JobStorage(store, name) for name in jobs(store))]
-    found, quiet = [now for _, now in read], silent(read)
+    monitor = _monitor(store)
+    found = _seen(monitor, monitor.overview)
     if not found and not store.exists(""):
         raise StorageError("STORAGE_MISSING", uri=storage)
-    ages = {job.job: _age_ms(now, job.result(now.run)) for job, now in read}
     if as_json:
-        output.as_json([views.list_json(item, ages[item.job], silent=item.job in quiet) for item in found])
+        output.as_json([documents.list_json(line) for line in found])
     elif found:
-        # The name, whose width is unknown, comes after what must be seen.
-        rows = [
-            (
-                "SILENT" if item.job in quiet else item.state,
-                item.job,
-                str(item.run or "-"),
-                _number(item.latest_checkpoint),
-                output.short_time(item.written_ms or None) if (age := ages[item.job]) is None else _ago(age),
-            )
-            for item in found
-        ]
-        lines = output.table(("state", "job", "run", "checkpoint", "last heard of"), rows, output.width())
+        lines = views.list_lines(found, output.width())
         output.say("\n".join([lines[0], *map(_coloured, lines[1:])]))
     else:
         output.say(f"No jobs in {storage}.")
@@ -153,62 +122,64 @@ def status(
         raise click.UsageError("--watch is for people: leave it out, or --check and --json.")
     if not check and (max_age_ms is not None or max_lag_ms is not None):
         raise click.UsageError("--max-checkpoint-age and --max-lag belong to --check.")
-    found = job_storage(storage, job)
-    while watch and found.state() == RUNNING:
+    monitor = _monitor(open_store(storage))
+    view = _seen(monitor, lambda: monitor.job(job))
+    while watch and monitor.now(job).result is None and view.overview.state != LOST:
         if sys.stdout.isatty():
             click.clear()
-        _say_status(current_status(found), None, is_silent=False)
-        time.sleep(_WATCH_S * found.store.pace)
-    now = current_status(found)
-    is_silent = bool(silent([(found, now)]))
-    result = found.result(now.run)
+        _say_status(view, monitor.now(job))
+        time.sleep(_WATCH_S * monitor.store.pace)
+        monitor.look_again()
+        view = monitor.job(job)
+    now = monitor.now(job)
     if as_json:
-        output.as_json(views.status_json(now, result, _age_ms(now, result), silent=is_silent))
+        output.as_json(documents.status_json(view, now))
     else:
-        _say_status(now, result, is_silent)
-    return _checked(now, is_silent, max_age_ms, max_lag_ms) if check else 0
+        _say_status(view, now)
+    return _checked(view.overview, max_age_ms, max_lag_ms) if check else 0
 
 
-def _checked(now: Status, is_silent: bool, max_age_ms: int | None, max_lag_ms: int | None) -> int:
+def _checked(line: JobOverview, max_age_ms: int | None, max_lag_ms: int | None) -> int:
     """The exit code of ``status --check``; a job that has ended well has no checkpoint that grows old."""
-    if is_silent or now.state in _DEAD:
+    if line.state in _DEAD:
         return FAILED
-    if now.state not in views.AT_WORK:
+    if line.state not in AT_WORK:
         return 0
-    last_ms = max(now.latest_checkpoint_ms or 0, now.started_ms or 0)
-    if max_age_ms is not None and last_ms and output.now_ms() - last_ms > max_age_ms:
-        age = output.duration(output.now_ms() - last_ms)
-        output.say(f"The last checkpoint, or the start, was {age} ago.", err=True)
+    ages = [age for age in (line.checkpoint_age_ms, line.uptime_ms) if age is not None]
+    if max_age_ms is not None and ages and min(ages) > max_age_ms:
+        output.say(f"The last checkpoint, or the start, was {output.duration(min(ages))} ago.", err=True)
         return CHECKPOINT_OLD
-    lag_ms = max((task.lag_ms for task in now.tasks if task.lag_ms is not None), default=0)
-    if max_lag_ms is not None and lag_ms > max_lag_ms:
-        output.say(f"A watermark lags {output.duration(lag_ms)} after the clock.", err=True)
+    if max_lag_ms is not None and (line.lag_ms or 0) > max_lag_ms:
+        output.say(f"A watermark lags {output.duration(line.lag_ms)} after the clock.", err=True)
         return LAGS
     return 0
 
 
-def _say_status(now: Status, result: Result | None, is_silent: bool) -> None:
+def _say_status(view: JobView, now: Now) -> None:
     columns = output.width()
     fill, rest = output.bar(sys.stdout.encoding)
-    output.say("\n".join(views.status_lines(now, output.now_ms(), columns, fill, rest, stale=is_silent)))
-    age = _age_ms(now, result)
-    if age is not None:
-        output.say(f"last heartbeat {_ago(age)}")
-    if result is not None:
-        for note in result.notes:
+    line = view.overview
+    stale = line.state not in AT_WORK
+    output.say(
+        "\n".join(views.status_lines(documents.as_shown(line, now), output.now_ms(), columns, fill, rest, stale=stale))
+    )
+    if line.heartbeat_age_ms is not None:
+        output.say(f"last heartbeat {views.ago(line.heartbeat_age_ms)}")
+    if now.result is not None:
+        for note in view.notes:
             output.say("\n".join(output.wrapped(f"note: {note}", columns, "  ")))
-        if result.savepoint is not None:
-            output.say(f"savepoint {result.savepoint}")
-        if result.error is not None:
-            output.say(f"[{result.error['code']}] {result.error['message']}")
-            output.say(f"next: {result.error['next_step']}")
-    elif now.state == LOST:
+        if view.savepoint is not None:
+            output.say(f"savepoint {view.savepoint}")
+        if line.error is not None:
+            output.say(f"[{line.error.code}] {line.error.message}")
+            output.say(f"next: {line.error.next_step}")
+    elif line.state == LOST:
         output.say("Its driver is gone without a word. Run it again: it resumes.")
-    elif is_silent:
+    elif line.state == SILENT:
         output.say(
-            f"SILENT: its driver, process {now.pid} on {now.host}, gives no sign of life: it is stopped, or hangs, "
+            f"SILENT: its driver, process {line.pid} on {line.host}, gives no sign of life: it is stopped, or hangs, "
             "or its storage is full.\n"
-            f"next: kill -CONT {now.pid} if it was stopped; else kill -9 {now.pid} and run it again: it resumes."
+            f"next: kill -CONT {line.pid} if it was stopped; else kill -9 {line.pid} and run it again: it resumes."
         )
 
 
@@ -217,16 +188,14 @@ def _say_status(now: Status, result: Result | None, is_silent: bool) -> None:
 @with_storage
 @with_json
 def checkpoints(job: str, storage: str, as_json: bool) -> None:
-    """List a job's checkpoints, newest first."""
-    found = job_storage(storage, job)
-    # The state before the manifests: what a dead driver had completed is then among them.
-    alive, heartbeat, completed = found.state() == RUNNING, found.status(), found.manifests()
-    paths = {manifest.checkpoint: _folder(found, manifest) for manifest in completed}
-    rows = views.checkpoints(completed, heartbeat, alive, paths)
+    """List a job's checkpoints, newest first: as text the newest ones, with --json all of them and their subtasks."""
+    monitor = _monitor(open_store(storage))
+    found = monitor.all_checkpoints(job)
     if as_json:
-        output.as_json([views.checkpoint_json(row) for row in rows])
-    elif rows:
-        output.say("\n".join(views.checkpoint_lines(rows, output.width())))
+        output.as_json([documents.checkpoint_json(one) for one in found])
+    elif found:
+        rows = [one.overview for one in found]
+        output.say("\n".join(views.checkpoint_lines(rows, monitor.summary(job), output.width())))
     else:
         output.say(f"{job} has no checkpoints yet.")
 
@@ -260,18 +229,6 @@ def _states(origin: Origin) -> Iterator[tuple[SubtaskId, list[StateSize]]]:
                 subtask = SubtaskId(uid, index)
                 folder = layout.spark_progress_dir(origin.subtask(subtask))
                 yield subtask, list(state_sizes(origin.store, folder, snapshot.batch))
-
-
-def _folder(job: JobStorage, manifest: Manifest) -> str:
-    return f"{job.store.location.rstrip('/')}/{layout.checkpoint(job.job, manifest.checkpoint)}"
-
-
-def _number(value: int | None) -> str:
-    return "-" if value is None else str(value)
-
-
-def _ago(age: int) -> str:
-    return f"{output.duration(age)} ago"
 
 
 def _coloured(line: str) -> str:

@@ -5,126 +5,71 @@ Pure functions of documents; nothing is read here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rekindle.cli import output
-from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.history.statistics import Summary
+from rekindle.monitoring import figures
+from rekindle.monitoring.facts import AT_WORK
+from rekindle.monitoring.monitor import UNREADABLE
+from rekindle.monitoring.views import CheckpointRow, JobOverview
 from rekindle.storage.documents.control import Answer
 from rekindle.storage.documents.runs import Result
-from rekindle.storage.documents.status import CheckpointStats, Failure, InputStatus, Status, TaskStatusDocument
+from rekindle.storage.documents.status import Failure, InputStatus, Status, TaskStatusDocument
 
 Json = dict[str, Any]
 
-AT_WORK = ("RUNNING", "STOPPING")
+_FAILED = ("FAILED", UNREADABLE)
 _BAR = 16
+_SHOWN = 50
+"""Checkpoints that the table shows."""
 
 
 # --- a job ------------------------------------------------------------------------------------------------------------
 
 
-def list_json(status: Status, age_ms: int | None = None, *, silent: bool = False) -> Json:
-    """One element of ``list --json``."""
-    return {
-        "job": status.job,
-        "state": status.state,
-        "run": status.run or None,
-        "checkpoint": status.latest_checkpoint,
-        "last_heard_of": output.iso(status.written_ms or None),
-        "heartbeat_age_ms": age_ms,
-        "silent": silent,
-    }
+def list_lines(lines: Sequence[JobOverview], columns: int) -> list[str]:
+    """``list`` as a table, with the errors of what has failed, or waits to be started again, below it.
 
-
-def status_json(
-    status: Status, result: Result | None = None, age_ms: int | None = None, *, silent: bool = False
-) -> Json:
-    """``status --json``.
-
-    Args:
-        result: how the run ended, if it has.
-        age_ms: of the last heartbeat, for a job that runs.
-        silent: its driver runs, or may run, and has not given a sign of life for too long.
+    The name, whose width is unknown, comes after what must be seen.
     """
-    return {
-        "job": status.job,
-        "state": status.state,
-        "run": status.run or None,
-        "mode": status.mode,
-        "host": status.host,
-        "pid": status.pid,
-        "last_heard_of": output.iso(status.written_ms or None),
-        "heartbeat_age_ms": age_ms,
-        "silent": silent,
-        "began_at": output.iso(status.started_ms),
-        "ended_at": output.iso(result.ended_ms) if result else None,
-        "rows_in": status.rows_in,
-        "rows_out": status.rows_out,
-        "rows_uncommitted": status.rows_uncommitted,
-        "batches": status.batches,
-        "restarts_total": status.restarts_total,
-        "version": status.version or None,
-        "error": result.error if result else None,
-        "notes": list(result.notes) if result else [],
-        "savepoint": result.savepoint if result else None,
-        **_failures_json(status, status.state),
-        "tasks": [
-            {
-                "uid": task.uid,
-                "subtask": task.subtask,
-                "status": task.status,
-                "batch": task.batch,
-                "batch_duration_ms": task.batch_duration_ms,
-                "rows_per_second": task.rows_per_second,
-                "watermark": output.iso(task.watermark),
-                "lag_ms": task.lag_ms,
-                "rows_in": task.rows_in,
-                "rows_out": task.rows_out,
-                "batches": task.batches,
-                "busy": task.busy,
-                "back_pressured": task.back_pressured,
-                "idle": task.idle,
-                "state_rows": task.state_rows,
-                "state_bytes": task.state_bytes,
-                **_failures_json(task, status.state),
-                "inputs": {
-                    uid: {
-                        "ended": item.ended,
-                        "idle": item.idle,
-                        "position": item.position,
-                        "share": item.share,
-                        "rows_per_second": item.rows_per_second,
-                    }
-                    for uid, item in task.inputs.items()
-                },
-            }
-            for task in status.tasks
-        ],
-        "checkpoints": {
-            "completed": status.checkpoints_completed,
-            "failed": status.checkpoints_failed,
-            "latest": status.latest_checkpoint,
-            "latest_at": output.iso(status.latest_checkpoint_ms),
-        },
-    }
+    cells = [
+        (
+            line.state,
+            line.job,
+            "-" if line.run is None else str(line.run),
+            "-" if line.latest_checkpoint is None else str(line.latest_checkpoint),
+            output.duration(line.checkpoint_age_ms) if line.ended_ms is None else "-",
+            output.duration(line.lag_ms),
+            output.short_time(line.heartbeat_ms) if (age := line.heartbeat_age_ms) is None else ago(age),
+            _speed(line.rows_in_per_second),
+            _speed(line.rows_out_per_second),
+            output.duration(line.uptime_ms),
+            str(line.restarts_total),
+        )
+        for line in lines
+    ]
+    header = (
+        "state", "job", "run", "checkpoint", "its age", "lag", "last heard of", "rows in/s", "out/s", "uptime",
+        "restarts",
+    )  # fmt: skip
+    shown = output.table(header, cells, columns)
+    for line in lines:
+        if line.error is not None and (line.state in _FAILED or line.next_attempt_ms is not None):
+            first = line.error.message.partition("\n")[0]
+            shown.append(output.cut(f"{line.job}: [{line.error.code}] {first}", columns))
+    return shown
 
 
-def _failures_json(failed: Status | TaskStatusDocument, state: str) -> Json:
-    """The last failure of a job, or of a task of it; what is over has no next attempt."""
-    last = failed.failure
-    return {
-        "failure": None
-        if last is None
-        else {
-            "code": last.code,
-            "message": last.message,
-            "next_step": last.next_step,
-            "at": output.iso(last.failed_ms),
-        },
-        "restarts": failed.restarts,
-        "next_attempt_at": output.iso(failed.next_attempt_ms) if state in AT_WORK else None,
-    }
+def _speed(rows: float | None) -> str:
+    return "-" if rows is None else f"{rows:,.0f}"
+
+
+def ago(age_ms: int) -> str:
+    """``12.0 s ago``."""
+    return f"{output.duration(age_ms)} ago"
 
 
 def status_lines(
@@ -132,11 +77,11 @@ def status_lines(
 ) -> list[str]:
     """A job in a few lines of at most `columns` characters; also the live display of ``run``.
 
-    hourly_bids  RUNNING  run 2
+    hourly_bids  RUNNING  run 2, for 3 h 2 min
     last checkpoint 7, 12.0 s ago, took 1.2 s (1 failed)
     rows 1,234,567 read, 12,345/s; 9,000 out, 8,000 committed
     state 1.2 MiB, 10,000 rows; lag 12.0 s
-    hourly  restarting  batch 41 in 4.8 s
+    hourly  restarting  batch 41 in 4.8 s, busy 80 %, back-pressured 10 %
       restarts 3, next attempt in 8.0 s
       failed 2.0 s ago: [TASK_FAILED] Task 'hourly/0' failed: ValueError: no such customer
       next: Fix the cause. ...
@@ -149,21 +94,33 @@ def status_lines(
     """
     batch_mode = status.mode == "batch"
     mode = "  in batch mode" if batch_mode else ""
-    lines = [f"{status.job}  {status.state}  run {status.run}{mode}", checkpoint_age(status, now_ms)]
-    lines += [text for text in (_rows(status, stale=stale), _state(status)) if text]
+    at_work = status.state in AT_WORK and not stale
+    since = f", for {output.duration(max(now_ms - status.started_ms, 0))}" if at_work and status.started_ms else ""
+    lines = [f"{status.job}  {status.state}  run {status.run}{since}{mode}", checkpoint_age(status, now_ms)]
+    for text in (rows(status, stale=stale), state_and_lag(status, stale=stale)):
+        lines += output.wrapped(text, columns, "  ")
     if status.failure not in [task.failure for task in status.tasks]:  # else it is shown with the task
         lines += _failed_lines(status, status.state, now_ms, columns, "")
+    several = Counter(task.uid for task in status.tasks)
     pad = max((len(uid) for task in status.tasks for uid in task.inputs), default=0)
     for task in status.tasks:
         took = f" in {output.duration(task.batch_duration_ms)}" if task.batch_duration_ms is not None else ""
-        lines.append(f"{task.uid}  {task.status}  {batch(task.batch)}{took}")
+        name = f"{task.uid}/{task.subtask}" if several[task.uid] > 1 else task.uid
+        text = f"{name}  {task.status}  {batch(task.batch)}{took}{_load(task) if at_work else ''}"
+        lines += output.wrapped(text, columns, "  ")
         lines += _failed_lines(task, status.state, now_ms, columns, "  ")
         if not batch_mode:
             lines.append(f"  watermark {output.short_time(task.watermark)}")
         for uid, item in task.inputs.items():
-            speed = rate(item.rows_per_second) if status.state in AT_WORK and not stale else ""
+            speed = rate(item.rows_per_second) if at_work else ""
             lines.append(f"  {uid:<{pad}}  {_bar(item, fill, rest):<{_BAR + 7}}{speed:>18}")
     return [output.cut(line.rstrip(), columns) for line in lines]
+
+
+def _load(task: TaskStatusDocument) -> str:
+    """``, busy 80 %, back-pressured 10 %``; empty where it is not known."""
+    shares = {"busy": task.busy, "back-pressured": task.back_pressured}
+    return "".join(f", {name} {round(value * 100)} %" for name, value in shares.items() if value)
 
 
 def _failed_lines(
@@ -207,7 +164,7 @@ def checkpoint_age(status: Status, now_ms: int) -> str:
     return text + (f" ({status.checkpoints_failed} failed)" if status.checkpoints_failed else "")
 
 
-def _rows(status: Status, *, stale: bool) -> str:
+def rows(status: Status, *, stale: bool = False) -> str:
     """``rows 1,234,567 read, 12,345/s; 9,000 out, 8,000 committed``; empty where none were counted."""
     parts = []
     if status.rows_in is not None:
@@ -220,22 +177,16 @@ def _rows(status: Status, *, stale: bool) -> str:
 
 def rows_per_second(status: Status) -> float | None:
     """Rows that a job reads of its sources, a second, as Spark's last reports have it; None where none tells."""
-    tasks = {task.uid for task in status.tasks}
-    found = [
-        item.rows_per_second
-        for task in status.tasks
-        for uid, item in task.inputs.items()
-        if uid not in tasks and item.rows_per_second is not None
-    ]
-    return sum(found) if found else None
+    return figures.of_sources(status.tasks)
 
 
-def _state(status: Status) -> str:
+def state_and_lag(status: Status, *, stale: bool = False) -> str:
     """``state 1.2 MiB, 10,000 rows; lag 12.0 s``; empty where nothing of it is known."""
     sizes = [task.state_bytes for task in status.tasks if task.state_bytes is not None]
     rows = [task.state_rows for task in status.tasks if task.state_rows is not None]
     parts = [f"state {output.size(sum(sizes))}, {sum(rows):,} rows"] if sizes else []
-    lags = [task.lag_ms for task in status.tasks if task.lag_ms is not None]
+    at_work = status.state in AT_WORK and not stale
+    lags = [task.lag_ms for task in status.tasks if task.lag_ms is not None and at_work]
     return "; ".join([*parts, *([f"lag {output.duration(max(lags))}"] if lags else [])])
 
 
@@ -261,11 +212,6 @@ def rate(rows_per_second: float | None) -> str:
     return "" if rows_per_second is None else f"{rows_per_second:,.0f} rows/s"
 
 
-def answer_json(job: str, answer: Answer | Result) -> Json:
-    """``checkpoint --json``, ``savepoint --json``, ``stop --json`` and ``cancel --json``."""
-    return {"job": job, "state": answer.state, "checkpoint": answer.checkpoint, "savepoint": answer.savepoint}
-
-
 def answer_lines(job: str, answer: Answer | Result) -> list[str]:
     """The same as text."""
     lines = [f"{job}  {output.state(answer.state)}"]
@@ -279,76 +225,34 @@ def answer_lines(job: str, answer: Answer | Result) -> list[str]:
 # --- its checkpoints --------------------------------------------------------------------------------------------------
 
 
-def checkpoints(
-    manifests: Iterable[Manifest], status: Status | None, alive: bool, paths: Mapping[int, str]
-) -> list[CheckpointStats]:
-    """All checkpoints that are known, newest first.
-
-    `manifests` says which ones completed and are still there; `status` tells of those in progress, failed and since
-    deleted. `paths` gives the folder of each that is there; the others have none.
-    """
-    rows = {row.id: row for row in status.history} if status else {}
-    for manifest in manifests:
-        rows[manifest.checkpoint] = _completed(manifest, rows.get(manifest.checkpoint))
-    return [_as_it_is(rows[number], alive, paths.get(number)) for number in sorted(rows, reverse=True)]
-
-
-def _as_it_is(row: CheckpointStats, alive: bool, path: str | None) -> CheckpointStats:
-    if row.kind == "savepoint" and row.path is not None:
-        path = row.path
-    if row.status == "in_progress" and not alive:
-        return replace(row, status="failed", failure="JOB_ENDED: the job ended", path=path)
-    return replace(row, path=path)
-
-
-def _completed(manifest: Manifest, told: CheckpointStats | None) -> CheckpointStats:
-    subtasks = sum(len(snapshots) for snapshots in manifest.tasks.values())
-    return CheckpointStats(
-        id=manifest.checkpoint,
-        kind=manifest.kind,
-        status="completed",
-        triggered_at=manifest.triggered_ms,
-        duration_ms=manifest.completed_ms - manifest.triggered_ms,
-        acknowledged=told.acknowledged if told else (subtasks, subtasks),
-        in_flight_bytes=manifest.in_flight_bytes,
-        size_bytes=told.size_bytes if told else manifest.size_bytes,
-        path=told.path if told else None,
-    )
-
-
-def checkpoint_json(row: CheckpointStats) -> Json:
-    """One element of ``checkpoints --json``."""
-    return {
-        "id": row.id,
-        "kind": row.kind,
-        "status": row.status,
-        "triggered_at": output.iso(row.triggered_at),
-        "duration_ms": row.duration_ms,
-        "acknowledged": list(row.acknowledged),
-        "in_flight_bytes": row.in_flight_bytes,
-        "size_bytes": row.size_bytes,
-        "path": row.path,
-        "failure": row.failure,
-    }
-
-
-def checkpoint_lines(rows: list[CheckpointStats], columns: int) -> list[str]:
-    """``checkpoints`` as a table, with the reasons of failed ones below it."""
+def checkpoint_lines(rows: Sequence[CheckpointRow], summary: Summary, columns: int) -> list[str]:
+    """``checkpoints`` as a table, with the reasons of failed ones and what completed ones cost below it."""
+    shown = rows[:_SHOWN]
     cells = [
         (
             str(row.id),
             row.kind,
             row.status.replace("_", " "),
-            output.short_time(row.triggered_at),
+            output.short_time(row.triggered_ms),
             output.duration(row.duration_ms),
-            "/".join(map(str, row.acknowledged)),
+            f"{row.acknowledged}/{row.subtasks}",
             # A checkpoint shares its state with the job: only a savepoint has a size of its own.
-            output.size(size) if (size := row.size_bytes + row.in_flight_bytes) else "-",
+            output.size(size) if (size := (row.savepoint_bytes or 0) + row.in_flight_bytes) else "-",
+            output.duration(row.commit_ms),
+            "-" if row.state_bytes is None else output.size(row.state_bytes),
+            str(row.run),
         )
-        for row in rows
+        for row in shown
     ]
-    lines = output.table(("id", "kind", "status", "triggered", "took", "acks", "size"), cells, columns)
-    for row in rows:
+    header = ("id", "kind", "status", "triggered", "took", "acks", "size", "commit", "state", "run")
+    lines = output.table(header, cells, columns)
+    for row in shown:
         if row.failure:
             lines += output.wrapped(f"{row.id} failed: {row.failure}", columns, "  ")
+    if summary.duration_ms is not None and summary.count > 1:
+        half, most = (output.duration(round(value)) for value in (summary.duration_ms.p50, summary.duration_ms.p99))
+        text = f"of the newest {summary.count:,} completed ones half took at most {half}, 99 % at most {most}"
+        lines += output.wrapped(text, columns, "  ")
+    if len(rows) > len(shown):
+        lines.append(output.cut(f"... and {len(rows) - len(shown):,} earlier ones; --json has them", columns))
     return lines

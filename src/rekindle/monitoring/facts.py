@@ -26,6 +26,9 @@ SILENT = "SILENT"
 AT_WORK = ("RUNNING", "STOPPING")
 
 _RUN = re.compile(r"(\d+)\.json")
+_SAMPLE_MS = 5_000
+"""So long a sample of rates is the newest: there is one every ten seconds."""
+
 _DOCUMENTS = 8
 """Documents of a job that are remembered as long as their bytes do not change."""
 
@@ -88,7 +91,14 @@ class Facts:
     ) -> None:
         self.storage = storage
         self.identity = identity
+        #: its heartbeat looks old: only a second look shows whether it is silent
+        self.doubtful = False
         self._pulse = Pulse(storage.store, now_ms, elapsed_ms)
+        self._elapsed_ms = elapsed_ms
+        #: when it was read, and the sample
+        self._latest_rates: tuple[int, RateSample | None] | None = None
+        #: in which run it was read, and the record
+        self._latest_checkpoint: tuple[int, CheckpointRecord | None] = (0, None)
         self._segments: dict[tuple[str, str, str], log.Segment] = {}
         self._runs: dict[int, Run] = {}
         self._results: dict[int, Result] = {}
@@ -100,6 +110,7 @@ class Facts:
         if run is None:
             return Now(state=CREATED, status=status)
         driver = status if status is not None and status.run == run.run else run
+        self.doubtful = False
         # In this order: a driver writes its result and then ends, so one that is dead has written it or never will.
         alive = is_alive(driver)
         result = self.result(run.run)
@@ -111,6 +122,7 @@ class Facts:
             state = SILENT
         else:
             state = driver.state if isinstance(driver, Status) else RUNNING
+            self.doubtful = self._pulse.doubtful
         return Now(state=state, run=run, status=status, result=result)
 
     def result(self, run: int) -> Result | None:
@@ -147,14 +159,21 @@ class Facts:
         return [row.row for row in log.read(self.storage, log.RATES, cache=self._cache())]
 
     def latest_rates(self) -> RateSample | None:
-        """Read the newest sample."""
-        rows = log.newest(self.storage, log.RATES, self._cache())
-        return rows[-1].row if rows else None
+        """Read the newest sample; one that was read a moment ago is still the newest."""
+        now_ms = self._elapsed_ms()
+        if self._latest_rates is None or now_ms - self._latest_rates[0] >= _SAMPLE_MS:
+            rows = log.newest(self.storage, log.RATES, self._cache())
+            self._latest_rates = (now_ms, rows[-1].row if rows else None)
+        return self._latest_rates[1]
 
-    def latest_checkpoint(self) -> CheckpointRecord | None:
-        """Read the newest completed one of the newest records."""
-        rows = log.newest(self.storage, log.CHECKPOINTS, self._cache())
-        return next((row.row for row in reversed(rows) if row.row.status == "completed"), None)
+    def latest_checkpoint(self, status: Status) -> CheckpointRecord | None:
+        """Read the newest completed one of the newest records, unless the heartbeat says that it is the one known."""
+        run, known = self._latest_checkpoint
+        if known is None or run != status.run or known.id != status.latest_checkpoint:
+            rows = log.newest(self.storage, log.CHECKPOINTS, self._cache())
+            known = next((row.row for row in reversed(rows) if row.row.status == "completed"), None)
+            self._latest_checkpoint = (status.run, known)
+        return known
 
     def kept(self) -> list[int]:
         """Return the numbers of checkpoints whose folder is there, and of those that no checkpoint may have."""

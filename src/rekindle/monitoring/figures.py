@@ -28,6 +28,12 @@ def greatest(values: Iterable[Number | None]) -> Number | None:
     return max((value for value in values if value is not None), default=None)
 
 
+def of_sources(tasks: Sequence[TaskStatusDocument]) -> float | None:
+    """Return the rows that tasks read of sources, a second; what they read of each other is not counted twice."""
+    names = {task.uid for task in tasks}
+    return total(item.rows_per_second for task in tasks for uid, item in task.inputs.items() if uid not in names)
+
+
 def of_status(
     subtasks: Sequence[SubtaskView], figure: Callable[[TaskStatusDocument], Number | None]
 ) -> list[Number | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,12 +12,12 @@ from rekindle.errors import ControlError, RekindleError
 from rekindle.history import statistics
 from rekindle.history.statistics import Summary
 from rekindle.ids import check_uid
-from rekindle.monitoring import checkpoints, figures, views
+from rekindle.monitoring import checkpoints, sign_of_life, views
 from rekindle.monitoring.checkpoints import Checkpoints
 from rekindle.monitoring.contents import contents
 from rekindle.monitoring.facts import Facts, Now, ReadAgain
-from rekindle.monitoring.figures import of_rates, of_status
 from rekindle.monitoring.graph import described, graph
+from rekindle.monitoring.overviews import error_view, overview
 from rekindle.storage.documents.runs import JobDescription, Result
 from rekindle.storage.job_storage import JobStorage, jobs
 from rekindle.storage.origin import find_origin
@@ -72,11 +71,12 @@ class Monitor:
         for gone in self._facts.keys() - set(names):
             self._facts.pop(gone, None)
         if self.store.pace == 1:
-            return [self._line(name) for name in names]
+            return [self.line(name) for name in names]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return [*pool.map(self._line, names)]
+            return [*pool.map(self.line, names)]
 
-    def _line(self, name: str) -> views.JobOverview:
+    def line(self, name: str) -> views.JobOverview:
+        """Return the line of a job in the list; ``UNREADABLE``, with the reason, where it cannot be read."""
         try:
             return self.job(name).overview
         except RekindleError as error:
@@ -85,8 +85,20 @@ class Monitor:
                 job=name,
                 storage=self.index,
                 state=UNREADABLE,
-                error=_error(error.to_json()),
+                error=error_view(error.to_json()),
             )
+
+    def second_look_ms(self) -> int:
+        """Return how long to wait before `look_again`: 0 unless a heartbeat that was read looks old.
+
+        For those that look once; a server looks again and again.
+        """
+        doubtful = any(facts.doubtful for facts in self._facts.values())
+        return sign_of_life.BEATS_MS * self.store.pace if doubtful else 0
+
+    def look_again(self) -> None:
+        """Forget the answers of a moment ago."""
+        self._answers.clear()
 
     # -- a job --------------------------------------------------------------------------------------------------------
 
@@ -99,67 +111,17 @@ class Monitor:
         subtasks = self._subtasks(facts, now)
         result = now.result
         return views.JobView(
-            overview=self._job_overview(facts, now, subtasks),
+            overview=replace(
+                overview(facts, now, subtasks, self._now_ms()), id=f"{self._prefix}{name}", storage=self.index
+            ),
             subtasks=tuple(subtasks),
             savepoint=result.savepoint if result else None,
             notes=result.notes if result else (),
         )
 
-    def _job_overview(self, facts: Facts, now: Now, subtasks: list[views.SubtaskView]) -> views.JobOverview:
-        run, status, result, now_ms = now.run, now.status, now.result, self._now_ms()
-        live = subtasks if now.at_work else []
-        line = views.JobOverview(
-            id=f"{self._prefix}{facts.storage.job}",
-            job=facts.storage.job,
-            storage=self.index,
-            identity=facts.identity.id,
-            state=now.state,
-            watermark_ms=figures.least(of_status(subtasks, lambda one: one.watermark)),
-            lag_ms=figures.greatest(of_status(live, lambda one: one.lag_ms)),
-            busy=figures.greatest(of_status(live, lambda one: one.busy)),
-            back_pressured=figures.greatest(of_status(live, lambda one: one.back_pressured)),
-            rows_in_per_second=figures.total(of_status(live, lambda one: one.rows_per_second)),
-            rows_out_per_second=figures.total(of_rates(live, lambda one: one.rows_out)),
-            state_rows=figures.total(of_status(subtasks, lambda one: one.state_rows)),
-            state_bytes=figures.total(of_status(subtasks, lambda one: one.state_bytes)),
-            subtasks=dict(Counter(one.status.status for one in subtasks)),
-            error=_error_of(now),
-        )
-        changes: dict[str, Any] = {}
-        if run is not None:
-            until_ms = result.ended_ms if result else now_ms
-            changes |= {
-                "run": run.run,
-                "mode": run.mode,
-                "host": run.host,
-                "pid": run.pid,
-                "started_ms": run.started_ms,
-                "ended_ms": result.ended_ms if result else None,
-                "uptime_ms": max(until_ms - run.started_ms, 0) if result or now.has_driver else None,
-                "version": run.description.version if run.description else "",
-            }
-        if status is not None:
-            latest_ms, record = status.latest_checkpoint_ms, facts.latest_checkpoint()
-            durations = (one.duration_ms for one in status.history if one.status == "completed")
-            changes |= {
-                "heartbeat_ms": status.written_ms or None,
-                "heartbeat_age_ms": None if result else max(now_ms - status.written_ms, 0),
-                "latest_checkpoint": status.latest_checkpoint,
-                "latest_checkpoint_ms": latest_ms,
-                "checkpoint_age_ms": None if latest_ms is None else max(now_ms - latest_ms, 0),
-                "latest_checkpoint_duration_ms": record.duration_ms if record else next(durations, None),
-                "latest_checkpoint_bytes": record.state_bytes if record else None,
-                "checkpoints_completed": status.checkpoints_completed,
-                "checkpoints_failed": status.checkpoints_failed,
-                "rows_in": status.rows_in,
-                "rows_out": status.rows_out,
-                "batches": status.batches,
-                "rows_uncommitted": status.rows_uncommitted,
-                "restarts": status.restarts,
-                "restarts_total": status.restarts_total,
-                "next_attempt_ms": status.next_attempt_ms if now.at_work else None,
-            }
-        return replace(line, **changes)
+    def now(self, name: str) -> Now:
+        """Return the documents that tell where a job stands."""
+        return self._now(name)[1]
 
     def _subtasks(self, facts: Facts, now: Now) -> list[views.SubtaskView]:
         if now.status is None:
@@ -233,6 +195,11 @@ class Monitor:
         if found is None:
             raise ControlError("CHECKPOINT_NOT_KNOWN", job=name, checkpoint=checkpoint)
         return found
+
+    def all_checkpoints(self, name: str) -> list[views.CheckpointView]:
+        """Return all checkpoints that anything is known of, with their subtasks, the newest first."""
+        found = self._checkpoints(name)
+        return [views.CheckpointView(overview=found.row(record), record=record) for record in found.records]
 
     def summary(self, name: str) -> Summary:
         """Return what the newest thousand completed checkpoints cost."""
@@ -329,27 +296,6 @@ class Monitors:
         return (one.store.location for one in self.all)
 
 
-def _error(document: dict[str, Any], failed_ms: int | None = None) -> views.ErrorView:
-    return views.ErrorView(
-        code=str(document.get("code", "")),
-        message=str(document.get("message", "")),
-        next_step=str(document.get("next_step", "")),
-        failed_ms=failed_ms,
-    )
-
-
-def _error_of(now: Now) -> views.ErrorView | None:
-    """Return why the run has failed; else what went wrong last in it."""
-    if now.result is not None:
-        return _error(now.result.error, now.result.ended_ms) if now.result.error else None
-    failure = now.status.failure if now.status and now.run and now.status.run == now.run.run else None
-    if failure is None:
-        return None
-    return views.ErrorView(
-        code=failure.code, message=failure.message, next_step=failure.next_step, failed_ms=failure.failed_ms
-    )
-
-
 def _ending(result: Result, started_ms: int) -> dict[str, Any]:
     return {
         "state": result.state,
@@ -358,6 +304,6 @@ def _ending(result: Result, started_ms: int) -> dict[str, Any]:
         "checkpoint": result.checkpoint,
         "savepoint": result.savepoint,
         "notes": result.notes,
-        "error": _error(result.error, result.ended_ms) if result.error else None,
+        "error": error_view(result.error, result.ended_ms) if result.error else None,
         "began": result.began,
     }

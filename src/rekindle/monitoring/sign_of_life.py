@@ -9,7 +9,7 @@ from rekindle.storage.documents.status import Status
 from rekindle.storage.liveness import has_moved, may_be_silent, silence_ms
 from rekindle.storage.port import Store
 
-_BEATS_MS = 3_000
+BEATS_MS = 3_000
 """A few heartbeats on a store of pace 1: a driver that is well gives a sign of life within this time."""
 
 
@@ -22,6 +22,8 @@ class Pulse:
         self._elapsed_ms = elapsed_ms
         self._first: Run | Status | None = None
         self._first_ms = 0
+        #: it looked old when it was looked at last, and was not looked at for long enough to say more
+        self.doubtful = False
 
     def is_silent(self, driver: Run | Status) -> bool:
         """Return True if a driver that seems to run has given no sign of life for too long.
@@ -33,8 +35,11 @@ class Pulse:
         if self._first is None or has_moved(driver, self._first):
             self._first, self._first_ms = driver, now_ms
         still_ms = now_ms - self._first_ms
+        self.doubtful = False
         if isinstance(driver, Run):  # Spark starts, which takes its time
             return False
         if still_ms >= silence_ms(self._store):
             return True
-        return still_ms >= _BEATS_MS * self._store.pace and may_be_silent(driver, self._store, self._now_ms())
+        looks_old = may_be_silent(driver, self._store, self._now_ms())
+        self.doubtful = looks_old and still_ms < BEATS_MS * self._store.pace
+        return looks_old and not self.doubtful

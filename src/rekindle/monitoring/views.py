@@ -83,7 +83,7 @@ class JobOverview:
     rows_in: int = 0
     rows_out: int | None = None
     batches: int = 0
-    #: a second, of all subtasks that tell
+    #: read of sources and given to sinks, a second, by the subtasks that tell
     rows_in_per_second: float | None = None
     rows_out_per_second: float | None = None
     rows_uncommitted: int | None = None

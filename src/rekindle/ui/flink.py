@@ -38,6 +38,8 @@ class Flink:
         self.actions = actions
         self.version = version
         self.allow_actions = allow_actions
+        #: id in Flink's form → id
+        self._ids: dict[str, str] = {}
 
     def jobs(self) -> list[JobOverview]:
         """Return all jobs."""
@@ -46,10 +48,22 @@ class Flink:
     def line(self, request: Request) -> JobOverview:
         """Return the job that an address names."""
         wanted = request.path_params["job"]
-        found = next((job for job in self.jobs() if job_id(job) == wanted), None)
+        found = self._known_line(wanted)
+        if found is None:
+            self._ids = {job_id(job): job.id for job in self.jobs()}
+            found = self._known_line(wanted)
         if found is None:
             raise ControlError("JOB_UNKNOWN", job=wanted, storage="the storages of this server")
         return found
+
+    def _known_line(self, wanted: str) -> JobOverview | None:
+        """Return the job that had this id when all were read, if it still has it: only its own documents are read."""
+        known = self._ids.get(wanted)
+        if known is None:
+            return None
+        monitor, name = self.monitors.find(known)
+        line = monitor.line(name)
+        return line if job_id(line) == wanted else None
 
     def place(self, request: Request) -> tuple[Monitor, str]:
         """Return where the documents of that job are."""

@@ -1,0 +1,190 @@
+"""What `--json` of the reading verbs prints. Pure functions of the read model; nothing is read here."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from rekindle.cli import output
+from rekindle.monitoring.facts import AT_WORK, SILENT, Now
+from rekindle.monitoring.views import CheckpointView, JobOverview, JobView
+from rekindle.storage.documents.control import Answer
+from rekindle.storage.documents.runs import Result
+from rekindle.storage.documents.status import Status, TaskStatusDocument
+
+Json = dict[str, Any]
+
+
+def list_json(line: JobOverview) -> Json:
+    """One element of ``list --json``."""
+    return {**_head_json(line), "checkpoint": line.latest_checkpoint, **_figures_json(line), "error": _error_json(line)}
+
+
+def _head_json(line: JobOverview) -> Json:
+    """Which job it is, and whether it lives; one that is silent may still be at work, and has the state of that."""
+    silent = line.state == SILENT
+    return {
+        "job": line.job,
+        "state": "RUNNING" if silent else line.state,
+        "silent": silent,
+        "run": line.run,
+        "mode": line.mode,
+        "host": line.host,
+        "pid": line.pid,
+        "version": line.version or None,
+        "last_heard_of": output.iso(line.heartbeat_ms),
+        "heartbeat_age_ms": line.heartbeat_age_ms,
+        "began_at": output.iso(line.started_ms),
+        "ended_at": output.iso(line.ended_ms),
+        "uptime_ms": line.uptime_ms,
+    }
+
+
+def _figures_json(line: JobOverview) -> Json:
+    """What the pages, REST and metrics show of a job too."""
+    return {
+        "watermark": output.iso(line.watermark_ms),
+        "lag_ms": line.lag_ms,
+        "busy": line.busy,
+        "back_pressured": line.back_pressured,
+        "rows_in": line.rows_in,
+        "rows_out": line.rows_out,
+        "rows_in_per_second": line.rows_in_per_second,
+        "rows_out_per_second": line.rows_out_per_second,
+        "rows_uncommitted": line.rows_uncommitted,
+        "batches": line.batches,
+        "state_rows": line.state_rows,
+        "state_bytes": line.state_bytes,
+        "restarts": line.restarts,
+        "restarts_total": line.restarts_total,
+        "next_attempt_at": output.iso(line.next_attempt_ms),
+        "subtasks": line.subtasks,
+        "checkpoints": {
+            "completed": line.checkpoints_completed,
+            "failed": line.checkpoints_failed,
+            "latest": line.latest_checkpoint,
+            "latest_at": output.iso(line.latest_checkpoint_ms),
+            "latest_age_ms": line.checkpoint_age_ms,
+            "latest_duration_ms": line.latest_checkpoint_duration_ms,
+            "latest_state_bytes": line.latest_checkpoint_bytes,
+        },
+    }
+
+
+def _error_json(line: JobOverview) -> Json | None:
+    error = line.error
+    return (
+        None
+        if error is None
+        else {
+            "code": error.code,
+            "message": error.message,
+            "next_step": error.next_step,
+            "at": output.iso(error.failed_ms),
+        }
+    )
+
+
+def status_json(view: JobView, now: Now) -> Json:
+    """``status --json``."""
+    line = view.overview
+    status = as_shown(line, now)
+    return {
+        **_head_json(line),
+        **_figures_json(line),
+        "error": now.result.error if now.result else None,
+        "notes": list(view.notes),
+        "savepoint": view.savepoint,
+        **_failures_json(status, status.state),
+        "tasks": [
+            {
+                "uid": task.uid,
+                "subtask": task.subtask,
+                "status": task.status,
+                "batch": task.batch,
+                "batch_duration_ms": task.batch_duration_ms,
+                "rows_per_second": task.rows_per_second,
+                "rows_out_per_second": rates.rows_out if rates else None,
+                "watermark": output.iso(task.watermark),
+                "lag_ms": task.lag_ms,
+                "rows_in": task.rows_in,
+                "rows_out": task.rows_out,
+                "batches": task.batches,
+                "busy": task.busy,
+                "back_pressured": task.back_pressured,
+                "idle": task.idle,
+                "state_rows": task.state_rows,
+                "state_bytes": task.state_bytes,
+                **_failures_json(task, status.state),
+                "inputs": {
+                    uid: {
+                        "ended": item.ended,
+                        "idle": item.idle,
+                        "position": item.position,
+                        "share": item.share,
+                        "rows_per_second": item.rows_per_second,
+                    }
+                    for uid, item in task.inputs.items()
+                },
+            }
+            for task, rates in ((one.status, one.rates) for one in view.subtasks)
+        ],
+    }
+
+
+def _failures_json(failed: Status | TaskStatusDocument, state: str) -> Json:
+    """The last failure of a job, or of a task of it; what is over has no next attempt."""
+    last = failed.failure
+    return {
+        "failure": None
+        if last is None
+        else {
+            "code": last.code,
+            "message": last.message,
+            "next_step": last.next_step,
+            "at": output.iso(last.failed_ms),
+        },
+        "restarts": failed.restarts,
+        "next_attempt_at": output.iso(failed.next_attempt_ms) if state in AT_WORK else None,
+    }
+
+
+def checkpoint_json(found: CheckpointView) -> Json:
+    """One element of ``checkpoints --json``."""
+    row = found.overview
+    return {
+        "id": row.id,
+        "run": row.run,
+        "kind": row.kind,
+        "status": row.status,
+        "triggered_at": output.iso(row.triggered_ms),
+        "completed_at": output.iso(row.completed_ms),
+        "failed_at": output.iso(row.failed_ms),
+        "duration_ms": row.duration_ms,
+        "commit_ms": row.commit_ms,
+        "acknowledged": [row.acknowledged, row.subtasks],
+        "acknowledged_at": output.iso(row.latest_ack_ms),
+        "unaligned": row.unaligned,
+        "state_bytes": row.state_bytes,
+        "in_flight_bytes": row.in_flight_bytes,
+        "size_bytes": row.savepoint_bytes or 0,
+        "path": row.savepoint or (row.path if row.kept else None),
+        "failure": row.failure,
+        "subtasks": [asdict(one) for one in found.record.subtasks],
+    }
+
+
+def answer_json(job: str, answer: Answer | Result) -> Json:
+    """``checkpoint --json``, ``savepoint --json``, ``stop --json`` and ``cancel --json``."""
+    return {"job": job, "state": answer.state, "checkpoint": answer.checkpoint, "savepoint": answer.savepoint}
+
+
+def as_shown(line: JobOverview, now: Now) -> Status:
+    """The last heartbeat, with the state and run that are true now.
+
+    A run that has not got as far as a heartbeat shows the tasks as the run before it left them.
+    """
+    state, run = "RUNNING" if line.state == SILENT else line.state, line.run or 0
+    if now.status is None:
+        return Status(job=line.job, state=state, run=run, host="", pid=0, beat=0, written_ms=0)
+    return replace(now.status, state=state, run=run)

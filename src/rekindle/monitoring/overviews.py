@@ -1,0 +1,102 @@
+"""The line of a job in the list of jobs: the figures of its heartbeat, its run and its history, added up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from rekindle.monitoring import figures
+from rekindle.monitoring.facts import Facts, Now
+from rekindle.monitoring.figures import of_rates, of_status
+from rekindle.monitoring.views import ErrorView, JobOverview, SubtaskView
+
+
+def overview(facts: Facts, now: Now, subtasks: Sequence[SubtaskView], now_ms: int) -> JobOverview:
+    """Return the figures of a job; its id and its storage are those of the one that watches it."""
+    run, status, result = now.run, now.status, now.result
+    live = subtasks if now.at_work else ()
+    line = JobOverview(
+        id=facts.storage.job,
+        job=facts.storage.job,
+        storage=0,
+        identity=facts.identity.id,
+        state=now.state,
+        watermark_ms=figures.least(of_status(subtasks, lambda one: one.watermark)),
+        lag_ms=figures.greatest(of_status(live, lambda one: one.lag_ms)),
+        busy=figures.greatest(of_status(live, lambda one: one.busy)),
+        back_pressured=figures.greatest(of_status(live, lambda one: one.back_pressured)),
+        rows_in_per_second=figures.of_sources([one.status for one in live]),
+        rows_out_per_second=figures.total(of_rates(_with_sinks(live, now), lambda one: one.rows_out)),
+        state_rows=figures.total(of_status(subtasks, lambda one: one.state_rows)),
+        state_bytes=figures.total(of_status(subtasks, lambda one: one.state_bytes)),
+        subtasks=dict(Counter(one.status.status for one in subtasks)),
+        error=_error_of(now),
+    )
+    changes: dict[str, Any] = {}
+    if run is not None:
+        until_ms = result.ended_ms if result else now_ms
+        changes |= {
+            "run": run.run,
+            "mode": run.mode,
+            "host": run.host,
+            "pid": run.pid,
+            "started_ms": run.started_ms,
+            "ended_ms": result.ended_ms if result else None,
+            "uptime_ms": max(until_ms - run.started_ms, 0) if result or now.has_driver else None,
+            "version": run.description.version if run.description else "",
+        }
+    if status is not None:
+        latest_ms, record = status.latest_checkpoint_ms, facts.latest_checkpoint(status)
+        durations = (one.duration_ms for one in status.history if one.status == "completed")
+        changes |= {
+            "heartbeat_ms": status.written_ms or None,
+            "heartbeat_age_ms": None if result else max(now_ms - status.written_ms, 0),
+            "latest_checkpoint": status.latest_checkpoint,
+            "latest_checkpoint_ms": latest_ms,
+            "checkpoint_age_ms": None if latest_ms is None else max(now_ms - latest_ms, 0),
+            "latest_checkpoint_duration_ms": record.duration_ms if record else next(durations, None),
+            "latest_checkpoint_bytes": record.state_bytes if record else None,
+            "checkpoints_completed": status.checkpoints_completed,
+            "checkpoints_failed": status.checkpoints_failed,
+            "rows_in": status.rows_in,
+            "rows_out": status.rows_out,
+            "batches": status.batches,
+            "rows_uncommitted": status.rows_uncommitted,
+            "restarts": status.restarts,
+            "restarts_total": status.restarts_total,
+            "next_attempt_ms": status.next_attempt_ms if now.at_work else None,
+        }
+    return replace(line, **changes)
+
+
+def _with_sinks(subtasks: Sequence[SubtaskView], now: Now) -> Sequence[SubtaskView]:
+    """Return those whose rows leave the job: of the others, another task reads them."""
+    description = now.run.description if now.run else None
+    if description is None:
+        return subtasks
+    tasks = {sink.task for sink in description.sinks}
+    return [one for one in subtasks if one.status.uid in tasks]
+
+
+def error_view(document: dict[str, Any], failed_ms: int | None = None) -> ErrorView:
+    """Return an error as a document of a run has it."""
+    return ErrorView(
+        code=str(document.get("code", "")),
+        message=str(document.get("message", "")),
+        next_step=str(document.get("next_step", "")),
+        failed_ms=failed_ms,
+    )
+
+
+def _error_of(now: Now) -> ErrorView | None:
+    """Return why the run has failed; else what went wrong last in it."""
+    if now.result is not None:
+        return error_view(now.result.error, now.result.ended_ms) if now.result.error else None
+    failure = now.status.failure if now.status and now.run and now.status.run == now.run.run else None
+    if failure is None:
+        return None
+    return ErrorView(
+        code=failure.code, message=failure.message, next_step=failure.next_step, failed_ms=failure.failed_ms
+    )
