@@ -165,7 +165,15 @@ def test_python_in_the_pages_compiles(page: Path) -> None:
 @every_page
 def test_modules_and_tests_that_are_named_exist(page: Path) -> None:
     places = [ROOT, ROOT / "src", ROOT / "src" / "rekindle", ROOT / "tests", ROOT / "examples", ROOT / "deploy/airflow"]
-    users = {"hourly_bids.py", "hourly.py", "hourly_job.py", "auctions.py", "make_bids.py", "daily_bids.py"}
+    users = {
+        "hourly_bids.py",
+        "hourly.py",
+        "hourly_job.py",
+        "auctions.py",
+        "make_bids.py",
+        "daily_bids.py",
+        "pipeline.py",
+    }
     for name in named_files(page.read_text()):
         assert name in users or any((place / name).exists() for place in places), f"there is no {name}"
 

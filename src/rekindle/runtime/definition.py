@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rekindle.config import Config
@@ -11,7 +11,7 @@ from rekindle.graph import job_graph
 from rekindle.graph.job_graph import JobGraph, Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
-from rekindle.runtime.elapsed import Clock, system_clock
+from rekindle.runtime.elapsed import Clock, Elapsed, system_clock
 from rekindle.runtime.steps import Steps
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sources import Source
@@ -62,6 +62,8 @@ class RunContext:
     #: takes an event to the driver, from any thread
     post: Callable[[e.Event], None]
     clock: Clock = system_clock
+    #: the time that its intervals and time-outs go by
+    elapsed: Elapsed = field(default_factory=Elapsed)
 
     def folder(self, subtask: SubtaskId) -> str:
         """Return where a subtask keeps what it has."""

@@ -27,7 +27,6 @@ from rekindle.runtime.checkpointing import Checkpointing
 from rekindle.runtime.committing import commit, seal
 from rekindle.runtime.definition import RunContext
 from rekindle.runtime.driven import drive_no_more
-from rekindle.runtime.elapsed import Elapsed
 from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.runtime.mailbox import Mailbox
 from rekindle.runtime.orders import TaskOrders
@@ -79,7 +78,7 @@ class Driver:
         self._started = started
         self._events = events
         self._engine = engine
-        self._elapsed = Elapsed()
+        self._elapsed = run.elapsed
         self._standing = RunStanding(run)
         self._sinks = Worker("sinks")
         self._savepoints = Worker("savepoints")

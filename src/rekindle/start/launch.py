@@ -22,7 +22,7 @@ from rekindle.runtime.checkpointing import Checkpointing, snapshots_of
 from rekindle.runtime.definition import Definition, RunContext
 from rekindle.runtime.driven import drive_no_more
 from rekindle.runtime.driver import Driver
-from rekindle.runtime.elapsed import Clock, system_clock
+from rekindle.runtime.elapsed import Clock, Elapsed, system_clock
 from rekindle.runtime.leftovers import clean, prepared, uncommitted
 from rekindle.runtime.mailbox import Mailbox
 from rekindle.runtime.ports import Engine, Subtasks
@@ -50,6 +50,7 @@ class Launch:
     Args:
         since: first run of this process, where this one continues it.
         engine_failures: see `JobStarted`.
+        elapsed: what the run goes by for the time; None: how long it has been at work.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Launch:
         mode: str = "streaming",
         since: int | None = None,
         engine_failures: int = 0,
+        elapsed: Elapsed | None = None,
     ) -> None:
         self._since = since
         self._engine_failures = engine_failures
@@ -74,6 +76,7 @@ class Launch:
         self._permissions = permissions
         self._steps = steps
         self._clock = clock
+        self._elapsed = elapsed
         self._store = SteppedStore(store, steps)
         self.storage = JobStorage(self._store, definition.graph.name)
 
@@ -220,6 +223,7 @@ class Launch:
             changed_files=self._permissions.changed_files,
             post=events.post,
             clock=self._clock,
+            elapsed=self._elapsed or Elapsed(),
         )
 
     def _lineage(self, run: Run, origin: Origin | None) -> Lineage:

@@ -1,0 +1,48 @@
+"""Fixtures for pytest: ``pytest_plugins = ["rekindle.testing.harness.fixtures"]`` in your ``conftest.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from rekindle.job import Job
+from rekindle.spark.session.session import CHOSEN
+from rekindle.testing.harness.harness import JobHarness
+
+MakeHarness = Callable[..., JobHarness]
+
+
+@pytest.fixture(scope="session")
+def rekindle_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One session for all tests, on two cores; define a fixture of this name to use your own."""
+    settings = {
+        **CHOSEN,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+    }
+    builder = SparkSession.builder.master("local[2]").appName("rekindle-harness")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def job_harness(rekindle_spark: SparkSession, tmp_path: Path) -> Iterator[MakeHarness]:
+    """Make harnesses, with what `JobHarness` takes but the session; all are closed at the end of the test."""
+    with ExitStack() as made:
+
+        def make(job: Job, **options: Any) -> JobHarness:
+            folder = tmp_path / f"{job.name}-{len(list(tmp_path.iterdir()))}"
+            return made.enter_context(JobHarness(job, rekindle_spark, **{"folder": folder, **options}))
+
+        yield make
