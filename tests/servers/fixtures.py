@@ -16,7 +16,7 @@ from tests.servers.azurite import AzureServer
 from tests.servers.gcs import GoogleServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
-from tests.servers.relay import relay_to
+from tests.servers.relay import Relay, relay_to
 from tests.servers.s3 import S3Server
 
 if TYPE_CHECKING:
@@ -134,7 +134,14 @@ def spark_on_s3(spark: SparkSession, s3: S3Server) -> SparkSession:
 
 
 @pytest.fixture
-def spark_on_azure(spark: SparkSession, azure: AzureServer) -> Iterator[SparkSession]:
+def spark_s_way_to_azure(azure: AzureServer) -> Iterator[Relay]:
+    """What lies between Spark and the server."""
+    with relay_to(azure.port) as relay:
+        yield relay
+
+
+@pytest.fixture
+def spark_on_azure(spark: SparkSession, spark_s_way_to_azure: Relay) -> Iterator[SparkSession]:
     """The session, which reaches the server too: by the names of Azure's own hosts, through a proxy."""
     missing = azure_server.why_no_connector()
     if missing:
@@ -152,14 +159,10 @@ def spark_on_azure(spark: SparkSession, azure: AzureServer) -> Iterator[SparkSes
     for key, value in settings.items():
         spark.sparkContext._jsc.hadoopConfiguration().set(key, value)
     system = spark._jvm.java.lang.System
-    with relay_to(azure.port) as relay:
-        proxy = {
-            "http.proxyHost": "127.0.0.1",
-            "http.proxyPort": str(relay.port),
-            "http.nonProxyHosts": "localhost|127.*",
-        }
-        for key, value in proxy.items():
-            system.setProperty(key, value)
-        yield spark
-        for key in proxy:
-            system.clearProperty(key)
+    proxy = {"http.proxyHost": "127.0.0.1", "http.proxyPort": str(spark_s_way_to_azure.port)}
+    proxy["http.nonProxyHosts"] = "localhost|127.*"
+    for key, value in proxy.items():
+        system.setProperty(key, value)
+    yield spark
+    for key in proxy:
+        system.clearProperty(key)

@@ -31,6 +31,8 @@ class Relay:
         self.away = False
         self._to_lose = 0
         self.lost = 0
+        #: writes that the server has refused for their condition
+        self.refused = 0
         self._lock = threading.Lock()
 
     def lose_answers(self, count: int) -> None:
@@ -92,6 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
         answer = server.getresponse()
         data = answer.read()
         server.close()
+        if self.command == "PUT" and answer.status in (409, 412):
+            self.relay.refused += 1
         if self.relay.loses(self.command):
             self.close_connection = True
             return

@@ -1,0 +1,120 @@
+"""A job that has its storage, its savepoints and the files of its sink in a container of Azure."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+import rekindle as rk
+from rekindle.storage.open import open_store
+from rekindle.storage.origin import find_origin
+from tests.jobs.kit import QUICK, UTC, World, has_read, rows, until
+from tests.servers.azurite import ACCOUNT, KEY, AzureServer
+from tests.servers.relay import Relay
+
+pytestmark = pytest.mark.slow
+
+
+class ContainerWorld(World):
+    """What is read is a folder, as everywhere; the rest lies in a container."""
+
+    def __init__(self, root: Path, azure: AzureServer) -> None:
+        super().__init__(root)
+        self.place = f"abfs://{azure.make_container()}@{ACCOUNT}.dfs.core.windows.net"
+        self.storage = f"{self.place}/state of jobs"
+        self.out = f"{self.place}/out/hourly"
+
+    def output(self) -> Counter[tuple[dt.datetime, str, int]]:
+        found: Counter[tuple[dt.datetime, str, int]] = Counter()
+        store = open_store(self.out)
+        for path in (entry.path for entry in store.walk("")):
+            if path.endswith(".parquet") and not path.startswith("."):
+                for row in pq.read_table(io.BytesIO(store.read(path))).to_pylist():
+                    found[(row["window"]["start"].replace(tzinfo=UTC), row["k"], row["v"])] += 1
+        return found
+
+
+@pytest.fixture
+def world(tmp_path: Path, azure: AzureServer, spark_on_azure: SparkSession) -> ContainerWorld:
+    return ContainerWorld(tmp_path, azure)
+
+
+def test_of_sixteen_renames_onto_one_name_as_spark_s_own_progress_files_are_made_one_wins(
+    spark: SparkSession, world: ContainerWorld, spark_s_way_to_azure: Relay
+) -> None:
+    jvm: Any = spark._jvm
+    store, hadoop = open_store(f"{world.place}/progress"), jvm.org.apache.hadoop
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    files = hadoop.fs.FileContext.getFileContext(hadoop.fs.Path(world.place).toUri(), conf)
+    plain = spark._sc._gateway.new_array(hadoop.fs.Options.Rename, 0)
+    start = threading.Barrier(16)
+
+    def race(number: int) -> list[int]:
+        won = []
+        for round_ in range(10):
+            source = f"{round_}.{number}.tmp"
+            store.create(source, b"%d" % number)
+            start.wait()
+            with suppress(Py4JJavaError):
+                paths = (hadoop.fs.Path(store.spark_path(name)) for name in (source, f"{round_}"))
+                files.rename(*paths, plain)
+                won.append(round_)
+        return won
+
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(race, range(16)))
+    for round_ in range(10):
+        [winner] = [number for number in range(16) if round_ in found[number]]
+        assert store.read(f"{round_}") == b"%d" % winner
+    assert spark_s_way_to_azure.refused, "all that lost had seen the name before: the server did not decide"
+
+
+def test_a_job_in_a_container_is_stopped_with_a_savepoint_resumed_restored_from_it_and_drained(
+    spark: SparkSession, world: ContainerWorld, tmp_path: Path
+) -> None:
+    def start(**options: Any) -> rk.JobHandle:
+        return world.hourly().start(spark, config=QUICK, **{"storage": world.storage, **options})
+
+    world.add_history(rows(0, 90), rows(5, 90))
+    world.add_live(rows(100, 60))
+    handle = start()
+    until(lambda: has_read(handle, 1))
+    world.add_live(rows(103, 60))
+    until(lambda: world.has_hour(100))
+    handle.stop(savepoint=f"{world.place}/saves")
+    stopped = handle.wait()
+    assert (stopped.state, stopped.error) == ("STOPPED", None)
+    assert stopped.savepoint.startswith(f"{world.place}/saves/hourly-")
+
+    handle = start()
+    world.add_live(rows(106, 60))
+    until(lambda: world.has_hour(103))
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
+    assert world.output() == world.expected()
+
+    # From a container into a directory, with a sink of its own; and a savepoint back.
+    world.out = f"{world.place}/out/again"
+    handle = start(storage=str(tmp_path / "local"), restore=stopped.savepoint)
+    until(lambda: has_read(handle, 3))
+    assert find_origin(handle.savepoint(f"{world.place}/saves").path).manifest.savepoint
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
+    saved = {row for row in world.expected() if row[0] < dt.datetime(2025, 1, 5, 7, tzinfo=UTC)}
+    assert set(world.output()) == set(world.expected()) - saved
+
+    store = open_store(world.storage)
+    documents = [entry.path for entry in store.walk("hourly") if entry.path.endswith(".json")]
+    assert documents
+    assert not any(KEY.encode() in store.read(path) for path in documents)
