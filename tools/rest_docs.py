@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 
 from rekindle.history import statistics
+from rekindle.logs import lines
 from rekindle.monitoring import views
 from rekindle.progress import state_sizes
 from rekindle.ui import actions, api, flink, metrics
@@ -40,7 +41,7 @@ def classes(_: str) -> str:
     """The fields of each class of an answer."""
     found = [
         kind
-        for module in (views, statistics, state_sizes, actions)
+        for module in (views, statistics, state_sizes, lines, actions)
         for kind in vars(module).values()
         if inspect.isclass(kind) and is_dataclass(kind) and kind.__module__ == module.__name__
     ]

@@ -177,6 +177,9 @@ class Config:
         "In how many partitions each task keeps its state, from its first run on; 0 leaves it as it is, and at first "
         "to spark.sql.shuffle.partitions. It changes with a start from a checkpoint or savepoint only.",
     )
+    log_level: str = _setting(
+        "log.level", "info", _choice("debug", "info", "warning", "error"), "The least that the log of a run keeps."
+    )
     drain_max_rounds: int = _setting(
         "drain.max_rounds", 10, _count, "Flushes tried while timers set by a flush keep firing."
     )

@@ -17,6 +17,7 @@ OF_JOBS = [
     "inspect",
     "runs",
     "events",
+    "logs",
     "ui",
     "checkpoint",
     "savepoint",

@@ -28,6 +28,7 @@ def test_the_durable_steps_are_these() -> None:
         "inbox.open",
         "job.create",
         "lineage.create",
+        "log.replace",
         "manifest.create",
         "mark.admit",
         "mark.write",

@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from rekindle.logs import pieces
+from rekindle.logs.pieces import Place
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.open import open_store
 from tests.jobs.kit import World, rows
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +32,7 @@ def run(world: World, *command: str, **environment: str) -> tuple[int, str, str]
         [sys.executable, *command], env=around | environment, capture_output=True, text=True, timeout=300, check=False
     )
     log = world.root / "my logs" / "failing.log"
-    assert done.stderr.startswith(f"Spark logs to {log}\n"), done.stderr
+    assert f"Spark logs to {log}\n" in done.stderr
     return done.returncode, done.stderr, log.read_text()
 
 
@@ -48,6 +52,12 @@ def test_the_last_lines_of_python_are_the_error_and_what_to_do(world: World) -> 
     assert place.startswith("Spark's log: ") and place.endswith("/my logs/failing.log")
     assert advice.startswith("next: ")
     check_quiet(stderr, log)
+    kept = [line for _, line in pieces.read(JobStorage(open_store(world.storage), "failing"), Place())]
+    assert [line.logger for line in kept if "RESTARTS_EXHAUSTED" in line.message] == ["rekindle.history.events"]
+    failed = [line for line in kept if line.message.startswith("Task ")]
+    assert "no such customer" in failed[0].message and "Traceback" in failed[0].trace
+    assert [line.trace for line in failed[1:] if line.trace not in ("", "(a trace that is above)")] == []
+    assert any(line.logger.startswith("spark.") and "org.apache.spark" in line.trace for line in kept)
 
 
 @pytest.mark.slow

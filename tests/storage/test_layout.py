@@ -23,6 +23,7 @@ ARGUMENTS = {
     "request_id": "0001",
     "log": "events",
     "segment": 2,
+    "piece": 2,
     "first": 200,
     "folder": "hourly-000000007-abc",
     "inbox_folder": layout.inbox(FOLDER, "live"),
@@ -50,6 +51,7 @@ FILES = {
     "answer": "answer.create",
     "status": "status.replace",
     "history_segment": "history.replace",
+    "log_piece": "log.replace",
     "reserve": "reserve.create",
 }
 
@@ -65,6 +67,7 @@ FOLDERS = {
     "checkpoint": {},
     "control": {},
     "history": {},
+    "logs": {},
     "splits": {"000003.json": "split.assign"},
     "sink": {},
     "savepoint_subtask": {

@@ -6,10 +6,11 @@ loaded only for a terminal.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from rekindle.cli import output, views
@@ -18,6 +19,8 @@ from rekindle.storage.documents.status import Status, TaskStatusDocument
 
 if TYPE_CHECKING:
     from rekindle.handle import JobResult
+
+_LOG = logging.getLogger(__name__)
 
 POLL_S = 0.5
 LINE_EVERY_MS = 5_000
@@ -39,9 +42,16 @@ Display = tuple[Callable[[Status], None], Callable[[str], None]]
 """Shows a status; prints a message."""
 
 
-def follow(handle: Followed) -> JobResult:
-    """Show how the job goes until it has ended; Ctrl-C and SIGTERM stop it, Ctrl-C again cancels it."""
-    with (_live if _has_the_terminal() else _plain)() as (show, say), stop_on_signals(handle, say):
+def follow(handle: Followed, as_log: bool = False) -> JobResult:
+    """Show how the job goes until it has ended; Ctrl-C and SIGTERM stop it, Ctrl-C again cancels it.
+
+    Args:
+        as_log: what is shown is logged.
+    """
+    with (
+        (_logged if as_log else _live if _has_the_terminal() else _plain)() as (show, say),
+        stop_on_signals(handle, say),
+    ):
         while (result := handle.wait(POLL_S)) is None:
             show(handle.status())
     return result
@@ -77,12 +87,17 @@ def _live() -> Iterator[Display]:
         yield show, lambda message: console.print(message, markup=False)
 
 
-@contextmanager
-def _plain() -> Iterator[Display]:
-    lines = LogLines()
+def _plain() -> AbstractContextManager[Display]:
+    return _lines(lambda message: output.say(message, err=True))
 
-    def say(message: str) -> None:
-        output.say(message, err=True)
+
+def _logged() -> AbstractContextManager[Display]:
+    return _lines(_LOG.info)
+
+
+@contextmanager
+def _lines(say: Callable[[str], None]) -> Iterator[Display]:
+    lines = LogLines()
 
     def show(status: Status) -> None:
         line = lines.next(status, output.now_ms())

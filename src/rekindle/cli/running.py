@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -34,28 +35,34 @@ _WRONG_COMMAND_LINE = ("FUNCTION_UNKNOWN", "JOBFILE_MISSING", "MODE_UNKNOWN")
 @with_what_is_started
 @with_settings("A setting of the job.")
 @with_spark_settings
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    help="Print the driver's log to stderr, in this format, in place of the display.",
+)
 @click.option("--allow-shared-target", is_flag=True, help="Write to what another job, or a copy, has written to.")
 @click.option("--allow-changed-files", is_flag=True, help="Read files of a history that were replaced.")
 @with_storage
 @with_json
-def run(jobfile: str, as_json: bool, **arguments: Any) -> int:
+def run(jobfile: str, as_json: bool, log_format: str | None, **arguments: Any) -> int:
     """Run the job that JOBFILE defines; resume it, if it ran before.
 
     SIGTERM and the first Ctrl-C stop it, a second Ctrl-C cancels it; a batch run is canceled by the first. Exit code: 0
     finished, stopped or drained, 1 failed, 130 canceled, 2 wrong command line.
     """
     from rekindle.cli import jobfile as jobfiles
-    from rekindle.cli import progress
+    from rekindle.cli import logs, progress
 
-    with wrong_command_line(), stdout_for_result(as_json):
+    with logs.printed(log_format, arguments["config"]), wrong_command_line(), stdout_for_result(as_json):
         with _interruptible():
             # At once: loading Spark takes seconds.
-            output.say(output.cut(f"Starting {os.path.basename(jobfile)} ...", output.width() - 1), err=True)
+            say = logs.LOG.info if log_format else partial(output.say, err=True)
+            say(output.cut(f"Starting {os.path.basename(jobfile)} ...", output.width() - 1))
             job = jobfiles.load(jobfile)
             if sys.stderr.isatty():
-                output.say(f"{job.name}: starting Spark ...", err=True)
+                say(f"{job.name}: starting Spark ...")
             handle = job.start(**arguments)
-        result = progress.follow(handle)
+        result = progress.follow(handle, as_log=log_format is not None)
     _print(result, as_json)
     code = _CODES[result.state]
     if code == INTERRUPTED:

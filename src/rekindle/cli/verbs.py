@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rekindle.cli import asking, checking, deleting, examples, history, plain, reading, running, watching
+from rekindle.cli import asking, checking, deleting, examples, history, logs, plain, reading, running, watching
 from rekindle.cli.app import Group, example, version
 
 
@@ -36,6 +36,7 @@ for verb in (
     reading.inspect,
     history.runs,
     history.events,
+    logs.logs,
     watching.ui,
     asking.checkpoint,
     asking.savepoint,

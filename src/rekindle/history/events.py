@@ -6,6 +6,7 @@ soon be pushed out by it.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -50,6 +51,9 @@ _HARMLESS = ("CHECKPOINT_SUBSUMED", "JOB_ENDED")
 
 _REQUESTS = {"stop": "stop_requested", "cancel": "cancel_requested"}
 
+_LOG = logging.getLogger(__name__)
+_LEVELS: Mapping[Severity, int] = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
 _DIGITS = re.compile(r"\d+")
 
 
@@ -75,12 +79,12 @@ class EventLog:
 
     def started(self) -> None:
         """The driver has begun."""
-        self.writer.add(_started(self._run))
+        self._note(_started(self._run))
 
     def ended(self, result: Result) -> None:
         """How the run has ended is durable; whatever follows is no event of it."""
         if not self._ended:
-            self.writer.add(_ended(result))
+            self._note(_ended(result))
         self._ended = True
 
     def asked(self, request: Request) -> None:
@@ -116,8 +120,10 @@ class EventLog:
 
     def checkpoint_completed(self, manifest: Manifest) -> None:
         """A checkpoint is complete."""
-        if manifest.kind != "periodic":
-            number = manifest.checkpoint
+        number = manifest.checkpoint
+        if manifest.kind == "periodic":
+            _LOG.info("checkpoint %d is complete", number, extra={"job": self._storage.job})
+        else:
             self._add("checkpoint_completed", f"checkpoint {number}, {manifest.kind}, is complete", checkpoint=number)
 
     def checkpoint_failed(self, checkpoint: int, reason: str) -> None:
@@ -142,7 +148,7 @@ class EventLog:
     ) -> None:
         assert kind in KINDS, f"{kind} is not documented"
         if not self._ended:
-            self.writer.add(
+            self._note(
                 Event(
                     time_ms=self._clock(),
                     run=self._run.run,
@@ -153,6 +159,14 @@ class EventLog:
                     **more,
                 )
             )
+
+    def _note(self, event: Event) -> None:
+        """Keep an event, and log it: for who reads no history, and with what else was logged around it."""
+        self.writer.add(event)
+        code, trace = ("", "") if event.error is None else (f"[{event.error.code}] ", event.error.trace)
+        subject = f"Task {event.task}: " if event.task is not None else ""
+        more = {"job": self._storage.job, "event": event.kind, "trace": trace}
+        _LOG.log(_LEVELS[event.severity], "%s%s%s", subject, code, event.message, extra=more)
 
     def _error(self, error: RekindleError, task: SubtaskId | None, trace: str) -> EventError:
         same, self._traces[task] = self._traces.get(task), _DIGITS.sub("", trace)

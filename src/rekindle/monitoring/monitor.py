@@ -12,6 +12,8 @@ from rekindle.errors import ControlError, RekindleError
 from rekindle.history import statistics
 from rekindle.history.statistics import Summary
 from rekindle.ids import check_uid
+from rekindle.logs import pieces
+from rekindle.logs.lines import LogLine
 from rekindle.monitoring import checkpoints, sign_of_life, views
 from rekindle.monitoring.checkpoints import Checkpoints
 from rekindle.monitoring.contents import contents
@@ -176,6 +178,10 @@ class Monitor:
         """Return the newest events with numbers above `after`, the oldest first."""
         rows = [row for row in self._known(name).events(after) if run is None or row.row.run == run]
         return [views.EventView(number=row.number, event=row.row) for row in rows[max(len(rows) - limit, 0) :]]
+
+    def logs(self, name: str, run: int | None = None, limit: int = 500) -> list[LogLine]:
+        """Return the last lines of the log of a run, of the newest one unless it is named."""
+        return pieces.tail(self._known(name).storage, run, limit)
 
     def rates(self, name: str, since_ms: int = 0) -> views.RatesView:
         """Return the samples of rates after a moment."""

@@ -15,7 +15,7 @@ from rekindle.sinks import TwoPhaseSink
 CLOSE_S = 30.0
 """How long the end of an attempt waits for its sinks."""
 
-_LOG = logging.getLogger("rekindle")
+_LOG = logging.getLogger(__name__)
 
 
 def close_sinks(sinks: Mapping[str, TwoPhaseSink]) -> None:

@@ -11,7 +11,7 @@ from rekindle.protocol import events as e
 from rekindle.runtime.checkpointing import Checkpointing
 from rekindle.runtime.orders import known
 
-_LOG = logging.getLogger("rekindle")
+_LOG = logging.getLogger(__name__)
 
 
 def commit(checkpointing: Checkpointing, command: c.CommitTransactions) -> e.Event:

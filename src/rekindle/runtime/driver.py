@@ -11,7 +11,6 @@ The driver writes nothing that the protocol did not order, except its heartbeat.
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -45,8 +44,6 @@ HEARTBEAT_S = 1.0
 LEAVE_S = 5.0
 """How long a run that is over waits for orders that are still being carried out, so that the next does not meet
 them."""
-
-_LOG = logging.getLogger("rekindle")
 
 
 class Driver:
@@ -175,8 +172,6 @@ class Driver:
     def _feed(self, event: e.Event) -> None:
         self._heartbeat.heard(event)
         if isinstance(event, e.TaskFailed):
-            # No one else says so while it is started again, which may take as long as its reason lasts.
-            _LOG.warning("Task %s has failed: %s", event.task, event.reason)
             self._orders.failed(event.task)
         for command in self._job.handle(event):
             self._heartbeat.ordered(command)

@@ -30,7 +30,7 @@ from rekindle.storage.documents.status import CheckpointStats, Failure, Status, 
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
 
-_LOG = logging.getLogger("rekindle")
+_LOG = logging.getLogger(__name__)
 
 HISTORY = 50
 """Checkpoints remembered in the status."""

@@ -22,7 +22,7 @@ from rekindle.runtime.ports import TaskRunner, streams_of
 from rekindle.runtime.trying import tried
 from rekindle.runtime.worker import Worker
 
-_LOG = logging.getLogger("rekindle")
+_LOG = logging.getLogger(__name__)
 
 
 class TaskOrders:

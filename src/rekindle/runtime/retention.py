@@ -24,7 +24,7 @@ from rekindle.storage.job_storage import JobStorage
 
 _UNREADABLE = ("OBJECT_CORRUPT", "FORMAT_NEWER")
 
-_LOG = logging.getLogger("rekindle")
+_LOG = logging.getLogger(__name__)
 
 
 class Retention:

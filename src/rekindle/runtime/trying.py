@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from rekindle.errors import StorageError
 
-_LOG = logging.getLogger("rekindle")
+_LOG = logging.getLogger(__name__)
 
 _Done = TypeVar("_Done")
 

@@ -36,7 +36,7 @@ _BEAT_S = 1.0
 _START_S = 600.0
 """How long a new engine may take to come up: one that hangs meanwhile has no lifeline yet."""
 
-_LOG = logging.getLogger("rekindle")
+_LOG = logging.getLogger(__name__)
 
 
 MODES = ("streaming", "batch")
@@ -91,6 +91,11 @@ class Running:
     def heartbeat(self) -> Heartbeat:
         """What the driver at work shows of itself, or the last one did."""
         return self._driver.heartbeat
+
+    @property
+    def number(self) -> int:
+        """The number of the run in force, or of the last one."""
+        return self._driver.number
 
     def run(self) -> Result:
         """Run the job to its end.

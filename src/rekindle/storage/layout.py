@@ -24,6 +24,7 @@
       control/<request>.request.json, <request>.answer.json
       status.json
       history/<log>/<run>-<k>-<first>.json      events, checkpoints and rates, in segments; the oldest are deleted
+      logs/<run>-<k>.jsonl                      the log of the driver, in pieces; the oldest are deleted
       reserve                                   room for the result of a run that ends because the disk is full
 
     <storage>/_savepoints/<job>-<id>-<random>/  savepoints for which no place was given
@@ -231,6 +232,16 @@ def history_segment(name: str, log: str, number: int, segment: int, first: int) 
     return f"{name}/history/{log}/{number:06d}-{segment:06d}-{first:09d}.json"
 
 
+def logs(name: str) -> str:
+    """Folder of the log of a job's drivers."""
+    return f"{name}/logs"
+
+
+def log_piece(name: str, number: int, piece: int) -> str:
+    """A piece of the log of a run."""
+    return f"{name}/logs/{number:06d}-{piece:06d}.jsonl"
+
+
 def reserve(name: str) -> str:
     """Takes up room, to be deleted where there is none left."""
     return f"{name}/reserve"
@@ -260,6 +271,7 @@ STEPS: dict[str, str] = {
     "answer.create": r".*/control/[^/]+\.answer\.json",
     "status.replace": r"[^/]+/status\.json",
     "history.replace": r"[^/]+/history/[^/]+/\d+-\d+-\d+\.json",
+    "log.replace": r"[^/]+/logs/\d+-\d+\.jsonl",
     "reserve.create": r"[^/]+/reserve",
 }
 """Name of a durable step → the paths it writes. Steps that are not writes to the storage are in `runtime.steps`."""

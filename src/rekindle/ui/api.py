@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from rekindle.errors import ConfigError
 from rekindle.history.statistics import Summary
+from rekindle.logs.lines import LogLine
 from rekindle.monitoring import views
 from rekindle.monitoring.monitor import Monitor, Monitors
 
@@ -66,6 +67,11 @@ def _of_checkpoint(savepoint: bool) -> Read:
 def _events(monitor: Monitor, name: str, request: Request) -> list[views.EventView]:
     run = number(request, "run", -1)
     return monitor.events(name, run if run >= 0 else None, number(request, "after", -1), _limit(request, 500))
+
+
+def _logs(monitor: Monitor, name: str, request: Request) -> list[LogLine]:
+    run = number(request, "run", -1)
+    return monitor.logs(name, run if run >= 0 else None, _limit(request, 500))
 
 
 def _limit(request: Request, default: int) -> int:
@@ -143,6 +149,13 @@ ROUTES = (
         list[views.EventView],
         _of_job(_events),
         (_RUN, _AFTER, _LIMIT),
+    ),
+    Route(
+        "/jobs/{job}/logs",
+        "The last lines of the log of a run, of the newest one unless it is named, the oldest first.",
+        list[LogLine],
+        _of_job(_logs),
+        (Parameter("run", "of this run"), _LIMIT),
     ),
     Route(
         "/jobs/{job}/rates",

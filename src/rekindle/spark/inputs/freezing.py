@@ -23,7 +23,7 @@ from rekindle.storage import layout
 from rekindle.storage.documents.sources import FrozenFile, FrozenFiles
 from rekindle.storage.job_storage import JobStorage
 
-_LOG = logging.getLogger("rekindle")
+_LOG = logging.getLogger(__name__)
 
 
 def freeze(

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-_LOG = logging.getLogger("rekindle")
+_LOG = logging.getLogger(__name__)
 
 
 class Calls:

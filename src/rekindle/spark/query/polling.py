@@ -41,7 +41,7 @@ _TAKE_OVER_MS = 20
 _REPORT_S = 0.9
 """A report that is asked for is fetched at most so often: a little less than the driver's heartbeat takes."""
 
-_LOG = logging.getLogger("rekindle")
+_LOG = logging.getLogger(__name__)
 
 
 class Polling:

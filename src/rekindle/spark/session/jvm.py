@@ -23,6 +23,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
+from rekindle.logs.spark_lines import SparkLog
 from rekindle.spark.session.starting import Starting
 
 _CONFIGURATION = Path(__file__).with_name("log4j2.properties")
@@ -43,13 +44,18 @@ _PLACES = (_SUBMIT_OPTIONS, "PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAV
 """Environment variables that may point Log4j to a configuration."""
 
 
-_LOGS: list[str] = []
+_LOGS: list[SparkLog] = []
 """The log of this process's JVM, if it has one of ours."""
 
 
-def spark_log() -> str | None:
-    """Return the path of the file that Spark logs to; None where that is not ours to say."""
+def log_of_jvm() -> SparkLog | None:
+    """Return the file that Spark logs to; None where that is not ours to say."""
     return _LOGS[-1] if _LOGS else None
+
+
+def spark_log() -> str | None:
+    """Return the path of that file."""
+    return _LOGS[-1].path if _LOGS else None
 
 
 def start_jvm(settings: Mapping[str, str], name: str) -> None:
@@ -67,8 +73,9 @@ def start_jvm(settings: Mapping[str, str], name: str) -> None:
     threading.Thread(target=_pass_on, args=(reader, starting.heard), name="jvm-stderr", daemon=True).start()
     ours = not configures_log4j(settings)
     if ours:
-        _LOGS[:] = [_log_file(name)]
-        print(f"Spark logs to {_LOGS[0]}", file=sys.stderr, flush=True)
+        path = _log_file(name)
+        _LOGS[:] = [SparkLog(path, os.path.getsize(path) if os.path.exists(path) else 0)]
+        print(f"Spark logs to {_LOGS[0].path}", file=sys.stderr, flush=True)
     try:
         with (
             starting.watched(),

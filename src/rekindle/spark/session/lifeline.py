@@ -37,7 +37,7 @@ HANG_S = 120.0
 _EXIT_S = 2.0
 """How long to wait for the exit code of a JVM that has closed its connection."""
 
-_LOG = logging.getLogger("rekindle")
+_LOG = logging.getLogger(__name__)
 _REPLACING = threading.Lock()
 
 

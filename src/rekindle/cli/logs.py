@@ -1,0 +1,95 @@
+"""``rekindle logs``: the log of a job's driver; and what of it ``rekindle run`` prints."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from rekindle.cli import output
+from rekindle.cli.app import example, with_json, with_storage
+from rekindle.cli.reading import job_storage
+
+LOG = logging.getLogger("rekindle.cli")
+
+_FOLLOW_S = 1.0
+
+
+@click.command(epilog=example("rekindle logs hourly_bids --follow"))
+@click.argument("job")
+@click.option("--run", "number", type=int, metavar="N", help="Of this run; default: the newest.")
+@click.option("--follow", is_flag=True, help="Go on with lines that come, of newer runs too, until Ctrl-C.")
+@with_storage
+@with_json
+def logs(*, job: str, number: int | None, follow: bool, storage: str, as_json: bool) -> None:
+    """Show what the driver of a job has logged, Spark's own warnings among it.
+
+    With --json each line is a document of its own.
+    """
+    from rekindle.logs import lines, pieces
+
+    found = job_storage(storage, job)
+    run = pieces.newest_run(found) if number is None else number
+    place = pieces.Place(pieces.Piece(run or 0, 0))
+    first = place
+    while True:
+        for place, line in pieces.read(found, place, run if not follow else number):  # noqa: B020
+            output.say(lines.as_json(line, job=job, run=place.piece.run) if as_json else lines.as_text(line))
+        if not follow:
+            break
+        time.sleep(_FOLLOW_S * found.store.pace)
+    if place == first and not as_json:
+        output.say(f"{job} has no log{'' if number is None else f' of run {number}'}.", err=True)
+
+
+@contextmanager
+def printed(log_format: str | None, config: Mapping[str, str]) -> Iterator[None]:
+    """Let what Rekindle logs appear on stderr: all that the log keeps, or, without a format, what warns."""
+    from rekindle.config import Config
+
+    logger, printer = logging.getLogger("rekindle"), _Printer(log_format)
+    level = logger.level
+    logger.setLevel(Config.of(config).log_level.upper())
+    logger.addHandler(printer)
+    try:
+        yield
+    finally:
+        logger.removeHandler(printer)
+        logger.setLevel(level)
+
+
+class _Printer(logging.Handler):
+    """Prints on stderr."""
+
+    def __init__(self, log_format: str | None) -> None:
+        super().__init__(logging.NOTSET if log_format else logging.WARNING)
+        self._format = log_format
+        from rekindle.logs.lines import LineMaker
+        from rekindle.logs.redaction import Redaction
+
+        self._maker = LineMaker(Redaction())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record; one that cannot be printed is lost."""
+        try:
+            text = self._text(record)
+            if text is not None:
+                sys.stderr.write(text + "\n")
+                sys.stderr.flush()
+        except Exception:  # noqa: S110 # a terminal that is gone must not stop the job
+            pass
+
+    def _text(self, record: logging.LogRecord) -> str | None:
+        from rekindle.logs.lines import as_json, as_text
+
+        if self._format is None:
+            # How the job has ended is the last thing that `run` says.
+            return None if getattr(record, "event", "") == "run_ended" else self._maker.of_record(record).message
+        more: dict[str, Any] = {"job": record.job} if hasattr(record, "job") else {}
+        line = self._maker.of_record(record)
+        return as_json(line, **more) if self._format == "json" else as_text(line)

@@ -1,0 +1,214 @@
+"""The log of a job that runs in this process: hears the loggers ``rekindle.*`` and keeps what they say in the storage.
+
+To log is to leave a line in a queue of bounded size. A thread of its own writes it into the storage, now and then, and
+nothing waits for that but, for a moment, the end of the job. What goes wrong there fails and slows nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from rekindle.config import Config
+from rekindle.errors import one_line
+from rekindle.logs import pieces
+from rekindle.logs.lines import LineMaker, LogLine
+from rekindle.logs.redaction import Redaction, secret_values
+from rekindle.logs.spark_lines import SparkLines, SparkLog
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.job_storage import JobStorage
+
+LOGGER = "rekindle"
+PAUSE_S = 2.0
+"""Between two writes, on a store of pace 1."""
+WAITING_BYTES = 1 << 20
+"""What waits to be written; of more the oldest are dropped, and counted."""
+LEAVE_S = 3.0
+"""How long the end of a job waits for its last lines."""
+_LONGEST_PAUSE_S = 300.0
+
+_LOG = logging.getLogger(__name__)
+
+
+class JobLog(logging.Handler):
+    """The log of one job.
+
+    Records that name a job, as those about its tasks do, are in the log of that one; all others in the log of each job
+    that runs in this process.
+
+    Args:
+        spark: where Spark logs.
+    """
+
+    def __init__(
+        self,
+        storage: JobStorage,
+        level: int,
+        redact: Callable[[str], str],
+        spark: Callable[[], SparkLog | None] = lambda: None,
+        pause_s: float | None = None,
+    ) -> None:
+        super().__init__(level)
+        self._storage = storage
+        self._maker = LineMaker(redact)
+        #: the number of the run in force; None while there is none
+        self._run: Callable[[], int | None] = lambda: None
+        self._spark = SparkLines(spark, LineMaker(redact))
+        self._pause_s = PAUSE_S * storage.store.pace if pause_s is None else pause_s
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._dropped = 0
+        self._queue = threading.Lock()
+        self._look = threading.Event()
+        self._over = False
+        #: the piece that is being filled
+        self._piece = pieces.Piece(0, 0)
+        self._lines: list[bytes] = []
+        #: it has lines that the storage has not
+        self._changed = False
+        #: the run whose piece it is, as it was claimed
+        self._claimed: Run | None = None
+        self._thread = threading.Thread(target=self._work, name=f"log-{storage.job}", daemon=True)
+
+    # -- hearing ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Hear from now on."""
+        logging.getLogger(LOGGER).addHandler(self)
+        self._thread.start()
+
+    def begin(self, run: Callable[[], int]) -> None:
+        """Write from now on, for the run in force: its number is known."""
+        self._run = run
+        self._look.set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a record. It never raises and never waits for a storage."""
+        if record.thread == self._thread.ident or getattr(record, "job", self._storage.job) != self._storage.job:
+            return
+        with suppress(Exception):
+            self._add(self._maker.of_record(record))
+            if hasattr(record, "job") or self is _first():
+                _say_where_no_one_listens(record)
+
+    def close(self) -> None:
+        """Hear no more; write what waits, if that can be done in a moment."""
+        logging.getLogger(LOGGER).removeHandler(self)
+        self._over = True
+        self._look.set()
+        if self._thread.is_alive():
+            self._thread.join(LEAVE_S)
+        super().close()
+
+    def _add(self, line: LogLine) -> None:
+        data = _encoded(line)
+        with self._queue:
+            self._waiting.append(data)
+            self._waiting_bytes += len(data)
+            while self._waiting_bytes > WAITING_BYTES:
+                self._waiting_bytes -= len(self._waiting.popleft())
+                self._dropped += 1
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        pause_s = self._pause_s
+        while not self._over:
+            self._look.wait(pause_s)
+            self._look.clear()
+            # A storage that is full or away is asked less and less often.
+            pause_s = self._pause_s if self._round() else min(2 * pause_s, max(_LONGEST_PAUSE_S, self._pause_s))
+        self._round(last=True)
+        self._spark.close()
+
+    def _round(self, last: bool = False) -> bool:
+        """Write what has come; return True unless the storage has refused it."""
+        try:
+            for line in self._spark.new(all_of_it=last):
+                if getattr(logging, line.level, logging.INFO) >= self.level:
+                    self._add(line)
+            self._write()
+        except Exception:
+            return False
+        return True
+
+    def _write(self) -> None:
+        number = self._run()
+        if number is None or not (self._waiting or self._dropped or self._changed):
+            return
+        if self._claimed is None or (self._piece.run != number and not self._changed):
+            self._claimed = self._storage.run(number)
+            self._piece, self._lines = pieces.Piece(number, 1), []
+            pieces.make_room(self._storage)
+        if self._claimed is None or self._storage.is_deleted(self._claimed):
+            return  # what is written now would be found by no one, or in another job
+        while True:
+            self._fill()
+            if self._changed:
+                pieces.write(self._storage, self._piece, self._lines)
+                self._changed = False
+            if not self._waiting:
+                return
+            self._piece, self._lines = pieces.Piece(self._piece.run, self._piece.number + 1), []
+            pieces.make_room(self._storage)
+
+    def _fill(self) -> None:
+        """Take into the piece what waits and fits."""
+        size = sum(map(len, self._lines))
+        with self._queue:
+            if self._dropped:
+                now_ms = time.time_ns() // 1_000_000
+                text = f"{self._dropped} lines were dropped: the storage did not take them in time"
+                self._waiting.appendleft(_encoded(self._maker.line(now_ms, "WARNING", __name__, text)))
+                self._waiting_bytes += len(self._waiting[0])
+                self._dropped = 0
+            while self._waiting and (not self._lines or size + len(self._waiting[0]) <= pieces.PIECE_BYTES):
+                data = self._waiting.popleft()
+                size += len(data)
+                self._waiting_bytes -= len(data)
+                self._lines.append(data)
+                self._changed = True
+
+
+def _encoded(line: LogLine) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _first() -> JobLog:
+    """Return one of the logs that hear the same."""
+    return next(one for one in logging.getLogger(LOGGER).handlers if isinstance(one, JobLog))
+
+
+def _say_where_no_one_listens(record: logging.LogRecord) -> None:
+    """Print a warning as `logging` does where no handler is there: ours is none that anyone sees."""
+    heard_by: list[logging.Handler] = [*logging.getLogger(LOGGER).handlers, *logging.getLogger().handlers]
+    if all(isinstance(one, JobLog) for one in heard_by) and logging.lastResort is not None:
+        said = logging.LogRecord(
+            record.name, record.levelno, record.pathname, record.lineno, record.getMessage(), (), None
+        )
+        if said.levelno >= logging.lastResort.level:
+            logging.lastResort.handle(said)
+
+
+@contextmanager
+def job_log(
+    storage: JobStorage, config: Config, spark_config: Mapping[str, str], spark: Callable[[], SparkLog | None]
+) -> Iterator[JobLog]:
+    """Keep the log of a job until it has ended; where an error ends its driver, that is the last line."""
+    secrets = secret_values(os.environ) | secret_values(spark_config)
+    log = JobLog(storage, getattr(logging, config.log_level.upper()), Redaction(secrets), spark)
+    log.start()
+    try:
+        yield log
+    except BaseException as error:
+        _LOG.error("The driver has ended: %s", one_line(error), exc_info=error, extra={"job": storage.job})
+        raise
+    finally:
+        log.close()

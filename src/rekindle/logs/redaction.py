@@ -1,0 +1,50 @@
+"""Keeping secrets out of a log: values that are known to be secret, and what the words before them show to be one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+HIDDEN = "***"
+
+_WORDS = r"password|passwd|pwd|secret|token|credential|access[._-]?key|api[._-]?key|private[._-]?key|sas[._-]?key"
+_NAME = re.compile(rf"(?i){_WORDS}")
+_A_PLACE = re.compile(r"(?i)(file|path|dir|url|uri|provider|class)$")
+"""Names that end so hold where a secret is, or who knows it."""
+
+_SHORTEST = 6
+"""A value that is shorter would be found in any text."""
+
+_VALUE = r"""'[^']{0,500}'|"[^"]{0,500}"|[^\s"',;&)}\]]+"""
+_ASSIGNED = re.compile(rf"""(?i)((?:{_WORDS})[\w.-]{{0,40}}["']?\s{{0,3}}[=:]\s{{0,3}})(?:{_VALUE})""")
+_IN_URL = re.compile(r"(://)[^/\s:@]{0,200}:[^/\s@]{1,200}@")
+_HEADER = re.compile(r"(?i)\b(bearer|basic)\s{1,3}[\w.~+/=-]{6,}")
+# Each is tried at each letter of a text, so none may run on from there without a bound.
+
+
+def secret_values(settings: Mapping[str, str]) -> set[str]:
+    """Return the values of those settings, or variables, whose names say that they are secret."""
+    return {
+        value
+        for name, value in settings.items()
+        if len(value) >= _SHORTEST and _NAME.search(name) and not _A_PLACE.search(name)
+    }
+
+
+class Redaction:
+    """Hides secrets in texts.
+
+    Args:
+        values: what must not be seen anywhere.
+    """
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        known = sorted({value for value in values if len(value) >= _SHORTEST}, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, known))) if known else None
+
+    def __call__(self, text: str) -> str:
+        if self._known is not None:
+            text = self._known.sub(HIDDEN, text)
+        text = _IN_URL.sub(rf"\1{HIDDEN}@", text)
+        text = _ASSIGNED.sub(rf"\1{HIDDEN}", text)
+        return _HEADER.sub(rf"\1 {HIDDEN}", text)

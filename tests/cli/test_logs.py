@@ -1,0 +1,89 @@
+"""``rekindle logs``, and what ``rekindle run --log-format`` prints."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import msgspec
+import pytest
+
+from rekindle.cli import logs
+from rekindle.logs import pieces
+from rekindle.logs.lines import LogLine
+from rekindle.logs.pieces import Piece
+from rekindle.storage.job_storage import JobStorage
+from tests.cli.kit import JANUARY_MS, Command, start
+
+
+def write(job: JobStorage, run: int, *messages: str, trace: str = "") -> None:
+    lines = [
+        LogLine(time_ms=JANUARY_MS, level="WARNING", logger="rekindle.x", message=message, trace=trace)
+        for message in messages
+    ]
+    pieces.write(job, Piece(run, 1), [msgspec.json.encode(line) + b"\n" for line in lines])
+
+
+def test_logs_shows_the_newest_run_unless_another_is_named(command: Command, job: JobStorage) -> None:
+    start(job)
+    assert command("logs", "bids").stderr == "bids has no log.\n"
+    write(job, 1, "one", "two", trace="at x")
+    write(job, 2, "three")
+
+    assert command("logs", "bids").stdout == "2025-01-01T00:00:00.000Z WARNING rekindle.x: three\n"
+    assert command("logs", "bids", "--run", "1").stdout.splitlines() == [
+        "2025-01-01T00:00:00.000Z WARNING rekindle.x: one",
+        "    at x",
+        "2025-01-01T00:00:00.000Z WARNING rekindle.x: two",
+        "    at x",
+    ]
+    assert command("logs", "bids", "--run", "7").stderr == "bids has no log of run 7.\n"
+    found = [json.loads(line) for line in command("logs", "bids", "--run", "1", "--json").stdout.splitlines()]
+    assert [(line["message"], line["run"], line["job"]) for line in found] == [("one", 1, "bids"), ("two", 1, "bids")]
+    assert command.error("logs", "no_such_job") == "JOB_UNKNOWN"
+
+
+def test_a_log_that_is_followed_goes_on_with_the_next_run(
+    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(job)
+    write(job, 1, "one")
+    pauses = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 1:
+            write(job, 1, "one", "two")
+            write(job, 2, "three")
+        else:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(logs.time, "sleep", pause)
+    shown = [line.rsplit(" ", 1)[-1] for line in command("logs", "bids", "--follow").stdout.splitlines()]
+
+    assert shown == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(("log_format", "seen"), [(None, ["careful"]), ("text", ["hello", "careful", "the", "end"])])
+def test_what_run_prints_of_the_log(
+    log_format: str | None, seen: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    logger, before = logging.getLogger("rekindle.some.part"), logging.getLogger("rekindle").level
+    with logs.printed(log_format, {}):
+        logger.debug("fine")
+        logger.info("hello")
+        logger.warning("careful", extra={"trace": "at x" if log_format is None else ""})
+        logger.error("the\nend", extra={"event": "run_ended"})
+
+    assert [line.rsplit(" ", 1)[-1] for line in capsys.readouterr().err.splitlines()] == seen
+    assert logging.getLogger("rekindle").level == before
+
+
+def test_as_json_each_line_is_a_document(capsys: pytest.CaptureFixture[str]) -> None:
+    with logs.printed("json", {"log.level": "debug"}):
+        logging.getLogger("rekindle.some.part").debug("two\nlines", extra={"job": "bids", "trace": "password=x\nb"})
+    line = json.loads(capsys.readouterr().err)
+
+    assert (line["level"], line["job"], line["message"], line["trace"]) == (
+        "DEBUG", "bids", "two\nlines", "password=***\nb",
+    )  # fmt: skip
