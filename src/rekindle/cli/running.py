@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from rekindle.cli import output
+from rekindle.cli import output, scraping
 from rekindle.cli.app import FAILED, INTERRUPTED, CommandLineError, example, with_json, with_storage
 from rekindle.cli.options import with_settings, with_spark_settings, with_what_is_started
 from rekindle.errors import RekindleError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rekindle.handle import JobResult
 
 _CODES = {"FINISHED": 0, "STOPPED": 0, "DRAINED": 0, "CANCELED": INTERRUPTED, "FAILED": FAILED}
-_WRONG_COMMAND_LINE = ("FUNCTION_UNKNOWN", "JOBFILE_MISSING", "MODE_UNKNOWN")
+_WRONG_COMMAND_LINE = ("FUNCTION_UNKNOWN", "JOBFILE_MISSING", "METRICS_MISSING", "METRICS_PORT_TAKEN", "MODE_UNKNOWN")
 
 
 @click.command(
@@ -36,6 +36,12 @@ _WRONG_COMMAND_LINE = ("FUNCTION_UNKNOWN", "JOBFILE_MISSING", "MODE_UNKNOWN")
 @with_settings("A setting of the job.")
 @with_spark_settings
 @click.option(
+    "--metrics-port",
+    metavar="[ADDRESS:]PORT",
+    callback=scraping.parsed,
+    help="Serve the metrics of this job at /metrics; at 127.0.0.1 unless an address is given.",
+)
+@click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     help="Print the driver's log to stderr, in this format, in place of the display.",
@@ -44,7 +50,9 @@ _WRONG_COMMAND_LINE = ("FUNCTION_UNKNOWN", "JOBFILE_MISSING", "MODE_UNKNOWN")
 @click.option("--allow-changed-files", is_flag=True, help="Read files of a history that were replaced.")
 @with_storage
 @with_json
-def run(jobfile: str, as_json: bool, log_format: str | None, **arguments: Any) -> int:
+def run(
+    jobfile: str, as_json: bool, log_format: str | None, metrics_port: scraping.Address | None, **arguments: Any
+) -> int:
     """Run the job that JOBFILE defines; resume it, if it ran before.
 
     SIGTERM and the first Ctrl-C stop it, a second Ctrl-C cancels it; a batch run is canceled by the first. Exit code: 0
@@ -59,6 +67,8 @@ def run(jobfile: str, as_json: bool, log_format: str | None, **arguments: Any) -
             say = logs.LOG.info if log_format else partial(output.say, err=True)
             say(output.cut(f"Starting {os.path.basename(jobfile)} ...", output.width() - 1))
             job = jobfiles.load(jobfile)
+            if metrics_port is not None:
+                scraping.serve(metrics_port, arguments["storage"], job.name)
             if sys.stderr.isatty():
                 say(f"{job.name}: starting Spark ...")
             handle = job.start(**arguments)

@@ -245,6 +245,14 @@ CONDITIONS: dict[str, Condition] = {
             "A server at {host}, which other machines reach, needs a token.",
             "Give it one, in a file (--token-file FILE) or as REKINDLE_UI_TOKEN; or leave out --host.",
         ),
+        METRICS_MISSING=(
+            "--metrics-port needs {module}, which is not installed.",
+            "Install rekindle[metrics], or leave the option out: rekindle ui has the metrics of all jobs.",
+        ),
+        METRICS_PORT_TAKEN=(
+            "Metrics cannot be served at {address}, port {port}: {reason}",
+            "Name another port (--metrics-port [ADDRESS:]PORT); nothing was started.",
+        ),
         UI_PORT_TAKEN=("Nothing can listen at {host}, port {port}: {reason}", "Name another port: --port N"),
         BODY_INVALID=("What came with the request is not understood: {reason}", "See /openapi.json."),
         EXAMPLE_EXISTS=(

@@ -9,8 +9,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-from rekindle.errors import RekindleError
-from rekindle.monitoring.monitor import Monitors
+from rekindle.errors import ControlError, RekindleError
+from rekindle.monitoring.monitor import Monitor, Monitors
 from rekindle.monitoring.views import JobOverview, SubtaskView
 from rekindle.ui.flink_names import JOB_STATES, job_id, job_metrics, subtask_metrics
 
@@ -43,14 +43,32 @@ FLINK_TASK = "flink_taskmanager_job_task_"
 
 def exposition(monitors: Monitors) -> tuple[bytes, str]:
     """Return the metrics of now as text, and the type of it."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Jobs(monitors))
-    return generate_latest(registry), CONTENT_TYPE_PLAIN_0_0_4
+    return generate_latest(registry(monitors)), CONTENT_TYPE_PLAIN_0_0_4
+
+
+def registry(monitors: Monitors, only: str | None = None) -> CollectorRegistry:
+    """Return a registry that reads the storages when it is asked.
+
+    Args:
+        only: the one job that it has, once that exists; None: all jobs.
+    """
+    made = CollectorRegistry(auto_describe=False)
+    made.register(_Jobs(monitors, only))
+    return made
 
 
 class _Jobs(Collector):
-    def __init__(self, monitors: Monitors) -> None:
+    def __init__(self, monitors: Monitors, only: str | None) -> None:
         self._monitors = monitors
+        self._only = only
+
+    def _overview(self, monitor: Monitor) -> list[JobOverview]:
+        if self._only is None:
+            return monitor.overview()
+        try:
+            return [monitor.job(self._only).overview]
+        except ControlError:  # its first run has not begun
+            return []
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
@@ -58,7 +76,7 @@ class _Jobs(Collector):
         failed = GaugeMetricFamily("rekindle_storage_up", "Whether a storage can be read.", labels=["storage"])
         for monitor in self._monitors.all:
             try:
-                jobs = monitor.overview()
+                jobs = self._overview(monitor)
             except RekindleError:
                 failed.add_metric([monitor.store.location], 0)
                 continue
