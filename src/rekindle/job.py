@@ -6,7 +6,6 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get_args
@@ -19,7 +18,6 @@ from rekindle.runtime.definition import Definition, SourceSpec
 from rekindle.runtime.signals import stop_on_signals
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sources import Batch, Files, Source, Stream
-from rekindle.storage.documents.runs import Result
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.place import location_of
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rekindle.spark.plain.adoption import Adopted
-    from rekindle.start.launch import Launch
     from rekindle.start.preview import StartPreview
 
 Mode = Literal["streaming", "batch"]
@@ -325,11 +322,11 @@ class Job:
             RekindleError: whatever is wrong with the definition, the settings, the storage, the session, the sources or
                 the plan.
         """
-        from rekindle.logs.job_log import job_log
+        from rekindle.beginning import begin
         from rekindle.spark.engine import SparkEngines
         from rekindle.spark.session.jvm import log_of_jvm
         from rekindle.start.decide import Permissions
-        from rekindle.start.running import Running, launches
+        from rekindle.start.running import launches
 
         permissions = Permissions(
             non_restored_state=allow_non_restored_state,
@@ -340,29 +337,19 @@ class Job:
         )
         settings = Config.of(config)
         launched = launches(self._definition(), location_of(storage), settings, permissions, mode=mode)
-
-        def successor(since: int, engine_failures: int) -> Launch:
-            return launched(since=since, engine_failures=engine_failures)
-
         launch = launched()
         ended = launch.prepare(None if restore is None else str(restore))
         if ended is not None:
             return JobHandle(launch.storage, mode=mode, ended=JobResult.of(self.name, ended, already_ended=True))
-        with ExitStack() as begun:
-            log = begun.enter_context(job_log(launch.storage, settings, spark_config or {}, log_of_jvm))
-            running = Running(launch, SparkEngines(spark, self.name, spark_config or {}), successor, settings)
-            if running.ended is not None:
-                return JobHandle(
-                    launch.storage, mode=mode, ended=JobResult.of(self.name, running.ended, already_ended=True)
-                )
-            log.begin(lambda: running.number)
-            beside = begun.pop_all()  # what ends with the job
-
-        def run() -> Result:
-            with beside:
-                return running.run()
-
-        self._handle = JobHandle(launch.storage, mode=mode, driver=running, run=run)
+        self._handle = begin(
+            launch,
+            SparkEngines(spark, self.name, spark_config or {}),
+            lambda since, failures: launched(since=since, engine_failures=failures),
+            settings,
+            mode=mode,
+            spark_config=spark_config or {},
+            spark_log=log_of_jvm,
+        )
         return self._handle
 
     def check(
