@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
 import httpx
 
+from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.local import LocalStore
+from tests.ui.world import World
 
 http = httpx.Client(timeout=60)
 """One for all: each makes certificates ready, which takes longer than any answer."""
@@ -21,3 +26,42 @@ class Counting(LocalStore):
         """The bytes at `path`."""
         self.was_read.append(path)
         return super().read(path)
+
+
+class Driver:
+    """Answers what lies in the control folder of a job, as `answer` says."""
+
+    def __init__(self, world: World, job: str, answer: Callable[[Request], Answer | None]) -> None:
+        self.storage = world.healthy(job).storage
+        self.requests: list[Request] = []
+        self._answer = answer
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        while not self._over.wait(0.02):
+            for request in self.storage.control({one.id for one in self.requests}).requests:
+                self.requests.append(request)
+                answer = self._answer(request)
+                if answer is not None:
+                    self.storage.answer(answer)
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def good(request: Request) -> Answer:
+    """Answer as a driver does that does what it was asked for."""
+    state = {"cancel": "CANCELED"}.get(request.verb, "DRAINED" if request.drain else "STOPPED")
+    ends = request.verb in ("stop", "cancel")
+    return Answer(
+        id=request.id,
+        job="job",
+        state=state if ends else "RUNNING",
+        answered_ms=1,
+        checkpoint=41,
+        savepoint=request.savepoint and f"{request.savepoint}/job-41",
+        notes=("a note",),
+    )

@@ -10,35 +10,11 @@ import pytest
 from rekindle.errors import error_from
 from rekindle.storage import layout
 from rekindle.storage.documents.control import Answer, Request
-from tests.ui.kit import http
+from tests.ui.kit import Driver, good, http
 from tests.ui.world import World
 
 TOKEN = "correct horse"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
-
-
-class Driver:
-    """Answers what lies in the control folder of a job, as `answer` says."""
-
-    def __init__(self, world: World, job: str, answer: Callable[[Request], Answer | None]) -> None:
-        self.storage = world.healthy(job).storage
-        self.requests: list[Request] = []
-        self._answer = answer
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._listen, daemon=True)
-        self._thread.start()
-
-    def _listen(self) -> None:
-        while not self._over.wait(0.02):
-            for request in self.storage.control({one.id for one in self.requests}).requests:
-                self.requests.append(request)
-                answer = self._answer(request)
-                if answer is not None:
-                    self.storage.answer(answer)
-
-    def end(self) -> None:
-        self._over.set()
-        self._thread.join()
 
 
 @pytest.fixture
@@ -55,20 +31,6 @@ def driver(tmp_path) -> Iterator[Callable[..., Driver]]:
         one.end()
 
 
-def _good(request: Request) -> Answer:
-    state = {"cancel": "CANCELED"}.get(request.verb, "DRAINED" if request.drain else "STOPPED")
-    ends = request.verb in ("stop", "cancel")
-    return Answer(
-        id=request.id,
-        job="job",
-        state=state if ends else "RUNNING",
-        answered_ms=1,
-        checkpoint=41,
-        savepoint=request.savepoint and f"{request.savepoint}/job-41",
-        notes=("a note",),
-    )
-
-
 @pytest.mark.parametrize(
     ("verb", "body", "asked", "state"),
     [
@@ -81,7 +43,7 @@ def _good(request: Request) -> Answer:
     ],
 )
 def test_an_action_asks_the_driver_and_returns_its_answer(driver, serve, verb, body, asked, state) -> None:
-    job = driver(_good)
+    job = driver(good)
     address = serve([job.storage.store], allow_actions=True, token=TOKEN)
 
     answer = http.post(f"{address}/api/v1/jobs/job/{verb}", headers=BEARER, json=body)
@@ -93,7 +55,7 @@ def test_an_action_asks_the_driver_and_returns_its_answer(driver, serve, verb, b
 
 
 def test_a_savepoint_lies_in_the_storage_where_no_folder_is_named(driver, serve) -> None:
-    job = driver(_good)
+    job = driver(good)
     address = serve([job.storage.store], allow_actions=True, token=TOKEN)
 
     http.post(f"{address}/api/v1/jobs/job/savepoint", headers=BEARER)
@@ -106,7 +68,7 @@ def test_an_action_that_takes_long_is_asked_for_later(driver, serve) -> None:
 
     def answer(request: Request) -> Answer:
         held.wait(60)
-        return _good(request)
+        return good(request)
 
     job = driver(answer)
     address = serve([job.storage.store], allow_actions=True, token=TOKEN)
@@ -147,7 +109,7 @@ def test_a_job_that_does_not_run_is_not_asked(tmp_path, serve) -> None:
 
 @pytest.mark.parametrize("body", ["{", '{"directory": 7}', "[]"])
 def test_a_body_that_is_not_understood_asks_for_nothing(driver, serve, body: str) -> None:
-    job = driver(_good)
+    job = driver(good)
     address = serve([job.storage.store], allow_actions=True, token=TOKEN)
 
     answer = http.post(f"{address}/api/v1/jobs/job/stop", headers=BEARER, content=body)
@@ -159,7 +121,7 @@ def test_a_body_that_is_not_understood_asks_for_nothing(driver, serve, body: str
 def test_a_flink_client_triggers_savepoints_and_stops(driver, serve) -> None:
     from flink_rest_client.v1.client import FlinkRestClientV1
 
-    job = driver(_good)
+    job = driver(good)
     address = serve([job.storage.store], allow_actions=True, token="secret")
     host, _, port = address.removeprefix("http://").partition(":")
     jobs = FlinkRestClientV1(host=f"flink:secret@{host}", port=port).jobs

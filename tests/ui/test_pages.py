@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from tests.ui.kit import http
+from rekindle.storage import layout
+from tests.ui.kit import Driver, good, http
+from tests.ui.world import World
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -33,9 +35,16 @@ def page(browser: playwright.Browser, address: str) -> Iterator[playwright.Page]
     """A page that must neither complain nor ask another host for anything."""
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     complaints: list[str] = []
-    page.on("console", lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None)
+    page.on(
+        "console",
+        lambda said: (
+            complaints.append(said.text)
+            if said.type in {"error", "warning"} and "Failed to load resource" not in said.text
+            else None
+        ),
+    )
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda asked: None if asked.url.startswith(address) else complaints.append(asked.url))
+    page.on("request", lambda asked: None if "//127.0.0.1:" in asked.url else complaints.append(asked.url))
     page.set_default_timeout(60_000)
     yield page
     page.close()
@@ -128,3 +137,72 @@ def test_a_server_that_only_reads_offers_no_actions(page: playwright.Page, addre
     page.goto(f"{address}/#/jobs/healthy")
     page.locator(".vertex").first.wait_for()
     assert page.locator("[data-action]").count() == 0
+
+
+@browsing
+def test_an_action_is_asked_for_by_keyboard_with_the_token_alone(
+    page: playwright.Page, tmp_path: Path, serve: Callable[..., str]
+) -> None:
+    driver = Driver(World(str(tmp_path)), "job", good)
+    address = serve([driver.storage.store], allow_actions=True, token="correct horse")
+    page.add_init_script(
+        "const ask = window.fetch; window.asked = [];"
+        "window.fetch = (url, how) => (window.asked.push([how?.method, how?.credentials]), ask(url, how));"
+    )
+    page.goto(f"{address}/#/jobs/job")
+    page.locator("[data-action=checkpoint]").focus()
+    page.keyboard.press("Enter")
+    dialog = page.locator("dialog")
+    dialog.locator("input").fill("wrong")
+    page.keyboard.press("Enter")
+    dialog.get_by_text("The token is not the right one").wait_for()
+    assert driver.requests == []
+
+    dialog.locator("input").fill("correct horse")
+    page.keyboard.press("Enter")
+    dialog.get_by_text("Done.").wait_for()
+    said = dialog.inner_text()
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="detached")
+    driver.end()
+
+    assert "Checkpoint 41 is complete. The job is RUNNING. a note" in said
+    assert [one.verb for one in driver.requests] == ["checkpoint"]
+    assert page.evaluate("document.activeElement.dataset.action") == "checkpoint"
+    asked = page.evaluate("window.asked")
+    assert [how for how in asked if how[0] == "POST"] == [["POST", "omit"]] * 2
+
+
+@browsing
+def test_pages_show_several_storages_what_is_unreadable_and_a_server_that_is_away(
+    page: playwright.Page, tmp_path: Path, serve: Callable[..., str]
+) -> None:
+    one, two = World(str(tmp_path / "one")), World(str(tmp_path / "two"))
+    one.healthy("orders")
+    two.lost("orders")
+    two.healthy("broken")
+    two.store.replace(layout.identity("broken"), b"{")
+    page.goto(serve([one.store, two.store]))
+    rows = page.locator("tbody tr")
+    rows.first.wait_for()
+    assert [text.split()[:2] for text in rows.all_inner_texts()] == [
+        ["orders", two.store.location],
+        ["broken", two.store.location],
+        ["orders", one.store.location],
+    ]
+    assert "OBJECT_CORRUPT" in page.locator("section:has(#attention)").inner_text()
+
+    again = "document.dispatchEvent(new Event('visibilitychange'))"  # the page reads at once when it is looked at again
+    page.route("**/api/**", lambda route: route.abort())
+    for _ in range(2):
+        with page.expect_event("requestfailed"):
+            page.evaluate(again)
+    page.get_by_text("The server has not answered for").wait_for()
+    assert rows.count() == 3, "what it said last stays"
+    page.unroute("**/api/**")
+    page.evaluate(again)
+    page.get_by_text("The server has not answered for").wait_for(state="detached")
+
+    page.goto(f"{page.url.partition('#')[0]}#/jobs/0~orders/savepoints")
+    page.locator(".disclose").first.click()
+    page.get_by_text("clean/1").first.wait_for()

@@ -248,6 +248,8 @@ class World:
         completed = [record for record in records if record.status == "completed"]
         for record in completed[-3:]:
             self._manifest(storage, record)
+        for record in [one for one in completed if one.savepoint][-1:]:
+            self._manifest(storage, record, f"{layout.SAVEPOINTS}/{name}-{record.id}")
         status = Status(
             job=name,
             state=state,
@@ -434,7 +436,7 @@ class World:
             )
         return samples
 
-    def _manifest(self, storage: JobStorage, record: CheckpointRecord) -> None:
+    def _manifest(self, storage: JobStorage, record: CheckpointRecord, savepoint: str | None = None) -> None:
         tasks = {
             "clean": {0: SubtaskSnapshot(batch=record.id), 1: SubtaskSnapshot(batch=record.id)},
             "hourly": {0: SubtaskSnapshot(batch=record.id)},
@@ -449,8 +451,9 @@ class World:
             completed_ms=record.completed_ms or 0,
             graph={"clean": ["history", "live"], "hourly": ["clean"]},
             tasks=tasks,
+            savepoint=savepoint is not None,
         )
-        storage.create(layout.manifest(layout.checkpoint(storage.job, record.id)), manifest)
+        storage.create(layout.manifest(savepoint or layout.checkpoint(storage.job, record.id)), manifest)
 
     def _end(self, written: Written, state: str, error: dict[str, object] | None = None, **more: object) -> None:
         written.storage.record_result(

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from rekindle.config import SETTINGS
 from rekindle.errors import ControlError, RekindleError
 from rekindle.history import statistics
 from rekindle.history.statistics import Summary
@@ -145,7 +146,10 @@ class Monitor:
         _, now = self._now(name)
         found = self._description(now) or JobDescription()
         return views.SettingsView(
-            run=now.run.run if now.run else None, version=found.version, settings=dict(found.settings)
+            run=now.run.run if now.run else None,
+            version=found.version,
+            settings=dict(found.settings),
+            what={key: SETTINGS[key].metadata["doc"].replace("`", "") for key in found.settings if key in SETTINGS},
         )
 
     def _description(self, now: Now) -> JobDescription | None:

@@ -364,3 +364,5 @@ class SettingsView:
     version: str = ""
     #: key → value as a user would write it; empty where the run did not record it
     settings: dict[str, str] = field(default_factory=dict)
+    #: key → what it is, of those that this version knows
+    what: dict[str, str] = field(default_factory=dict)

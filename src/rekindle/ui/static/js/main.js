@@ -84,7 +84,7 @@ function App() {
     <div role="status">
       ${awaySince !== null &&
       html`<div class="away-banner">
-        The server does not answer since <${Ago} ms=${awaySince} suffix="" />. What you see is what it said last. Is
+        The server has not answered for <${Ago} ms=${awaySince} suffix="" />. What you see is what it said last. Is
         rekindle ui running?
       </div>`}
     </div>

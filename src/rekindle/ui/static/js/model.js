@@ -47,16 +47,15 @@ function job(overview) {
 export const jobs = (found) => ({ jobs: found.map((one) => ({ ...job(one), recent: remembered(one) })) });
 
 export function jobView({ overview, subtasks, savepoint, notes }) {
+  const live = overview.state === "RUNNING" || overview.state === "STOPPING";
   const tasks = subtasks.map(({ status, rates }) => ({
     ...status,
     watermark_ms: status.watermark,
-    rows_in: rates?.rows_in ?? status.rows_in_per_second ?? null,
-    rows_out: rates?.rows_out ?? status.rows_out_per_second ?? null,
-    lag_ms: rates?.lag_ms ?? null,
-    busy: rates?.busy ?? null,
-    back_pressured: rates?.back_pressured ?? null,
-    state_rows: rates?.state_rows ?? status.state_rows ?? null,
-    state_bytes: rates?.state_bytes ?? status.state_bytes ?? null,
+    rows_in: live ? status.rows_per_second : null,
+    rows_out: rates?.rows_out ?? null,
+    lag_ms: live ? status.lag_ms : null,
+    busy: live ? status.busy : null,
+    back_pressured: live ? status.back_pressured : null,
   }));
   return { ...job(overview), tasks, savepoint, notes };
 }

@@ -29,7 +29,7 @@ function Trouble({ job }) {
     <span class="when">
       ${job.state === "FAILED" && job.ended_ms
         ? html`failed <${Ago} ms=${job.ended_ms} />`
-        : html`last heard of <${Ago} ms=${job.heard_ms} />`}
+        : job.heard_ms && html`last heard of <${Ago} ms=${job.heard_ms} />`}
     </span>`;
   return html`<${Problem}
     tone=${isBad(job.state) ? "bad" : "warn"}
@@ -87,7 +87,7 @@ const columns = (several, server) => [
   },
 ];
 
-const RANK = { LOST: 0, FAILED: 1, SILENT: 2, RESTARTING: 3, STOPPING: 4, RUNNING: 5, CREATED: 5 };
+const RANK = { LOST: 0, FAILED: 1, SILENT: 2, UNREADABLE: 2, RESTARTING: 3, STOPPING: 4, RUNNING: 5, CREATED: 5 };
 const order = (a, b) => (RANK[a.state] ?? 9) - (RANK[b.state] ?? 9) || a.name.localeCompare(b.name);
 
 export function Jobs({ server }) {

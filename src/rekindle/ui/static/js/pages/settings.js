@@ -6,7 +6,7 @@ import { Empty, Loaded, Panel, Table } from "../parts.js";
 export function Settings({ path }) {
   const state = useApi(`${path}/settings`, 10_000);
   return html`<${Loaded} state=${state}>
-    ${({ run, settings }) => {
+    ${({ run, settings, what }) => {
       const rows = Object.entries(settings);
       if (!rows.length)
         return html`<section class="panel"><${Empty} title="The settings are not known.">An older version started this run.<//></section>`;
@@ -14,7 +14,7 @@ export function Settings({ path }) {
         <${Table}
           caption="Settings in force"
           columns=${[
-            { label: "Setting", head: true, cell: ([key]) => html`<code class="wrap">${key}</code>` },
+            { label: "Setting", head: true, cell: ([key]) => html`<span class="wrap"><code>${key}</code>${what[key] && html` <span class="muted small">${what[key]}</span>`}</span>` },
             { label: "Value", cell: ([, value]) => html`<span class="wrap">${value}</span>` },
           ]}
           rows=${rows}
