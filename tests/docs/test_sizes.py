@@ -67,3 +67,14 @@ def test_no_function_takes_many_parameters_by_position(name: str) -> None:
             taken = [one.arg for one in (*node.args.posonlyargs, *node.args.args) if one.arg not in ("self", "cls")]
             # A verb of the command line gets its options from click, by name.
             assert len(taken) <= POSITIONS or name.startswith("cli/"), f"{node.name}({', '.join(taken)})"
+
+
+def test_the_rules_of_a_job_change_no_field_of_its_parts() -> None:
+    """A part has a method for each of its transitions: `job.stop.overtake()`, not `job.stop.unaligned = True`."""
+    changed = []
+    for name in ("job", "job_parts", "handlers", "rules"):
+        for node in ast.walk(ast.parse((SOURCE / "protocol" / f"{name}.py").read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                owner = ast.unparse(node.value)
+                changed += [] if owner in ("self", "job") else [f"{name}: {ast.unparse(node)}"]
+    assert changed == []

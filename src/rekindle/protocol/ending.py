@@ -42,6 +42,10 @@ class TaskState:
     #: whether such a checkpoint is complete
     covered: bool = False
 
+    def end(self, how: Ended) -> None:
+        """Note how it has ended its data; it waits for no restart any more."""
+        self.ended, self.restart_ms = how, None
+
 
 @dataclass(slots=True, kw_only=True)
 class Stop:
@@ -64,6 +68,14 @@ class Stop:
         """Whether what is in the channels need not be read any more: as of an aligned checkpoint, its time is up."""
         plain = not self.drain and self.directory is None
         return plain and not self.unaligned and 0 < limit_ms <= now_ms - self.begun_ms
+
+    def overtake(self) -> None:
+        """Name what is in the channels instead of waiting until it is read."""
+        self.unaligned = True
+
+    def settle(self, savepoint: str | None, failure: str) -> None:
+        """Note what came of its checkpoint: the savepoint, or why there is none."""
+        self.savepoint, self.savepoint_failure, self.settled = savepoint, failure, True
 
     @property
     def waits_for_savepoint(self) -> bool:

@@ -40,6 +40,14 @@ class LostEngine:
     #: orders, and commits, that came to nothing since then
     failures: int = 0
 
+    def task_failed(self, status: TaskStatus) -> None:
+        """Note that the order to a task in this status has failed; of one that only waits, nothing was asked."""
+        self.failures += status not in NEEDS_NO_ENGINE or status is TaskStatus.CLOSING
+
+    def commit_failed(self) -> None:
+        """Note that a commit has failed."""
+        self.failures += 1
+
     def may_go_on(self, statuses: set[TaskStatus], *, plain_stop: bool, tasks: int) -> bool:
         """Return True while the job can still end well without an engine."""
         if statuses <= NEEDS_NO_ENGINE:

@@ -11,7 +11,7 @@ from typing import Any
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.ending import Ended, Error
-from rekindle.protocol.engine import NEEDS_NO_ENGINE, LostEngine
+from rekindle.protocol.engine import LostEngine
 from rekindle.protocol.job_parts import JobParts
 from rekindle.protocol.pending_checkpoint import CheckpointRequest
 from rekindle.protocol.reasons import CheckpointKind, Reason
@@ -76,10 +76,7 @@ def _ended(
     job: JobParts, event: e.TaskSuspended | e.TaskFinished, how: Ended, notes: tuple[str, ...] = ()
 ) -> _Commands:
     """Take in that a task has ended its data; what it did first counts, a repetition changes nothing."""
-    before = job.tasks.states[event.task].status
-    task = job.tasks.step(event)
-    if task.status is TaskStatus.WAITING and before is not TaskStatus.WAITING:
-        task.ended, task.restart_ms = how, None
+    if job.tasks.ended(event, how):
         job.notes += notes
     return job.coordinator.recorded(event.task, event.batch, {})
 
@@ -93,7 +90,7 @@ def _task_failed(job: JobParts, event: e.TaskFailed) -> _Commands:
     before = job.tasks.states[event.task].status
     task = job.tasks.step(event)
     if job.lost is not None:
-        job.lost.failures += before not in NEEDS_NO_ENGINE or before is TaskStatus.CLOSING
+        job.lost.task_failed(before)
         return ()
     if before is TaskStatus.CLOSING:
         savepoint = job.stop.savepoint if job.stop else None
@@ -111,7 +108,7 @@ def _task_failed(job: JobParts, event: e.TaskFailed) -> _Commands:
         return aborted + job.fail(
             "RESTARTS_EXHAUSTED", task=str(event.task), attempts=task.restarts.failures, reason=event.reason
         )
-    task.restart_ms = job.now_ms + pause_ms
+    job.tasks.restart(event.task, job.now_ms + pause_ms)
     return aborted
 
 
@@ -141,7 +138,7 @@ def _transactions_committed(job: JobParts, event: e.TransactionsCommitted) -> _C
 def _commit_failed(job: JobParts, event: e.CommitFailed) -> _Commands:
     if job.lost is not None:
         job.coordinator.commit_failed(job.now_ms, event.checkpoint)
-        job.lost.failures += 1
+        job.lost.commit_failed()
         return ()
     if event.permanent or not job.coordinator.commit_failed(job.now_ms, event.checkpoint):
         unnamed: Error = (

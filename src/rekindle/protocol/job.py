@@ -61,13 +61,13 @@ class JobMachine(JobParts):
         self._check(event)
         if request is not None:
             self.requests.hear(request)
-        self.story.step += 1
+        step = self.story.next_step()
         commands = [*handlers[type(event)](self, event)]
         commands += follow(self)
         for command in commands:
             if isinstance(command, c.TakeSnapshot):
                 self.tasks.snapshots(command.task, command.checkpoint)
-        numbered = tuple(replace(command, cause=self.story.step) for command in commands)
+        numbered = tuple(replace(command, cause=step) for command in commands)
         self.story.tell(event, numbered)
         return numbered
 

@@ -40,7 +40,7 @@ def _next(job: JobParts) -> _Commands:
     if job.coordinator.failures > job.config.checkpoint_tolerable_failures:
         return _fail_over(job)
     if job.stop is not None and job.stop.may_overtake(job.now_ms, job.config.checkpoint_aligned_timeout_ms):
-        job.stop.unaligned = True
+        job.stop.overtake()
     ordered = (*job.tasks.orders(job.now_ms, job.stop), *_closable(job))
     if ordered:
         return ordered
@@ -64,7 +64,7 @@ def _settle(job: JobParts, settled: Settled) -> _Commands:
         if checkpoint.directory is not None:
             return ()  # who asked for the savepoint is answered when that is made
     if stop is not None and stop.waits_for_savepoint and checkpoint.kind is CheckpointKind.STOP:
-        stop.savepoint, stop.savepoint_failure, stop.settled = settled.savepoint, settled.detail, True
+        stop.settle(settled.savepoint, settled.detail)
         if stop.savepoint is None and not stop.drain:
             return _give_up(job, stop, settled.detail)
     return tuple(answered(settled, request) for request in checkpoint.requests)
@@ -128,7 +128,7 @@ def _without_engine(job: JobParts, lost: LostEngine) -> _Commands | None:
     plain_stop = job.stop is not None and not job.stop.drain and job.stop.directory is None
     if lost.may_go_on(statuses, plain_stop=plain_stop, tasks=len(job.tasks.states)):
         if job.stop is not None and plain_stop:
-            job.stop.unaligned = True  # nothing reads what lies between tasks
+            job.stop.overtake()  # nothing reads what lies between tasks
         job.tasks.hurry(job.now_ms)
         return None
     if job.stop is None and not statuses <= NEEDS_NO_ENGINE and job.now_ms < lost.since_ms + GRACE_MS:

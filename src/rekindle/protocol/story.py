@@ -15,6 +15,11 @@ class Story:
         #: number of the step that is described
         self.step = 0
 
+    def next_step(self) -> int:
+        """Count an event; return its number, which its commands name as their cause."""
+        self.step += 1
+        return self.step
+
     def tell(self, event: object, commands: Sequence[object]) -> None:
         """Add one step."""
         self._steps.append((self.step, event, commands))

@@ -52,6 +52,19 @@ class Tasks:
         state.status = TASK_STEPS[type(event)][state.status]
         return state
 
+    def ended(self, event: e.TaskSuspended | e.TaskFinished, how: Ended) -> bool:
+        """Take in that a task has ended its data. Return False where it had before: what it did first counts."""
+        before = self.states[event.task].status
+        state = self.step(event)
+        if state.status is not TaskStatus.WAITING or before is TaskStatus.WAITING:
+            return False
+        state.end(how)
+        return True
+
+    def restart(self, task: SubtaskId, at_ms: int) -> None:
+        """Let a task that has failed be started again at this time."""
+        self.states[task].restart_ms = at_ms
+
     def statuses(self) -> dict[SubtaskId, TaskStatus]:
         """Where each stands."""
         return {task: state.status for task, state in self.states.items()}
