@@ -6,7 +6,7 @@ import pytest
 
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
-from rekindle.protocol.coordinator import QUEUE_LIMIT
+from rekindle.protocol.checkpoint_schedule import QUEUE_LIMIT
 from rekindle.protocol.pending_checkpoint import CheckpointRequest
 from rekindle.protocol.reasons import CheckpointKind, Reason
 from rekindle.protocol.states import JobState, TaskStatus
@@ -398,10 +398,10 @@ def test_a_checkpoint_asks_whoever_has_not_finished(statuses_: dict, flag: bool,
     job = running(A, B, checkpoint_after_tasks_finish=flag)
     for task, status in statuses_.items():
         job.tasks.states[task].status = status
-    job.coordinator.ask(CheckpointRequest(kind=CheckpointKind.MANUAL))
+    job.coordinator.schedule.ask(CheckpointRequest(kind=CheckpointKind.MANUAL))
     commands = job.coordinator.advance(0, job.tasks.statuses(), None, periodic=False)
     if planned is Reason.NOT_ALL_REQUIRED_TASKS_RUNNING:
-        assert commands == () and job.coordinator.queue, "it waits until they do"
+        assert commands == () and job.coordinator.schedule.queue, "it waits until they do"
     elif isinstance(planned, Reason):
         assert commands == (c.AbortCheckpoint(checkpoint=1, reason=planned.explained()),)
     else:

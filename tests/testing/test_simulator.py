@@ -105,7 +105,7 @@ class CommitsNothingAfterACrash(Broken):
     def handle(self, event: e.Event) -> _Commands:
         said = super().handle(event)
         if isinstance(event, e.JobStarted):
-            self.coordinator.recovering = None
+            self.coordinator.commits.recovering = None
             return tuple(one for one in said if not isinstance(one, c.CommitTransactions))
         return said
 

@@ -25,7 +25,9 @@ from dataclasses import dataclass, field
 
 from rekindle.graph.subtask_set import SubtaskSet
 from rekindle.graph.topology import Edge, EdgeKind, Topology
+from rekindle.ids import SubtaskId
 from rekindle.protocol.reasons import Reason
+from rekindle.protocol.states import TaskStatus
 
 Subtasks = Mapping[str, SubtaskSet]
 """Vertex uid → subtasks of it."""
@@ -93,6 +95,21 @@ def calculate(
         finished=_some({uid: finished[uid] for uid in topology.order if uid in finished}),
         to_wait_for=_some(left),
     )
+
+
+def plan_of(
+    topology: Topology, statuses: Mapping[SubtaskId, TaskStatus], *, after_tasks_finish: bool
+) -> CheckpointPlan | Reason:
+    """The plan of a checkpoint triggered while the subtasks stand so, or the reason why none can be."""
+
+    def those(*wanted: TaskStatus) -> Subtasks:
+        flags = {vertex.uid: bytearray(vertex.parallelism) for vertex in topology.vertices}
+        for task, status in statuses.items():
+            flags[task.task][task.subtask] = status in wanted
+        return {uid: SubtaskSet(bytes(members)) for uid, members in flags.items()}
+
+    finished, running = those(TaskStatus.CLOSED), those(TaskStatus.RUNNING, TaskStatus.WAITING)
+    return calculate(topology, finished, running, after_tasks_finish=after_tasks_finish)
 
 
 def _roots(topology: Topology, uid: str, left: Subtasks, work: Work) -> SubtaskSet:

@@ -6,12 +6,11 @@ Theory of operation
 1. A checkpoint is *complete* once its manifest exists. What a pending one goes through stands in `pending_checkpoint`,
    how its barriers flow in `barriers`, who takes part in `checkpoint_plan`.
 2. Manifests are written one after the other, each only when the transactions of the one before are committed, so that
-   only the newest can name transactions that are not. Recovery begins with committing those. Commits are tried again
-   with back-off until they succeed or the restart strategy says no (`restarts`).
+   only the newest can name transactions that are not. Recovery begins with committing those (`commits`).
 3. Several aligned checkpoints may be under way at a time (`checkpoint.max_concurrent`). An unaligned one goes alone,
    and so does one that all tasks wait for (stop, final): it waits for those that are pending, it does not cancel them.
    A checkpoint that is complete *subsumes* the periodic ones before it.
-4. Requests wait in a queue, ordered savepoint > manual > periodic and then by age; of too many the last is dropped.
+4. What is asked for, and when the next one is due, is in `checkpoint_schedule`.
 5. A savepoint shares its barrier with a checkpoint and is sealed after that one has committed. That may take long, and
    nothing waits for it but who asked: the checkpoint is settled, and pinned until its savepoint is sealed. No other
    savepoint begins meanwhile, except that of a stop.
@@ -26,29 +25,24 @@ This module does not know why a job stops, what a task does, or what a snapshot 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from rekindle.config import Config
-from rekindle.graph.subtask_set import SubtaskSet
 from rekindle.graph.topology import Topology
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol.barriers import Barriers
-from rekindle.protocol.checkpoint_plan import CheckpointPlan, Subtasks, calculate
+from rekindle.protocol.checkpoint_plan import CheckpointPlan, Subtasks, plan_of
+from rekindle.protocol.checkpoint_schedule import Schedule
 from rekindle.protocol.commit import CommitPermit, Transactions
+from rekindle.protocol.commits import Commits
 from rekindle.protocol.events import RestoredTask
-from rekindle.protocol.operator_state import Closing, check_union
-from rekindle.protocol.pending_checkpoint import GIVEN_UP_IN, CheckpointRequest, PendingCheckpoint, Phase, Settled
-from rekindle.protocol.reasons import CheckpointKind, Reason
+from rekindle.protocol.operator_state import check_union
+from rekindle.protocol.pending_checkpoint import CheckpointRequest, PendingCheckpoint, Phase, Settled
+from rekindle.protocol.reasons import Reason
 from rekindle.protocol.restarts import Restarts
 from rekindle.protocol.states import TaskStatus
-
-QUEUE_LIMIT = 100
-"""Requests that may wait at a time."""
-
-_ORDER = {CheckpointKind.SAVEPOINT: 0, CheckpointKind.MANUAL: 1}
-_DEMANDED = (CheckpointKind.STOP, CheckpointKind.FINAL)
-_COMPLETING = (Phase.WRITING, Phase.COMMITTING)
+from rekindle.protocol.under_way import UnderWay
 
 _Commands = tuple[c.Command, ...]
 
@@ -59,55 +53,35 @@ class Coordinator:
     def __init__(self, config: Config, topology: Topology) -> None:
         self.config = config
         self.topology = topology
+        self.schedule = Schedule(config)
         self.barriers = Barriers(topology)
         #: what each subtask has written and no checkpoint has committed
         self.transactions = {task: Transactions() for task in self.barriers.batches}
         #: number of the next checkpoint; numbers are never used twice
         self.next_number = 1
         #: those under way, the oldest first
-        self.pending: dict[int, PendingCheckpoint] = {}
+        self.pending = UnderWay()
         #: those that are settled and of which a savepoint is being made
         self.sealing: dict[int, PendingCheckpoint] = {}
-        #: checkpoint whose transactions recovery is committing
-        self.recovering: int | None = None
-        #: when a failed commit is tried again
-        self.commit_again_ms: int | None = None
-        self.commits = Restarts(config)
-        self.queue: list[CheckpointRequest] = []
+        self.commits = Commits(config)
         #: what too many failed checkpoints lead to; one that is complete is progress
         self.restarts = Restarts(config)
         #: counted failures in a row, and the last one's words
         self.failures = 0
         self.last_failure = ""
         self.latest: int | None = None
-        #: when a periodic one may next be taken
-        self.periodic_due_ms = 0
-        #: a failed final or stop checkpoint is not tried again before
-        self.not_before_ms = 0
         self.settled: list[Settled] = []
 
     def start(self, now_ms: int, next_number: int, latest: int | None, committed: bool) -> _Commands:
         """Begin with what the storage holds: what the newest manifest left to commit is committed first (rule 2), and
         what the driver before has not cleaned up is."""
         self.next_number, self.latest = next_number, latest
-        self.periodic_due_ms = now_ms + self.config.checkpoint_interval_ms
+        self.schedule.begin(now_ms)
         if latest is None:
             return ()
         if committed:
             return (self._discard_older(),)
-        self.recovering = latest
-        return (c.CommitTransactions(permit=CommitPermit(latest)),)
-
-    def ask(self, asked: CheckpointRequest) -> CheckpointRequest | None:
-        """Queue a request; returns the one that is dropped, where there are too many."""
-        self.queue.append(asked)
-        self.queue.sort(key=lambda item: _ORDER[item.kind])
-        return self.queue.pop() if len(self.queue) > QUEUE_LIMIT else None
-
-    def take_queue(self) -> list[CheckpointRequest]:
-        """Return the requests that wait, which wait no more."""
-        queue, self.queue = self.queue, []
-        return queue
+        return (self.commits.recover(latest),)
 
     def take_settled(self) -> list[Settled]:
         """Return what has settled since this was asked for last."""
@@ -121,12 +95,7 @@ class Coordinator:
     @property
     def busy(self) -> bool:
         """Whether a checkpoint is under way or transactions are still to be committed."""
-        return bool(self.pending) or self.recovering is not None
-
-    @property
-    def unaligned(self) -> bool:
-        """Whether checkpoints are unaligned unless something else is asked for."""
-        return self.config.checkpoint_mode == "unaligned"
+        return bool(self.pending) or self.commits.recovering is not None
 
     # -- what follows from time and the tasks' statuses ----------------------------------------------------------------
 
@@ -137,22 +106,17 @@ class Coordinator:
 
         `demanded`: the checkpoint that all tasks wait for, None where they wait for none.
         """
-        for pending in tuple(self.pending.values()):
-            age_ms = now_ms - pending.triggered_ms
-            if pending.phase in GIVEN_UP_IN and age_ms >= self.config.checkpoint_timeout_ms:
-                return self._fail(now_ms, pending, Reason.CHECKPOINT_EXPIRED)
-        if self.commit_again_ms is not None and now_ms >= self.commit_again_ms:
-            self.commit_again_ms = None
-            return (c.CommitTransactions(permit=CommitPermit(self._committing())),)
+        expired = self.pending.expired(now_ms, self.config.checkpoint_timeout_ms)
+        if expired is not None:
+            return self._fail(now_ms, expired, Reason.CHECKPOINT_EXPIRED)
+        if self.commits.due(now_ms):
+            return (self.commits.again(self.pending.committing),)
         return self._overtake(now_ms) or self._trigger_next(now_ms, statuses, demanded, periodic)
 
     def _overtake(self, now_ms: int) -> _Commands:
         """Let the oldest aligned checkpoint continue unaligned once its time is up; a savepoint stays aligned."""
-        limit_ms = self.config.checkpoint_aligned_timeout_ms
-        oldest = next(iter(self.pending.values()), None)
-        if not limit_ms or oldest is None or oldest.phase is not Phase.ACKNOWLEDGING:
-            return ()
-        if oldest.asked.unaligned or oldest.directory is not None or now_ms - oldest.triggered_ms < limit_ms:
+        oldest = self.pending.late_to_align(now_ms, self.config.checkpoint_aligned_timeout_ms)
+        if oldest is None:
             return ()
         oldest.asked.unaligned = True
         return self._snapshots(self.barriers.overtake(oldest.number))
@@ -160,33 +124,16 @@ class Coordinator:
     def _trigger_next(
         self, now_ms: int, statuses: Mapping[SubtaskId, TaskStatus], demanded: CheckpointRequest | None, periodic: bool
     ) -> _Commands:
-        asked = self._next_asked(now_ms, demanded, periodic)
-        if asked is None or not self._has_room(asked):
+        asked = self.schedule.next(now_ms, demanded, periodic=periodic, sealing=bool(self.sealing))
+        if asked is None or self.commits.recovering is not None:
             return ()
-        planned = self._plan(statuses)
+        if not self.pending.has_room(asked, self.config.checkpoint_max_concurrent):
+            return ()
+        planned = plan_of(self.topology, statuses, after_tasks_finish=self.config.checkpoint_after_tasks_finish)
         if planned is Reason.NOT_ALL_REQUIRED_TASKS_RUNNING:
             return ()
-        if asked.kind is CheckpointKind.PERIODIC:
-            self.periodic_due_ms = now_ms + self.config.checkpoint_interval_ms
-        elif asked.kind not in _DEMANDED:
-            self.queue.remove(asked)
+        self.schedule.triggered(now_ms, asked)
         return self._trigger(now_ms, planned, asked)
-
-    def _next_asked(self, now_ms: int, demanded: CheckpointRequest | None, periodic: bool) -> CheckpointRequest | None:
-        if demanded is not None:
-            return demanded if now_ms >= self.not_before_ms else None
-        waiting = next((one for one in self.queue if one.directory is None or not self.sealing), None)
-        if waiting is not None:
-            return waiting
-        if periodic and self.config.checkpoint_interval_ms and now_ms >= self.periodic_due_ms:
-            return CheckpointRequest(kind=CheckpointKind.PERIODIC, unaligned=self.unaligned)
-        return None
-
-    def _has_room(self, asked: CheckpointRequest) -> bool:
-        if self.recovering is not None:
-            return False
-        alone = asked.unaligned or asked.kind in _DEMANDED or any(one.asked.unaligned for one in self.pending.values())
-        return len(self.pending) < (1 if alone else self.config.checkpoint_max_concurrent)
 
     def _trigger(self, now_ms: int, planned: CheckpointPlan | Reason, asked: CheckpointRequest) -> _Commands:
         number, self.next_number = self.next_number, self.next_number + 1
@@ -201,20 +148,6 @@ class Coordinator:
         if isinstance(planned, Reason):
             return self._fail(now_ms, pending, planned)
         return self._snapshots(self.barriers.trigger(number, _named(plan.to_trigger), asked.unaligned))
-
-    def _plan(self, statuses: Mapping[SubtaskId, TaskStatus]) -> CheckpointPlan | Reason:
-        def those(*wanted: TaskStatus) -> Subtasks:
-            flags = {vertex.uid: bytearray(vertex.parallelism) for vertex in self.topology.vertices}
-            for task, status in statuses.items():
-                flags[task.task][task.subtask] = status in wanted
-            return {uid: SubtaskSet(bytes(members)) for uid, members in flags.items()}
-
-        return calculate(
-            self.topology,
-            those(TaskStatus.CLOSED),
-            those(TaskStatus.RUNNING, TaskStatus.WAITING),
-            after_tasks_finish=self.config.checkpoint_after_tasks_finish,
-        )
 
     # -- what has happened ---------------------------------------------------------------------------------------------
 
@@ -233,18 +166,18 @@ class Coordinator:
 
     def acknowledge(self, now_ms: int, task: SubtaskId, number: int, batch: int, uses_union: bool) -> _Commands:
         """A snapshot was taken; late and repeated ones change nothing."""
-        pending = self._in(number, Phase.ACKNOWLEDGING)
+        pending = self.pending.at(number, Phase.ACKNOWLEDGING)
         if pending is None:
             return ()
         pending.acknowledge(task, batch, uses_union)
-        violation = check_union(self._closing(pending)) if pending.phase is Phase.READY else None
+        violation = check_union(pending.closing(self.topology)) if pending.phase is Phase.READY else None
         if violation is not None:
             return self._fail(now_ms, pending, violation.reason, violation.detail)
         return self._write_next()
 
     def decline(self, now_ms: int, number: int, detail: str) -> _Commands:
         """A task could not take its snapshot."""
-        pending = self._in(number, Phase.ACKNOWLEDGING)
+        pending = self.pending.at(number, Phase.ACKNOWLEDGING)
         return self._fail(now_ms, pending, Reason.CHECKPOINT_DECLINED, detail) if pending else ()
 
     def closed(self, now_ms: int, task: SubtaskId) -> _Commands:
@@ -257,7 +190,7 @@ class Coordinator:
 
     def complete(self, now_ms: int, number: int) -> _Commands:
         """The manifest exists: the checkpoint is complete, commit; it subsumes periodic ones before it (rule 3)."""
-        pending = self._in(number, Phase.WRITING)
+        pending = self.pending.at(number, Phase.WRITING)
         if pending is None:
             return ()
         pending.move(Phase.COMMITTING)
@@ -272,34 +205,30 @@ class Coordinator:
 
     def manifest_failed(self, now_ms: int, number: int, detail: str) -> _Commands:
         """The manifest could not be written."""
-        pending = self._in(number, Phase.WRITING)
+        pending = self.pending.at(number, Phase.WRITING)
         return self._fail(now_ms, pending, Reason.FINALIZE_CHECKPOINT_FAILURE, detail) if pending else ()
 
     def committed(self, now_ms: int, number: int) -> _Commands:
         """Every sink has committed."""
-        pending = self._in(number, Phase.COMMITTING)
-        if pending is None and number != self.recovering:
+        pending = self.pending.at(number, Phase.COMMITTING)
+        if pending is None and number != self.commits.recovering:
             return ()
         # A try that was called failed may have gone through late: then there is nothing to try again.
-        self.recovering, self.commit_again_ms = None, None
-        self.commits.progressed()
+        self.commits.succeeded()
         if pending is None:
             return (self._discard_older(), *self._write_next())
         return self._settle(now_ms, pending)
 
     def commit_failed(self, now_ms: int, number: int) -> bool:
         """Try again later. Return False if there is to be no other try."""
-        if number != self.recovering and not self._in(number, Phase.COMMITTING):
+        if number != self.commits.recovering and not self.pending.at(number, Phase.COMMITTING):
             return True
-        pause_ms = self.commits.failed(now_ms)
-        self.commit_again_ms = None if pause_ms is None else now_ms + pause_ms
-        return pause_ms is not None
+        return self.commits.failed(now_ms)
 
     def wait(self, until_ms: int) -> None:
         """Too many checkpoints have failed: the count begins again, and none is triggered before."""
         self.failures = 0
-        self.not_before_ms = max(self.not_before_ms, until_ms)
-        self.periodic_due_ms = max(self.periodic_due_ms, until_ms)
+        self.schedule.wait(until_ms)
 
     def sealed(self, number: int, savepoint: str | None, detail: str = "") -> _Commands:
         """The savepoint is whole, or (None) could not be made; its checkpoint is complete either way."""
@@ -312,28 +241,15 @@ class Coordinator:
 
     def give_up(self, now_ms: int, reason: Reason, detail: str = "") -> _Commands:
         """Fail every checkpoint that can still be given up; one that all have acknowledged needs no task any more."""
-        phases = (Phase.ACKNOWLEDGING,) if reason is Reason.TASK_FAILURE else GIVEN_UP_IN
-        open_ones = [one for one in self.pending.values() if one.phase in phases]
+        open_ones = self.pending.given_up_for(reason)
         return tuple(command for one in open_ones for command in self._fail(now_ms, one, reason, detail))
 
     # -- in here -------------------------------------------------------------------------------------------------------
 
-    def _closing(self, pending: PendingCheckpoint) -> Iterator[Closing]:
-        """How far the tasks with union-list state have come to their end."""
-        for uid in sorted(pending.unions):
-            yield Closing(
-                task=uid,
-                parallelism=self.topology.vertex(uid).parallelism,
-                closed=sum(task.task == uid for task in pending.finished),
-                finished=sum(task.task == uid for task in pending.ended),
-                uses_union=True,
-            )
-
     def _fail(self, now_ms: int, pending: PendingCheckpoint, reason: Reason, detail: str = "") -> _Commands:
         pending.move(Phase.FAILED)
         del self.pending[pending.number]
-        if pending.kind in _DEMANDED:
-            self.not_before_ms = now_ms + self.config.restart_delay_ms
+        self.schedule.failed(now_ms, pending.kind)
         if reason.counts and pending.asked.counts:
             self.failures += 1
             self.last_failure = reason.explained(detail)
@@ -353,9 +269,8 @@ class Coordinator:
 
     def _write_next(self) -> _Commands:
         """Write the oldest manifest that is ready, if none is being completed (rule 2)."""
-        phases = {one.phase for one in self.pending.values()}
-        ready = next((one for one in self.pending.values() if one.phase is Phase.READY), None)
-        if ready is None or self.recovering is not None or not phases.isdisjoint(_COMPLETING):
+        ready = self.pending.next_to_write()
+        if ready is None or self.commits.recovering is not None:
             return ()
         ready.move(Phase.WRITING)
         covered = {task: self.transactions[task].covered(ready.number) for task in sorted(ready.batches)}
@@ -371,7 +286,7 @@ class Coordinator:
 
     def _settle(self, now_ms: int, pending: PendingCheckpoint) -> _Commands:
         del self.pending[pending.number]
-        self.periodic_due_ms = max(self.periodic_due_ms, now_ms + self.config.checkpoint_min_pause_ms)
+        self.schedule.settled(now_ms)
         self.settled.append(Settled(checkpoint=pending))
         seal: _Commands = ()
         if pending.directory is None:
@@ -388,14 +303,6 @@ class Coordinator:
         The newest is kept whatever the setting says: the job resumes from it (FLIP-45).
         """
         return c.DiscardOlder(keep=max(1, self.config.checkpoint_retained), pinned=tuple(self.sealing))
-
-    def _in(self, number: int, phase: Phase) -> PendingCheckpoint | None:
-        pending = self.pending.get(number)
-        return pending if pending and pending.phase is phase else None
-
-    def _committing(self) -> int:
-        numbers = [one.number for one in self.pending.values() if one.phase is Phase.COMMITTING]
-        return numbers[0] if numbers else self.recovering or 0
 
 
 def _named(subtasks: Subtasks) -> tuple[SubtaskId, ...]:

@@ -166,13 +166,13 @@ def _checkpoint_requested(job: JobParts, event: e.CheckpointRequested) -> _Comma
         return job.requests.refused_in_batch(event.request, verb)
     kind = CheckpointKind.MANUAL if event.directory is None else CheckpointKind.SAVEPOINT
     counts = kind is not CheckpointKind.SAVEPOINT
-    unaligned = job.coordinator.unaligned if counts else event.unaligned
+    unaligned = job.coordinator.schedule.unaligned if counts else event.unaligned
     asked = CheckpointRequest(
         kind=kind, unaligned=unaligned, request=event.request, directory=event.directory, counts=counts
     )
     if job.state is JobState.STOPPING:
         return (refusal(event.request, STOPPING),)
-    dropped = job.coordinator.ask(asked)
+    dropped = job.coordinator.schedule.ask(asked)
     return (refusal(dropped.request, "too many requests are waiting"),) if dropped else ()
 
 
@@ -190,8 +190,8 @@ def _stop_requested(job: JobParts, event: e.StopRequested) -> _Commands:
         job.requests.join(job.stop, event)
         return ()
     job.become(JobState.STOPPING)
-    stop = job.requests.begin(event, unaligned=job.coordinator.unaligned, now_ms=job.now_ms)
-    refused = job.requests.refused_checkpoints(job.coordinator.take_queue())
+    stop = job.requests.begin(event, unaligned=job.coordinator.schedule.unaligned, now_ms=job.now_ms)
+    refused = job.requests.refused_checkpoints(job.coordinator.schedule.take_queue())
     return (*refused, *job.tasks.stop_sources(stop, job.now_ms))
 
 

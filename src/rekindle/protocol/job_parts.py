@@ -67,7 +67,7 @@ class JobParts:
                 *(one.checkpoint for one in self.coordinator.take_settled()),
                 *self.coordinator.pending.values(),
             ],
-            queue=self.coordinator.queue,
+            queue=self.coordinator.schedule.queue,
             sealing=self.coordinator.sealing.values(),
         )
         self.become(state)

@@ -15,10 +15,13 @@ savepoint waits. Acknowledgements may come twice, or late.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+from rekindle.graph.topology import Topology
 from rekindle.ids import SubtaskId
+from rekindle.protocol.operator_state import Closing
 from rekindle.protocol.reasons import CheckpointKind, Reason
 
 
@@ -111,6 +114,17 @@ class PendingCheckpoint:
     def subsumable(self) -> bool:
         """Whether a later one that is complete makes it needless. What was asked for, or is waited for, is not."""
         return self.kind is CheckpointKind.PERIODIC
+
+    def closing(self, topology: Topology) -> Iterator[Closing]:
+        """How far the tasks with union-list state have come to their end."""
+        for uid in sorted(self.unions):
+            yield Closing(
+                task=uid,
+                parallelism=topology.vertex(uid).parallelism,
+                closed=sum(task.task == uid for task in self.finished),
+                finished=sum(task.task == uid for task in self.ended),
+                uses_union=True,
+            )
 
     def acknowledge(self, task: SubtaskId, batch: int, uses_union: bool) -> None:
         """A subtask has taken its snapshot."""

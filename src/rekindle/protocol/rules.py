@@ -101,7 +101,7 @@ def _demanded(job: JobParts, statuses: set[TaskStatus]) -> CheckpointRequest | N
     if any(one.kind is CheckpointKind.STOP for one in job.coordinator.sealing.values()):
         return None
     if job.stop is None:
-        return CheckpointRequest(kind=CheckpointKind.FINAL, unaligned=job.coordinator.unaligned)
+        return CheckpointRequest(kind=CheckpointKind.FINAL, unaligned=job.coordinator.schedule.unaligned)
     unaligned = job.stop.unaligned
     return CheckpointRequest(
         kind=CheckpointKind.STOP, unaligned=unaligned, directory=job.stop.directory, counts=job.stop.drain

@@ -161,7 +161,7 @@ class Heartbeat:
         return self._status(tuple(self._task(task) for task in self._job.tasks.states))
 
     def _status(self, tasks: tuple[TaskStatusDocument, ...]) -> Status:
-        commit_ms = self._as_time_of_day(self._job.coordinator.commit_again_ms)
+        commit_ms = self._as_time_of_day(self._job.coordinator.commits.again_ms)
         waits = [commit_ms, self._engine_ms, *(task.next_attempt_ms for task in tasks)]
         restarts = (
             self._restarts

@@ -51,8 +51,8 @@ def _waits(job: JobMachine) -> Iterator[Wait]:
         if state.status is TaskStatus.RESTARTING:
             failures = (state.restarts.granted, coordinator.restarts.granted)
             yield Wait(f"the restart of {task}", failures, config.restart_delay_max_ms)
-    if coordinator.commit_again_ms is not None:
-        yield Wait("a commit", coordinator.commit_again_ms, config.restart_delay_max_ms)
+    if coordinator.commits.again_ms is not None:
+        yield Wait("a commit", coordinator.commits.again_ms, config.restart_delay_max_ms)
     for number, pending in coordinator.pending.items():
         if pending.phase in GIVEN_UP_IN:
             yield Wait(f"the expiry of checkpoint {number}", number, config.checkpoint_timeout_ms)
@@ -60,6 +60,6 @@ def _waits(job: JobMachine) -> Iterator[Wait]:
     plain = job.state is JobState.RUNNING and job.stop is None and job.lost is None
     if running and plain and config.checkpoint_interval_ms and not coordinator.busy:
         most_ms = max(config.checkpoint_interval_ms, config.checkpoint_min_pause_ms)
-        if coordinator.periodic_due_ms == coordinator.not_before_ms:
+        if coordinator.schedule.periodic_due_ms == coordinator.schedule.not_before_ms:
             most_ms = config.restart_delay_max_ms  # too many have failed
-        yield Wait("the next checkpoint", coordinator.periodic_due_ms, most_ms)
+        yield Wait("the next checkpoint", coordinator.schedule.periodic_due_ms, most_ms)
