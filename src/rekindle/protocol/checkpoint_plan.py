@@ -112,6 +112,11 @@ def plan_of(
     return calculate(topology, finished, running, after_tasks_finish=after_tasks_finish)
 
 
+def named(subtasks: Subtasks) -> tuple[SubtaskId, ...]:
+    """The ids of these subtasks."""
+    return tuple(SubtaskId(uid, index) for uid, members in subtasks.items() for index in members)
+
+
 def _roots(topology: Topology, uid: str, left: Subtasks, work: Work) -> SubtaskSet:
     """Return the subtasks of a vertex that have not finished and are fed by finished ones only."""
     roots = left[uid]

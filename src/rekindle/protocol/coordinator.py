@@ -32,7 +32,7 @@ from rekindle.graph.topology import Topology
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol.barriers import Barriers
-from rekindle.protocol.checkpoint_plan import CheckpointPlan, Subtasks, plan_of
+from rekindle.protocol.checkpoint_plan import CheckpointPlan, named, plan_of
 from rekindle.protocol.checkpoint_schedule import Schedule
 from rekindle.protocol.commit import CommitPermit, Transactions
 from rekindle.protocol.commits import Commits
@@ -59,7 +59,6 @@ class Coordinator:
         self.transactions = {task: Transactions() for task in self.barriers.batches}
         #: number of the next checkpoint; numbers are never used twice
         self.next_number = 1
-        #: those under way, the oldest first
         self.pending = UnderWay()
         #: those that are settled and of which a savepoint is being made
         self.sealing: dict[int, PendingCheckpoint] = {}
@@ -125,9 +124,8 @@ class Coordinator:
         self, now_ms: int, statuses: Mapping[SubtaskId, TaskStatus], demanded: CheckpointRequest | None, periodic: bool
     ) -> _Commands:
         asked = self.schedule.next(now_ms, demanded, periodic=periodic, sealing=bool(self.sealing))
-        if asked is None or self.commits.recovering is not None:
-            return ()
-        if not self.pending.has_room(asked, self.config.checkpoint_max_concurrent):
+        most = self.config.checkpoint_max_concurrent
+        if asked is None or self.commits.recovering is not None or not self.pending.has_room(asked, most):
             return ()
         planned = plan_of(self.topology, statuses, after_tasks_finish=self.config.checkpoint_after_tasks_finish)
         if planned is Reason.NOT_ALL_REQUIRED_TASKS_RUNNING:
@@ -142,12 +140,12 @@ class Coordinator:
             number=number,
             asked=asked,
             triggered_ms=now_ms,
-            awaited=set(_named(plan.to_wait_for)),
-            finished=_named(plan.finished),
+            awaited=set(named(plan.to_wait_for)),
+            finished=named(plan.finished),
         )
         if isinstance(planned, Reason):
             return self._fail(now_ms, pending, planned)
-        return self._snapshots(self.barriers.trigger(number, _named(plan.to_trigger), asked.unaligned))
+        return self._snapshots(self.barriers.trigger(number, named(plan.to_trigger), asked.unaligned))
 
     # -- what has happened ---------------------------------------------------------------------------------------------
 
@@ -244,8 +242,6 @@ class Coordinator:
         open_ones = self.pending.given_up_for(reason)
         return tuple(command for one in open_ones for command in self._fail(now_ms, one, reason, detail))
 
-    # -- in here -------------------------------------------------------------------------------------------------------
-
     def _fail(self, now_ms: int, pending: PendingCheckpoint, reason: Reason, detail: str = "") -> _Commands:
         pending.move(Phase.FAILED)
         del self.pending[pending.number]
@@ -303,7 +299,3 @@ class Coordinator:
         The newest is kept whatever the setting says: the job resumes from it (FLIP-45).
         """
         return c.DiscardOlder(keep=max(1, self.config.checkpoint_retained), pinned=tuple(self.sealing))
-
-
-def _named(subtasks: Subtasks) -> tuple[SubtaskId, ...]:
-    return tuple(SubtaskId(uid, index) for uid, members in subtasks.items() for index in members)
