@@ -29,7 +29,6 @@ TO_BE_PARTED = {
     "sinks/iceberg.py": 350,
     "sinks/postgres/sink.py": 350,
     "spark/streaming/task.py": 325,
-    "storage/job_storage.py": 425,
     "testing/fake_runner.py": 350,
     "testing/play.py": 325,
     "testing/simulated_driver.py": 475,

@@ -16,9 +16,10 @@ from rekindle.errors import RekindleError, RestoreError
 from rekindle.handle import JobHandle
 from rekindle.spark.streaming.task import SparkTask
 from rekindle.storage import layout
+from rekindle.storage.checkpoint_documents import read_manifest
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.status import CheckpointStats
-from rekindle.storage.job_storage import JobStorage, read_manifest
+from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.crash.pipeline_kit import Gate
 from tests.jobs.kit import FLUSHED, QUICK, World, committed, has_read, rows, until

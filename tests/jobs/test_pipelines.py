@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 import rekindle as rk
 from rekindle.spark.streaming import assembly
 from rekindle.spark.streaming import task as task_module
+from rekindle.storage.checkpoint_documents import read_manifest
 from rekindle.storage.documents.checkpoint import Manifest
-from rekindle.storage.job_storage import JobStorage, read_manifest
+from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.crash.pipeline_kit import SMALL_BATCHES, Gate, PipelineWorld, held_up, task
 from tests.jobs.kit import FLUSHED, QUICK, committed, has_read, rows, until

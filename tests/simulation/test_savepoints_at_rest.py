@@ -13,7 +13,7 @@ from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.client import ControlRequest
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage import layout
-from rekindle.storage.job_storage import read_manifest
+from rekindle.storage.checkpoint_documents import read_manifest
 from rekindle.storage.local import LocalStore
 from tests.simulation.test_storage_stays_bounded import two_tasks
 from tests.simulation.world import World

@@ -10,6 +10,7 @@ import pytest
 
 from rekindle.errors import DefinitionError, RestoreError, StorageError
 from rekindle.storage import layout
+from rekindle.storage.checkpoint_documents import read_manifest
 from rekindle.storage.codec import encode
 from rekindle.storage.documents.batch import BatchRecord, ChannelPosition, Drain, End, InputPosition
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot, Transaction
@@ -18,8 +19,9 @@ from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Identity, Result, Run
 from rekindle.storage.documents.sources import FrozenFile, FrozenFiles
 from rekindle.storage.documents.status import Status
-from rekindle.storage.job_storage import CREATED, LOST, RUNNING, JobStorage, jobs, read_manifest
+from rekindle.storage.job_storage import JobStorage, jobs
 from rekindle.storage.liveness import Process, this_process
+from rekindle.storage.run_documents import CREATED, LOST, RUNNING
 from rekindle.testing.memory_store import MemoryStore
 from tests.claims import claim
 

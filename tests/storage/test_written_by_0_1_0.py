@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from rekindle.cli.verbs import rekindle
-from rekindle.storage.job_storage import JobStorage, jobs, read_manifest
+from rekindle.storage.checkpoint_documents import read_manifest
+from rekindle.storage.job_storage import JobStorage, jobs
 from rekindle.storage.local import LocalStore
 from tests.runtime.kit import JOB, NEVER, SOURCE, World, ended
 

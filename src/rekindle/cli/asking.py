@@ -14,8 +14,9 @@ from rekindle.runtime.client import ControlRequest
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage import layout
 from rekindle.storage.documents.runs import Result
-from rekindle.storage.job_storage import RUNNING, JobStorage
+from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
+from rekindle.storage.run_documents import RUNNING
 
 
 @click.command(epilog=example("rekindle checkpoint hourly_bids"))

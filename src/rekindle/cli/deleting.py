@@ -11,7 +11,8 @@ from rekindle.cli.app import command_line, example, with_json, with_storage
 from rekindle.cli.reading import job_storage
 from rekindle.errors import ConfigError, ControlError, RestoreError
 from rekindle.storage.disposal import Disposal
-from rekindle.storage.job_storage import RUNNING, JobStorage
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.run_documents import RUNNING
 
 _WITHOUT_ASKING = click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
 

@@ -16,7 +16,8 @@ from rekindle.cli.reading import job_storage
 from rekindle.history import log
 from rekindle.storage.documents.history import Event
 from rekindle.storage.documents.runs import Result, Run
-from rekindle.storage.job_storage import LOST, JobStorage
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.run_documents import LOST
 
 _FOLLOW_S = 1.0
 _COLOURS = {"error": "red", "warning": "yellow"}

@@ -18,10 +18,11 @@ from rekindle.monitoring.monitor import Monitor
 from rekindle.monitoring.views import JobOverview, JobView
 from rekindle.progress.state_sizes import StateSize, state_sizes
 from rekindle.storage import layout
-from rekindle.storage.job_storage import LOST, JobStorage
+from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin, find_origin
 from rekindle.storage.port import Store
+from rekindle.storage.run_documents import LOST
 
 Answer = TypeVar("Answer")
 

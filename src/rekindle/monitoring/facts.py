@@ -16,9 +16,10 @@ from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.history import CheckpointRecord, RateSample
 from rekindle.storage.documents.runs import Identity, Result, Run
 from rekindle.storage.documents.status import Status
-from rekindle.storage.job_storage import CREATED, LOST, RUNNING, JobStorage
+from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import is_alive
 from rekindle.storage.port import NotFound, Store
+from rekindle.storage.run_documents import CREATED, LOST, RUNNING
 
 SILENT = "SILENT"
 """State of a job whose driver seems to run and gives no sign of life."""

@@ -76,10 +76,8 @@ class Coordinator:
         what the driver before has not cleaned up is."""
         self.next_number, self.latest = next_number, latest
         self.schedule.begin(now_ms)
-        if latest is None:
-            return ()
-        if committed:
-            return (self._discard_older(),)
+        if latest is None or committed:
+            return () if latest is None else (self._discard_older(),)
         return (self.commits.recover(latest),)
 
     def take_settled(self) -> list[Settled]:

@@ -23,8 +23,9 @@ from rekindle.storage import layout
 from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.documents.runs import Result, Run
 from rekindle.storage.documents.status import Status
-from rekindle.storage.job_storage import LOST, RUNNING, JobStorage
+from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import silence_ms
+from rekindle.storage.run_documents import LOST, RUNNING
 
 Ending = Answer | Result
 """What a verb prints: the driver's answer, or the result of a run that gave none."""

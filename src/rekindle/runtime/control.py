@@ -10,7 +10,8 @@ Ages are counted from the driver's first look at an answer, by its own clock; no
 
 from __future__ import annotations
 
-from rekindle.storage.job_storage import Control, JobStorage
+from rekindle.storage.control_documents import Control
+from rekindle.storage.job_storage import JobStorage
 
 KEPT_S = 3_600.0
 """How long an answer that its asker has not taken away is kept."""

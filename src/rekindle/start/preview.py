@@ -18,7 +18,8 @@ from rekindle.start.resolve import AlreadyEnded, Fresh, Restore, Resume
 from rekindle.storage import layout
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import JobDescription
-from rekindle.storage.job_storage import RUNNING, JobStorage
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.run_documents import RUNNING
 
 Beginning = Literal["begins", "resumes", "restores", "has ended"]
 """What a start does with the job: from nothing, in place, from a checkpoint or savepoint, or nothing at all."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rekindle.errors import RestoreError
 from rekindle.storage import layout
-from rekindle.storage.job_storage import read_manifest
+from rekindle.storage.checkpoint_documents import read_manifest
 from rekindle.storage.open import open_store
 from rekindle.storage.port import Store
 

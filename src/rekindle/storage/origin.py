@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from rekindle.errors import RestoreError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.storage import layout
+from rekindle.storage.checkpoint_documents import read_manifest
 from rekindle.storage.documents.checkpoint import Manifest
-from rekindle.storage.job_storage import read_manifest
 from rekindle.storage.open import open_store
 from rekindle.storage.port import NotFound, Store
 

@@ -16,8 +16,9 @@ from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage import layout
 from rekindle.storage.documents.control import Request
 from rekindle.storage.documents.runs import Result
-from rekindle.storage.job_storage import RUNNING, JobStorage
+from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
+from rekindle.storage.run_documents import RUNNING
 
 VERBS = ("checkpoint", "savepoint", "stop", "drain", "cancel")
 

@@ -1,0 +1,123 @@
+"""The checkpoints of a job: their manifests, and the numbers that none may have any more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from rekindle.errors import RestoreError, StorageError
+from rekindle.storage import layout
+from rekindle.storage.codec import decode
+from rekindle.storage.documents.checkpoint import Manifest, Void
+from rekindle.storage.job_documents import place
+from rekindle.storage.port import NotFound, Store
+from rekindle.storage.run_documents import RunDocuments
+
+_RESULT = re.compile(r"(\d+)\.result\.json")
+
+
+class CheckpointDocuments(RunDocuments):
+    """The manifests of a job, under the numbers of their checkpoints."""
+
+    def manifest(self, checkpoint: int) -> Manifest | None:
+        """The manifest of a completed checkpoint; without one a checkpoint does not exist."""
+        return manifest_at(self.store, layout.checkpoint(self.job, checkpoint))
+
+    def checkpoints(self) -> list[int]:
+        """Numbers of the completed checkpoints, newest first; whether their manifests can be read is not looked at."""
+        return [number for number in reversed(self.numbers_used()) if self._is_complete(number)]
+
+    def _is_complete(self, checkpoint: int) -> bool:
+        try:
+            return self.manifest(checkpoint) is not None
+        except StorageError as error:
+            if error.code not in ("OBJECT_CORRUPT", "FORMAT_NEWER"):
+                raise
+            return True
+
+    def numbers_used(self) -> list[int]:
+        """Numbers that a checkpoint has, or that none may have any more, ascending."""
+        return self.numbers(layout.checkpoints(self.job))
+
+    def use_up(self, checkpoint: int, run: int) -> int:
+        """Let no checkpoint have a number any more, unless one has it already; returns the run that has used it.
+
+        Numbers are used without a gap, so a driver that was about to use this one, or a later one, comes too late.
+        """
+        path = layout.manifest(layout.checkpoint(self.job, checkpoint))
+        if self.create(path, Void(checkpoint=checkpoint, run=run)):
+            return run
+        found = self.read(path, _Taken)
+        return found.run if found is not None else 0
+
+    def fence_checkpoints(self, run: int) -> None:
+        """Let no driver that only seems to be dead complete a checkpoint any more.
+
+        Nothing is done where every earlier run has ended: it then writes none.
+
+        Raises:
+            ControlError: ``DRIVER_FENCED``, a newer run has taken over.
+        """
+        found = self.store.names(layout.runs(self.job))
+        ended = {int(match[1]) for name in found if (match := _RESULT.fullmatch(name))}
+        if ended.issuperset(number for number in self.numbers(layout.runs(self.job)) if number < run):
+            return
+        used = 0
+        while used != run:
+            # If a driver that was thought dead is quicker, its checkpoint counts, and so does the number after it.
+            number = max(self.numbers_used(), default=0) + 1
+            # After the list: a newer run that is not seen here has used no number of it, so it is met at this one.
+            self.refuse_if_fenced(run)
+            used = self.use_up(number, run)
+
+    def manifests(self) -> list[Manifest]:
+        """The manifests of all completed checkpoints, newest first."""
+        return [*self.newest_first(layout.checkpoints(self.job), self.manifest)]
+
+    def newest_manifest(self) -> Manifest | None:
+        """The manifest of the newest completed checkpoint, of whichever lineage."""
+        return next(self.newest_first(layout.checkpoints(self.job), self.manifest), None)
+
+    def latest_manifest(self, lineage: int) -> Manifest | None:
+        """The manifest of the newest checkpoint completed in `lineage`."""
+        manifests = self.newest_first(layout.checkpoints(self.job), self.manifest)
+        return next((manifest for manifest in manifests if manifest.lineage == lineage), None)
+
+    def forget_checkpoints(self, checkpoints: Sequence[int]) -> None:
+        """Delete checkpoints, their manifests first: what is left half-way is no checkpoint."""
+        folders = [layout.checkpoint(self.job, checkpoint) for checkpoint in checkpoints]
+        self.store.delete_many([layout.manifest(folder) for folder in folders])
+        self.store.delete_trees(layout.checkpoints(self.job), [folder.rpartition("/")[2] for folder in folders])
+
+
+def read_manifest(store: Store, folder: str) -> Manifest:
+    """The manifest of the checkpoint or savepoint at `folder`; ``""`` where `store` is the savepoint's own folder.
+
+    Raises:
+        RestoreError: ``CHECKPOINT_UNKNOWN``, there is none.
+        StorageError: ``OBJECT_CORRUPT`` or ``FORMAT_NEWER``.
+    """
+    manifest = manifest_at(store, folder)
+    if manifest is None:
+        raise RestoreError("CHECKPOINT_UNKNOWN", path=place(store, folder))
+    return manifest
+
+
+class _Taken(msgspec.Struct):
+    """What a manifest and what stands in the place of one have in common."""
+
+    run: int
+    void: bool = False
+
+
+def manifest_at(store: Store, folder: str) -> Manifest | None:
+    """The manifest in a checkpoint's folder; None where its number is only used up."""
+    path = layout.manifest(folder)
+    try:
+        data = store.read(path)
+    except NotFound:
+        return None
+    void = decode(data, _Taken, place(store, path)).void
+    return None if void else decode(data, Manifest, place(store, path))

@@ -1,0 +1,71 @@
+"""The control folder of a job: requests and their answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from rekindle.errors import StorageError
+from rekindle.storage import layout
+from rekindle.storage.documents.control import Answer, Request
+from rekindle.storage.job_documents import JobDocuments
+
+_REQUEST = re.compile(r"(.+)\.request\.json")
+_ANSWER = re.compile(r"(.+)\.answer\.json")
+
+
+class Control(NamedTuple):
+    """What lies in the control folder of a job."""
+
+    #: requests that have no answer yet, oldest first
+    requests: tuple[Request, ...]
+    #: those that are damaged or of a newer version: id → why. They too deserve an answer.
+    unreadable: Mapping[str, StorageError]
+    #: ids of all requests, and of all that have an answer
+    asked: AbstractSet[str]
+    answered: AbstractSet[str]
+
+
+class ControlDocuments(JobDocuments):
+    """The requests to a job, and what was answered."""
+
+    def control(self, heard: Collection[str] = ()) -> Control:
+        """What lies in the control folder; requests that were `heard` are not read again."""
+        names = self.store.names(layout.control(self.job))
+        asked = {match[1] for name in names if (match := _REQUEST.fullmatch(name))}
+        answered = {match[1] for name in names if (match := _ANSWER.fullmatch(name))}
+        found = {request_id: self._request(request_id) for request_id in sorted(asked - answered - {*heard})}
+        requests = (request for request in found.values() if isinstance(request, Request))
+        return Control(
+            requests=tuple(sorted(requests, key=lambda request: (request.created_ms, request.id))),
+            unreadable={one: error for one, error in found.items() if isinstance(error, StorageError)},
+            asked=frozenset(asked),
+            answered=frozenset(answered),
+        )
+
+    def answer(self, answer: Answer) -> Answer:
+        """Answer a request, durably; the first answer stands and is returned."""
+        return self.adopt(layout.answer(self.job, answer.id), answer)
+
+    def answer_to(self, request_id: str) -> Answer | None:
+        """The answer to a request, once there is one."""
+        return self.read(layout.answer(self.job, request_id), Answer)
+
+    def forget_request(self, request_id: str) -> None:
+        """Delete a request that has an answer, and then the answer."""
+        self.store.delete(layout.request(self.job, request_id))
+        self.store.delete(layout.answer(self.job, request_id))
+
+    def _request(self, request_id: str) -> Request | StorageError | None:
+        path = layout.request(self.job, request_id)
+        try:
+            request = self.read(path, Request)
+            if request and request.id != request_id:
+                raise StorageError("OBJECT_CORRUPT", path=path, reason=f"it calls itself {request.id!r}")
+        except StorageError as error:
+            if error.code not in ("OBJECT_CORRUPT", "FORMAT_NEWER"):
+                raise
+            return error
+        return request

@@ -1,0 +1,146 @@
+"""The runs of a job: who drives it, how each ended, and what that makes of the job."""
+
+from __future__ import annotations
+
+import re
+
+from rekindle.errors import ControlError, StorageError
+from rekindle.storage import layout
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.documents.runs import Identity, Result, Run
+from rekindle.storage.documents.status import Status
+from rekindle.storage.job_documents import JobDocuments
+from rekindle.storage.liveness import is_alive
+
+CREATED = "CREATED"
+"""State of a job that no driver has started yet."""
+
+RUNNING = "RUNNING"
+"""State of a job whose driver seems to be alive; its heartbeat has the finer word."""
+
+LOST = "LOST"
+"""State of a job whose driver is gone without having written a result: killed, or its machine died."""
+
+_RESERVE_BYTES = 64 * 1024
+"""More than a result takes, since others may be waiting for room too."""
+
+_OF_RUN = re.compile(r"(\d+)(?:\.result)?\.json")
+
+
+class RunDocuments(JobDocuments):
+    """The identity, the runs, the lineage and the heartbeat of a job."""
+
+    def identity(self) -> Identity | None:
+        """Which job lives here; None: none does."""
+        return self.read(layout.identity(self.job), Identity)
+
+    def run(self, run: int) -> Run | None:
+        """How run number `run` was started."""
+        return self.read(layout.run(self.job, run), Run)
+
+    def latest_run(self) -> Run | None:
+        """The run that is in force: the one with the highest number."""
+        return next(self.newest_first(layout.runs(self.job), self.run), None)
+
+    def result(self, run: int) -> Result | None:
+        """How run number `run` ended; None: it has not, or its driver was killed."""
+        return self.read(layout.result(self.job, run), Result)
+
+    def keep_reserve(self) -> None:
+        """Take up room for a result, where a disk may be full one day; there is none to keep in a bucket."""
+        path = layout.reserve(self.job)
+        if self.store.pace == 1 and not self.store.exists(path):
+            self.store.create(path, bytes(_RESERVE_BYTES))
+
+    def record_result(self, result: Result) -> Result:
+        """Write how a run ended, also on a disk that is full; returns what stands there."""
+        path = layout.result(self.job, result.run)
+        try:
+            return self.adopt(path, result)
+        except StorageError as error:
+            if error.code != "STORAGE_FULL":
+                raise
+            self.store.delete(layout.reserve(self.job))
+            return self.adopt(path, result)
+
+    def last_begun(self, before: int | None = None) -> tuple[Run | None, Result | None]:
+        """The newest run that did not end before it began, and its result; `before`: of those with lower numbers."""
+        for run in self.newest_first(layout.runs(self.job), self.run):
+            if before is None or run.run < before:
+                result = self.result(run.run)
+                if result is None or result.began:
+                    return run, result
+        return None, None
+
+    def claim(self, run: Run) -> bool:
+        """Become the driver: create a run, which fences all earlier ones; False where its number is taken."""
+        return self.create(layout.run(self.job, run.run), run)
+
+    def fenced_by(self, run: int) -> int | None:
+        """Number of the newest run after `run`, which has taken over; None: `run` is in force."""
+        newest = max(self.numbers(layout.runs(self.job)), default=run)
+        return newest if newest > run else None
+
+    def refuse_if_fenced(self, run: int) -> None:
+        """Raise ControlError ``DRIVER_FENCED`` where a newer run has taken over from `run`."""
+        newer = self.fenced_by(run)
+        if newer is not None:
+            raise ControlError("DRIVER_FENCED", run=run, job=self.job, newer=newer)
+
+    def is_deleted(self, run: Run) -> bool:
+        """Return True if the job is gone, or `run`, which was claimed, or where another job's run has its number."""
+        found = self.run(run.run) if self.store.exists(layout.identity(self.job)) else None
+        return found is None or found.token != run.token
+
+    def highest_number_left(self) -> int:
+        """Return the highest number of a run or lineage of which anything is left, claimed or not; 0: nothing is.
+
+        A driver whose job was deleted writes for a moment more. What it leaves must be in no lineage of the next job.
+        """
+        runs = (match for name in self.store.names(layout.runs(self.job)) if (match := _OF_RUN.fullmatch(name)))
+        folder = layout.tasks(self.job)
+        parts = [
+            f"{folder}/{uid}/{part}" for uid in self.store.names(folder) for part in self.store.names(f"{folder}/{uid}")
+        ]
+        return max(
+            (*(int(match[1]) for match in runs), *(number for part in parts for number in self.numbers(part))),
+            default=0,
+        )
+
+    def lineage(self) -> Lineage | None:
+        """The lineage that is in force: the one with the highest number."""
+
+        def read(number: int) -> Lineage | None:
+            return self.read(layout.lineage(self.job, number), Lineage)
+
+        return next(self.newest_first(layout.lineages(self.job), read), None)
+
+    def status(self) -> Status | None:
+        """The last heartbeat, of whichever run; a damaged one tells nothing and counts for none."""
+        try:
+            return self.read(layout.status(self.job), Status)
+        except StorageError as error:
+            if error.code != "OBJECT_CORRUPT":
+                raise
+            return None
+
+    def driver(self) -> Run | Status | None:
+        """The latest sign of life of the run in force, for `is_alive`: its heartbeat; before the first, its start."""
+        run, status = self.latest_run(), self.status()
+        return status if run and status and status.run == run.run else run
+
+    def state(self, earlier: Run | Status | None = None) -> str:
+        """The job's state in one word: the result of the run in force, else ``RUNNING`` or ``LOST``; or ``CREATED``.
+
+        One read can't show that a driver on another machine is dead: the answer is then ``RUNNING``. `earlier` is what
+        `driver` returned `liveness.silence_ms` before.
+        """
+        driver = self.driver()
+        if driver is None:
+            return CREATED
+        # In this order: a driver writes its result and then ends, so one that is dead has written it or never will.
+        alive = is_alive(driver, earlier)
+        result = self.result(driver.run)
+        if result is not None:
+            return result.state
+        return LOST if alive is False else RUNNING
