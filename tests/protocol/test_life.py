@@ -14,7 +14,8 @@ from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.life import ACTS, OPERATOR_CALLS, Act, Call, Ending, OperatorLife, OperatorStatus, TaskKind
 from rekindle.protocol.states import TaskStatus
-from rekindle.testing.simulated_world import BatchCommitted, World
+from rekindle.testing.simulated_facts import BatchCommitted
+from rekindle.testing.simulated_world import World
 from rekindle.testing.simulator import Simulation
 from tests.protocol.kit import A, B, sources_ended, stop
 from tests.protocol.obedient import Obedient, graph

@@ -271,7 +271,7 @@ def test_a_driver_that_ends_while_it_is_looked_at_is_not_lost(
         storage.create(layout.result("job", 1), Result(run=1, state="FINISHED", ended_ms=0))
         return False
 
-    monkeypatch.setattr("rekindle.storage.job_storage.is_alive", ends_now)
+    monkeypatch.setattr("rekindle.storage.run_documents.is_alive", ends_now)
     assert storage.state() == "FINISHED"
 
 

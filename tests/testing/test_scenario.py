@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from rekindle.testing import scenario
-from rekindle.testing.play import Play, ScriptError
+from rekindle.testing.play import Play
 from rekindle.testing.scenario import record
+from rekindle.testing.script_job import ScriptError
 
 JOB = """\
 # A story.

@@ -20,7 +20,8 @@ from rekindle.protocol.ending import Stop
 from rekindle.protocol.job import JobMachine
 from rekindle.testing import simulator
 from rekindle.testing.invariants import CHECKERS
-from rekindle.testing.simulated_world import DriverDied, World
+from rekindle.testing.simulated_facts import DriverDied
+from rekindle.testing.simulated_world import World
 from rekindle.testing.simulator import live
 
 LIVES = 1000

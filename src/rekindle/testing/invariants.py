@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
-from rekindle.testing.simulated_world import (
+from rekindle.testing.simulated_facts import (
     BatchCommitted,
     Discarded,
     DriverDied,
     ManifestCreated,
     ResultDurable,
     SealedFromNothing,
-    World,
 )
+from rekindle.testing.simulated_world import World
 
 Checker = Callable[[World], Iterator[str]]
 

@@ -25,7 +25,7 @@ from typing import Any
 from rekindle.config import Config, duration_ms
 from rekindle.errors import ProtocolError, RestoreError
 from rekindle.graph.compatibility import check_finished_state
-from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.graph.job_graph import JobGraph
 from rekindle.graph.subtask_set import SubtaskSet
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
@@ -33,45 +33,9 @@ from rekindle.protocol import events as e
 from rekindle.protocol.job import JobMachine
 from rekindle.protocol.states import JobState
 from rekindle.testing import words as w
+from rekindle.testing.script_job import ScriptError, read_job
 
 Answer = list[str]
-
-
-class ScriptError(ValueError):
-    """A line of a script is not understood, or cannot be followed."""
-
-
-# --- jobs -------------------------------------------------------------------------------------------------------------
-
-_LINES = {
-    "source": re.compile(r"(?P<uid>\S+) is an? (?P<bounded>un)?bounded source"),
-    "task": re.compile(r"(?P<uid>\S+) reads (?P<inputs>.+?)(?:, in (?P<parallelism>\d+) subtasks)?"),
-    "sink": re.compile(r"(?P<task>\S+) writes to (?P<uid>\S+)"),
-    "setting": re.compile(r"(?P<key>\S+) = (?P<value>.+)"),
-}
-
-
-def read_job(name: str, lines: Sequence[str]) -> tuple[JobGraph, Config]:
-    """The job that the lines of a job block define."""
-    sources, tasks, sinks, settings = [], [], [], {}
-    for line in lines:
-        kind, told = next(((kind, m) for kind, one in _LINES.items() if (m := one.fullmatch(line))), ("", None))
-        if told is None:
-            raise ScriptError(f"{line!r} defines nothing")
-        if kind == "source":
-            sources.append(Source(uid=told["uid"], bounded=told["bounded"] is None))
-        elif kind == "task":
-            inputs = tuple(re.split(r", | and ", told["inputs"]))
-            tasks.append(Task(uid=told["uid"], inputs=inputs, parallelism=int(told["parallelism"] or 1)))
-        elif kind == "sink":
-            sinks.append(Sink(uid=told["uid"], task=told["task"]))
-        else:
-            settings[told["key"]] = told["value"]
-    graph = JobGraph(name=name, sources=tuple(sources), tasks=tuple(tasks), sinks=tuple(sinks))
-    return graph.validated(), Config.of(settings)
-
-
-# --- playing ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

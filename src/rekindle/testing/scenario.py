@@ -51,7 +51,8 @@ from difflib import unified_diff
 from pathlib import Path
 
 from rekindle.errors import RekindleError, one_line
-from rekindle.testing.play import Play, ScriptError
+from rekindle.testing.play import Play
+from rekindle.testing.script_job import ScriptError
 
 # --- scripts ----------------------------------------------------------------------------------------------------------
 

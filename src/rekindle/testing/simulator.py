@@ -23,16 +23,18 @@ from typing import Protocol
 
 from rekindle.config import Config
 from rekindle.errors import ProtocolError
-from rekindle.graph.job_graph import JobGraph, Source, Task
-from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.job import JobMachine
 from rekindle.protocol.states import JobState
 from rekindle.runtime.elapsed import Elapsed
+from rekindle.testing.faults import Faults
 from rekindle.testing.invariants import broken
 from rekindle.testing.punctuality import Punctuality
-from rekindle.testing.simulated_driver import Faults, JobFactory, SimulatedDriver
-from rekindle.testing.simulated_world import DriverDied, TaskFiles, World
+from rekindle.testing.simulated_chance import new_config, new_world
+from rekindle.testing.simulated_driver import SimulatedDriver
+from rekindle.testing.simulated_facts import DriverDied
+from rekindle.testing.simulated_parts import JobFactory
+from rekindle.testing.simulated_world import World
 
 TURMOIL_STEPS = 500
 MOST_STEPS = 6_000
@@ -92,7 +94,7 @@ class Simulation:
         self.faults = Faults(self.chance, 0 if calm else self.chance.choice((0, 3, 10, 30)))
         self.faults_at_first = self.faults.left
         self.turmoil_steps = 0 if calm else TURMOIL_STEPS
-        self.world = world or self._new_world(calm)
+        self.world = world or new_world(self.chance, calm=calm)
         #: in one life of four; the others are as they would be without it
         self.engine_dies = seed % 4 == 1
         self._make_job, self._make_elapsed = job, elapsed
@@ -109,65 +111,9 @@ class Simulation:
         self.sleepers: list[tuple[SimulatedDriver, int]] = []
         self.driver = self._driver()
 
-    def _new_world(self, calm: bool) -> World:
-        """One to four tasks of up to three subtasks; each reads sources, some of the tasks before it, or both."""
-        chance, endless = self.chance, 0.0 if calm else 0.3
-        tasks: list[Task] = []
-        sources: dict[str, tuple[str, ...]] = {}
-        for number in range(chance.choice((1, 1, 2, 2, 3, 4))):
-            uid = f"t{number}"
-            producers = [task.uid for task in tasks if chance.random() < 0.6]
-            count = chance.randint(0 if producers else 1, 2)
-            sources[uid] = tuple(f"{uid}s{source}" for source in range(count))
-            inputs = (*producers, *sources[uid])
-            tasks.append(Task(uid=uid, inputs=inputs, parallelism=chance.choice((1, 1, 2, 3))))
-        every = tuple(Source(uid=uid, bounded=True) for uids in sources.values() for uid in uids)
-        graph = JobGraph(name="simulated", sources=every, tasks=tuple(tasks))
-
-        def size() -> int | None:
-            return None if chance.random() < endless else chance.choice((0, 3, 8, 20))
-
-        consumers: dict[SubtaskId, dict[str, tuple[SubtaskId, ...]]] = {task: {} for task in graph.subtasks()}
-        producers_of: dict[SubtaskId, list[SubtaskId]] = {task: [] for task in graph.subtasks()}
-        topology = graph.topology
-        for edge in topology.edges:
-            for index in range(topology.vertex(edge.source).parallelism):
-                producer = SubtaskId(edge.source, index)
-                reached = tuple(SubtaskId(edge.target, at) for at in topology.consumers(edge, index))
-                consumers[producer][edge.target] = reached
-                for consumer in reached:
-                    producers_of[consumer].append(producer)
-        files = {
-            task: TaskFiles(
-                {f"{uid}.{task.subtask}": size() for uid in sources[task.task]},
-                tuple(producers_of[task]),
-                slow=not calm and chance.random() < 0.3,
-            )
-            for task in graph.subtasks()
-        }
-        return World(graph, files, consumers)
-
-    def _config(self) -> Config:
-        if self.turmoil_steps == 0:
-            return _CALM
-        mode = self.chance.choice(("aligned", "unaligned"))
-        return Config(
-            checkpoint_mode=mode,
-            checkpoint_aligned_timeout_ms=self.chance.choice((0, 2_000)),
-            checkpoint_max_concurrent=self.chance.choice((1, 2, 3)) if mode == "aligned" else 1,
-            checkpoint_interval_ms=self.chance.choice((0, 2_000, 10_000)),
-            checkpoint_timeout_ms=self.chance.choice((20_000, 600_000)),
-            checkpoint_min_pause_ms=self.chance.choice((0, 5_000)),
-            checkpoint_retained=self.chance.choice((0, 1, 3)),
-            checkpoint_tolerable_failures=self.chance.choice((0, 2, 99)),
-            checkpoint_after_tasks_finish=self.chance.random() < 0.9,
-            restart_attempts=self.chance.choice((0, 2, 9)),
-            restart_delay_ms=self.chance.choice((0, 1_000)),
-        )
-
     def _driver(self, before: SimulatedDriver | None = None) -> SimulatedDriver:
         """Return the next driver; where it follows one of its own process, it hears what that one left unanswered."""
-        job = self._make_job(self.world.graph, self._config())
+        job = self._make_job(self.world.graph, _CALM if self.turmoil_steps == 0 else new_config(self.chance))
         over = before.failed_over if before is not None else None
         driver = SimulatedDriver(self.world, job, self.faults, 0, engine_failures=over.failures if over else 0)
         self.elapsed = self._make_elapsed(lambda: self.clock_s)

@@ -1,0 +1,41 @@
+"""The job block of a scenario script: sources, tasks, sinks and settings, a line each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rekindle.config import Config
+from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+
+
+class ScriptError(ValueError):
+    """A line of a script is not understood, or cannot be followed."""
+
+
+_LINES = {
+    "source": re.compile(r"(?P<uid>\S+) is an? (?P<bounded>un)?bounded source"),
+    "task": re.compile(r"(?P<uid>\S+) reads (?P<inputs>.+?)(?:, in (?P<parallelism>\d+) subtasks)?"),
+    "sink": re.compile(r"(?P<task>\S+) writes to (?P<uid>\S+)"),
+    "setting": re.compile(r"(?P<key>\S+) = (?P<value>.+)"),
+}
+
+
+def read_job(name: str, lines: Sequence[str]) -> tuple[JobGraph, Config]:
+    """The job that the lines of a job block define."""
+    sources, tasks, sinks, settings = [], [], [], {}
+    for line in lines:
+        kind, told = next(((kind, m) for kind, one in _LINES.items() if (m := one.fullmatch(line))), ("", None))
+        if told is None:
+            raise ScriptError(f"{line!r} defines nothing")
+        if kind == "source":
+            sources.append(Source(uid=told["uid"], bounded=told["bounded"] is None))
+        elif kind == "task":
+            inputs = tuple(re.split(r", | and ", told["inputs"]))
+            tasks.append(Task(uid=told["uid"], inputs=inputs, parallelism=int(told["parallelism"] or 1)))
+        elif kind == "sink":
+            sinks.append(Sink(uid=told["uid"], task=told["task"]))
+        else:
+            settings[told["key"]] = told["value"]
+    graph = JobGraph(name=name, sources=tuple(sources), tasks=tuple(tasks), sinks=tuple(sinks))
+    return graph.validated(), Config.of(settings)
