@@ -1,14 +1,18 @@
-"""Begin a job, with what runs beside it until it has ended: its log."""
+"""Begin a job, with what runs beside it until it has ended: its log, and its events of OpenLineage."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 
 from rekindle.config import Config
 from rekindle.handle import JobHandle, JobResult
-from rekindle.logs.job_log import job_log
+from rekindle.logs.job_log import job_log, redaction
 from rekindle.logs.spark_lines import SparkLog
+from rekindle.openlineage.emitter import emitting, run_events
+from rekindle.runtime.definition import Definition
 from rekindle.runtime.ports import Engines
 from rekindle.start.launch import Launch
 from rekindle.start.running import Running
@@ -16,6 +20,7 @@ from rekindle.storage.documents.runs import Result
 
 
 def begin(
+    definition: Definition,
     launch: Launch,
     engines: Engines,
     successor: Callable[[int, int], Launch],
@@ -39,9 +44,18 @@ def begin(
             return JobHandle(storage, mode=mode, ended=JobResult.of(storage.job, running.ended, already_ended=True))
         log.begin(lambda: running.number)
         beside = begun.pop_all()
+    events = partial(
+        run_events,
+        definition,
+        storage,
+        running.number,
+        mode=mode,
+        engine=getattr(sys.modules.get("pyspark"), "__version__", ""),
+        redact=redaction(spark_config),
+    )
 
     def run() -> Result:
-        with beside:
-            return running.run()
+        with beside, emitting(events, lambda: running.heartbeat.status().checkpoints_completed) as ended:
+            return ended(running.run())
 
     return JobHandle(storage, mode=mode, driver=running, run=run)

@@ -335,13 +335,14 @@ class Job:
             shared_target=allow_shared_target,
             changed_files=allow_changed_files,
         )
-        settings = Config.of(config)
-        launched = launches(self._definition(), location_of(storage), settings, permissions, mode=mode)
+        settings, definition = Config.of(config), self._definition()
+        launched = launches(definition, location_of(storage), settings, permissions, mode=mode)
         launch = launched()
         ended = launch.prepare(None if restore is None else str(restore))
         if ended is not None:
             return JobHandle(launch.storage, mode=mode, ended=JobResult.of(self.name, ended, already_ended=True))
         self._handle = begin(
+            definition,
             launch,
             SparkEngines(spark, self.name, spark_config or {}),
             lambda since, failures: launched(since=since, engine_failures=failures),

@@ -197,13 +197,17 @@ def _say_where_no_one_listens(record: logging.LogRecord) -> None:
             logging.lastResort.handle(said)
 
 
+def redaction(spark_config: Mapping[str, str]) -> Redaction:
+    """Return what hides the secrets of this process and of its settings of Spark."""
+    return Redaction(secret_values(os.environ) | secret_values(spark_config))
+
+
 @contextmanager
 def job_log(
     storage: JobStorage, config: Config, spark_config: Mapping[str, str], spark: Callable[[], SparkLog | None]
 ) -> Iterator[JobLog]:
     """Keep the log of a job until it has ended; where an error ends its driver, that is the last line."""
-    secrets = secret_values(os.environ) | secret_values(spark_config)
-    log = JobLog(storage, getattr(logging, config.log_level.upper()), Redaction(secrets), spark)
+    log = JobLog(storage, getattr(logging, config.log_level.upper()), redaction(spark_config), spark)
     log.start()
     try:
         yield log

@@ -121,6 +121,11 @@ class TwoPhaseSink(ABC):
         """Places that Spark itself writes to, as their user names them: that it can reach them is seen to first."""
         return ()
 
+    @property
+    def dataset(self) -> tuple[str, str] | None:
+        """Namespace and name by which others know the target, as OpenLineage names things; None: by its address."""
+        return None
+
     def stage_in(self, store: Store, folder: str) -> None:
         """Hear of a folder in the job's storage, this sink's own, for what cannot be staged in the target.
 

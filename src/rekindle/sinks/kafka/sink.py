@@ -91,6 +91,10 @@ class Kafka(TwoPhaseSink):
         #: opened by this driver, and not fenced as far as it knows
         self._lanes: dict[str, Lane] = {}
 
+    @property
+    def dataset(self) -> tuple[str, str]:
+        return f"kafka://{self.bootstrap.split(',')[0].strip()}", self.topic
+
     def __repr__(self) -> str:
         return f"Kafka({self.bootstrap!r}, {self.topic!r})"
 

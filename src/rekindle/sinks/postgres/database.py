@@ -122,6 +122,13 @@ def described(dsn: str) -> str:
     return " ".join(f"{key}={parts[key]}" for key in ("host", "port", "dbname", "user") if key in parts)
 
 
+def dataset_of(dsn: str, table: Table) -> tuple[str, str]:
+    """Return the server and the full name of a table, as OpenLineage names them."""
+    parts = conninfo_to_dict(dsn)
+    place = f"postgres://{parts.get('host') or 'localhost'}:{parts.get('port') or 5432}"
+    return place, f"{parts.get('dbname') or parts.get('user') or ''}.{table.schema or 'public'}.{table.name}"
+
+
 def redacted(error: BaseException, dsn: str) -> str:
     """What an error says, in one line, without the password; a malformed connection string is not repeated."""
     try:

@@ -40,6 +40,7 @@ from rekindle.sinks.postgres.database import (
     Connection,
     Table,
     connect,
+    dataset_of,
     described,
     names_of,
     note_commit,
@@ -104,6 +105,10 @@ class Postgres(TwoPhaseSink):
             self.output_modes = ("append", "update")
         self._dsn = dsn
         self._job = self._sink = self._owner = ""
+
+    @property
+    def dataset(self) -> tuple[str, str]:
+        return dataset_of(self._current_dsn(), self.table)
 
     def __repr__(self) -> str:
         return f"Postgres({str(self.table)!r}, mode={self.mode!r})"

@@ -1,0 +1,1 @@
+"""What a job reads and writes, and how its runs go, as events of OpenLineage (docs/openlineage.md)."""

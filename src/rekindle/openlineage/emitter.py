@@ -1,0 +1,199 @@
+"""Sending the events of a run to where OpenLineage's own configuration says.
+
+A thread of its own looks at the job once a second, and sends. A server that is away, or hangs, holds up nothing but
+that thread; the end of the job waits for it for a moment.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rekindle.errors import one_line
+from rekindle.openlineage.datasets import Dataset, of_sink, of_source
+from rekindle.runtime.definition import Definition
+from rekindle.runtime.elapsed import system_clock
+from rekindle.storage.documents.runs import Result
+from rekindle.storage.job_storage import JobStorage
+
+if TYPE_CHECKING:
+    from openlineage.client.event_v2 import RunEvent
+
+    from rekindle.openlineage.events import RunEvents
+
+RUNNING_EVERY_S = 60.0
+"""RUNNING is sent after a checkpoint, and not more often than this."""
+LEAVE_S = 5.0
+"""How long the end of a job waits for what is to be sent."""
+_LOOK_S = 1.0
+_AGAIN_S = 30.0
+"""Pause after an event that could not be sent."""
+
+_LOG = logging.getLogger(__name__)
+
+Send = Callable[["RunEvent"], object]
+
+
+def is_configured() -> bool:
+    """Return True if OpenLineage is configured, in one of the places where its client looks."""
+    if os.environ.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
+        return False
+    if any(name == "OPENLINEAGE_URL" or name.startswith("OPENLINEAGE__TRANSPORT") for name in os.environ):
+        return True
+    files = [os.environ.get("OPENLINEAGE_CONFIG", ""), "openlineage.yml"]
+    with suppress(RuntimeError):  # a user without a home
+        files.append(str(Path.home() / ".openlineage" / "openlineage.yml"))
+    return any(file and os.path.isfile(file) for file in files)
+
+
+def transport() -> Send | None:
+    """Return what sends an event; None where none is to be sent. What is wrong with it is logged: it ends no job."""
+    if not is_configured():
+        return None
+    try:
+        from openlineage.client import OpenLineageClient
+
+        return OpenLineageClient().emit
+    except ModuleNotFoundError as error:
+        _LOG.warning(
+            "OpenLineage is configured, and %s is not installed: pip install 'rekindle[openlineage]'", error.name
+        )
+    except Exception as error:
+        _LOG.warning("No OpenLineage events: its configuration cannot be used: %s", one_line(error))
+    return None
+
+
+def named(name: str) -> Dataset:
+    """Return the name of a job, in the namespace that OpenLineage's configuration gives."""
+    return Dataset(os.environ.get("OPENLINEAGE_NAMESPACE") or "default", name)
+
+
+def inputs_and_outputs(definition: Definition) -> tuple[tuple[Dataset, ...], tuple[Dataset, ...]]:
+    """Return what a job reads, and what it writes."""
+    job = named(definition.graph.name)
+    read = [one for uid, source in definition.sources.items() for one in of_source(job, uid, source.spec)]
+    written = [of_sink(job, uid, sink) for uid, sink in definition.sinks.items()]
+    return tuple(dict.fromkeys(read)), tuple(dict.fromkeys(written))
+
+
+class Emitter:
+    """Sends the events of one run.
+
+    Args:
+        checkpoints: how many have been completed.
+    """
+
+    def __init__(self, send: Send, events: RunEvents, checkpoints: Callable[[], int]) -> None:
+        self._send = send
+        self._events = events
+        self._checkpoints = checkpoints
+        self._end: RunEvent | None = None
+        self._over = threading.Event()
+        self._failed = False
+        self._thread = threading.Thread(target=self._work, name="openlineage", daemon=True)
+        self._begun = events.started(system_clock())
+
+    def start(self) -> None:
+        """Send from now on."""
+        self._thread.start()
+
+    def end(self, event: RunEvent) -> None:
+        """Send the last event, and wait for that a moment."""
+        self._end = event
+        self._over.set()
+        self._thread.join(LEAVE_S)
+
+    def _work(self) -> None:
+        # It is in the order of what has happened: a run that no one has heard of cannot end.
+        pause_s = 0.0
+        while not self._over.wait(pause_s) and not self._sent(self._begun):
+            pause_s = _AGAIN_S
+        if self._over.is_set() and pause_s and not self._sent(self._begun):
+            return
+        self._watch()
+        if self._end is not None:
+            self._sent(self._end)
+
+    def _watch(self) -> None:
+        seen, next_s = self._completed(), time.monotonic() + RUNNING_EVERY_S
+        while not self._over.wait(_LOOK_S):
+            now = self._completed()
+            if now > seen and time.monotonic() >= next_s:
+                self._sent(self._events.running(system_clock()))
+                seen, next_s = now, time.monotonic() + RUNNING_EVERY_S
+
+    def _completed(self) -> int:
+        try:
+            return self._checkpoints()
+        except Exception:
+            return 0
+
+    def _sent(self, event: RunEvent) -> bool:
+        try:
+            self._send(event)
+        except Exception as error:
+            if not self._failed:
+                _LOG.warning("An OpenLineage event was not sent; the job goes on: %s", one_line(error))
+            self._failed = True
+            return False
+        self._failed = False
+        return True
+
+
+def run_events(
+    definition: Definition, storage: JobStorage, run: int, *, mode: str, engine: str, redact: Callable[[str], str]
+) -> RunEvents:
+    """Return what makes the events of a run."""
+    from rekindle.openlineage.events import RunEvents, RunFacts
+
+    identity = storage.identity()
+    inputs, outputs = inputs_and_outputs(definition)
+    facts = RunFacts(
+        job=named(storage.job),
+        identity=identity.id if identity is not None else "",
+        run=run,
+        mode=mode,
+        engine=engine,
+        inputs=inputs,
+        outputs=outputs,
+    )
+    return RunEvents(facts, redact)
+
+
+@contextmanager
+def emitting(make: Callable[[], RunEvents], checkpoints: Callable[[], int]) -> Iterator[Callable[[Result], Result]]:
+    """Send the events of a run, where OpenLineage is configured, from now until it has ended.
+
+    What it yields is given the result, and returns it.
+    """
+    send, events = transport(), None
+    if send is not None:
+        try:
+            events = make()
+        except Exception as error:
+            _LOG.warning("No OpenLineage events: %s", one_line(error))
+    if send is None or events is None:
+        yield lambda result: result
+        return
+    emitter, results = Emitter(send, events, checkpoints), list[Result]()
+    emitter.start()
+
+    def ended(result: Result) -> Result:
+        results.append(result)
+        return result
+
+    reason = "the driver was ended"
+    try:
+        yield ended
+    except BaseException as error:
+        reason = one_line(error)
+        raise
+    finally:
+        with suppress(Exception):
+            emitter.end(events.ended(results[0]) if results else events.broken_off(system_clock(), reason))
