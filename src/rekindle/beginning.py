@@ -38,7 +38,7 @@ def begin(
     """
     storage = launch.storage
     with ExitStack() as begun:
-        log = begun.enter_context(job_log(storage, config, spark_config, spark_log))
+        log = begun.enter_context(job_log(launch.storage_of_log, config, spark_config, spark_log))
         running = Running(launch, engines, successor, config)
         if running.ended is not None:
             return JobHandle(storage, mode=mode, ended=JobResult.of(storage.job, running.ended, already_ended=True))

@@ -79,6 +79,8 @@ class Launch:
         self._elapsed = elapsed
         self._store = SteppedStore(store, steps)
         self.storage = JobStorage(self._store, definition.graph.name)
+        #: for the log: it is of all runs of this process, so the fence of this one does not stop it
+        self.storage_of_log = JobStorage(SteppedStore(store, steps), definition.graph.name)
 
     # -- before Spark -------------------------------------------------------------------------------------------------
 

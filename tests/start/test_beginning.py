@@ -1,0 +1,58 @@
+"""What runs beside a job until it has ended: its log, and its events of OpenLineage. The engine is a stand-in."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rekindle.beginning import begin
+from rekindle.config import Config
+from rekindle.logs import pieces
+from rekindle.logs.pieces import Place
+from rekindle.openlineage import emitter
+from tests.runtime.kit import NEVER, QUICK, World, ended, until
+from tests.start.test_running import FewEngines
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_log_and_events_go_on_with_the_next_run_of_the_process(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openlineage.client")
+    sent: list[Any] = []
+    monkeypatch.setattr(emitter, "transport", lambda: sent.append)
+    monkeypatch.setattr(logging.getLogger("rekindle"), "level", logging.INFO)
+    logging.getLogger("rekindle").manager._clear_cache()
+    handlers = logging.getLogger("rekindle").handlers[:]
+    world.engine.lifeline.replaceable = True
+    world.rows.available, world.rows.ended = 4, False
+    config = {**QUICK, **NEVER}
+
+    def launched(since: int | None = None, failures: int = 0) -> Any:
+        return world.launch(since=since, engine_failures=failures, **config)
+
+    first = launched()
+    assert first.prepare(None) is None
+    handle = begin(
+        first._definition, first, FewEngines(world.engine), launched, Config.of(config),
+        mode="streaming", spark_config={}, spark_log=lambda: None,
+    )  # fmt: skip
+    until(lambda: world.read() == 4)
+    world.engine.lifeline.die("killed by a test")
+    world.engine.lifeline.gone = False
+    until(lambda: handle.status().run == 2)
+    world.rows.ended = True
+    assert ended(handle).state == "FINISHED"
+
+    found = [line.message for _, line in pieces.read(world.storage, Place())]
+    assert "run 1 in streaming mode" in found and "run 2 in streaming mode" in found
+    assert "run 2 has ended: FINISHED" in found
+    assert [event.eventType.value for event in (sent[0], sent[-1])] == ["START", "COMPLETE"]
+    assert len({event.run.runId for event in sent}) == 1
+    assert [(one.namespace, one.name) for one in sent[0].outputs] != []
+    assert logging.getLogger("rekindle").handlers == handlers
