@@ -85,7 +85,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.streaming.minBatchesToRetain": "1000000",
     }
-    if connectors := [*kafka.jars("spark-kafka"), *kafka.jars("spark-s3"), *kafka.jars("spark-azure")]:
+    connectors = [jar for of in ("spark-kafka", "spark-s3", "spark-azure", "spark-gcs") for jar in kafka.jars(of)]
+    if connectors:
         conf["spark.jars"] = ",".join(map(str, connectors))
     builder = SparkSession.builder.master("local[2]").appName("rekindle-tests")
     for key, value in conf.items():

@@ -157,7 +157,7 @@ want_browser() {
 have_maven() {
     if ! command -v mvn >/dev/null && may_install; then apt_install maven || true; fi
     command -v mvn >/dev/null ||
-        say "no Maven: the tests of Kafka, S3 and Spark on Azure will be skipped (Debian: apt-get install maven)"
+        say "no Maven: the tests of Kafka, S3 and of Spark in clouds will be skipped (Debian: apt-get install maven)"
     command -v mvn >/dev/null
 }
 
@@ -203,9 +203,11 @@ hadoop_version() {
         sed 's/.*hadoop-client-api-\(.*\)\.jar/\1/'
 }
 
-want_spark_azure() {
+want_spark_clouds() {
     fetch_jars "$VENV/spark-azure" "-Dhadoop.version=$(hadoop_version)" ||
         say "no connector to Azure could be fetched: the tests of Spark on Azure will be skipped"
+    fetch_jars "$VENV/spark-gcs" ||
+        say "no connector to Google could be fetched: the tests of Spark on Google will be skipped"
 }
 
 want_s3() {
@@ -256,7 +258,7 @@ else
         export JAVA_HOME=$home
         want_kafka
         want_s3
-        want_spark_azure
+        want_spark_clouds
         want_flink_web
     fi
 fi

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ from tests.servers import s3 as s3_server
 from tests.servers.azurite import AzureServer
 from tests.servers.gcs import GoogleServer
 from tests.servers.kafka import KafkaServer
+from tests.servers.ports import free_ports
 from tests.servers.postgres import PostgresServer
 from tests.servers.relay import Relay, relay_to
 from tests.servers.s3 import S3Server
@@ -158,11 +160,31 @@ def spark_on_azure(spark: SparkSession, spark_s_way_to_azure: Relay) -> Iterator
     }
     for key, value in settings.items():
         spark.sparkContext._jsc.hadoopConfiguration().set(key, value)
+    with _proxied(spark, spark_s_way_to_azure.port):
+        yield spark
+
+
+@pytest.fixture
+def spark_on_google(spark: SparkSession, google: GoogleServer) -> Iterator[SparkSession]:
+    """The session, which reaches the server too, and by plain HTTP nothing else: no machine is asked for a token."""
+    missing = google_server.why_no_connector()
+    if missing:
+        pytest.skip(missing)
+    for key, value in google.hadoop_settings.items():
+        spark.sparkContext._jsc.hadoopConfiguration().set(key, value)
+    with _proxied(spark, free_ports(1)[0]):
+        yield spark
+
+
+@contextmanager
+def _proxied(spark: SparkSession, port: int) -> Iterator[None]:
+    """Lead the JVM's own plain HTTP to a port, except what goes to this machine."""
     system = spark._jvm.java.lang.System
-    proxy = {"http.proxyHost": "127.0.0.1", "http.proxyPort": str(spark_s_way_to_azure.port)}
-    proxy["http.nonProxyHosts"] = "localhost|127.*"
+    proxy = {"http.proxyHost": "127.0.0.1", "http.proxyPort": str(port), "http.nonProxyHosts": "localhost|127.*"}
     for key, value in proxy.items():
         system.setProperty(key, value)
-    yield spark
-    for key in proxy:
-        system.clearProperty(key)
+    try:
+        yield
+    finally:
+        for key in proxy:
+            system.clearProperty(key)

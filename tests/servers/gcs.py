@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 from xml.sax.saxutils import escape
 
-from tests.servers.kafka import JARS, SECONDS_AT_MOST
+from tests.servers.kafka import JARS, SECONDS_AT_MOST, jars
 from tests.servers.ports import free_ports
 
 TOKEN = "not-a-real-token"
@@ -44,6 +44,11 @@ def why_not() -> str | None:
     return None
 
 
+def why_no_connector() -> str | None:
+    """What is missing for tests of Spark on Google; None where they can run."""
+    return None if jars("spark-gcs") else f"no connector to Google for Spark in {JARS}: `make setup` tries to fetch it"
+
+
 class GoogleServer:
     """One server; each test takes a bucket of its own. It may be stopped; what it had is then lost."""
 
@@ -59,10 +64,36 @@ class GoogleServer:
         """What clients need to know, as they look for it."""
         return {"GOOGLE_BASE_URL": f"http://127.0.0.1:{self.port}", "GOOGLE_BEARER_TOKEN": TOKEN}
 
+    @property
+    def json_api(self) -> str:
+        """Where the server is for who speaks Google's JSON API."""
+        return f"http://127.0.0.1:{self._inner}"
+
+    @property
+    def hadoop_settings(self) -> dict[str, str]:
+        """What leads Google's connector of Hadoop there, with no one asked for a token."""
+        package = "com.google.cloud.hadoop.fs.gcs"
+        # Hadoop's own defaults for its own connector, which this one cannot read.
+        sizes = {"rewrite.max.chunk.size": 512, "block.size": 64, "outputstream.buffer.size": 8}
+        sizes |= {"inputstream.inplace.seek.limit": 8, "inputstream.min.range.request.size": 2}
+        return {
+            "fs.gs.impl": f"{package}.GoogleHadoopFileSystem",
+            "fs.AbstractFileSystem.gs.impl": f"{package}.GoogleHadoopFS",
+            "fs.gs.storage.root.url": self.json_api,
+            "fs.gs.project.id": "tests",
+            "fs.gs.auth.type": "UNAUTHENTICATED",
+            "fs.gs.auth.null.enable": "true",
+            "fs.gs.auth.service.account.enable": "false",
+            "google.cloud.auth.null.enable": "true",
+            "google.cloud.auth.service.account.enable": "false",
+            **{f"fs.gs.{name}": str(megabytes << 20) for name, megabytes in sizes.items()},
+        }
+
     def start(self) -> None:
         """Start both and wait until they answer."""
         command = [str(_PROGRAM), "-scheme", "http", "-host", "127.0.0.1", "-port", str(self._inner)]
         command += ["-backend", "memory", "-public-host", f"127.0.0.1:{self._inner}"]
+        command += ["-external-url", self.json_api]  # where uploads in parts go on
         with (self._folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder)
         handler = type("Handler", (_Translator,), {"inner": self._inner, "uploads": {}})

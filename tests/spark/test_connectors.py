@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,23 @@ def test_a_job_on_a_session_without_s3a_is_refused_before_anything_is_written(
     assert caught.value.code == "S3A_MISSING"
     assert caught.value.next_step.endswith(f"spark.jars.packages=org.apache.hadoop:hadoop-aws:{version}")
     assert open_store(storage).names("") == []
+
+
+@pytest.mark.parametrize(
+    ("place", "package"),
+    [("gs://bucket/x", "hadoop-gcp:|gcs-connector:"), ("abfss://box@account.dfs.core.windows.net/x", "hadoop-azure:")],
+)
+def test_a_session_without_the_connector_of_another_cloud_is_refused_with_what_brings_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, place: str, package: str
+) -> None:
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    for scheme in ("gs", "abfss"):
+        conf.set(f"fs.{scheme}.impl", "no.such.FileSystem")
+    monkeypatch.setattr(connectors, "_hadoop", lambda _: conf)
+    with pytest.raises(DefinitionError) as caught:
+        check_connector(spark, place)
+    assert caught.value.code == "HADOOP_CONNECTOR_MISSING"
+    assert re.search(package, caught.value.next_step)
 
 
 def test_a_storage_that_spark_finds_elsewhere_or_not_at_all_is_refused(spark_on_s3: SparkSession, s3: S3Server) -> None:

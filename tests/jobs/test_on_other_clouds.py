@@ -1,4 +1,4 @@
-"""A job that has its storage, its savepoints and the files of its sink in a container of Azure."""
+"""A job that has its storage, savepoints and the files of its sink in a container of Azure or a bucket of Google."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from rekindle.storage.open import open_store
 from rekindle.storage.origin import find_origin
 from tests.jobs.kit import QUICK, UTC, World, has_read, rows, until
 from tests.servers.azurite import ACCOUNT, KEY, AzureServer
+from tests.servers.gcs import TOKEN, GoogleServer
 from tests.servers.relay import Relay
 
 pytestmark = pytest.mark.slow
 
 
-class ContainerWorld(World):
-    """What is read is a folder, as everywhere; the rest lies in a container."""
+class CloudWorld(World):
+    """What is read is a folder, as everywhere; the rest lies in a container or bucket."""
 
-    def __init__(self, root: Path, azure: AzureServer) -> None:
+    def __init__(self, root: Path, place: str) -> None:
         super().__init__(root)
-        self.place = f"abfs://{azure.make_container()}@{ACCOUNT}.dfs.core.windows.net"
+        self.place = place
         self.storage = f"{self.place}/state of jobs"
         self.out = f"{self.place}/out/hourly"
 
@@ -46,17 +47,22 @@ class ContainerWorld(World):
 
 
 @pytest.fixture
-def world(tmp_path: Path, azure: AzureServer, spark_on_azure: SparkSession) -> ContainerWorld:
-    return ContainerWorld(tmp_path, azure)
+def on_azure(tmp_path: Path, azure: AzureServer, spark_on_azure: SparkSession) -> CloudWorld:
+    return CloudWorld(tmp_path, f"abfs://{azure.make_container()}@{ACCOUNT}.dfs.core.windows.net")
+
+
+@pytest.fixture
+def on_google(tmp_path: Path, google: GoogleServer, spark_on_google: SparkSession) -> CloudWorld:
+    return CloudWorld(tmp_path, f"gs://{google.make_bucket()}")
 
 
 def test_of_sixteen_renames_onto_one_name_as_spark_s_own_progress_files_are_made_one_wins(
-    spark: SparkSession, world: ContainerWorld, spark_s_way_to_azure: Relay
+    spark: SparkSession, on_azure: CloudWorld, spark_s_way_to_azure: Relay
 ) -> None:
     jvm: Any = spark._jvm
-    store, hadoop = open_store(f"{world.place}/progress"), jvm.org.apache.hadoop
+    store, hadoop = open_store(f"{on_azure.place}/progress"), jvm.org.apache.hadoop
     conf = spark._jsparkSession.sessionState().newHadoopConf()
-    files = hadoop.fs.FileContext.getFileContext(hadoop.fs.Path(world.place).toUri(), conf)
+    files = hadoop.fs.FileContext.getFileContext(hadoop.fs.Path(on_azure.place).toUri(), conf)
     plain = spark._sc._gateway.new_array(hadoop.fs.Options.Rename, 0)
     start = threading.Barrier(16)
 
@@ -80,9 +86,12 @@ def test_of_sixteen_renames_onto_one_name_as_spark_s_own_progress_files_are_made
     assert spark_s_way_to_azure.refused, "all that lost had seen the name before: the server did not decide"
 
 
-def test_a_job_in_a_container_is_stopped_with_a_savepoint_resumed_restored_from_it_and_drained(
-    spark: SparkSession, world: ContainerWorld, tmp_path: Path
+@pytest.mark.parametrize("cloud", ["on_azure", "on_google"])
+def test_a_job_there_is_stopped_with_a_savepoint_resumed_restored_from_it_and_drained(
+    cloud: str, request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
 ) -> None:
+    world = request.getfixturevalue(cloud)
+
     def start(**options: Any) -> rk.JobHandle:
         return world.hourly().start(spark, config=QUICK, **{"storage": world.storage, **options})
 
@@ -117,4 +126,5 @@ def test_a_job_in_a_container_is_stopped_with_a_savepoint_resumed_restored_from_
     store = open_store(world.storage)
     documents = [entry.path for entry in store.walk("hourly") if entry.path.endswith(".json")]
     assert documents
-    assert not any(KEY.encode() in store.read(path) for path in documents)
+    secrets = (KEY.encode(), TOKEN.encode())
+    assert not any(secret in store.read(path) for path in documents for secret in secrets)
