@@ -49,9 +49,10 @@ def test_log_and_events_go_on_with_the_next_run_of_the_process(world: World, mon
     world.rows.ended = True
     assert ended(handle).state == "FINISHED"
 
-    found = [line.message for _, line in pieces.read(world.storage, Place())]
-    assert "run 1 in streaming mode" in found and "run 2 in streaming mode" in found
-    assert "run 2 has ended: FINISHED" in found
+    found = [(place.piece.run, line.message) for place, line in pieces.read(world.storage, Place())]
+    assert (1, "run 1 in streaming mode") in found
+    assert (2, "run 2 in streaming mode") in found
+    assert (2, "run 2 has ended: FINISHED") in found
     assert [event.eventType.value for event in (sent[0], sent[-1])] == ["START", "COMPLETE"]
     assert len({event.run.runId for event in sent}) == 1
     assert [(one.namespace, one.name) for one in sent[0].outputs] != []

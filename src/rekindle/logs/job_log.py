@@ -62,7 +62,8 @@ class JobLog(logging.Handler):
         self._run: Callable[[], int | None] = lambda: None
         self._spark = SparkLines(spark, LineMaker(redact))
         self._pause_s = PAUSE_S * storage.store.pace if pause_s is None else pause_s
-        self._waiting: deque[bytes] = deque()
+        #: each with the run in force when it was logged
+        self._waiting: deque[tuple[int | None, bytes]] = deque()
         self._waiting_bytes = 0
         self._dropped = 0
         self._queue = threading.Lock()
@@ -110,10 +111,10 @@ class JobLog(logging.Handler):
     def _add(self, line: LogLine) -> None:
         data = _encoded(line)
         with self._queue:
-            self._waiting.append(data)
+            self._waiting.append((self._run(), data))
             self._waiting_bytes += len(data)
             while self._waiting_bytes > WAITING_BYTES:
-                self._waiting_bytes -= len(self._waiting.popleft())
+                self._waiting_bytes -= len(self._waiting.popleft()[1])
                 self._dropped += 1
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -143,21 +144,23 @@ class JobLog(logging.Handler):
         number = self._run()
         if number is None or not (self._waiting or self._dropped or self._changed):
             return
-        if self._claimed is None or (self._piece.run != number and not self._changed):
-            self._claimed = self._storage.run(number)
-            self._piece, self._lines = pieces.Piece(number, 1), []
-            pieces.make_room(self._storage)
-        if self._claimed is None or self._storage.is_deleted(self._claimed):
-            return  # what is written now would be found by no one, or in another job
         while True:
+            run = (self._waiting[0][0] if self._waiting else None) or number
+            if self._claimed is None or (self._piece.run != run and not self._changed):
+                self._claimed = self._storage.run(run)
+                self._piece, self._lines = pieces.Piece(run, 1), []
+                pieces.make_room(self._storage)
+            if self._claimed is None or self._storage.is_deleted(self._claimed):
+                return  # what is written now would be found by no one, or in another job
             self._fill()
             if self._changed:
                 pieces.write(self._storage, self._piece, self._lines)
                 self._changed = False
             if not self._waiting:
                 return
-            self._piece, self._lines = pieces.Piece(self._piece.run, self._piece.number + 1), []
-            pieces.make_room(self._storage)
+            if self._waiting[0][0] in (None, self._piece.run):
+                self._piece, self._lines = pieces.Piece(self._piece.run, self._piece.number + 1), []
+                pieces.make_room(self._storage)
 
     def _fill(self) -> None:
         """Take into the piece what waits and fits."""
@@ -166,11 +169,15 @@ class JobLog(logging.Handler):
             if self._dropped:
                 now_ms = time.time_ns() // 1_000_000
                 text = f"{self._dropped} lines were dropped: the storage did not take them in time"
-                self._waiting.appendleft(_encoded(self._maker.line(now_ms, "WARNING", __name__, text)))
-                self._waiting_bytes += len(self._waiting[0])
+                data = _encoded(self._maker.line(now_ms, "WARNING", __name__, text))
+                self._waiting.appendleft((self._piece.run, data))
+                self._waiting_bytes += len(data)
                 self._dropped = 0
-            while self._waiting and (not self._lines or size + len(self._waiting[0]) <= pieces.PIECE_BYTES):
-                data = self._waiting.popleft()
+            while self._waiting and self._waiting[0][0] in (None, self._piece.run):
+                data = self._waiting[0][1]
+                if self._lines and size + len(data) > pieces.PIECE_BYTES:
+                    break
+                self._waiting.popleft()
                 size += len(data)
                 self._waiting_bytes -= len(data)
                 self._lines.append(data)
