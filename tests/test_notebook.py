@@ -9,8 +9,9 @@ import pytest
 
 import rekindle as rk
 from rekindle.errors import DefinitionError
-from rekindle.handle import JobHandle, JobStatus
-from rekindle.storage.documents.status import InputStatus, Status, TaskStatusDocument
+from rekindle.handle import JobHandle
+from rekindle.results import Checkpoint, JobStatus, Savepoint
+from rekindle.storage.documents.status import Failure, InputStatus, Status, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 
@@ -79,3 +80,39 @@ def test_handles_status_and_results_can_be_read(tmp_path: Path) -> None:
         "bids: RUNNING in run 2, no checkpoint yet",
         "  work/0: running, batch 4; a 50 %, b unbounded",
     ]
+
+
+HOSTILE = "<script>alert('x')</script>&\""
+
+
+def test_what_a_notebook_shows_is_text_whatever_it_holds(tmp_path: Path) -> None:
+    task = TaskStatusDocument(
+        uid=HOSTILE,
+        subtask=0,
+        status=HOSTILE,
+        batch=1_234,
+        watermark=1_735_689_600_000,
+        inputs={HOSTILE: InputStatus(share=0.5), "live": InputStatus(), "quiet": InputStatus(idle=True)},
+    )
+    failed = Failure(code=HOSTILE, message=HOSTILE, next_step=HOSTILE, failed_ms=0)
+    status = JobStatus.of(
+        Status(
+            job=HOSTILE, state="RUNNING", run=2, host="h", pid=1, beat=1, written_ms=0, tasks=(task,), failure=failed
+        )
+    )
+    result = rk.JobResult(
+        job=HOSTILE,
+        state="FAILED",
+        run=2,
+        savepoint=HOSTILE,
+        notes=(HOSTILE,),
+        error={"code": HOSTILE, "message": HOSTILE, "next_step": HOSTILE, "parameters": {}},
+    )
+    handle = JobHandle(JobStorage(LocalStore(str(tmp_path)), "bids"), ended=result)
+    shown = [one._repr_html_() for one in (status, result, handle, Checkpoint(3, HOSTILE), Savepoint(HOSTILE, 3))]
+    for one in shown:
+        assert "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;&amp;&quot;" in one
+        assert not any(bad in one for bad in ("<script", "'x'", '&"'))
+    assert '<progress max="1" value="0.5000"></progress> 50 %<br>live unbounded<br>quiet idle' in shown[0]
+    assert "<td>1,234</td>" in shown[0] and "2025-01-01 00:00:00 UTC" in shown[0]
+    assert shown[1] == shown[2]

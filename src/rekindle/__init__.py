@@ -6,8 +6,9 @@ Importing this package does not import PySpark.
 from rekindle import errors, sinks, sources
 from rekindle.errors import RekindleError
 from rekindle.flushing import flush
-from rekindle.handle import Checkpoint, JobHandle, JobResult, JobStatus, Savepoint
+from rekindle.handle import JobHandle
 from rekindle.job import Job
+from rekindle.results import Checkpoint, JobResult, JobStatus, Savepoint
 from rekindle.sources import Batch, Files, Stream
 from rekindle.start.preview import StartPreview
 from rekindle.version import VERSION

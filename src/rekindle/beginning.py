@@ -8,10 +8,11 @@ from contextlib import ExitStack
 from functools import partial
 
 from rekindle.config import Config
-from rekindle.handle import JobHandle, JobResult
+from rekindle.handle import JobHandle
 from rekindle.logs.job_log import job_log, redaction
 from rekindle.logs.spark_lines import SparkLog
 from rekindle.openlineage.emitter import emitting, run_events
+from rekindle.results import JobResult
 from rekindle.runtime.definition import Definition
 from rekindle.runtime.ports import Engines
 from rekindle.start.launch import Launch

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get
 from rekindle.config import Config
 from rekindle.errors import DefinitionError, RekindleError
 from rekindle.graph import job_graph
-from rekindle.handle import Checkpoint, JobHandle, JobResult, Savepoint, advise, failure
+from rekindle.handle import JobHandle, advise
+from rekindle.results import Checkpoint, JobResult, Savepoint, failure
 from rekindle.runtime.definition import Definition, SourceSpec
 from rekindle.runtime.signals import stop_on_signals
 from rekindle.sinks import TwoPhaseSink

@@ -1,7 +1,8 @@
-"""What a long `rekindle run` shows: a live display on a terminal, a line now and then where there is none.
+"""What `rekindle run` and `JobHandle.progress` show: a table in a notebook, a live display on a terminal, a line now
+and then where there is neither.
 
-Both are made from `Status` alone and go to stderr, so that stdout holds the result. rich, which redraws the display, is
-loaded only for a terminal.
+All are made from `Status` alone. The last two go to stderr, so that stdout holds the result. rich, which redraws the
+display, is loaded only for a terminal.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from rekindle import notebook
 from rekindle.cli import output, views
 from rekindle.runtime.signals import Stoppable, stop_on_signals
 from rekindle.storage.documents.status import Status, TaskStatusDocument
 
 if TYPE_CHECKING:
-    from rekindle.handle import JobResult
+    from rekindle.results import JobResult
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,13 +50,18 @@ def follow(handle: Followed, as_log: bool = False) -> JobResult:
     Args:
         as_log: what is shown is logged.
     """
-    with (
-        (_logged if as_log else _live if _has_the_terminal() else _plain)() as (show, say),
-        stop_on_signals(handle, say),
-    ):
+    with _display(handle, as_log) as (show, say), stop_on_signals(handle, say):
         while (result := handle.wait(POLL_S)) is None:
             show(handle.status())
     return result
+
+
+def _display(handle: Followed, as_log: bool) -> AbstractContextManager[Display]:
+    if as_log:
+        return _logged()
+    if notebook.is_here():
+        return _in_notebook(handle)
+    return _live() if _has_the_terminal() else _plain()
 
 
 def _has_the_terminal() -> bool:
@@ -65,6 +72,17 @@ def _has_the_terminal() -> bool:
         return os.tcgetpgrp(sys.stderr.fileno()) == os.getpgrp()
     except OSError:
         return True  # a terminal without jobs
+
+
+@contextmanager
+def _in_notebook(handle: Followed) -> Iterator[Display]:
+    draw = notebook.display()
+
+    def show(status: Status) -> None:
+        draw(notebook.of_status(status))
+
+    yield show, output.say
+    show(handle.status())  # stays below the cell
 
 
 @contextmanager

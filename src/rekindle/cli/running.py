@@ -20,7 +20,7 @@ from rekindle.cli.options import with_settings, with_spark_settings, with_what_i
 from rekindle.errors import RekindleError
 
 if TYPE_CHECKING:
-    from rekindle.handle import JobResult
+    from rekindle.results import JobResult
 
 _CODES = {"FINISHED": 0, "STOPPED": 0, "DRAINED": 0, "CANCELED": INTERRUPTED, "FAILED": FAILED}
 _WRONG_COMMAND_LINE = ("FUNCTION_UNKNOWN", "JOBFILE_MISSING", "METRICS_MISSING", "METRICS_PORT_TAKEN", "MODE_UNKNOWN")

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from rekindle.handle import JobHandle, JobResult, failure
+from rekindle.handle import JobHandle
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.states import TaskStatus
+from rekindle.results import JobResult, failure
 from rekindle.runtime.definition import RunContext
 from rekindle.runtime.ports import Subtasks, TaskRunner
 from rekindle.spark.engine import SparkEngine

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.config import Config
-from rekindle.handle import Checkpoint, JobHandle, JobResult, JobStatus, Savepoint
+from rekindle.handle import JobHandle
 from rekindle.job import Job
+from rekindle.results import Checkpoint, JobResult, JobStatus, Savepoint
 from rekindle.start.decide import Permissions
 from rekindle.start.launch import Launch
 from rekindle.start.running import Running
