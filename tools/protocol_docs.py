@@ -32,7 +32,7 @@ Arrow = tuple[str, str, str]
 def machine(name: str) -> str:
     """One machine: a diagram, and the same as a table."""
     rows = [(_state(before), _state(after), words) for before, after, words in arrows(name)]
-    return f"{_diagram(arrows(name))}\n\n{table(('from', 'to', 'by'), rows)}"
+    return f"{_diagram(name)}\n\n{table(('from', 'to', 'by'), rows)}"
 
 
 def arrows(name: str) -> list[Arrow]:
@@ -44,8 +44,13 @@ def _state(name: str) -> str:
     return "" if name == "[*]" else f"`{name}`"
 
 
-def _diagram(drawn: list[Arrow]) -> str:
-    lines = [f"    {before} --> {after}: {words}" for before, after, words in drawn]
+_ACROSS = ("job",)
+"""Machines whose labels meet each other when they are drawn from top to bottom."""
+
+
+def _diagram(name: str) -> str:
+    lines = ["    direction LR"] if name in _ACROSS else []
+    lines += [f"    {before} --> {after}: {words}" for before, after, words in arrows(name)]
     return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```"])
 
 
