@@ -22,6 +22,7 @@ from urllib.parse import unquote
 
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
+from rekindle.sinks.delta_features import features_refused
 from rekindle.sinks.footers import delta_statistics
 from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.staging import NOTES, Attempts, open_writable
@@ -43,9 +44,6 @@ _PARTITION_TYPES = {"string", "byte", "short", "integer", "long", "date", "boole
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _NULL = "__HIVE_DEFAULT_PARTITION__"
-
-_REFUSED_PROPERTIES = ("delta.columnMapping.mode", "delta.constraints.", "delta.enableRowTracking")
-_REFUSED_OF_COLUMNS = ("delta.generationExpression", "delta.identity.", "delta.invariants")
 
 
 class Delta(TwoPhaseSink):
@@ -274,20 +272,7 @@ class Delta(TwoPhaseSink):
         return SinkError("SINK_SCHEMA_MISMATCH", sink=self._sink, target=self.path, reason=reason)
 
     def _refuse_features(self, table: DeltaTable) -> None:
-        set_to = table.metadata().configuration
-        refused = [
-            *(
-                name
-                for name in set_to
-                if name.startswith(_REFUSED_PROPERTIES) and set_to[name] not in {"none", "false"}
-            ),
-            *(
-                name
-                for field in table.schema().fields
-                for name in field.metadata
-                if name.startswith(_REFUSED_OF_COLUMNS)
-            ),
-        ]
+        refused = features_refused(table)
         if refused:
             reason = f"the table has {', '.join(sorted(refused))}, which Spark's Parquet writer does not honour"
             raise SinkError("SINK_TARGET_INVALID", sink=self._sink, target=self.path, reason=reason)
