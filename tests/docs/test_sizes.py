@@ -25,7 +25,6 @@ TO_BE_PARTED = {
     "job.py": 450,
     "monitoring/monitor.py": 325,
     "monitoring/views.py": 375,
-    "sinks/iceberg.py": 350,
     "sinks/postgres/sink.py": 350,
     "spark/streaming/task.py": 325,
     "testing/fake_runner.py": 350,

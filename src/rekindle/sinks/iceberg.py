@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rekindle.errors import DefinitionError, SinkError, one_line
 from rekindle.protocol.commit import CommitPermit
+from rekindle.sinks.iceberg_columns import arrow_schema, split_by
 from rekindle.sinks.iceberg_files import NoPartitionError, data_file, partition_of
 from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.staging import NOTES, Attempts
@@ -30,7 +31,6 @@ from rekindle.storage.open import open_store
 from rekindle.storage.port import Entry, Store
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
@@ -38,23 +38,6 @@ if TYPE_CHECKING:
 
 TRIES = 10
 """How often a commit is tried while others change the table."""
-
-_UTC_DAY = "date_from_unix_date(int((unix_micros({0}) - pmod(unix_micros({0}), 86400000000)) div 86400000000))"
-_UTC_HOUR = "(unix_micros({0}) - pmod(unix_micros({0}), 3600000000)) div 3600000000"
-
-_SPLITS = {
-    ("year", "timestamptz"): f"trunc({_UTC_DAY}, 'YEAR')",
-    ("month", "timestamptz"): f"trunc({_UTC_DAY}, 'MM')",
-    ("day", "timestamptz"): _UTC_DAY,
-    ("hour", "timestamptz"): _UTC_HOUR,
-    ("year", ""): "year({0})",
-    ("month", ""): "trunc(date({0}), 'MM')",
-    ("day", ""): "date({0})",
-    ("hour", ""): "concat(date({0}), ' ', hour({0}))",
-    ("identity", "string"): "concat('=', {0})",  # Spark has one folder for null and for ''
-    ("identity", ""): "{0}",
-}
-"""Transform of a partition and type of its column ('' for all others) → SQL that splits rows into its files."""
 
 
 class Iceberg(TwoPhaseSink):
@@ -251,7 +234,7 @@ class Iceberg(TwoPhaseSink):
         from pyiceberg.exceptions import TableAlreadyExistsError
 
         assert not isinstance(self._catalog, str), "open() comes first"
-        arrow = _arrow_schema(wanted)
+        arrow = arrow_schema(wanted)
         table = self._load()
         if table is None:
             self._catalog.create_namespace_if_not_exists(self.table.rpartition(".")[0])
@@ -282,7 +265,7 @@ class Iceberg(TwoPhaseSink):
         """Column to split files by → its SQL, for each field of the table's partitions."""
         for field in table.spec().fields:
             source, transform = table.schema().find_field(field.source_id), str(field.transform)
-            sql = _SPLITS.get((transform, str(source.field_type))) or _SPLITS.get((transform, ""))
+            sql = split_by(transform, str(source.field_type))
             if sql is None:
                 raise self._invalid(f"it is partitioned by {transform} of {source.name!r}, which cannot be written")
             yield f"__partition_{field.field_id}", sql.format(f"`{source.name}`")
@@ -310,41 +293,3 @@ def _data(table: Table) -> str:
 
 def _store(table: Table) -> Store:
     return open_store(_data(table).removeprefix("file://"))
-
-
-def _arrow_schema(struct: Mapping[str, Any]) -> pa.Schema:
-    import pyarrow as pa
-
-    return pa.schema([(field["name"], _arrow(field["type"])) for field in struct["fields"]])
-
-
-def _arrow(kind: Any) -> pa.DataType:
-    """Spark's JSON of a type → Arrow's; ValueError where Iceberg has none."""
-    import pyarrow as pa
-
-    names = {
-        "boolean": pa.bool_(),
-        "byte": pa.int32(),
-        "short": pa.int32(),
-        "integer": pa.int32(),
-        "long": pa.int64(),
-        "float": pa.float32(),
-        "double": pa.float64(),
-        "string": pa.string(),
-        "binary": pa.binary(),
-        "date": pa.date32(),
-        "timestamp": pa.timestamp("us", "UTC"),
-        "timestamp_ntz": pa.timestamp("us"),
-    }
-    if kind in names if isinstance(kind, str) else False:
-        return names[kind]
-    if isinstance(kind, str) and kind.startswith("decimal("):
-        precision, scale = kind[len("decimal(") : -1].split(",")
-        return pa.decimal128(int(precision), int(scale))
-    if isinstance(kind, dict) and kind["type"] == "struct":
-        return pa.struct(list(_arrow_schema(kind)))
-    if isinstance(kind, dict) and kind["type"] == "array":
-        return pa.list_(_arrow(kind["elementType"]))
-    if isinstance(kind, dict) and kind["type"] == "map":
-        return pa.map_(_arrow(kind["keyType"]), _arrow(kind["valueType"]))
-    raise ValueError(f"Iceberg has no type for {json.dumps(kind)}")

@@ -1,0 +1,71 @@
+"""Columns of an Iceberg table: Arrow's type for each of Spark's, and the SQL that splits rows by a partition."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_UTC_DAY = "date_from_unix_date(int((unix_micros({0}) - pmod(unix_micros({0}), 86400000000)) div 86400000000))"
+_UTC_HOUR = "(unix_micros({0}) - pmod(unix_micros({0}), 3600000000)) div 3600000000"
+
+_SPLITS = {
+    ("year", "timestamptz"): f"trunc({_UTC_DAY}, 'YEAR')",
+    ("month", "timestamptz"): f"trunc({_UTC_DAY}, 'MM')",
+    ("day", "timestamptz"): _UTC_DAY,
+    ("hour", "timestamptz"): _UTC_HOUR,
+    ("year", ""): "year({0})",
+    ("month", ""): "trunc(date({0}), 'MM')",
+    ("day", ""): "date({0})",
+    ("hour", ""): "concat(date({0}), ' ', hour({0}))",
+    ("identity", "string"): "concat('=', {0})",  # Spark has one folder for null and for ''
+    ("identity", ""): "{0}",
+}
+"""Transform of a partition and type of its column ('' for all others) → SQL that splits rows into its files."""
+
+
+def split_by(transform: str, kind: str) -> str | None:
+    """SQL that splits rows as a partition does; None where there is none for this transform."""
+    return _SPLITS.get((transform, kind)) or _SPLITS.get((transform, ""))
+
+
+def arrow_schema(struct: Mapping[str, Any]) -> pa.Schema:
+    """Spark's JSON of a schema → Arrow's."""
+    import pyarrow as pa
+
+    return pa.schema([(field["name"], _arrow(field["type"])) for field in struct["fields"]])
+
+
+def _arrow(kind: Any) -> pa.DataType:
+    """Spark's JSON of a type → Arrow's; ValueError where Iceberg has none."""
+    import pyarrow as pa
+
+    names = {
+        "boolean": pa.bool_(),
+        "byte": pa.int32(),
+        "short": pa.int32(),
+        "integer": pa.int32(),
+        "long": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "string": pa.string(),
+        "binary": pa.binary(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "timestamp_ntz": pa.timestamp("us"),
+    }
+    if kind in names if isinstance(kind, str) else False:
+        return names[kind]
+    if isinstance(kind, str) and kind.startswith("decimal("):
+        precision, scale = kind[len("decimal(") : -1].split(",")
+        return pa.decimal128(int(precision), int(scale))
+    if isinstance(kind, dict) and kind["type"] == "struct":
+        return pa.struct(list(arrow_schema(kind)))
+    if isinstance(kind, dict) and kind["type"] == "array":
+        return pa.list_(_arrow(kind["elementType"]))
+    if isinstance(kind, dict) and kind["type"] == "map":
+        return pa.map_(_arrow(kind["keyType"]), _arrow(kind["valueType"]))
+    raise ValueError(f"Iceberg has no type for {json.dumps(kind)}")
