@@ -7,7 +7,7 @@ import pytest
 
 from rekindle.errors import StorageError
 from rekindle.storage.open import open_store
-from rekindle.storage.port import Entry
+from rekindle.storage.port import Entry, Store
 from rekindle.storage.s3 import S3Store
 from tests.servers.s3 import KEY, SECRET, S3Server
 from tests.storage.contract import StoreContract
@@ -21,6 +21,11 @@ class TestS3Store(StoreContract):
     @pytest.fixture
     def store(self, bucket: str) -> S3Store:
         return S3Store(f"{bucket}/state/of jobs")
+
+    @pytest.mark.slow
+    @pytest.mark.xfail(strict=True, reason="below a prefix with a blank S3Proxy's list ended after 1,000 names: open")
+    def test_many_names_are_listed_and_deleted(self, store: Store) -> None:
+        super().test_many_names_are_listed_and_deleted(store)
 
     def test_its_objects_lie_where_it_says_and_it_sees_no_others(
         self, s3: S3Server, store: S3Store, bucket: str
