@@ -24,7 +24,7 @@ from rekindle.spark.inputs.reading import made_by, read_inbox
 from rekindle.spark.inputs.watermark_rows import check_event_time, without_times_before_epoch
 from rekindle.spark.output.run import outputs_of, place_of, writes_columns
 from rekindle.spark.output.segments import output_schema
-from rekindle.spark.plans.plan import refuse_duplicate_columns
+from rekindle.spark.plans.refuse import refuse_duplicate_columns
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.sources import FrozenFiles

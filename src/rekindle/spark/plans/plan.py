@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -12,30 +11,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.errors import DefinitionError
 from rekindle.graph.job_graph import Task
 from rekindle.progress.plain import SourceReader
 from rekindle.spark.failures import brief
 from rekindle.spark.inputs.input import Input
-from rekindle.spark.inputs.watermark_rows import WATERMARKED, quoted
-from rekindle.spark.plan_text import depth, nodes, nodes_below, tree
-
-_WORKER_MODULE = "google.protobuf"
-"""What the workers of a transformWithState in Python speak with Spark; without it they die silently."""
-
-_WATERMARK = re.compile(r"EventTimeWatermark (?:([0-9a-f-]{36}), )?`?([^#`]+)`?#\d+: \w+, .*")
-"""Its identity, which it has since Spark 4.0, and its column."""
-
-
-_AGGREGATE = re.compile(r" *~Aggregate ")
-
-_STREAMING = re.compile(r" *~(\w+)")
-"""A node of a plan that Spark runs on a stream."""
-
-_STATEFUL = re.compile("Aggregate|Distinct|Deduplicate|.*Limit|Offset|Sort|Window|.*WithState.*|TransformWith.*")
-"""Nodes that look at more than one row; and joins of two streams."""
-
+from rekindle.spark.inputs.watermark_rows import quoted
+from rekindle.spark.plan_text import tree
+from rekindle.spark.plans.refuse import refuse_plan, refuse_without_worker_module
 
 _TIMERS = re.compile(r"TransformWithState\w* .*, (?:EventTime|ProcessingTime),")
 """A transformWithState that may set timers: in batch mode Spark runs it, and they never fire."""
@@ -53,29 +36,9 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
     if not isinstance(frame, DataFrame) or not frame.isStreaming:
         returned = "a batch DataFrame" if isinstance(frame, DataFrame) else type(frame).__name__
         raise DefinitionError("TASK_BATCH_FRAME", task=task.uid, returned=returned)
-    plan = tree(frame)
-    ours = {node for item in inputs for node in _watermarks(tree(item.frame))}
-    _refuse_second_watermark(task, plan, ours)
-    _refuse_unending_state(task, plan, inputs)
-    _refuse_totals_over_all_times(task, frame)
-    _refuse_parallel_state(task, plan)
-    _look_for_worker_module_of(frame, plan)
+    refuse_plan(task, frame, inputs)
     _number_sources(task, frame, inputs)
     return frame
-
-
-def refuse_duplicate_columns(task: Task, frame: DataFrame) -> None:
-    """A table, or a file, cannot have them; Spark would say so in the middle of the run.
-
-    Raises:
-        DefinitionError: ``COLUMNS_DUPLICATE``.
-    """
-    sensitive = frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
-    seen: dict[str, str] = {}
-    for name in frame.columns:
-        other = seen.setdefault(name if sensitive else name.lower(), name)
-        if other is not name:
-            raise DefinitionError("COLUMNS_DUPLICATE", task=task.uid, one=other, other=name)
 
 
 def _number_sources(task: Task, frame: DataFrame, inputs: Sequence[Input]) -> None:
@@ -114,7 +77,7 @@ def build_batch_task(task: Task, function: Callable[..., DataFrame], frames: Seq
     if any(_TIMERS.search(line) for line in nodes):
         reason = "it is a transformWithState with a time mode, whose timers never fire there."
         raise DefinitionError("BATCH_UNSUPPORTED", task=task.uid, reason=reason)
-    _look_for_worker_module_of(frame, nodes)
+    refuse_without_worker_module(frame, nodes)
     plan: Any = frame._jdf.queryExecution()
     try:
         plan.executedPlan()
@@ -211,80 +174,3 @@ def _reader(spark: SparkSession, leaf: Any) -> int:
     jvm: Any = spark._jvm
     first_kind = leaf.getClass().getSimpleName() == "StreamingRelation"
     return int(jvm.System.identityHashCode(leaf.dataSource() if first_kind else leaf.table()))
-
-
-def _look_for_worker_module_of(frame: DataFrame, tree: Sequence[str]) -> None:
-    if any("TransformWithStateInPy" in line or "TransformWithStateInPandas" in line for line in tree):
-        _look_for_worker_module(frame.sparkSession, _WORKER_MODULE)
-
-
-def _look_for_worker_module(spark: SparkSession, module: str) -> None:
-    """Ask a worker, with nothing in the question that workers might not have."""
-    try:
-        spark.sparkContext.parallelize([module], 1).map(importlib.import_module).count()
-    except Exception as error:
-        raise DefinitionError("WORKER_MODULE_MISSING", module=module, reason=brief(error)) from error
-
-
-def _watermarks(tree: Sequence[str]) -> Mapping[str, str]:
-    """Identity of each watermark node, before Spark 4.0 its text → its column."""
-    return {_identity(match): match[2] for line in tree if (match := _WATERMARK.search(line))}
-
-
-def _identity(watermark: re.Match[str]) -> str:
-    return watermark[1] or watermark[0]
-
-
-def _refuse_second_watermark(task: Task, tree: Sequence[str], ours: set[str]) -> None:
-    """Spark would refuse it too, at the start and silently on what to do. Ours are never above each other."""
-    for index, line in enumerate(tree):
-        for below in nodes_below(tree, index) if _WATERMARK.search(line) else ():
-            inner = _WATERMARK.search(below)
-            if inner and _identity(inner) in ours:
-                raise DefinitionError("WATERMARK_IN_TASK", task=task.uid, column=inner[2])
-
-
-def _refuse_unending_state(task: Task, tree: Sequence[str], inputs: Sequence[Input]) -> None:
-    timeless = [item.uid for item in inputs if item.bounded and item.event_time is None]
-    for index, line in enumerate(tree):
-        if task.output_mode != "append" or not _AGGREGATE.match(line):
-            continue
-        for below in nodes_below(tree, index):
-            for uid in timeless:
-                if f"/inbox/{uid}]" in below:
-                    raise DefinitionError("EVENT_TIME_UNDECLARED", task=task.uid, source=uid)
-    if any("~DeduplicateWithinWatermark" in line for line in tree) and any(UNORDERED_DELAY in line for line in tree):
-        bounded = next(item.uid for item in inputs if item.bounded)
-        raise DefinitionError("DEDUPLICATION_UNSUPPORTED", task=task.uid, source=bounded)
-
-
-def _refuse_totals_over_all_times(task: Task, frame: DataFrame) -> None:
-    """Refuse groups that have no time beside groups that have one: no watermark ends them, and a batch query has them.
-
-    Cubes, rollups and grouping sets make them: Spark gives each row once to each kind of group, with null for the
-    columns that this kind does without.
-    """
-    for node, _ in nodes(frame) if task.output_mode == "append" else ():
-        if node.getClass().getSimpleName() != "Expand" or not node.isStreaming():
-            continue
-        output, kinds = node.output(), node.projections()
-        timed = [index for index in range(output.size()) if output.apply(index).metadata().contains(WATERMARKED)]
-        for index in timed:
-            given = [kinds.apply(kind).apply(index) for kind in range(kinds.size())]
-            if any(each.getClass().getSimpleName() == "Literal" for each in given):
-                raise DefinitionError("TOTALS_NEVER_END", task=task.uid, column=output.apply(index).name())
-
-
-def _refuse_parallel_state(task: Task, tree: Sequence[str]) -> None:
-    """Rows of one key have to meet in one query, and which subtask reads a row is left open."""
-    if task.parallelism == 1:
-        return
-    for index, line in enumerate(tree):
-        match = _STREAMING.match(line)
-        name = match[1] if match else ""
-        below = list(nodes_below(tree, index))
-        children = [one for one in below if depth(one) == depth(below[0])]
-        joins = name == "Join" and len(children) > 1 and all(_STREAMING.match(child) for child in children)
-        if joins or _STATEFUL.fullmatch(name):
-            reason = f"it keeps state over its rows ({name})"
-            raise DefinitionError("PARALLELISM_UNSUPPORTED", task=task.uid, parallelism=task.parallelism, reason=reason)

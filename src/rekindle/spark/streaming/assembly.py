@@ -24,7 +24,8 @@ from rekindle.spark.inputs.freezing import located
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.output.run import cores, outputs_of, place_of, writes_columns
 from rekindle.spark.output.segments import output_schema
-from rekindle.spark.plans.plan import build_task, files_too_old_ms, refuse_duplicate_columns
+from rekindle.spark.plans.plan import build_task, files_too_old_ms
+from rekindle.spark.plans.refuse import refuse_duplicate_columns
 from rekindle.spark.plans.windows import refuse_other_windows, windows_of
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.streaming.parts import SubtaskParts
