@@ -177,7 +177,8 @@ want_flink_web() {
 
 # Azurite, which is Microsoft's own emulator of Azure's blobs.
 want_azure() {
-    local npm=(npm install --silent --no-fund --no-audit --omit=dev)
+    # Where the registry cannot be reached, npm tries each package for a minute or more.
+    local npm=(timeout 300 npm install --silent --no-fund --no-audit --omit=dev)
     if ! command -v npm >/dev/null && may_install; then apt_install nodejs npm || true; fi
     [ ! -d "$VENV/azurite/node_modules/azurite" ] || return 0
     say "fetching an Azure server with npm"
@@ -194,7 +195,7 @@ want_google() {
         return
     fi
     say "building a server of Google's buckets with Go"
-    GOBIN=$VENV/gcs-server go install github.com/fsouza/fake-gcs-server@v1.56.1 >"$VENV/gcs-server.log" 2>&1 ||
+    GOBIN=$VENV/gcs-server timeout 600 go install github.com/fsouza/fake-gcs-server@v1.56.1 >"$VENV/gcs-server.log" 2>&1 ||
         say "no server of Google's buckets could be built: its tests will be skipped"
 }
 
@@ -248,12 +249,12 @@ if [ "$WANTED" = product ]; then
     say "installing the project into .venv"
     install '.[spark]'
 else
+    want_google & google=$!
     want_postgres
     want_browser
     say "installing the project and its tools into .venv"
-    install '.[spark,delta,iceberg,postgres,kafka,s3,azure,gcs,ui,dev]'
+    install '.[spark,delta,iceberg,postgres,kafka,s3,azure,gcs,ui,openlineage,dev]'
     want_azure
-    want_google
     if have_maven; then
         export JAVA_HOME=$home
         want_kafka
@@ -261,6 +262,7 @@ else
         want_spark_clouds
         want_flink_web
     fi
+    wait "$google" || true
 fi
 
 {
