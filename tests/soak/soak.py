@@ -34,6 +34,9 @@ from typing import Any
 import psutil
 
 import rekindle as rk
+from rekindle.history.log import CHECKPOINTS, EVENTS, RATES
+from rekindle.history.writer import SEGMENT_BYTES
+from rekindle.logs.pieces import PIECES
 from rekindle.runtime import client
 from rekindle.spark.query import kept_batches
 from rekindle.spark.session.session import make_session
@@ -60,7 +63,14 @@ SAMPLES = 40
 """At least; a long run has one after every so many batches:"""
 BATCHES_A_SAMPLE = 250
 
+FILLING = ("history", "logs")
+"""Folders of a job that fill up to a size of their own and stay there."""
+SEGMENTS = sum(kind.keep + 1 for kind in (EVENTS, CHECKPOINTS, RATES)) + PIECES + 1
+"""The most that they hold, in files of at most 256 KB, one of each being deleted."""
+
 BOUNDS = {
+    "filling_files": Bound(-1, SEGMENTS),
+    "filling_bytes": Bound(-1, SEGMENTS * SEGMENT_BYTES),
     "files": Bound(0.10, 60),
     "bytes": Bound(0.10, 200_000),
     "reads_a_checkpoint": Bound(0.20, 10),
@@ -205,6 +215,7 @@ class Soak:
         time.sleep(2)  # what only weak references lead to is cleaned up after a collection, in the background
         histogram = self._least_histogram(java.pid)
         kinds, sizes = self.kept()
+        filling = {kind for kind in kinds if kind.startswith(tuple(f"storage/{JOB}/{name}" for name in FILLING))}
         checkpoints = self.handle.status().checkpoints_completed
         taken = max(checkpoints - self._checkpoints_before, 1)
         reads, self._read_before = self._reads.number - self._read_before, self._reads.number
@@ -216,8 +227,10 @@ class Soak:
                 "checkpoints": checkpoints,
                 "requests": self._requests,
                 "savepoints": self._savepoints,
-                "files": sum(kinds.values()),
-                "bytes": sum(sizes.values()),
+                "files": sum(number for kind, number in kinds.items() if kind not in filling),
+                "bytes": sum(size for kind, size in sizes.items() if kind not in filling),
+                "filling_files": sum(kinds[kind] for kind in filling),
+                "filling_bytes": sum(sizes[kind] for kind in filling),
                 "reads_a_checkpoint": round(reads / taken, 1),
                 "driver_rss": this.memory_info().rss,
                 "driver_objects": len(gc.get_objects()),
