@@ -85,9 +85,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.streaming.minBatchesToRetain": "1000000",
     }
-    connectors = [jar for of in ("spark-kafka", "spark-s3", "spark-azure", "spark-gcs") for jar in kafka.jars(of)]
+    # By name: what several of them need, Spark takes once.
+    of = ("spark-gcs", "spark-azure", "spark-s3", "spark-kafka")
+    connectors = {jar.name: str(jar) for folder in of for jar in kafka.jars(folder)}
     if connectors:
-        conf["spark.jars"] = ",".join(map(str, connectors))
+        conf["spark.jars"] = ",".join(connectors.values())
     builder = SparkSession.builder.master("local[2]").appName("rekindle-tests")
     for key, value in conf.items():
         builder = builder.config(key, value)

@@ -225,8 +225,8 @@ def test_periodic_checkpoints_leave_the_least_pause_between_them(spark: SparkSes
     for before, after in itertools.pairwise(done):
         assert before.duration_ms is not None
         ended = before.triggered_at + before.duration_ms
-        # A millisecond each for what is rounded.
-        assert after.triggered_at - ended >= 1500 - 2, (before, after)
+        # The pause is kept by one clock and shown by another, which may be set back a little meanwhile.
+        assert after.triggered_at - ended >= 1500 - 100, (before, after)
 
 
 def test_a_task_that_is_closed_before_it_has_acknowledged_fails_that_checkpoint_at_once(

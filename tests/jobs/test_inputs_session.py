@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import DefinitionError
-from rekindle.spark.plans import plan
+from rekindle.spark.plans import refuse
 from rekindle.spark.session.session import NEEDED, prepare_session, quiet
 from rekindle.spark.session.settings import FILES, STREAMING, Decision, decided, of, refused
 from tests.jobs.kit import QUICK, World, committed, rows
@@ -178,7 +178,7 @@ def test_what_workers_need_for_transform_with_state_is_looked_for_before_anythin
         return frame.groupBy(F.window("ts", "1 hour"), "k").count()
 
     with monkeypatch.context() as patched:
-        patched.setattr(plan, "_WORKER_MODULE", "no_such_module_anywhere")
+        patched.setattr(refuse, "_WORKER_MODULE", "no_such_module_anywhere")
         job = job_of("missing", last_of_each)
         with pytest.raises(DefinitionError) as error:
             job.start(spark, storage=world.storage)

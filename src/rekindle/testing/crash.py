@@ -18,6 +18,7 @@ This module must not know Spark, nor what a job computes.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import runpy
 import signal
@@ -158,6 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     acts = ((options.kill_at, kill), (options.kill_engine_at, kill_engine), (options.pause_at, pause))
     moment, act = next((one for one in acts if one[0]), (None, None))
     moments = Moments([moment] if moment else [], act)
+    logging.getLogger("rekindle").setLevel(logging.INFO)  # as `rekindle run` does: the log is written too
     try:
         handle = heard_by(moments, _load(options.jobfile).start)(
             storage=options.storage,
