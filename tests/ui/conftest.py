@@ -30,7 +30,8 @@ def served(stores: list[Store], policy: Policy) -> Iterator[str]:
         thread.join(30)
 
 
-@pytest.fixture(scope="session")
+# It ends with these tests: others break the store itself, in every thread, and the jobs would beat no more.
+@pytest.fixture(scope="package")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     world = World(str(tmp_path_factory.mktemp("world"))).everything()
     over = threading.Event()
@@ -46,7 +47,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     thread.join()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def address(world: World) -> Iterator[str]:
     """A server that only reads."""
     with served([world.store], Policy()) as address:

@@ -26,7 +26,7 @@ STATES = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def document(address: str) -> dict:
     return http.get(f"{address}/openapi.json").json()
 
