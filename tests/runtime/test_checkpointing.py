@@ -255,7 +255,9 @@ def test_checkpoints_commit_while_old_ones_are_deleted_and_of_several_orders_the
     world.rows.available, world.rows.ended = 10, False
     handle = world.start(**NEVER)
     until(lambda: world.read() == 10)
-    numbers = [handle.checkpoint().number for _ in range(5)]
+    numbers = [handle.checkpoint().number]
+    until(lambda: len(calls) == 1)
+    numbers += [handle.checkpoint().number for _ in range(4)]
     assert numbers == [1, 2, 3, 4, 5] and len(calls) == 1, "none has waited for the deletions of the first"
     go.set()
     until(lambda: world.storage.numbers_used() == [3, 4, 5] and len(calls) == 2)
@@ -274,9 +276,11 @@ def test_folders_of_lineages_gone_by_are_looked_for_until_there_are_none(world: 
         looked.append(folder)
         return names(store, folder)
 
-    handle.checkpoint()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalStore, "names", noted)
+        handle.checkpoint()
+        until(lambda: layout.tasks(JOB) in looked)
+        looked.clear()
         for number in (2, 3, 4):
             assert handle.checkpoint().number == number
         until(lambda: world.storage.numbers_used() == [2, 3, 4])
