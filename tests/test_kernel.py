@@ -29,6 +29,21 @@ world.rows.available, world.rows.ended = 9, False
 handle = world.start()
 """
 
+ON_SPARK = """
+from tests.jobs.kit import World, has_read, rows, until
+world = World(Path({folder!r}))
+world.add_history(rows(0, 60))
+world.add_live(rows(1, 60))
+job = world.hourly(name="bids")
+handle = job.start(storage=world.storage, spark_config={{"spark.master": "local[1]"}})
+"""
+
+RESUMED = """
+handle = job.start(storage=world.storage, spark_config={"spark.master": "local[1]"})
+until(lambda: has_read(handle, 1) and handle.status().tasks[0].inputs["history"].ended)
+handle.stop(drain=True)
+"""
+
 
 class Notebook:
     """The cells that are run in one kernel, one after the other."""
@@ -114,3 +129,16 @@ def test_interrupting_the_cell_that_shows_a_job_stops_it(notebook: Notebook, tmp
         "import time\ntry:\n    display('ready')\n    time.sleep(1e6)\nexcept KeyboardInterrupt:\n    display('done')"
     )
     assert "done" in str(notebook.interrupted(sleep, ready="ready")[-1])
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_notebook_runs_a_job_on_spark_shows_it_and_stops_it(notebook: Notebook, tmp_path: Path) -> None:
+    notebook.run(ON_SPARK.format(folder=str(tmp_path)))
+    shown = notebook.interrupted("handle.progress()", ready="<td>running</td>")
+    check_was_stopped(shown)
+    assert "live unbounded" in shown[0]["data"]["text/html"]
+    (result,) = notebook.run(RESUMED)
+    assert "bids: DRAINED" in result["data"]["text/html"]
+    (same,) = notebook.run("world.output() == world.expected()")
+    assert same["data"]["text/plain"] == "True"
