@@ -13,7 +13,9 @@ from tests.crash.kit import OF_PIPELINES, CrashWorld
 from tests.crash.lives import kill_after, kill_at, kill_engine_at
 from tests.crash.report import Report
 
-ONLY_LIVE = ("answer.create", "drain.create", "mark.admit", "mark.write", "request.create", "segments.copy")
+ONLY_LIVE = (
+    "answer.create", "drain.create", "mark.admit", "mark.write", "request.create", "segments.copy", "storage.delete",
+)  # fmt: skip
 """Steps that a job reaches which is asked for a savepoint and then drained; the others, one that ends by itself."""
 
 TELLING = ("record.create/after", "manifest.create/after")
