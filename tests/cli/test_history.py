@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.cli import history, output
+from rekindle.cli import output
 from rekindle.storage import layout
 from rekindle.storage.documents.history import Event, EventError, EventSegment
 from rekindle.storage.documents.status import TaskStatusDocument
@@ -65,13 +65,13 @@ def test_events_that_are_followed_come_once_each(
     write(job, 1, 0, rows[0])
     looks: list[float] = []
 
-    def sleep(seconds: float) -> None:
+    def wait(seconds: float) -> None:
         looks.append(seconds)
         if len(looks) == 3:
             raise KeyboardInterrupt
         write(job, 1, 0, *rows[: len(looks) + 1])
 
-    monkeypatch.setattr(history.time, "sleep", sleep)
+    monkeypatch.setattr(output, "wait", wait)
     result = command("events", "bids", "--follow", "--json")
     assert [json.loads(line)["number"] for line in result.stdout.splitlines()] == [0, 1, 2]
 
@@ -129,6 +129,6 @@ def test_a_watch_ends_with_the_job(command: Command, job: JobStorage, monkeypatc
     start(job)
     beat(job)
     monkeypatch.setattr(output, "now_ms", lambda: JANUARY_MS + 1_000)
-    monkeypatch.setattr("rekindle.cli.reading.time.sleep", lambda _: end(job, "STOPPED"))
+    monkeypatch.setattr(output, "wait", lambda _: end(job, "STOPPED"))
     text = command("status", "bids", "--watch").output
     assert text.index("RUNNING") < text.index("STOPPED")

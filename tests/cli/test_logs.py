@@ -8,7 +8,7 @@ import logging
 import msgspec
 import pytest
 
-from rekindle.cli import logs
+from rekindle.cli import logs, output
 from rekindle.logs import pieces
 from rekindle.logs.lines import LogLine
 from rekindle.logs.pieces import Piece
@@ -58,7 +58,7 @@ def test_a_log_that_is_followed_goes_on_with_the_next_run(
         else:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(logs.time, "sleep", pause)
+    monkeypatch.setattr(output, "wait", pause)
     shown = [line.rsplit(" ", 1)[-1] for line in command("logs", "bids", "--follow").stdout.splitlines()]
 
     assert shown == ["one", "two", "three"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from rekindle.cli import output, reading, views
+from rekindle.cli import output, views
 from rekindle.cli.progress import LogLines
 from rekindle.cli.verbs import rekindle
 from rekindle.storage import layout
@@ -254,7 +254,7 @@ def test_a_heartbeat_that_looks_old_and_moves_is_not_silent(
     start(job)
     beat(job)
     monkeypatch.setattr(output, "now_ms", lambda: JANUARY_MS + 245_000)  # a clock that differs, or a laptop that slept
-    monkeypatch.setattr(reading.time, "sleep", lambda seconds: beat(job, beat=2))
+    monkeypatch.setattr(output, "wait", lambda seconds: beat(job, beat=2))
 
     assert command.json("status", "bids", "--check")["silent"] is False
 

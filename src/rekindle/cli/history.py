@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -111,7 +110,7 @@ def events(*, job: str, number: int | None, follow: bool, traces: bool, storage:
         if not follow:
             return
         first = False
-        time.sleep(_FOLLOW_S * found.store.pace)
+        output.wait(_FOLLOW_S * found.store.pace)
 
 
 def _event_json(number: int, event: Event) -> dict[str, Any]:

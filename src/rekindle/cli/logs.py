@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -42,7 +41,7 @@ def logs(*, job: str, number: int | None, follow: bool, storage: str, as_json: b
             output.say(lines.as_json(line, job=job, run=place.piece.run) if as_json else lines.as_text(line))
         if not follow:
             break
-        time.sleep(_FOLLOW_S * found.store.pace)
+        output.wait(_FOLLOW_S * found.store.pace)
     if place == first and not as_json:
         output.say(f"{job} has no log{'' if number is None else f' of run {number}'}.", err=True)
 

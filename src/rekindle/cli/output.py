@@ -158,3 +158,8 @@ def wrapped(text: str, columns: int, indent: str) -> list[str]:
 def now_ms() -> int:
     """Milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
+
+
+def wait(seconds: float) -> None:
+    """Do nothing for so long, before a look at what has changed."""
+    time.sleep(seconds)

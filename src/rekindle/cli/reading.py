@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -54,7 +53,7 @@ def _seen(monitor: Monitor, read: Callable[[], Answer]) -> Answer:
     answer, wait_ms = read(), monitor.second_look_ms()
     if not wait_ms:
         return answer
-    time.sleep(wait_ms / 1_000)
+    output.wait(wait_ms / 1_000)
     monitor.look_again()
     return read()
 
@@ -129,7 +128,7 @@ def status(
         if sys.stdout.isatty():
             click.clear()
         _say_status(view, monitor.now(job))
-        time.sleep(_WATCH_S * monitor.store.pace)
+        output.wait(_WATCH_S * monitor.store.pace)
         monitor.look_again()
         view = monitor.job(job)
     now = monitor.now(job)
