@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,31 @@ def test_who_says_something_now_and_then_may_take_its_time(launcher: Path, monke
     launcher.write_text("#!/bin/sh\nfor i in 1 2 3 4 5 6 7 8; do echo loading >&2; sleep 0.5; done\nexit 1\n")
     with pytest.raises(Exception, match=r"JAVA_GATEWAY_EXITED|gateway"):
         jvm.start_jvm({}, "slow")
+
+
+def test_a_session_that_waits_for_its_cluster_says_so_until_it_is_there(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(starting, "_SAY_S", 0.01)
+    there = threading.Event()
+
+    class Heard(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "for 2 min" in record.getMessage():
+                there.set()
+
+    heard = Heard()
+    logging.getLogger(starting.__name__).addHandler(heard)
+    try:
+        assert starting.said_to_wait(lambda: there.wait(300)) is True
+    finally:
+        logging.getLogger(starting.__name__).removeHandler(heard)
+    assert caplog.messages[0].startswith("Spark has been starting for 1 min.")
+
+
+def test_a_session_that_is_refused_raises_what_spark_raised() -> None:
+    def refused() -> None:
+        raise ValueError("no such master")
+
+    with pytest.raises(ValueError, match="no such master"):
+        starting.said_to_wait(refused)

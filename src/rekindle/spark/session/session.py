@@ -12,7 +12,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -29,6 +28,7 @@ from rekindle.spark.session.connectors import s3a_settings
 from rekindle.spark.session.jvm import start_jvm
 from rekindle.spark.session.optimizer import SESSION
 from rekindle.spark.session.settings import Decision, of, refused
+from rekindle.spark.session.starting import said_to_wait
 
 OLDEST = (3, 5)
 """Oldest PySpark this version runs on."""
@@ -118,8 +118,7 @@ def _let_workers_import_beside(program: str | None) -> None:
 
 def _make(builder: Any) -> SparkSession:
     """In the main thread PySpark would set a handler for Ctrl-C that ends Spark's jobs, noisily: so it is another."""
-    with ThreadPoolExecutor(1) as pool:
-        spark: SparkSession = pool.submit(builder.getOrCreate).result()
+    spark: SparkSession = said_to_wait(builder.getOrCreate)
     # It became the active session of that thread only. Where its class lies has changed with Spark 4.
     session: Any = spark._jsparkSession
     getattr(spark._jvm, session.getClass().getName()).setActiveSession(session)

@@ -3,16 +3,22 @@
 PySpark waits without an end for a file that the JVM writes when it is there. How long that takes is not known: a loaded
 machine is slow, and Spark may load libraries first. But it says what it does. So what counts is for how long it has
 said nothing at all (`SILENCE_S`). Spark's launcher is a script that starts others: all of them are ended.
+
+A JVM that is up may still wait for its cluster, for as long as the cluster's queue is full. That is not ended, but
+said, each minute (`said_to_wait`).
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from rekindle.errors import DefinitionError
 from rekindle.runtime.elapsed import Elapsed
@@ -21,6 +27,26 @@ SILENCE_S = 300.0
 """How long a JVM that starts may say nothing."""
 
 _LOOK_S = 0.2
+
+_SAY_S = 60.0
+
+_LOG = logging.getLogger(__name__)
+
+_Made = TypeVar("_Made")
+
+
+def said_to_wait(make: Callable[[], _Made]) -> _Made:
+    """Return what `make` returns, from a thread of its own; each minute that it takes, a warning says so."""
+    with ThreadPoolExecutor(1) as pool:
+        made, minutes = pool.submit(make), 0
+        while not wait([made], _SAY_S).done:
+            minutes += 1
+            _LOG.warning(
+                "Spark has been starting for %d min. On a cluster it waits for the master to answer and for room "
+                "there: look at spark.master and at the cluster's queue. Ctrl-C gives up.",
+                minutes,
+            )
+        return made.result()
 
 
 class Starting:
