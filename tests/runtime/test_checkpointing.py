@@ -173,6 +173,29 @@ def test_a_driver_that_was_thought_dead_completes_no_checkpoint_whatever_its_num
     assert storage.checkpoints() == [2]
 
 
+def test_a_manifest_that_arrived_and_whose_answer_was_lost_is_a_complete_checkpoint(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = LocalStore.create
+    lost: list[str] = []
+
+    def without_an_answer(store: LocalStore, path: str, data: bytes) -> bool:
+        created = create(store, path, data)
+        if path.endswith("manifest.json") and not lost:
+            lost.append(path)
+            raise StorageError("STORAGE_UNAVAILABLE", uri=path, reason="it did not answer in time")
+        return created
+
+    world.rows.available, world.rows.ended = 9, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 9)
+    monkeypatch.setattr(LocalStore, "create", without_an_answer)
+    assert handle.checkpoint().number == 1
+    assert lost
+    assert world.sinks["out"].permits == [1]
+    handle.cancel()
+
+
 def test_numbers_of_checkpoints_that_failed_are_used_up_before_the_next_is_complete(world: World) -> None:
     world.rows.available = 5
     driver, storage = world.driver()

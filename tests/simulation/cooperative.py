@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
+from rekindle.testing.crash import fail
+
 _YIELDS_AT_A_WRITE = 0.3
 _LONGEST_S = 60_000
 """How long, in simulated time, anything may take."""
@@ -74,6 +76,11 @@ class Scheduler:
         self.freeze_at_a_write = 0.0
         #: the kind of files at whose writes alone it is; empty: at all
         self.freeze_at = ""
+        #: how likely it is that a step fails, as long as faults are left
+        self.fail_at_a_write = 0.0
+        self.faults_left = 0
+        #: steps that have failed
+        self.failed: list[str] = []
         #: processes that are frozen, and were taken for dead
         self.sleepers: list[Process] = []
         #: what one of the strands has raised: a bug, in the product or in what stands in
@@ -137,6 +144,10 @@ class Scheduler:
             self.kill()
             raise Killed
         self.may_freeze(name)
+        if self.faults_left and self.chance.random() < self.fail_at_a_write:
+            self.faults_left -= 1
+            self.failed.append(name)
+            fail(name)
         if self.chance.random() < _YIELDS_AT_A_WRITE:
             self.pause()
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import random
 from functools import partial
 
+from rekindle.errors import RekindleError
 from rekindle.runtime.client import ControlRequest
+from rekindle.storage.documents.runs import Result
+from rekindle.testing.crash import InjectedError
 from tests.simulation.watched import check_history
 from tests.simulation.world import World, random_plan
 
@@ -93,6 +96,40 @@ def live(seed: int, *, freezes: bool = False) -> World:
     else:
         raise AssertionError(f"it never ended: {world.results}")
     world.end_sleepers()
+    _check(world, result)
+    return world
+
+
+def live_with_faults(seed: int) -> World:
+    """The life of a seed in which steps fail, a number of times, and nothing is killed: each run ends by itself.
+
+    A task that fails is restarted in its process, and a driver that fails is started again, as a user would.
+    """
+    chance = random.Random(seed)
+    world = World(random_plan(chance), seed)
+    scheduler = world.scheduler
+    scheduler.fail_at_a_write = chance.choice((0.003, 0.01, 0.03, 0.1))
+    scheduler.faults_left = chance.choice((1, 1, 2, 3, 5, 10, 30))
+    settings = {**world.plan.settings, "checkpoint.interval": chance.choice(("1 s", "10 s"))}
+    for _ in range(_MOST_RUNS):
+        met = len(scheduler.failed)
+        try:
+            result = world.run(settings, partial(_calm, world, chance))
+        except (RekindleError, InjectedError):
+            if len(scheduler.failed) == met:
+                raise
+            continue
+        assert result is not None
+        if result.state in ("FINISHED", "DRAINED"):
+            break
+        assert result.state == "FAILED" and len(scheduler.failed) > met, f"{result}"
+    else:
+        raise AssertionError(f"it never ended: {world.results}")
+    _check(world, result)
+    return world
+
+
+def _check(world: World, result: Result) -> None:
     shown = world.shown()
     for uid, rows in world.expected().items():
         assert shown[uid] == rows, f"{uid}: lost {rows - shown[uid]}, twice {shown[uid] - rows}: {world.results}"
@@ -100,7 +137,6 @@ def live(seed: int, *, freezes: bool = False) -> World:
     if result.state == "FINISHED":
         assert world.all_read(), "a job that has finished has read all"
     check_history(world.storage)
-    return world
 
 
 def _newest(world: World) -> int | None:

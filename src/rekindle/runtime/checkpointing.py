@@ -146,7 +146,15 @@ class Checkpointing:
     def _create(self, manifest: Manifest) -> bool:
         """Create a manifest; False where its number is used. One that arrived, and whose answer was lost, is there."""
         path = layout.manifest(layout.checkpoint(self._storage.job, manifest.checkpoint))
-        return self._storage.create(path, manifest) or self._storage.manifest(manifest.checkpoint) == manifest
+        try:
+            return self._storage.create(path, manifest) or self._is_there(manifest)
+        except StorageError:
+            if self._is_there(manifest):
+                return True
+            raise
+
+    def _is_there(self, manifest: Manifest) -> bool:
+        return self._storage.manifest(manifest.checkpoint) == manifest
 
     def _in_flight_bytes(self, manifest: Manifest) -> int:
         """Bytes that lie between the producers and a reader that has still to read them."""

@@ -1,0 +1,28 @@
+"""A step that fails, in a process that goes on, leaves no job that waits for ever, and no row lost or twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle.protocol import events as e
+from rekindle.protocol.handlers import HANDLERS
+from tests.simulation import lives
+from tests.simulation.lives import live_with_faults
+
+
+@pytest.mark.parametrize("seed", [*range(12), 104])
+def test_a_life_in_which_steps_fail_ends_well(seed: int) -> None:
+    live_with_faults(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12, 1_000))
+def test_many_lives_in_which_steps_fail_end_well(seed: int) -> None:
+    live_with_faults(seed)
+
+
+def test_such_lives_find_a_task_that_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lives, "_CALM_S", 1_000)
+    monkeypatch.setitem(HANDLERS, e.TaskFailed, lambda job, event: ())
+    with pytest.raises(AssertionError, match="come to an end"):
+        live_with_faults(2)
