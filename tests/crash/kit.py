@@ -7,12 +7,17 @@ written from one evaluation and committed by one checkpoint.
 from __future__ import annotations
 
 import datetime as dt
+import sys
+import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
+
+from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.errors import RekindleError
@@ -177,12 +182,25 @@ def persist(
             handle = handle if handle is not None and goes_on(handle) else None
             time.sleep(0.05)
             continue
-        assert result is not None, f"it hangs: {handle.status()}"
+        assert result is not None, f"it hangs: {handle.status()}\n{_what_it_does()}"
         if result.state == end:
             return result
         last = result
         handle = None
     raise AssertionError(f"it does not come to its end {end}; at last: {last}")
+
+
+def _what_it_does() -> str:
+    """Where the threads of this process are, and what Spark's queries say of themselves."""
+    spark = SparkSession.getActiveSession()
+    queries = [str(query.status) for query in spark.streams.active] if spark else []
+    frames = sys._current_frames()
+    threads = [
+        f"{one.name}: {''.join(traceback.format_stack(frames[one.ident], limit=4))}"
+        for one in threading.enumerate()
+        if one.ident in frames
+    ]
+    return "\n".join([*queries, *threads])
 
 
 def goes_on(handle: JobHandle) -> bool:
