@@ -15,6 +15,7 @@ from rekindle.storage import layout
 from rekindle.storage.documents.runs import Result
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
+from rekindle.storage.savepoints import default_folder
 
 if TYPE_CHECKING:
     from rekindle.runtime.heartbeat import Heartbeat
@@ -179,7 +180,7 @@ class JobHandle:
 
     def _directory(self, directory: str | None) -> str:
         if directory is None:
-            return f"{self._storage.store.location.rstrip('/')}/{layout.SAVEPOINTS}"
+            return default_folder(self._storage.store.location)
         return open_store(directory).location
 
     def _ask(self, wanted: client.ControlRequest, timeout_s: float | None = None) -> client.Ending:

@@ -10,6 +10,7 @@ from rekindle.history.log import CHECKPOINTS, EVENTS, RATES
 from rekindle.storage import layout
 from rekindle.storage.documents.history import Event
 from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.local import LocalStore
 from tests.runtime.kit import NEVER, OFTEN, World, ended, until
 from tests.simulation.watched import check_history
 
@@ -115,3 +116,26 @@ def test_every_ten_seconds_there_is_a_row_of_rates(world: World) -> None:
     assert set(sample.tasks) == {"task/0"}
     shares = sample.tasks["task/0"]
     assert shares.busy + shares.idle + shares.back_pressured == pytest.approx(1)
+
+
+@pytest.mark.parametrize("kind", [EVENTS, CHECKPOINTS])
+def test_after_the_end_each_log_has_another_try(
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: log.LogKind[object]
+) -> None:
+    replace = LocalStore.replace
+    refused: list[str] = []
+
+    def away_for_a_moment(store: LocalStore, path: str, data: bytes) -> None:
+        has_ended = world.storage.result(1) is not None
+        if f"/history/{kind.name}/" in path and not (has_ended and refused):
+            refused.extend([path] if has_ended else [])
+            raise StorageError("STORAGE_UNAVAILABLE", uri=path, reason="it is away for a moment")
+        replace(store, path, data)
+
+    monkeypatch.setattr(LocalStore, "replace", away_for_a_moment)
+    world.rows.available, world.rows.ended = 10, True
+    world.run(**OFTEN)
+
+    assert refused
+    assert events(world.storage)[-1].kind == "run_ended"
+    check_history(world.storage)

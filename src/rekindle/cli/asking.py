@@ -9,43 +9,51 @@ import click
 from rekindle.cli import documents, output, views
 from rekindle.cli.app import example, with_json, with_storage
 from rekindle.cli.reading import job_storage
+from rekindle.errors import ControlError
 from rekindle.runtime import client
 from rekindle.runtime.client import ControlRequest
 from rekindle.runtime.saving import savepoint_at_rest
-from rekindle.storage import layout
 from rekindle.storage.documents.runs import Result
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.run_documents import RUNNING
+from rekindle.storage.savepoints import default_folder
+
+_DETACHED = click.option(
+    "--detached", is_flag=True, help="Print the request's id and do not wait; `rekindle answer` shows what came of it."
+)
 
 
 @click.command(epilog=example("rekindle checkpoint hourly_bids"))
 @click.argument("job")
+@_DETACHED
 @with_storage
 @with_json
-def checkpoint(job: str, storage: str, as_json: bool) -> None:
+def checkpoint(job: str, detached: bool, storage: str, as_json: bool) -> None:
     """Take a checkpoint now and wait until it is complete."""
-    _ask(job_storage(storage, job), ControlRequest(verb="checkpoint"), as_json)
+    _ask(job_storage(storage, job), ControlRequest(verb="checkpoint"), as_json, detached=detached)
 
 
 @click.command(epilog=example("rekindle savepoint hourly_bids /backup/before-upgrade"))
 @click.argument("job")
 @click.argument("directory", metavar="[DIR]", required=False)
 @click.option("--unaligned", is_flag=True, help="Do not wait for data between tasks: copy it.")
+@_DETACHED
 @with_storage
 @with_json
-def savepoint(job: str, directory: str | None, unaligned: bool, storage: str, as_json: bool) -> None:
+def savepoint(*, job: str, directory: str | None, unaligned: bool, detached: bool, storage: str, as_json: bool) -> None:
     """Make a savepoint: a copy that can be moved, and started from.
 
     It becomes a new folder below DIR, which the driver must reach too; without DIR, in the storage. Of a job that does
     not run, its last checkpoint is copied.
     """
     found = job_storage(storage, job)
-    target = open_store(directory).location if directory else _default_target(found)
+    target = open_store(directory).location if directory else default_folder(found.store.location)
     if found.state() != RUNNING:
         _print(found, savepoint_at_rest(found, target), as_json, f"{job} does not run: this is its last checkpoint.")
         return
-    _ask(found, ControlRequest(verb="savepoint", savepoint=target, unaligned=unaligned), as_json)
+    wanted = ControlRequest(verb="savepoint", savepoint=target, unaligned=unaligned)
+    _ask(found, wanted, as_json, detached=detached)
 
 
 @click.command(epilog=example("rekindle stop hourly_bids --savepoint /backup/before-upgrade"))
@@ -54,7 +62,7 @@ def savepoint(job: str, directory: str | None, unaligned: bool, storage: str, as
 @click.option("--savepoint", "directory", metavar="DIR", help="Make a savepoint of the same moment there.")
 @click.option("--unaligned", is_flag=True, help="Do not read data between tasks first: copy it into the savepoint.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="S", help="Wait at most so many seconds.")
-@click.option("--detached", is_flag=True, help="Print the request's id and do not wait.")
+@_DETACHED
 @with_storage
 @with_json
 def stop(
@@ -94,6 +102,24 @@ def cancel(job: str, timeout_s: float, storage: str, as_json: bool) -> None:
     _ask(job_storage(storage, job), ControlRequest(verb="cancel"), as_json, timeout_s=timeout_s)
 
 
+@click.command(epilog=example("rekindle answer hourly_bids 1735689600000-3e222f01"))
+@click.argument("job")
+@click.argument("request")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="S", help="Wait at most so many seconds.")
+@with_storage
+@with_json
+def answer(*, job: str, request: str, timeout_s: float | None, storage: str, as_json: bool) -> None:
+    """Wait for the answer to a REQUEST that was made with --detached.
+
+    It can be asked for again: the driver keeps an answer for an hour, and when the job has ended it stays.
+    """
+    found = job_storage(storage, job)
+    asked = found.request(request)
+    if asked is None:
+        raise ControlError("REQUEST_NOT_FOUND", request=request, job=job)
+    _print(found, client.wait(found, ControlRequest.of(asked), asked, timeout_s, take=False), as_json)
+
+
 def _ask(
     job: JobStorage, wanted: ControlRequest, as_json: bool, *, timeout_s: float | None = None, detached: bool = False
 ) -> None:
@@ -116,7 +142,3 @@ def _print(job: JobStorage, answer: client.Ending, as_json: bool, remark: str | 
         output.say("\n".join(views.answer_lines(job.job, answer)))
     for note in (*answer.notes, *([remark] if remark else [])):
         output.say(f"note: {note}", err=True)
-
-
-def _default_target(job: JobStorage) -> str:
-    return f"{job.store.location.rstrip('/')}/{layout.SAVEPOINTS}"

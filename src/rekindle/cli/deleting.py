@@ -13,6 +13,7 @@ from rekindle.errors import ConfigError, ControlError, RestoreError
 from rekindle.storage.disposal import Disposal
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.run_documents import RUNNING
+from rekindle.storage.savepoints import find_savepoint
 
 _WITHOUT_ASKING = click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
 
@@ -49,14 +50,17 @@ def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: b
 @click.command(epilog=example("rekindle dispose /backup/hourly_bids-000000012-3e222f"))
 @click.argument("path", metavar="SAVEPOINT")
 @_WITHOUT_ASKING
+@with_storage
 @with_json
-def dispose(path: str, yes: bool, as_json: bool) -> None:
+def dispose(path: str, yes: bool, storage: str, as_json: bool) -> None:
     """Delete a savepoint, the folder at SAVEPOINT with all that is in it.
+
+    One for which no place was given is found by its name.
 
     A job that was started from it has its own copy of what it needed once it runs. A deletion that is cut short is
     finished by the next one.
     """
-    disposal = Disposal(path)
+    disposal = Disposal(find_savepoint(path, storage))
     what = f"savepoint {disposal.path}"
     _confirm(what, yes)
     disposal.run()

@@ -22,6 +22,7 @@ from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin, find_origin
 from rekindle.storage.port import Store
 from rekindle.storage.run_documents import LOST
+from rekindle.storage.savepoints import find_savepoint
 
 Answer = TypeVar("Answer")
 
@@ -207,12 +208,10 @@ def checkpoints(job: str, storage: str, as_json: bool) -> None:
 def inspect(path: str, storage: str, as_json: bool) -> None:
     """Show what a checkpoint or savepoint holds.
 
-    PATH is its folder, wherever that lies, or its manifest; a relative one may start at the storage.
+    PATH is its folder, wherever that lies, or its manifest; a relative one may start at the storage. A savepoint for
+    which no place was given is found by its name.
     """
-    folder = path.removesuffix("/").removesuffix("/manifest.json")
-    places = [folder, f"{storage}/{folder}"]
-    found = next((place for place in places if open_store(place).exists(layout.manifest(""))), folder)
-    location = open_store(found).location
+    location = find_savepoint(path, storage)
     origin = find_origin(location)
     states = dict(_states(origin))
     if as_json:

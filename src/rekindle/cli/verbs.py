@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import click
 
-from rekindle.cli import asking, checking, deleting, examples, history, logs, plain, reading, running, watching
+from rekindle.cli import (
+    asking,
+    checking,
+    deleting,
+    examples,
+    history,
+    logs,
+    plain,
+    reading,
+    running,
+    savepoints,
+    watching,
+)
 from rekindle.cli.app import Group, example, version
 
 
@@ -34,6 +46,7 @@ for verb in (
     reading.status,
     reading.checkpoints,
     reading.inspect,
+    savepoints.savepoints,
     history.runs,
     history.events,
     logs.logs,
@@ -42,6 +55,7 @@ for verb in (
     asking.savepoint,
     asking.stop,
     asking.cancel,
+    asking.answer,
     deleting.forget,
     deleting.dispose,
     plain.flush,

@@ -564,6 +564,10 @@ CONDITIONS: dict[str, Condition] = {
             "The request was meant for run {run}, which has ended.",
             "Ask again, if you still want it.",
         ),
+        REQUEST_NOT_FOUND=(
+            "There is no request {request!r} of the job {job!r}: an answer is kept for an hour.",
+            "What came of it is shown by: rekindle events {job}",
+        ),
         REQUEST_TIMED_OUT=(
             "No answer within {seconds} s; the request stands.",
             "Look again with: rekindle status {job}",

@@ -44,6 +44,7 @@ class Recorder:
         self.checkpoints = CheckpointLog(storage, run, job, clock)
         self.rates = RateLog(storage, run.run, clock)
         self._state_bytes = state_bytes
+        self._ended = False
 
     def heard(self, event: e.Event) -> None:
         """Note what an event says."""
@@ -86,11 +87,16 @@ class Recorder:
 
     def ended(self, result: Result) -> None:
         """Note how the run has ended."""
+        self._ended = True
         self.events.ended(result)
 
     def flush(self) -> None:
-        """Write what is new; what the storage refuses is tried again the next time."""
-        with suppress(StorageError, ControlError):
-            self.events.writer.flush()
-            self.checkpoints.writer.flush()
-            self.rates.writer.flush()
+        """Write what is new; what the storage refuses is tried again the next time.
+
+        After the end there may be no next time, so each log has another try there.
+        """
+        for log in (self.events, self.checkpoints, self.rates):
+            for _ in range(2 if self._ended else 1):
+                with suppress(StorageError, ControlError):
+                    log.writer.flush()
+                    break

@@ -65,6 +65,11 @@ class ControlRequest:
     savepoint: str | None = None
     unaligned: bool = False
 
+    @classmethod
+    def of(cls, request: Request) -> ControlRequest:
+        """What an earlier request has asked for."""
+        return cls(verb=request.verb, drain=request.drain, savepoint=request.savepoint, unaligned=request.unaligned)
+
     def met_by(self, result: Result) -> bool:
         """Whether the job has ended in a way that leaves nothing to ask for."""
         wanted = "drain" if self.drain else self.verb
@@ -111,6 +116,8 @@ def wait(
     request: Request,
     timeout_s: float | None = None,
     is_lost: Callable[[], bool] = lambda: False,
+    *,
+    take: bool = True,
 ) -> Ending:
     """The answer to `request`, or the result of a run that ended as wished without answering.
 
@@ -118,6 +125,7 @@ def wait(
         timeout_s: None for no limit, and for `CANCEL_S` where a cancel was asked for.
         is_lost: says that the driver is gone, where the caller knows better than the storage: one that ran in this very
             process, which lives on.
+        take: delete the answer, which no one else will read.
 
     Raises:
         RekindleError: the driver refused or failed, with its code.
@@ -136,8 +144,9 @@ def wait(
         state = LOST if is_lost() else watch.state()
         answer = storage.answer_to(request.id)
         if answer is not None:
-            with suppress(RekindleError):  # what cannot be deleted here the driver deletes some time
-                storage.forget_request(request.id)
+            if take:
+                with suppress(RekindleError):  # what cannot be deleted here the driver deletes some time
+                    storage.forget_request(request.id)
             if answer.error is not None:
                 raise answered(answer.error)
             return answer

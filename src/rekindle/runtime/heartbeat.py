@@ -220,7 +220,7 @@ class Heartbeat:
 
     def ended(self, result: Result) -> None:
         """Note how the run has ended."""
-        self.recorder.events.ended(result)
+        self.recorder.ended(result)
 
     def _task(self, task: SubtaskId) -> TaskStatusDocument:
         state, runner, before = self._job.tasks.states[task], self._runners.get(task), self._before.get(task)

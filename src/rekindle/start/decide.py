@@ -28,8 +28,8 @@ from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import is_alive, silence_ms, this_process
-from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin, find_origin
+from rekindle.storage.savepoints import find_savepoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,12 +181,12 @@ class Decider:
         )
 
     def _absolute(self, restore: str | None) -> str | None:
-        """A checkpoint may be named by its number."""
+        """A checkpoint may be named by its number, and a savepoint in the storage by its name."""
         if restore is None:
             return None
         if restore.isdigit():
             return self._checkpoint_path(int(restore))
-        return open_store(restore).location
+        return find_savepoint(restore, self._storage.store.location)
 
     def _checkpoint_path(self, number: int) -> str:
         return f"{self._storage.store.location.rstrip('/')}/{layout.checkpoint(self._storage.job, number)}"

@@ -49,6 +49,14 @@ class ControlDocuments(JobDocuments):
         """Answer a request, durably; the first answer stands and is returned."""
         return self.adopt(layout.answer(self.job, answer.id), answer)
 
+    def request(self, request_id: str) -> Request | None:
+        """A request that was made, as long as it is kept.
+
+        Raises:
+            StorageError: ``OBJECT_CORRUPT``, ``FORMAT_NEWER``.
+        """
+        return self.read(layout.request(self.job, request_id), Request)
+
     def answer_to(self, request_id: str) -> Answer | None:
         """The answer to a request, once there is one."""
         return self.read(layout.answer(self.job, request_id), Answer)

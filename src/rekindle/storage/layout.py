@@ -197,8 +197,8 @@ def manifest(checkpoint_folder: str) -> str:
 
 
 def disposed(savepoint_folder: str) -> str:
-    """Exists in a savepoint that is being deleted."""
-    return f"{savepoint_folder}/disposed.json"
+    """Exists in a savepoint that is being deleted; the empty folder is the root of a savepoint's own storage."""
+    return f"{savepoint_folder}/disposed.json".removeprefix("/")
 
 
 def committed(checkpoint_folder: str) -> str:

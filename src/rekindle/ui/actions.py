@@ -13,12 +13,12 @@ from rekindle.monitoring.monitor import Monitors
 from rekindle.runtime import client
 from rekindle.runtime.client import ControlRequest, Ending
 from rekindle.runtime.saving import savepoint_at_rest
-from rekindle.storage import layout
 from rekindle.storage.documents.control import Request
 from rekindle.storage.documents.runs import Result
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.run_documents import RUNNING
+from rekindle.storage.savepoints import default_folder
 
 VERBS = ("checkpoint", "savepoint", "stop", "drain", "cancel")
 
@@ -71,7 +71,7 @@ class Actions:
         storage = monitor.storage(name)
         target = open_store(body.directory).location if body.directory else None
         if verb == "savepoint":
-            target = target or f"{storage.store.location.rstrip('/')}/{layout.SAVEPOINTS}"
+            target = target or default_folder(storage.store.location)
             if storage.state() != RUNNING:
                 place = target
                 return self._start(None, lambda: savepoint_at_rest(storage, place))
