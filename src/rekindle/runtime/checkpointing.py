@@ -7,16 +7,13 @@ what counts.
 from __future__ import annotations
 
 import secrets
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
 from rekindle.channels.outputs import copy_outputs, in_flight, with_read
 from rekindle.channels.splits import Splits
 from rekindle.errors import ControlError, RekindleError, SinkError, StorageError, one_line
-from rekindle.graph.subtask_set import SubtaskSet
-from rekindle.graph.topology import Topology
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
@@ -25,7 +22,6 @@ from rekindle.runtime.definition import RunContext
 from rekindle.runtime.ports import TaskRunner, streams_of
 from rekindle.runtime.steps import SteppedStore, allow, step
 from rekindle.storage import layout
-from rekindle.storage.documents.batch import End
 from rekindle.storage.documents.checkpoint import Committed, Manifest, SubtaskSnapshot, Transaction
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
@@ -270,25 +266,6 @@ def snapshots_of(manifest: Manifest) -> dict[SubtaskId, SubtaskSnapshot]:
         for uid, subtasks in manifest.tasks.items()
         for index, snapshot in subtasks.items()
     }
-
-
-def finished_operators(
-    ends: Mapping[SubtaskId, End | None], chains: Mapping[str, Sequence[str]], topology: Topology, *, undo_drain: bool
-) -> dict[str, SubtaskSet]:
-    """Which subtasks of each operator had finished, for `rekindle.graph.compatibility`.
-
-    Args:
-        ends: every subtask of a checkpoint, or of a lineage.
-        chains: task → its operators, as they were saved; as they are now where that is not known.
-        undo_drain: those that only a drain had ended continue.
-    """
-    over = [task for task, end in ends.items() if end is not None and not (undo_drain and end.drained)]
-    now = {vertex.uid: vertex.chain for vertex in topology.vertices}
-    finished: dict[str, SubtaskSet] = {}
-    for uid, parallelism in Counter(task.task for task in ends).items():
-        subtasks = SubtaskSet.of(parallelism, (task.subtask for task in over if task.task == uid))
-        finished |= dict.fromkeys(chains.get(uid, now.get(uid, ())), subtasks)
-    return finished
 
 
 def _nested(snapshots: Mapping[SubtaskId, SubtaskSnapshot]) -> dict[str, dict[int, SubtaskSnapshot]]:

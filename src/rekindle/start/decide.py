@@ -17,9 +17,10 @@ from rekindle.graph.compatibility import check_drained, check_finished_state, ch
 from rekindle.graph.job_graph import JobGraph
 from rekindle.ids import SubtaskId
 from rekindle.progress.partitions import state_partitions
-from rekindle.runtime.checkpointing import finished_operators, snapshots_of
+from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.driven import is_driven_here
 from rekindle.runtime.leftovers import prepared, refuse_sink_ahead
+from rekindle.start.finished import finished_operators
 from rekindle.start.resolve import AlreadyEnded, Decision, Facts, Restore, Resume, resolve
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import End
