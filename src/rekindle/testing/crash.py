@@ -159,7 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     acts = ((options.kill_at, kill), (options.kill_engine_at, kill_engine), (options.pause_at, pause))
     moment, act = next((one for one in acts if one[0]), (None, None))
     moments = Moments([moment] if moment else [], act)
-    logging.getLogger("rekindle").setLevel(logging.INFO)  # as `rekindle run` does: the log is written too
+    logger = logging.getLogger("rekindle")
+    level = logger.level
+    logger.setLevel(logging.INFO)  # as `rekindle run` does: the log is written too
     try:
         handle = heard_by(moments, _load(options.jobfile).start)(
             storage=options.storage,
@@ -174,6 +176,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RekindleError as error:
         print(error, file=sys.stderr)
         return 1
+    finally:
+        logger.setLevel(level)
     return NOT_REACHED if moments.waiting else 0
 
 
