@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rekindle.channels.outputs import copy_outputs, in_flight, readings_of, topology_of
+from rekindle.channels.outputs import copy_outputs, in_flight, readings_of, topology_of, with_bytes_in_flight
 from rekindle.channels.producer import Producer, Reader
 from rekindle.graph.job_graph import Task
 from rekindle.graph.topology import Edge, EdgeKind
@@ -75,6 +75,18 @@ def test_each_segment_names_the_tasks_that_had_still_to_read_it() -> None:
     ]
     both = paths(manifest(fast={0: reader((2, 2))}, slow={0: reader((2, 1))}))
     assert both == [("2/1", ("slow",)), ("2/2", ("fast", "slow"))]
+
+
+def test_a_checkpoint_says_how_much_each_subtask_had_still_to_read_and_how_much_lay_there() -> None:
+    taken = manifest(
+        fast={0: reader((2, 2))}, slow={0: reader((2, 1))}, done={0: reader(None, End(batch=5, run=1, drained=False))}
+    )
+    shown = with_bytes_in_flight(taken, lambda producer: RECORDS.get if producer.task == "read" else {}.get)
+
+    assert {uid: one[0].in_flight_bytes for uid, one in shown.tasks.items()} == {
+        "read": 0, "fast": 10, "slow": 20, "done": 0,
+    }  # fmt: skip
+    assert shown.in_flight_bytes == 20, "what both had still to read lies there once"
 
 
 def test_a_task_that_has_finished_has_read_everything() -> None:

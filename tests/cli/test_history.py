@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from rekindle.cli import output
+from rekindle.monitoring import sign_of_life
 from rekindle.storage import layout
 from rekindle.storage.documents.history import Event, EventError, EventSegment
+from rekindle.storage.documents.runs import Identity
 from rekindle.storage.documents.status import TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from tests.cli.kit import GONE, JANUARY_MS, Command, beat, end, start
@@ -74,6 +76,37 @@ def test_events_that_are_followed_come_once_each(
     monkeypatch.setattr(output, "wait", wait)
     result = command("events", "bids", "--follow", "--json")
     assert [json.loads(line)["number"] for line in result.stdout.splitlines()] == [0, 1, 2]
+
+
+def test_events_of_the_next_job_of_that_name_are_followed_too(
+    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(job)
+    events = [Event(time_ms=JANUARY_MS, run=1, kind="task_failed", message=f"{number}") for number in range(3)]
+    write(job, 1, 0, *events)
+
+    def another(_: float) -> None:
+        if job.run(1) is None:
+            raise KeyboardInterrupt
+        job.forget_job()
+        job.create(layout.identity(job.job), Identity(job=job.job, created_ms=JANUARY_MS, id="another"))
+        write(job, 2, 0, events[0])
+
+    monkeypatch.setattr(output, "wait", another)
+    result = command("events", "bids", "--follow", "--json")
+    assert [json.loads(line)["number"] for line in result.stdout.splitlines()] == [0, 1, 2, 0]
+
+
+def test_a_run_whose_driver_hangs_is_shown_as_the_job_is(
+    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start(job)
+    beat(job)
+    monkeypatch.setattr(output, "now_ms", lambda: run.started_ms + 3_600_000)
+    monkeypatch.setattr(sign_of_life, "BEATS_MS", 0)
+    assert command("runs", "bids").output.splitlines()[1].split()[:2] == ["1", "SILENT"]
+    (shown,) = command.json("runs", "bids")
+    assert (shown["state"], shown["silent"]) == ("RUNNING", True)
 
 
 CHECKS: list[tuple[dict[str, Any], list[str], int]] = [

@@ -68,6 +68,7 @@ def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: Jo
                 "batch_duration_ms": 4_800,
                 "rows_per_second": None,
                 "rows_out_per_second": None,
+                "batches_per_second": None,
                 "watermark": "2025-01-01T00:00:00.000Z",
                 "lag_ms": None,
                 "rows_in": None,
@@ -107,6 +108,15 @@ def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: Jo
             "latest_age_ms": 0,
             "latest_duration_ms": None,
             "latest_state_bytes": None,
+        },
+        "checkpoint_summary": {
+            "count": 0,
+            "duration_ms": None,
+            "commit_ms": None,
+            "state_bytes": None,
+            "in_flight_bytes": None,
+            "alignment_ms": None,
+            "sync_ms": None,
         },
     }
 

@@ -23,7 +23,6 @@ TABLES = {
 
 TO_BE_PARTED = {
     "job.py": 450,
-    "monitoring/monitor.py": 325,
     "monitoring/views.py": 375,
     "sinks/postgres/sink.py": 350,
     "spark/streaming/task.py": 325,

@@ -209,3 +209,20 @@ def test_a_second_look_reads_the_history_only_where_something_is_new(world: Worl
     _beat(world, "job", clocks.now_ms)
     monitor.overview()
     assert [path for path in store.was_read if "/history/checkpoints/" in path]
+
+
+def test_a_run_has_a_state_also_where_it_has_no_result(world: World) -> None:
+    world.silent("silent")
+    world.lost("lost")
+    world.healthy("healthy")
+    monitor, clocks = _watch(world)
+    monitor.job("silent")
+    clocks.pass_(3_000)
+    _beat(world, "healthy", clocks.now_ms)
+
+    states = {name: [run.state for run in monitor.runs(name)] for name in world.jobs}
+
+    assert {name: found[0] for name, found in states.items()} == {
+        "silent": "SILENT", "lost": "LOST", "healthy": "RUNNING",
+    }  # fmt: skip
+    assert all(state != "RUNNING" for found in states.values() for state in found[1:])

@@ -40,12 +40,16 @@ def test_the_history_of_a_job_goes_on_from_run_to_run(world: World) -> None:
     asked = next(event for event in events(world.storage) if event.kind == "stop_requested")
     assert asked.by is not None and "@" in asked.by
     records = [one.row for one in log.read(world.storage, CHECKPOINTS)]
-    assert all(record.commit_ms is not None and record.subtasks for record in records if record.status == "completed")
+    completed = [record for record in records if record.status == "completed"]
+    assert all(record.commit_ms is not None and record.subtasks for record in completed)
+    for field in ("acknowledged_ms", "alignment_ms", "sync_ms", "in_flight_bytes"):
+        shown = [getattr(part, field) for record in completed for part in record.subtasks if not part.finished]
+        assert shown and None not in shown, field
     status = world.storage.status()
     assert status is not None
     assert (status.rows_in, status.rows_out, status.rows_uncommitted) == (25, 25, 0)
     assert status.batches == max(world.records()) + 1, "records that no checkpoint needs are gone"
-    assert status.checkpoints_completed == len([one for one in records if one.status == "completed"])
+    assert status.checkpoints_completed == len(completed)
 
 
 def test_rows_that_a_driver_had_recorded_and_not_shown_are_counted_by_the_next_run(world: World) -> None:

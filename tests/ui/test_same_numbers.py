@@ -110,6 +110,20 @@ def check_same_numbers(tab: playwright.Page, address: str, location: str, name: 
     held = sum(round(share * 1_000) for share in back)
     assert measured.get(("flink_taskmanager_job_task_backPressuredTimeMsPerSecond", name), 0) == held
 
+    percentiles = http.get(f"{address}/api/v1/jobs/{name}/checkpoints/summary").json()
+    assert status["checkpoint_summary"] == percentiles
+    for row in checkpoints:
+        one = http.get(f"{address}/api/v1/jobs/{name}/checkpoints/{row['id']}").json()
+        if (one["overview"]["run"], one["overview"]["status"]) == (row["run"], row["status"]):
+            assert row["subtasks"] == one["record"]["subtasks"]
+    happened = http.get(f"{address}/api/v1/jobs/{name}/events?limit=5000").json()
+    assert [(one["number"], one["time_ms"], one["error"]) for one in command(location, "events", name)] == [
+        (one["number"], one["event"]["time_ms"], one["event"]["error"]) for one in happened
+    ]
+    assert [(run["run"], run["state"], run["duration_ms"]) for run in command(location, "runs", name)] == [
+        (run["run"], run["state"], run["duration_ms"]) for run in http.get(f"{address}/api/v1/jobs/{name}/runs").json()
+    ]
+
     tab.goto(f"{address}/#/jobs/{name}")
     tab.locator(".vertex").first.wait_for()
 

@@ -7,6 +7,7 @@ records along, and a new lineage finds in them what its readers have still to be
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -26,6 +27,7 @@ from rekindle.storage.port import NotFound, Store
 class Reading(NamedTuple):
     """A subtask that reads a producer, and how far it had come."""
 
+    subtask: SubtaskId
     reader: Reader
     position: ChannelPosition
 
@@ -71,25 +73,56 @@ def readings_of(manifest: Manifest, producer: SubtaskId) -> Iterator[Reading]:
             if snapshot.end is None:
                 channels = snapshot.inputs.get(producer.task, InputPosition()).channels
                 reader = Reader(task=edge.target, rank=rank, sharing=len(readers))
-                yield Reading(reader, channels.get(producer.subtask, ChannelPosition()))
+                position = channels.get(producer.subtask, ChannelPosition())
+                yield Reading(SubtaskId(edge.target, index), reader, position)
 
 
-def in_flight(manifest: Manifest, producer: SubtaskId, record_of: Callable[[int], BatchRecord | None]) -> list[Segment]:
+Records = Callable[[int], BatchRecord | None]
+"""Reads the record of a batch of one producer."""
+
+
+def in_flight(manifest: Manifest, producer: SubtaskId, record_of: Records) -> list[Segment]:
     """Return the segments of a producer that a consumer had still to read, in order, with these consumers."""
+    return [
+        replace(segment, readers=tuple(reading.reader.task for reading in readings))
+        for segment, readings in _unread(manifest, producer, record_of)
+    ]
+
+
+def with_bytes_in_flight(manifest: Manifest, records_of: Callable[[SubtaskId], Records]) -> Manifest:
+    """Return the manifest with how much each subtask had still to read, and with how much that is in all.
+
+    What several subtasks had still to read is there once.
+    """
+    unread = Counter[SubtaskId]()
+    size = 0
+    for uid, snapshots in manifest.tasks.items():
+        for index in snapshots:
+            producer = SubtaskId(uid, index)
+            for segment, readings in _unread(manifest, producer, records_of(producer)):
+                size += segment.size
+                unread.update({reading.subtask: segment.size for reading in readings})
+    tasks = {
+        uid: {index: replace(one, in_flight_bytes=unread[SubtaskId(uid, index)]) for index, one in snapshots.items()}
+        for uid, snapshots in manifest.tasks.items()
+    }
+    return replace(manifest, tasks=tasks, in_flight_bytes=size)
+
+
+def _unread(manifest: Manifest, producer: SubtaskId, record_of: Records) -> Iterator[tuple[Segment, list[Reading]]]:
+    """The segments of a producer that were still to be read, in order, each with those who had to read it."""
     readings = list(readings_of(manifest, producer))
-    first = min((position.batches for _, position in readings), default=0)
-    found: list[Segment] = []
+    first = min((reading.position.batches for reading in readings), default=0)
     for batch in range(first, manifest.tasks[producer.task][producer.subtask].batch + 1) if readings else ():
         record = record_of(batch)
         segments = record.segments if record else ()
-        readers: dict[str, list[str]] = {}
-        for reader, position in readings:
-            share = reader.share(batch, segments)
+        waiting: dict[str, list[Reading]] = {}
+        for reading in readings:
+            share, position = reading.reader.share(batch, segments), reading.position
             read = len(share) if batch < position.batches else position.segment if batch == position.batches else 0
             for segment in share[read:]:
-                readers.setdefault(segment.path, []).append(reader.task)
-        found += [replace(one, readers=tuple(readers[one.path])) for one in segments if one.path in readers]
-    return found
+                waiting.setdefault(segment.path, []).append(reading)
+        yield from ((segment, waiting[segment.path]) for segment in segments if segment.path in waiting)
 
 
 def copy_outputs(
@@ -107,7 +140,7 @@ def copy_outputs(
     size, schema = 0, layout.output_schema(source_folder)
     if source.exists(schema):
         size += copy_between(source, schema, target, layout.output_schema(target_folder))
-    first = min(position.batches for _, position in readings)
+    first = min(reading.position.batches for reading in readings)
     for batch in range(first, manifest.tasks[producer.task][producer.subtask].batch + 1):
         path = layout.batch(source_folder, batch)
         try:

@@ -6,8 +6,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from rekindle.cli import output
+from rekindle.history.statistics import Summary
 from rekindle.monitoring.facts import AT_WORK, SILENT, Now
-from rekindle.monitoring.views import CheckpointView, JobOverview, JobView
+from rekindle.monitoring.views import CheckpointView, ErrorView, EventView, JobOverview, JobView, RunView
 from rekindle.storage.documents.control import Answer
 from rekindle.storage.documents.runs import Result
 from rekindle.storage.documents.status import Status, TaskStatusDocument
@@ -17,16 +18,25 @@ Json = dict[str, Any]
 
 def list_json(line: JobOverview) -> Json:
     """One element of ``list --json``."""
-    return {**_head_json(line), "checkpoint": line.latest_checkpoint, **_figures_json(line), "error": _error_json(line)}
+    return {
+        **_head_json(line),
+        "checkpoint": line.latest_checkpoint,
+        **_figures_json(line),
+        "error": _error_json(line.error),
+    }
+
+
+def _state_json(state: str) -> Json:
+    """A state; a driver that is silent may still be at work, and has the state of that."""
+    silent = state == SILENT
+    return {"state": "RUNNING" if silent else state, "silent": silent}
 
 
 def _head_json(line: JobOverview) -> Json:
-    """Which job it is, and whether it lives; one that is silent may still be at work, and has the state of that."""
-    silent = line.state == SILENT
+    """Which job it is, and whether it lives."""
     return {
         "job": line.job,
-        "state": "RUNNING" if silent else line.state,
-        "silent": silent,
+        **_state_json(line.state),
         "run": line.run,
         "mode": line.mode,
         "host": line.host,
@@ -71,8 +81,7 @@ def _figures_json(line: JobOverview) -> Json:
     }
 
 
-def _error_json(line: JobOverview) -> Json | None:
-    error = line.error
+def _error_json(error: ErrorView | None) -> Json | None:
     return (
         None
         if error is None
@@ -85,13 +94,14 @@ def _error_json(line: JobOverview) -> Json | None:
     )
 
 
-def status_json(view: JobView, now: Now) -> Json:
+def status_json(view: JobView, now: Now, summary: Summary) -> Json:
     """``status --json``."""
     line = view.overview
     status = as_shown(line, now)
     return {
         **_head_json(line),
         **_figures_json(line),
+        "checkpoint_summary": asdict(summary),
         "error": now.result.error if now.result else None,
         "notes": list(view.notes),
         "savepoint": view.savepoint,
@@ -105,6 +115,7 @@ def status_json(view: JobView, now: Now) -> Json:
                 "batch_duration_ms": task.batch_duration_ms,
                 "rows_per_second": task.rows_per_second,
                 "rows_out_per_second": rates.rows_out if rates else None,
+                "batches_per_second": rates.batches if rates else None,
                 "watermark": output.iso(task.watermark),
                 "lag_ms": task.lag_ms,
                 "rows_in": task.rows_in,
@@ -172,6 +183,32 @@ def checkpoint_json(found: CheckpointView) -> Json:
         "failure": row.failure,
         "subtasks": [asdict(one) for one in found.record.subtasks],
     }
+
+
+def run_json(run: RunView) -> Json:
+    """One element of ``runs --json``."""
+    return {
+        "run": run.run,
+        **_state_json(run.state),
+        "mode": run.mode,
+        "began_at": output.iso(run.started_ms),
+        "ended_at": output.iso(run.ended_ms),
+        "duration_ms": run.duration_ms,
+        "host": run.host,
+        "pid": run.pid,
+        "lineage": run.lineage,
+        "from": run.restore_from,
+        "checkpoint": run.checkpoint,
+        "savepoint": run.savepoint,
+        "notes": list(run.notes),
+        "error": _error_json(run.error),
+        "version": run.version or None,
+    }
+
+
+def event_json(found: EventView) -> Json:
+    """One element of ``events --json``."""
+    return {"number": found.number, "at": output.iso(found.event.time_ms), **asdict(found.event)}
 
 
 def answer_json(job: str, answer: Answer | Result) -> Json:

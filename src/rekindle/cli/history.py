@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
 
 import click
 
-from rekindle.cli import output
+from rekindle.cli import documents, output, views
 from rekindle.cli.app import example, with_json, with_storage
-from rekindle.cli.reading import job_storage
-from rekindle.history import log
+from rekindle.cli.reading import seen, watch
 from rekindle.storage.documents.history import Event
-from rekindle.storage.documents.runs import Result, Run
-from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.run_documents import LOST
 
 _FOLLOW_S = 1.0
 _COLOURS = {"error": "red", "warning": "yellow"}
@@ -28,54 +22,14 @@ _COLOURS = {"error": "red", "warning": "yellow"}
 @with_json
 def runs(job: str, storage: str, as_json: bool) -> None:
     """List the runs of a job, newest first: when each began, and how it ended."""
-    found = job_storage(storage, job)
-    rows = list(_runs(found))
+    monitor = watch(storage)
+    found = seen(monitor, lambda: monitor.runs(job, limit=None))
     if as_json:
-        output.as_json([_run_json(*row) for row in rows])
-    elif rows:
-        cells = [
-            (
-                str(run.run),
-                state,
-                output.short_time(run.started_ms),
-                output.duration(max(result.ended_ms - run.started_ms, 0)) if result else "-",
-                "-" if result is None or result.checkpoint is None else str(result.checkpoint),
-                "" if result is None or result.error is None else f"[{result.error['code']}]",
-            )
-            for run, result, state in rows
-        ]
-        output.say("\n".join(output.table(("run", "state", "began", "took", "checkpoint", ""), cells, output.width())))
+        output.as_json([documents.run_json(one) for one in found])
+    elif found:
+        output.say("\n".join(views.run_lines(found, output.width())))
     else:
         output.say(f"{job} has not run yet.")
-
-
-def _runs(job: JobStorage) -> Iterator[tuple[Run, Result | None, str]]:
-    """Each run, how it ended, and its state, newest first."""
-    newest = job.latest_run()
-    for number in range(newest.run if newest else 0, 0, -1):
-        run = job.run(number)
-        if run is not None:
-            result = job.result(number)
-            of_newest = job.state() if newest is not None and number == newest.run else LOST
-            yield run, result, result.state if result is not None else of_newest
-
-
-def _run_json(run: Run, result: Result | None, state: str) -> dict[str, Any]:
-    return {
-        "run": run.run,
-        "state": state,
-        "mode": run.mode,
-        "began_at": output.iso(run.started_ms),
-        "ended_at": output.iso(result.ended_ms) if result else None,
-        "host": run.host,
-        "pid": run.pid,
-        "from": run.restore_from,
-        "checkpoint": result.checkpoint if result else None,
-        "savepoint": result.savepoint if result else None,
-        "notes": list(result.notes) if result else [],
-        "error": result.error if result else None,
-        "version": run.description.version if run.description else None,
-    }
 
 
 @click.command(epilog=example("rekindle events hourly_bids --follow"))
@@ -90,31 +44,27 @@ def events(*, job: str, number: int | None, follow: bool, traces: bool, storage:
 
     With --json --follow each event is a line of its own.
     """
-    found = job_storage(storage, job)
-    last, cache = -1, dict[tuple[str, str, str], log.Segment]()
-    first = True
+    monitor = watch(storage)
+    identity, last, first = "", -1, True
     while True:
-        rows = log.read(found, log.EVENTS, last, cache)
-        last = rows[-1].number if rows else last
-        shown = [one for one in rows if number is None or one.row.run == number]
+        if (now := monitor.identity(job)) != identity:  # another job may have taken the name
+            identity, last = now, -1
+        found = monitor.events(job, number, last, limit=None)
+        last = found[-1].number if found else last
         if as_json and not follow:
-            output.as_json([_event_json(one.number, one.row) for one in shown])
+            output.as_json([documents.event_json(one) for one in found])
         elif as_json:
-            for one in shown:
-                output.say(json.dumps(_event_json(one.number, one.row)))
+            for one in found:
+                output.say(json.dumps(documents.event_json(one)))
         else:
-            for one in shown:
-                output.say("\n".join(_event_lines(one.row, traces)))
-            if first and not shown and not follow:
+            for one in found:
+                output.say("\n".join(_event_lines(one.event, traces)))
+            if first and not found and not follow:
                 output.say(f"{job} has no events yet.")
         if not follow:
             return
         first = False
-        output.wait(_FOLLOW_S * found.store.pace)
-
-
-def _event_json(number: int, event: Event) -> dict[str, Any]:
-    return {"number": number, "at": output.iso(event.time_ms), **asdict(event)}
+        output.wait(_FOLLOW_S * monitor.store.pace)
 
 
 def _event_lines(event: Event, traces: bool) -> Iterator[str]:

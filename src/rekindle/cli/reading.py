@@ -20,7 +20,6 @@ from rekindle.storage import layout
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import Origin, find_origin
-from rekindle.storage.port import Store
 from rekindle.storage.run_documents import LOST
 from rekindle.storage.savepoints import find_savepoint
 
@@ -41,12 +40,12 @@ def job_storage(storage: str, job: str) -> JobStorage:
     return found
 
 
-def _monitor(store: Store) -> Monitor:
+def watch(storage: str) -> Monitor:
     """The read model of the pages, REST and metrics."""
-    return Monitor(store, now_ms=output.now_ms)
+    return Monitor(open_store(storage), now_ms=output.now_ms)
 
 
-def _seen(monitor: Monitor, read: Callable[[], Answer]) -> Answer:
+def seen(monitor: Monitor, read: Callable[[], Answer]) -> Answer:
     """Read a second time, a few beats later, where a heartbeat looks old.
 
     Clocks differ and laptops sleep: only a heartbeat that does not move is silent.
@@ -74,10 +73,9 @@ def _span(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 @with_json
 def list_jobs(storage: str, as_json: bool) -> None:
     """List the jobs of a storage."""
-    store = open_store(storage)
-    monitor = _monitor(store)
-    found = _seen(monitor, monitor.overview)
-    if not found and not store.exists(""):
+    monitor = watch(storage)
+    found = seen(monitor, monitor.overview)
+    if not found and not monitor.store.exists(""):
         raise StorageError("STORAGE_MISSING", uri=storage)
     if as_json:
         output.as_json([documents.list_json(line) for line in found])
@@ -105,7 +103,7 @@ def list_jobs(storage: str, as_json: bool) -> None:
     callback=_span,
     help="With --check: exit with 4 if it runs and a watermark lags more after the clock.",
 )
-@click.option("--watch", is_flag=True, help="Show it again every second, until the job ends or Ctrl-C.")
+@click.option("--watch", "watching", is_flag=True, help="Show it again every second, until the job ends or Ctrl-C.")
 @with_storage
 @with_json
 def status(
@@ -114,18 +112,18 @@ def status(
     check: bool,
     max_age_ms: int | None,
     max_lag_ms: int | None,
-    watch: bool,
+    watching: bool,
     storage: str,
     as_json: bool,
 ) -> int:
     """Show where a job stands."""
-    if watch and (check or as_json):
+    if watching and (check or as_json):
         raise click.UsageError("--watch is for people: leave it out, or --check and --json.")
     if not check and (max_age_ms is not None or max_lag_ms is not None):
         raise click.UsageError("--max-checkpoint-age and --max-lag belong to --check.")
-    monitor = _monitor(open_store(storage))
-    view = _seen(monitor, lambda: monitor.job(job))
-    while watch and monitor.now(job).result is None and view.overview.state != LOST:
+    monitor = watch(storage)
+    view = seen(monitor, lambda: monitor.job(job))
+    while watching and monitor.now(job).result is None and view.overview.state != LOST:
         if sys.stdout.isatty():
             click.clear()
         _say_status(view, monitor.now(job))
@@ -134,7 +132,7 @@ def status(
         view = monitor.job(job)
     now = monitor.now(job)
     if as_json:
-        output.as_json(documents.status_json(view, now))
+        output.as_json(documents.status_json(view, now, monitor.summary(job)))
     else:
         _say_status(view, now)
     return _checked(view.overview, max_age_ms, max_lag_ms) if check else 0
@@ -190,7 +188,7 @@ def _say_status(view: JobView, now: Now) -> None:
 @with_json
 def checkpoints(job: str, storage: str, as_json: bool) -> None:
     """List a job's checkpoints, newest first: as text the newest ones, with --json all of them and their subtasks."""
-    monitor = _monitor(open_store(storage))
+    monitor = watch(storage)
     found = monitor.all_checkpoints(job)
     if as_json:
         output.as_json([documents.checkpoint_json(one) for one in found])

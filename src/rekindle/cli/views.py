@@ -14,7 +14,7 @@ from rekindle.history.statistics import Summary
 from rekindle.monitoring import figures
 from rekindle.monitoring.facts import AT_WORK
 from rekindle.monitoring.monitor import UNREADABLE
-from rekindle.monitoring.views import CheckpointRow, JobOverview
+from rekindle.monitoring.views import CheckpointRow, JobOverview, RunView
 from rekindle.storage.documents.control import Answer
 from rekindle.storage.documents.runs import Result
 from rekindle.storage.documents.status import Failure, InputStatus, Status, TaskStatusDocument
@@ -220,6 +220,25 @@ def answer_lines(job: str, answer: Answer | Result) -> list[str]:
     if answer.savepoint is not None:
         lines.append(f"  savepoint   {answer.savepoint}")
     return lines
+
+
+# --- its runs ---------------------------------------------------------------------------------------------------------
+
+
+def run_lines(runs: Sequence[RunView], columns: int) -> list[str]:
+    """``runs`` as a table."""
+    cells = [
+        (
+            str(run.run),
+            run.state,
+            output.short_time(run.started_ms),
+            output.duration(run.duration_ms),
+            "-" if run.checkpoint is None else str(run.checkpoint),
+            "" if run.error is None else f"[{run.error.code}]",
+        )
+        for run in runs
+    ]
+    return output.table(("run", "state", "began", "took", "checkpoint", ""), cells, columns)
 
 
 # --- its checkpoints --------------------------------------------------------------------------------------------------

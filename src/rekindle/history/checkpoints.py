@@ -89,7 +89,7 @@ class CheckpointLog:
         self._completed.add(manifest.checkpoint)
         record = self._record(manifest)
         if taking is not None:
-            subtasks = tuple(taking.subtasks[task] for task in sorted(taking.subtasks))
+            subtasks = tuple(_with_bytes(taking.subtasks[task], manifest) for task in sorted(taking.subtasks))
             sizes = [stats.state_bytes for stats in subtasks if stats.state_bytes is not None]
             record = replace(
                 record,
@@ -156,3 +156,8 @@ class CheckpointLog:
             in_flight_bytes=manifest.in_flight_bytes,
             path=f"{place}/{layout.checkpoint(self._storage.job, manifest.checkpoint)}",
         )
+
+
+def _with_bytes(stats: SubtaskStats, manifest: Manifest) -> SubtaskStats:
+    snapshot = manifest.tasks.get(stats.uid, {}).get(stats.subtask)
+    return stats if snapshot is None else replace(stats, in_flight_bytes=snapshot.in_flight_bytes)

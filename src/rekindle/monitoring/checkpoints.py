@@ -184,7 +184,13 @@ def _restored(run: Run) -> Restored:
 
 def _of_manifest(manifest: Manifest) -> CheckpointRecord:
     subtasks = tuple(
-        SubtaskStats(uid=uid, subtask=index, finished=snapshot.end is not None, unaligned=bool(snapshot.in_flight))
+        SubtaskStats(
+            uid=uid,
+            subtask=index,
+            finished=snapshot.end is not None,
+            unaligned=bool(snapshot.in_flight),
+            in_flight_bytes=snapshot.in_flight_bytes,
+        )
         for uid, snapshots in manifest.tasks.items()
         for index, snapshot in sorted(snapshots.items())
     )

@@ -21,7 +21,8 @@ from rekindle.monitoring.contents import contents
 from rekindle.monitoring.facts import Facts, Now, ReadAgain
 from rekindle.monitoring.graph import described, graph
 from rekindle.monitoring.overviews import error_view, overview
-from rekindle.storage.documents.runs import JobDescription, Result
+from rekindle.monitoring.runs import run_views
+from rekindle.storage.documents.runs import JobDescription
 from rekindle.storage.job_storage import JobStorage, jobs
 from rekindle.storage.origin import find_origin
 from rekindle.storage.port import Store
@@ -157,31 +158,17 @@ class Monitor:
 
     # -- its history --------------------------------------------------------------------------------------------------
 
-    def runs(self, name: str, limit: int = 200) -> list[views.RunView]:
+    def runs(self, name: str, limit: int | None = 200) -> list[views.RunView]:
         """Return the runs of a job, the newest first."""
-        facts = self._known(name)
-        found = []
-        for run in facts.runs()[:limit]:
-            result = facts.result(run.run)
-            found.append(
-                views.RunView(
-                    run=run.run,
-                    started_ms=run.started_ms,
-                    host=run.host,
-                    pid=run.pid,
-                    lineage=run.lineage,
-                    mode=run.mode,
-                    restore_from=run.restore_from,
-                    version=run.description.version if run.description else "",
-                    **(_ending(result, run.started_ms) if result else {}),
-                )
-            )
-        return found
+        return run_views(*self._now(name), limit)
 
-    def events(self, name: str, run: int | None = None, after: int = -1, limit: int = 500) -> list[views.EventView]:
+    def events(
+        self, name: str, run: int | None = None, after: int = -1, limit: int | None = 500
+    ) -> list[views.EventView]:
         """Return the newest events with numbers above `after`, the oldest first."""
         rows = [row for row in self._known(name).events(after) if run is None or row.row.run == run]
-        return [views.EventView(number=row.number, event=row.row) for row in rows[max(len(rows) - limit, 0) :]]
+        first = 0 if limit is None else max(len(rows) - limit, 0)
+        return [views.EventView(number=row.number, event=row.row) for row in rows[first:]]
 
     def logs(self, name: str, run: int | None = None, limit: int = 500) -> list[LogLine]:
         """Return the last lines of the log of a run, of the newest one unless it is named."""
@@ -241,6 +228,10 @@ class Monitor:
     def storage(self, name: str) -> JobStorage:
         """Return the documents of a job that exists."""
         return self._known(name).storage
+
+    def identity(self, name: str) -> str:
+        """Return what tells a job from a later one of its name."""
+        return self._known(name).identity.id
 
     def _known(self, name: str) -> Facts:
         facts = self._facts.get(name)
@@ -304,16 +295,3 @@ class Monitors:
 
     def _locations(self) -> Iterator[str]:
         return (one.store.location for one in self.all)
-
-
-def _ending(result: Result, started_ms: int) -> dict[str, Any]:
-    return {
-        "state": result.state,
-        "ended_ms": result.ended_ms,
-        "duration_ms": max(result.ended_ms - started_ms, 0),
-        "checkpoint": result.checkpoint,
-        "savepoint": result.savepoint,
-        "notes": result.notes,
-        "error": error_view(result.error, result.ended_ms) if result.error else None,
-        "began": result.began,
-    }

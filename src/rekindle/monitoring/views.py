@@ -327,8 +327,8 @@ class RunView:
     pid: int
     lineage: int
     mode: str
-    #: None where it has no result: it is in force, or its driver was killed
-    state: str | None = None
+    #: how it ended; else the state of the job, of the newest run; else LOST: its driver was killed
+    state: str
     ended_ms: int | None = None
     duration_ms: int | None = None
     restore_from: str | None = None

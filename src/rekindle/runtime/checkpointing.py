@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from rekindle.channels.outputs import copy_outputs, in_flight, with_read
+from rekindle.channels.outputs import copy_outputs, with_bytes_in_flight, with_read
 from rekindle.channels.splits import Splits
 from rekindle.errors import ControlError, RekindleError, SinkError, StorageError, one_line
 from rekindle.ids import SubtaskId
@@ -125,7 +125,8 @@ class Checkpointing:
             last_commits={**self._earlier_commits(), **dict.fromkeys(transactions, order.checkpoint)},
             mode=self._run.mode,
         )
-        manifest = replace(manifest, in_flight_bytes=self._in_flight_bytes(manifest))
+        record, folder = self._storage.record, partial(layout.subtask, self._storage.job)
+        manifest = with_bytes_in_flight(manifest, lambda task: partial(record, folder(*task, self._run.lineage)))
         # Without a gap: a newer run that has used any number since is met, and its checkpoint is not overtaken.
         taken = any(
             self._storage.use_up(number, self._run.run) != self._run.run
@@ -151,15 +152,6 @@ class Checkpointing:
 
     def _is_there(self, manifest: Manifest) -> bool:
         return self._storage.manifest(manifest.checkpoint) == manifest
-
-    def _in_flight_bytes(self, manifest: Manifest) -> int:
-        """Bytes that lie between the producers and a reader that has still to read them."""
-        size = 0
-        for producer in snapshots_of(manifest):
-            folder = layout.subtask(self._storage.job, *producer, self._run.lineage)
-            segments = in_flight(manifest, producer, partial(self._storage.record, folder))
-            size += sum(segment.size for segment in segments)
-        return size
 
     def _earlier_commits(self) -> Mapping[str, int]:
         try:

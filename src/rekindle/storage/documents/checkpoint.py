@@ -25,6 +25,8 @@ class SubtaskSnapshot:
     #: producing task → its subtask → batches [from, to) of that which lie in the channel between what was read and the
     #: barrier (FLIP-76)
     in_flight: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
+    #: bytes that lay in its channels and that it had still to read; None where an older version wrote it
+    in_flight_bytes: int | None = None
     #: None where an older version wrote it, or in a batch run
     windows: Windows | None = None
 

@@ -95,8 +95,6 @@ export const checkpoint = ({ overview, record }) => ({ ...overview, parts: recor
 
 export const savepoints = (found) => ({ savepoints: found });
 
-export const runs = (newest) => (found) => ({
-  runs: found.map((run) => ({ ...run, state: run.state ?? (run.run === newest.run ? newest.state : "LOST") })),
-});
+export const runs = (found) => ({ runs: found });
 
 export const events = (found) => ({ events: found.map(({ number, event }) => ({ ...event, number })) });

@@ -18,7 +18,7 @@ function Lasted({ run }) {
 }
 
 function Runs({ job, path, chosen, onChoose }) {
-  const state = useApi(`${path}/runs`, 2000, model.runs({ run: job.run, state: job.state }));
+  const state = useApi(`${path}/runs`, 2000, model.runs);
   const [most, setMost] = useState(8);
   return html`<${Loaded} state=${state}>
     ${({ runs }) => html`<${Panel} title="Runs" id="runs" note=${`${format.plural(runs.length, "run")}, the newest first`} flush>
