@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.cli import progress, views
+from rekindle.cli import terminal, views
 from rekindle.cli.progress import LINE_EVERY_MS, LogLines
 from rekindle.storage.documents.status import InputStatus, Status, TaskStatusDocument
 from tests.cli.kit import JANUARY_MS
@@ -346,17 +346,52 @@ def test_on_a_terminal_of_60_columns_the_display_never_wraps(tmp_path: Path) -> 
     assert "bids: starting Spark ..." in lines
 
 
+class Screen:
+    """A terminal of 60 columns, and what was written on it."""
+
+    def __init__(self) -> None:
+        self.master, self.slave = pty.openpty()
+        self.written = ""
+
+    def run(self, command: list[str]) -> subprocess.Popen[bytes]:
+        environment = os.environ | {"COLUMNS": "60", "LINES": "24", "TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.slave, env=environment)
+
+    def read_until(self, *texts: str) -> str:
+        """Return what is written from now on until all of it was."""
+        begun = len(self.written)
+        while not all(text in self.written[begun:] for text in texts):
+            self.written += os.read(self.master, 4096).decode(errors="replace")
+        return self.written[begun:]
+
+
+UP = "\x1b[1A"
+"""What goes up a line, to draw over it."""
+
+
+def test_two_jobs_on_one_terminal_print_lines_until_one_is_alone_again(tmp_path: Path) -> None:
+    screen = Screen()
+    command = program(tmp_path, "Job()")
+    (tmp_path / "other.py").write_text((tmp_path / "job.py").read_text())
+    first = screen.run(command)
+    screen.read_until(UP, "━")
+    second = screen.run([*command[:-1], str(tmp_path / "other.py")])
+    screen.read_until("Starting other.py", "hourly running, batch", "hourly running, batch 1,")
+    together = screen.read_until("hourly running, batch")
+    second.terminate()
+    screen.read_until(UP, "━")
+    first.terminate()
+    assert (first.wait(60), second.wait(60)) == (0, 0)
+    os.close(screen.master)
+    os.close(screen.slave)
+
+    assert UP not in together
+    assert max(map(len, together.splitlines())) < 60
+
+
 def test_in_the_background_nothing_is_drawn_over_what_others_print(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal:
-        def isatty(self) -> bool:
-            return True
-
-        def fileno(self) -> int:
-            return 2
-
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp())
-    assert progress._has_the_terminal()
-    monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp() + 1)
-    assert not progress._has_the_terminal()
+    with terminal.shared() as is_ours:
+        assert is_ours()
+        monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp() + 1)
+        assert not is_ours()

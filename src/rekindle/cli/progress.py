@@ -8,14 +8,13 @@ display, is loaded only for a terminal.
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 from rekindle import notebook
-from rekindle.cli import output, views
+from rekindle.cli import output, terminal, views
 from rekindle.runtime.signals import Stoppable, stop_on_signals
 from rekindle.storage.documents.status import Status, TaskStatusDocument
 
@@ -58,20 +57,10 @@ def follow(handle: Followed, as_log: bool = False) -> JobResult:
 
 def _display(handle: Followed, as_log: bool) -> AbstractContextManager[Display]:
     if as_log:
-        return _logged()
+        return nullcontext(_lines(_LOG.info))
     if notebook.is_here():
         return _in_notebook(handle)
-    return _live() if _has_the_terminal() else _plain()
-
-
-def _has_the_terminal() -> bool:
-    """Whether this process may draw on the terminal: in the background it would draw over what others print."""
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        return False
-    try:
-        return os.tcgetpgrp(sys.stderr.fileno()) == os.getpgrp()
-    except OSError:
-        return True  # a terminal without jobs
+    return _on_terminal() if terminal.may_be_drawn_on() else nullcontext(_plain())
 
 
 @contextmanager
@@ -83,6 +72,26 @@ def _in_notebook(handle: Followed) -> Iterator[Display]:
 
     yield show, output.say
     show(handle.status())  # stays below the cell
+
+
+@contextmanager
+def _on_terminal() -> Iterator[Display]:
+    """Draw while the terminal is ours alone; print lines that fit it while it is not."""
+    with terminal.shared() as is_ours, ExitStack() as drawn:
+        display, draws = _narrow(), False
+
+        def show(status: Status) -> None:
+            nonlocal display, draws
+            if is_ours() != draws:
+                drawn.close()
+                draws = not draws
+                display = drawn.enter_context(_live()) if draws else _narrow()
+            display[0](status)
+
+        def say(message: str) -> None:
+            display[1](message)
+
+        yield show, say
 
 
 @contextmanager
@@ -105,16 +114,15 @@ def _live() -> Iterator[Display]:
         yield show, lambda message: console.print(message, markup=False)
 
 
-def _plain() -> AbstractContextManager[Display]:
+def _narrow() -> Display:
+    return _lines(lambda message: output.say("\n".join(output.wrapped(message, output.width() - 1, "  ")), err=True))
+
+
+def _plain() -> Display:
     return _lines(lambda message: output.say(message, err=True))
 
 
-def _logged() -> AbstractContextManager[Display]:
-    return _lines(_LOG.info)
-
-
-@contextmanager
-def _lines(say: Callable[[str], None]) -> Iterator[Display]:
+def _lines(say: Callable[[str], None]) -> Display:
     lines = LogLines()
 
     def show(status: Status) -> None:
@@ -122,7 +130,7 @@ def _lines(say: Callable[[str], None]) -> Iterator[Display]:
         if line is not None:
             say(line)
 
-    yield show, say
+    return show, say
 
 
 class LogLines:
