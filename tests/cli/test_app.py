@@ -15,6 +15,7 @@ OF_JOBS = [
     "status",
     "checkpoints",
     "inspect",
+    "savepoints",
     "runs",
     "events",
     "logs",
