@@ -24,6 +24,7 @@ OF_JOBS = [
     "savepoint",
     "stop",
     "cancel",
+    "answer",
     "forget",
 ]
 VERBS = ["example", "check", *OF_JOBS, "dispose", "flush", "adopt"]
