@@ -6,6 +6,7 @@ A table may be as long as what it lists. What else is longer waits to be parted:
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "rekindle"
 
 LINES = 300
 POSITIONS = 7
+NAMES = 12
+METHODS_OF_A_RECORD = 3
 
 TABLES = {
     "errors/conditions.py": "the table of errors",
@@ -34,6 +37,7 @@ TO_BE_PARTED = {
 """File → the most lines that it may have meanwhile."""
 
 
+@cache
 def files() -> dict[str, str]:
     return {str(file.relative_to(SOURCE)): file.read_text() for file in sorted(SOURCE.rglob("*.py"))}
 
@@ -69,3 +73,107 @@ def test_the_rules_of_a_job_change_no_field_of_its_parts() -> None:
                 owner = ast.unparse(node.value)
                 changed += [] if owner in ("self", "job") else [f"{name}: {ast.unparse(node)}"]
     assert changed == []
+
+
+PORTS = {
+    "storage/port.py:Store": "what a storage can do",
+    "storage/forwarding.py:ForwardingStore": "a store",
+    "storage/local.py:LocalStore": "a store",
+    "storage/objects.py:ObjectStore": "a store",
+    "storage/s3.py:S3Store": "a store",
+    "testing/memory_store.py:MemoryStore": "a store",
+    "sinks/two_phase.py:TwoPhaseSink": "what a user's sink can do",
+    "testing/sink_contract.py:SinkContract": "its tests are its methods",
+    "testing/harness/harness.py:JobHarness": "what a user's test can do",
+}
+"""Classes as wide as the interface that others know."""
+
+TO_BE_NARROWED = {
+    "graph/job_graph.py:JobGraph": 15,
+    "history/events.py:EventLog": 13,
+    "monitoring/facts.py:Facts": 13,
+    "monitoring/monitor.py:Monitor": 22,
+    "protocol/alignment.py:Alignment": 15,
+    "protocol/coordinator.py:Coordinator": 31,
+    "protocol/ending.py:Stop": 13,
+    "protocol/job_parts.py:JobParts": 17,
+    "protocol/pending_checkpoint.py:PendingCheckpoint": 17,
+    "protocol/stopping.py:Stopping": 18,
+    "protocol/tasks.py:Tasks": 22,
+    "sinks/delta.py:Delta": 13,
+    "sinks/iceberg.py:Iceberg": 13,
+    "sinks/kafka/sink.py:Kafka": 18,
+    "sinks/postgres/sink.py:Postgres": 13,
+    "spark/inputs/intake.py:Intake": 13,
+    "spark/query/query.py:Query": 14,
+    "spark/streaming/task.py:SparkTask": 13,
+    "storage/run_documents.py:RunDocuments": 16,
+    "testing/fake_runner.py:FakeRunner": 13,
+    "testing/fake_sink.py:FakeSink": 14,
+    "testing/play.py:Play": 18,
+    "testing/simulated_files.py:TaskFiles": 13,
+    "testing/simulated_parts.py:SimulatedParts": 32,
+    "testing/simulated_world.py:World": 29,
+    "testing/simulator.py:Simulation": 13,
+}
+"""Class → the most public methods and attributes that it may have meanwhile."""
+
+
+@cache
+def classes() -> dict[str, ast.ClassDef]:
+    return {
+        f"{name}:{node.name}": node
+        for name, text in files().items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def methods_of(node: ast.ClassDef) -> list[ast.FunctionDef]:
+    return [one for one in node.body if isinstance(one, ast.FunctionDef)]
+
+
+def public_names(node: ast.ClassDef) -> set[str]:
+    """What others can call, read or set: methods, fields, and what ``__init__`` sets."""
+    names = {method.name for method in methods_of(node)}
+    for statement in node.body:
+        if isinstance(statement, ast.AnnAssign | ast.Assign):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    made = [part for method in methods_of(node) if method.name == "__init__" for part in ast.walk(method)]
+    names |= {
+        part.attr
+        for part in made
+        if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store) and ast.unparse(part.value) == "self"
+    }
+    return {name for name in names if not name.startswith("_")}
+
+
+def is_record(node: ast.ClassDef) -> bool:
+    """Whether it is a table of fields, which may be as long as what it lists."""
+    decorated = any("dataclass" in ast.unparse(one) for one in node.decorator_list)
+    listed = any(ast.unparse(base).rsplit(".", 1)[-1] in ("NamedTuple", "Enum", "Struct") for base in node.bases)
+    public = [method for method in methods_of(node) if not method.name.startswith("_")]
+    return (decorated or listed) and len(public) <= METHODS_OF_A_RECORD
+
+
+def test_no_class_has_more_names_than_fit_in_a_head() -> None:
+    found = {name: len(public_names(node)) for name, node in classes().items() if not is_record(node)}
+    assert len(found) > 100
+    too_wide = {
+        name: width for name, width in found.items() if name not in PORTS and width > TO_BE_NARROWED.get(name, NAMES)
+    }
+    assert too_wide == {}, "give each idea a class"
+
+
+def test_what_was_narrowed_stays_so() -> None:
+    found = {name: len(public_names(node)) for name, node in classes().items()}
+    assert [name for name in TO_BE_NARROWED if found.get(name, 0) <= NAMES] == [], "they need no exception any more"
+    assert [name for name in PORTS if found.get(name, 0) <= NAMES] == []
+
+
+def test_the_names_of_a_class_are_its_methods_fields_and_what_it_sets() -> None:
+    text = "class A:\n  b: int\n  c = 1\n  def __init__(self):\n    self.d = self._e = 1\n  def f(self): self.g = 1"
+    (node,) = ast.parse(text).body
+    assert isinstance(node, ast.ClassDef)
+    assert public_names(node) == {"b", "c", "d", "f"}
