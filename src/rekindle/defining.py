@@ -1,0 +1,247 @@
+"""What a user writes: the sources, tasks and sinks of a job, and the handles by which they are wired."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Generic, Literal, ParamSpec, TypeVar, get_args
+
+from rekindle.errors import DefinitionError
+from rekindle.graph import job_graph
+from rekindle.runtime.definition import Definition, SourceSpec
+from rekindle.sinks import TwoPhaseSink
+from rekindle.sources import Batch, Files, Source, Stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Late = Literal["fail", "drop"]
+OutputMode = Literal["append", "update", "complete"]
+
+_Inputs = ParamSpec("_Inputs")
+
+_Item = TypeVar("_Item", job_graph.Source, job_graph.Task, job_graph.Sink)
+
+
+@dataclass(frozen=True, eq=False)
+class SourceHandle:
+    """A source of a job, to be passed to ``@job.task``."""
+
+    job: DefinedJob
+    uid: str
+
+    def __repr__(self) -> str:
+        return f"<source {self.uid!r} of {self.job!r}>"
+
+
+@dataclass(frozen=True, eq=False)
+class TaskHandle(Generic[_Inputs]):
+    """A task of a job: the handle of its output, and still the function it was made from."""
+
+    job: DefinedJob
+    uid: str
+    function: Callable[_Inputs, DataFrame]
+
+    def __repr__(self) -> str:
+        return f"<task {self.uid!r} of {self.job!r}>"
+
+    def __call__(self, *inputs: _Inputs.args, **options: _Inputs.kwargs) -> DataFrame:
+        """Call the function with DataFrames, batch ones too: so it can be tested without a job."""
+        return self.function(*inputs, **options)
+
+
+def _is_typed_in() -> bool:
+    """Whether the code that calls this module is of a notebook's cell or of a prompt; a file is run once."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return hasattr(sys, "ps1") or frame is None or not os.path.isfile(frame.f_code.co_filename)
+
+
+def _with_repeats(function: Callable[..., DataFrame], read: Sequence[str]) -> Callable[..., DataFrame]:
+    """A task's function that is given each of its inputs once, for one that takes some of them several times."""
+
+    def spread(*frames: DataFrame) -> DataFrame:
+        from rekindle.spark.plans.plan import another
+
+        given, left = dict(zip(dict.fromkeys(read), frames, strict=True)), set(read)
+        arguments = []
+        for uid in read:
+            arguments.append(given[uid] if uid in left else another(given[uid]))
+            left.discard(uid)
+        return function(*arguments)
+
+    return spread
+
+
+class DefinedJob:
+    """The sources, tasks and sinks of a job, as they are written down one by one."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._sources: list[job_graph.Source] = []
+        self._specs: dict[str, tuple[Source, str]] = {}
+        self._tasks: list[job_graph.Task] = []
+        self._functions: dict[str, Callable[..., DataFrame]] = {}
+        self._sinks: list[job_graph.Sink] = []
+        self._targets: dict[str, TwoPhaseSink] = {}
+
+    def __repr__(self) -> str:
+        return f"Job({self.name!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: its tasks, and what they read and write."""
+        lines = [f"<b>{escape(self.name)}</b>"]
+        for task in self._tasks:
+            sinks = ", ".join(sink.uid for sink in self._sinks if sink.task == task.uid) or "-"
+            lines.append(escape(f"{', '.join(task.inputs)} -> {task.uid} -> {sinks}"))
+        return "<br>".join(lines)
+
+    def source(
+        self,
+        uid: str,
+        spec: Source,
+        *,
+        event_time: str | None = None,
+        watermark: str | None = None,
+        idle_after: str | None = None,
+        late: Late = "fail",
+    ) -> SourceHandle:
+        """Add a source.
+
+        Args:
+            uid: stable identity: renaming it is a change of the job.
+            spec: ``rk.Files``, ``rk.Batch`` (bounded) or ``rk.Stream`` (unbounded).
+            event_time: the column of type timestamp that windows and watermarks go by.
+            watermark: how late rows of an unbounded source may come, e.g. ``"4 seconds"``. A bounded source loses
+                nothing to lateness and has none; with ``Files(ordered=True)`` it says how far files may overlap.
+            idle_after: how long an unbounded source has no data, e.g. ``"5 minutes"``, before it stops holding back the
+                watermark of its tasks, until it has data again. Without it, it holds it back for as long as it takes.
+            late: what becomes of rows with a time before 1970, which Spark drops: ``"fail"`` or ``"drop"``.
+
+        Raises:
+            DefinitionError: ``SPEC_UNKNOWN``, ``LATE_UNKNOWN``, ``WATERMARK_NEEDLESS``.
+        """
+        if not isinstance(spec, Files | Batch | Stream):
+            raise DefinitionError("SPEC_UNKNOWN", source=uid, found=type(spec).__name__)
+        if late not in get_args(Late):
+            raise DefinitionError("LATE_UNKNOWN", source=uid, late=late)
+        ordered = isinstance(spec, Files) and spec.ordered is True
+        if spec.bounded and watermark is not None and not ordered:
+            raise DefinitionError("WATERMARK_NEEDLESS", source=uid)
+        source = job_graph.Source(
+            uid=uid, bounded=spec.bounded, event_time=event_time, watermark=watermark, idle_after=idle_after
+        )
+        self._define(self._sources, source)
+        self._specs[uid] = (spec, late)
+        return SourceHandle(self, uid)
+
+    def task(
+        self,
+        *inputs: SourceHandle | TaskHandle[...],
+        uid: str | None = None,
+        parallelism: int = 1,
+        event_time: str | None = None,
+        watermark: str | None = None,
+        output_mode: OutputMode = "append",
+    ) -> Callable[[Callable[_Inputs, DataFrame]], TaskHandle[_Inputs]]:
+        """Decorate the function that makes the task's output from its inputs, in the order given here.
+
+        Args:
+            uid: stable identity; the function's name unless given.
+            parallelism: queries that share the work, for a task that keeps no state and reads bounded sources or other
+                tasks. Spark already runs one query on all cores: more than one pays where its batches leave cores idle.
+            event_time: event-time column of the output, of type timestamp, for tasks that read it.
+            watermark: how far that column may lag the task's watermark, e.g. ``"1 hour"`` where it is
+                the start of windows of an hour.
+            output_mode: ``"append"``, ``"update"`` or ``"complete"``, as in Spark.
+        """
+
+        def add(function: Callable[_Inputs, DataFrame]) -> TaskHandle[_Inputs]:
+            name = uid or str(getattr(function, "__name__", ""))
+            if not uid and not name.isidentifier():
+                raise DefinitionError("UID_MISSING", function=name or type(function).__name__)
+            read = tuple(self._uid(name, item) for item in inputs)
+            task = job_graph.Task(
+                uid=name,
+                inputs=tuple(dict.fromkeys(read)),
+                parallelism=parallelism,
+                output_mode=output_mode,
+                event_time=event_time,
+                watermark=watermark,
+            )
+            self._define(self._tasks, task)
+            self._functions[name] = function if len(set(read)) == len(read) else _with_repeats(function, read)
+            return TaskHandle(self, name, function)
+
+        return add
+
+    def _uid(self, task: str, item: object) -> str:
+        if not isinstance(item, SourceHandle | TaskHandle) or item.job is not self:
+            raise DefinitionError("INPUT_UNKNOWN", task=task, input=getattr(item, "uid", item))
+        return item.uid
+
+    def sink(self, uid: str, stream: TaskHandle[...], sink: TwoPhaseSink) -> None:
+        """Commit a task's output to `sink`, with each completed checkpoint. Several sinks share one evaluation."""
+        if not isinstance(sink, TwoPhaseSink):
+            raise DefinitionError("SINK_UNKNOWN", sink=uid, found=type(sink).__name__)
+        made = job_graph.Sink(
+            uid=uid, task=self._uid(uid, stream), kind=sink.kind, output_modes=tuple(sink.output_modes)
+        )
+        self._define(self._sinks, made)
+        self._targets[uid] = sink
+
+    def _define(self, items: list[_Item], item: _Item) -> None:
+        """Add an item, or put it in the place of the one with its uid, if its cell was run again.
+
+        Raises:
+            DefinitionError: ``JOB_STARTED``.
+        """
+        places = [place for place, other in enumerate(items) if other.uid == item.uid]
+        if not places or not _is_typed_in():
+            items.append(item)  # a uid that is there twice is refused with the whole job
+            return
+        if self._is_running():
+            raise DefinitionError("JOB_STARTED", job=self.name, uid=item.uid)
+        items[places[0]] = item
+
+    def graph(self) -> job_graph.JobGraph:
+        """The job as plain data, validated.
+
+        Raises:
+            DefinitionError: the first thing that is wrong.
+        """
+        return job_graph.JobGraph(
+            name=self.name, sources=tuple(self._sources), tasks=tuple(self._tasks), sinks=tuple(self._sinks)
+        ).validated()
+
+    def _definition(self) -> Definition:
+        """The job as it is started.
+
+        Raises:
+            DefinitionError: what `graph` raises; ``PYSPARK_MISSING``.
+        """
+        graph = self.graph()
+        try:
+            import rekindle.spark.engine  # noqa: F401
+        except ModuleNotFoundError as error:
+            if error.name in ("pyspark", "py4j"):
+                raise DefinitionError("PYSPARK_MISSING") from error
+            raise
+        return Definition(
+            graph=graph,
+            sources={
+                source.uid: SourceSpec(source=source, spec=self._specs[source.uid][0], late=self._specs[source.uid][1])
+                for source in graph.sources
+            },
+            functions=dict(self._functions),
+            sinks=dict(self._targets),
+        )
+
+    def _is_running(self) -> bool:
+        """Whether it was started here, and has not ended."""
+        return False
