@@ -29,6 +29,10 @@ class Shown(Protocol):
         """What it shows of itself."""
         ...
 
+    def look(self) -> None:
+        """Look now at what is asked of it."""
+        ...
+
 
 def spark_log() -> str | None:
     """Return the path of Spark's log; None where no Spark was started here, or the user has configured Log4j."""
@@ -188,6 +192,8 @@ class JobHandle:
         if isinstance(sent, Result):
             return sent
         thread = self._thread
+        if self._driver is not None:
+            self._driver.look()
         return client.wait(
             self._storage, wanted, sent, timeout_s, is_lost=lambda: thread is not None and not thread.is_alive()
         )

@@ -260,3 +260,13 @@ def test_who_comes_for_an_answer_too_late_is_told_so(
     gone = Request(id="gone", run=1, verb="checkpoint", created_ms=1)
     with pytest.raises(ControlError, match="ANSWER_FORGOTTEN"):
         client.wait(world.storage, ControlRequest(verb="checkpoint"), gone, 30)
+
+
+def test_what_its_own_process_asks_for_a_driver_hears_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rekindle.runtime.driver.CONTROL_S", 3_600.0)
+    world.rows.available, world.rows.ended = 6, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 6)
+    assert handle.checkpoint().number == 1
+    handle.stop()
+    assert ended(handle).state == "STOPPED"

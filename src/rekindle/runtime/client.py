@@ -32,7 +32,7 @@ Ending = Answer | Result
 
 _asked_by: ContextVar[str] = ContextVar("asked_by", default="")
 
-POLL_S = (0.02, 0.25)
+POLL_S = (0.02, 0.1)
 """Pause between two looks for the answer: at first, and at most; on some stores longer (`Store.pace`)."""
 
 CANCEL_S = 60.0

@@ -84,6 +84,8 @@ class Driver:
         self._heartbeat = Heartbeat(run.storage, run.run, job, runners, run.clock)
         self._requests = Requests(run, lambda: job.state, lambda: self._exited, self._heartbeat.asked)
         self._exited = False
+        #: someone in this process has asked for something
+        self._called = False
         #: the newer run that has taken over
         self._fenced_by: int | None = None
         self.result: Result | None = None
@@ -133,7 +135,8 @@ class Driver:
                 heartbeat_at = now + HEARTBEAT_S * pace
                 if self._standing.look():
                     self._heartbeat.beat()
-            if now >= control_at:
+            if now >= control_at or self._called:
+                self._called = False
                 control_at = now + CONTROL_S * pace
                 if self._is_fenced():
                     return
@@ -252,6 +255,11 @@ class Driver:
 
     def _exit(self, command: c.Exit) -> None:
         self._exited = True
+
+    def look(self) -> None:
+        """Look now at what is asked; for any thread."""
+        self._called = True
+        self._events.wake()
 
     @property
     def number(self) -> int:

@@ -14,7 +14,7 @@ class Mailbox:
 
     def __init__(self, engine: Lifeline) -> None:
         self._engine = engine
-        self._events: queue.SimpleQueue[e.Event] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[e.Event | None] = queue.SimpleQueue()
 
     def post(self, event: e.Event) -> None:
         """Take in an event, from any thread but the loop's where a task has failed: asking the engine may take time."""
@@ -22,6 +22,10 @@ class Mailbox:
             # Whatever it looks like: a dying engine loses files, and refuses plans.
             event = replace(event, permanent=False)
         self._events.put(event)
+
+    def wake(self) -> None:
+        """Let `take` return, without an event where there is none."""
+        self._events.put(None)
 
     def take(self, wait_s: float | None = None) -> e.Event | None:
         """Return the next event; None if there is none after so long (None: now)."""

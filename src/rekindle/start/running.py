@@ -92,6 +92,10 @@ class Running:
         """What the driver at work shows of itself, or the last one did."""
         return self._driver.heartbeat
 
+    def look(self) -> None:
+        """Let the driver look now at what is asked."""
+        self._driver.look()
+
     @property
     def number(self) -> int:
         """The number of the run in force, or of the last one."""
