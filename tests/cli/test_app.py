@@ -34,6 +34,13 @@ def test_the_verbs_are_those_of_the_manual_in_its_order() -> None:
     assert list(rekindle.commands) == VERBS
 
 
+def test_the_list_of_the_verbs_is_whole_on_a_narrow_terminal() -> None:
+    lines = CliRunner().invoke(rekindle, ["--help"], env={"COLUMNS": "60"}).stdout.splitlines()
+    listed = lines[lines.index("Commands:") + 1 :][: len(VERBS)]
+    assert [line.split()[0] for line in listed] == VERBS
+    assert all(line.endswith(".") and not line.endswith("...") and len(line) <= 60 for line in listed)
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_has_help_with_an_example_json_and_a_storage_where_it_is_of_a_job(verb: str) -> None:
     result = CliRunner().invoke(rekindle, [verb, "--help"])

@@ -38,27 +38,31 @@ def rekindle() -> None:
     """Streaming jobs on Spark that begin, checkpoint, stop and end properly."""
 
 
-for verb in (
-    examples.make_example,
-    checking.check,
-    running.run,
-    reading.list_jobs,
-    reading.status,
-    reading.checkpoints,
-    reading.inspect,
-    savepoints.savepoints,
-    history.runs,
-    history.events,
-    logs.logs,
-    watching.ui,
-    asking.checkpoint,
-    asking.savepoint,
-    asking.stop,
-    asking.cancel,
-    asking.answer,
-    deleting.forget,
-    deleting.dispose,
-    plain.flush,
-    plain.adopt,
-):
+_VERBS: dict[click.Command, str] = {
+    examples.make_example: "Write a job and its sample data.",
+    checking.check: "Say what run would do now.",
+    running.run: "Run a job, or resume it.",
+    reading.list_jobs: "List the jobs of a storage.",
+    reading.status: "Show where a job stands.",
+    reading.checkpoints: "List a job's checkpoints.",
+    reading.inspect: "Show what a checkpoint holds.",
+    savepoints.savepoints: "List savepoints.",
+    history.runs: "List the runs of a job.",
+    history.events: "List what has happened to a job.",
+    logs.logs: "Show what a job's driver has logged.",
+    watching.ui: "Show jobs in a browser.",
+    asking.checkpoint: "Take a checkpoint now.",
+    asking.savepoint: "Make a savepoint of a job.",
+    asking.stop: "Stop a job, or drain it.",
+    asking.cancel: "End a job at once.",
+    asking.answer: "Wait for the answer to a request.",
+    deleting.forget: "Delete a job, or a checkpoint.",
+    deleting.dispose: "Delete a savepoint.",
+    plain.flush: "Flush the state of a plain query.",
+    plain.adopt: "Begin a job where a query stands.",
+}
+"""Verb → what it does, in so few words that a narrow terminal has room for them."""
+
+for verb, summary in _VERBS.items():
+    verb.short_help = summary
     rekindle.add_command(verb)
