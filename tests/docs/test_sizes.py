@@ -26,10 +26,6 @@ TABLES = {
 
 TO_BE_PARTED = {
     "monitoring/views.py": 375,
-    "sinks/postgres/sink.py": 350,
-    "spark/streaming/task.py": 325,
-    "testing/fake_runner.py": 350,
-    "testing/sink_contract.py": 425,
     "ui/flink.py": 325,
     "ui/flink_views.py": 400,
 }

@@ -47,14 +47,14 @@ class PostgresContract(SinkContract):
         "psycopg.Connection.tpc_commit",
         "psycopg.Connection.tpc_rollback",
         "pyspark.sql.classic.dataframe.DataFrame.collect",
-        "rekindle.sinks.postgres.sink.Postgres._move",
-        "rekindle.sinks.postgres.sink.Postgres._drop",
-        "rekindle.sinks.postgres.sink.note_commit",
+        "rekindle.sinks.postgres.committing.Committing._move",
+        "rekindle.sinks.postgres.attempts.Attempts.drop",
+        "rekindle.sinks.postgres.committing.note_commit",
     )
     looks = (
-        "rekindle.sinks.postgres.sink.Postgres._prepared",
-        "rekindle.sinks.postgres.sink.Postgres._staged",
-        "rekindle.sinks.postgres.sink.Postgres._committed",
+        "rekindle.sinks.postgres.attempts.Attempts.prepared",
+        "rekindle.sinks.postgres.attempts.Attempts.staged",
+        "rekindle.sinks.postgres.attempts.Attempts.committed",
     )
     secrets = (PASSWORD,)
     rival_waits_s = 1.0  # a statement takes milliseconds; one that takes longer waits for the lock of the other
@@ -346,7 +346,7 @@ def test_a_restart_in_the_middle_of_a_commit_is_waited_for(
         if next(moments) == 2:
             postgres.restart()
 
-    effects = ("psycopg.Connection.tpc_commit", "rekindle.sinks.postgres.sink.note_commit")
+    effects = ("psycopg.Connection.tpc_commit", "rekindle.sinks.postgres.committing.note_commit")
     with at_moments(restart_in_the_middle, effects):
         sink.commit(made, permit())
     assert next(moments) > 3
@@ -374,7 +374,7 @@ def test_a_driver_that_is_frozen_in_the_middle_of_a_commit_does_not_hold_up_its_
             overtaken.append(moment)
             successor.commit(made, permit())
 
-    with at_moments(freeze, ["rekindle.sinks.postgres.sink.note_commit"]):
+    with at_moments(freeze, ["rekindle.sinks.postgres.committing.note_commit"]):
         frozen.commit(made, permit())
     assert overtaken
     assert sorted(postgres.psql("SELECT n, text FROM plain", database)) == [["1", "a"], ["2", "b"]]

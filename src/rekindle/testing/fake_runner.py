@@ -11,28 +11,23 @@ It does what `before` says before each order: fail, or hang.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
-from rekindle.errors import RekindleError, StorageError
+from rekindle.errors import RekindleError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.runtime.closing import close_sinks
 from rekindle.runtime.definition import RunContext
 from rekindle.runtime.steps import step
-from rekindle.sinks import TwoPhaseSink
-from rekindle.sinks.two_phase import SinkBatch
 from rekindle.storage import layout
-from rekindle.storage.documents.batch import BatchRecord, Drain, End, InputPosition
+from rekindle.storage.documents.batch import Drain, End
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
 from rekindle.storage.documents.status import InputStatus, TaskStatusDocument
-from rekindle.storage.port import NotFound, Store
+from rekindle.storage.port import Store
+from rekindle.testing.fake_batches import FakeBatches, Plan
 
 HELD = 2
 """Rows that the state holds back until newer ones, or a flush, push them out."""
@@ -50,15 +45,6 @@ class FakeInput:
     ended: bool = True
     #: rows a batch reads at most
     batch_rows: int = 3
-
-
-class _Plan(NamedTuple):
-    """What a planned batch reads and emits: positions in the source, before and after."""
-
-    emit_from: int
-    emit_until: int
-    read_until: int
-    flush: bool
 
 
 @dataclass(slots=True)
@@ -102,10 +88,11 @@ class FakeRunner:
         self._folder = run.folder(task)
         self._progress_dir = layout.spark_progress_dir(self._folder)
         self._query: _Query | None = None
+        self._batches = FakeBatches(run, task, source, before=lambda: self._obey("batch"), store=self._alive)
         #: its sinks are not closed
         self._open = True
         #: rows that earlier runs have read
-        self._read_before, _ = self._position()
+        self._read_before, _ = self._batches.position()
 
     # -- orders -------------------------------------------------------------------------------------------------------
 
@@ -125,8 +112,8 @@ class FakeRunner:
         self._open = True
         self._obey("suspend")
         self._hold()
-        self._settle()
-        return self._committed()
+        self._batches.settle()
+        return self._batches.committed()
 
     def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
         """See `TaskRunner`."""
@@ -138,15 +125,15 @@ class FakeRunner:
         if drain:
             self._storage.create(layout.drain(self._folder), Drain(run=self._run.run, begun_ms=0))
         self._hold()
-        self._settle()
-        read, emitted = self._position()
+        self._batches.settle()
+        read, emitted = self._batches.position()
         if emitted < read:
-            self._batch(self._committed() + 1, _Plan(emitted, read, read, flush=True))
+            self._batches.run(self._batches.committed() + 1, Plan(emitted, read, read, flush=True))
         for sink in self._sinks.values():
             with step(self._steps, "sink.finish"):
                 sink.finish()
         notes = () if self._all_read() else (f"{self._source}: some was not read",)
-        made = End(batch=self._committed(), run=self._run.run, drained=drain, notes=notes)
+        made = End(batch=self._batches.committed(), run=self._run.run, drained=drain, notes=notes)
         self._storage.create(layout.end(self._folder), made)
         return made.batch, made.notes
 
@@ -171,7 +158,7 @@ class FakeRunner:
     def snapshot(self, batch: int) -> SubtaskSnapshot | None:
         """See `TaskRunner`."""
         self._obey("snapshot")
-        if batch > self._committed():
+        if batch > self._batches.committed():
             return None
         record = self._storage.record(self._folder, batch) if batch >= 0 else None
         end = self._storage.end(self._folder)
@@ -205,7 +192,7 @@ class FakeRunner:
 
     def status(self) -> TaskStatusDocument:
         """See `TaskRunner`."""
-        read, _ = self._position()
+        read, _ = self._batches.position()
         return TaskStatusDocument(
             uid=self._task.task,
             subtask=self._task.subtask,
@@ -221,13 +208,13 @@ class FakeRunner:
     def _work(self, query: _Query) -> None:
         reported = False
         try:
-            self._replay()
+            self._batches.replay()
             while not query.held.is_set():
-                read, emitted = self._position()
+                read, emitted = self._batches.position()
                 if read < self._rows.available:
                     until = min(read + self._rows.batch_rows, self._rows.available)
-                    plan = _Plan(emitted, max(emitted, until - HELD), until, flush=False)
-                    self._batch(self._committed() + 1, plan)
+                    plan = Plan(emitted, max(emitted, until - HELD), until, flush=False)
+                    self._batches.run(self._batches.committed() + 1, plan)
                 elif self._rows.ended and not reported:
                     reported = True
                     self._post(e.SourcesEnded(task=self._task))
@@ -245,73 +232,6 @@ class FakeRunner:
             query.held.set()
             query.thread.join()
 
-    def _settle(self) -> None:
-        """Replay what is recorded and not committed; forget what is only planned."""
-        self._replay(recorded_only=True)
-        for batch in self._numbers("offsets"):
-            if batch > self._committed():
-                self._storage.store.delete(self._offsets(batch))
-
-    def _replay(self, *, recorded_only: bool = False) -> None:
-        """Run the batch that is planned and not committed, if there is one."""
-        batch = self._committed() + 1
-        recorded = self._storage.record(self._folder, batch) is not None
-        if recorded or (batch in self._numbers("offsets") and not recorded_only):
-            self._batch(batch, None)
-
-    def _batch(self, batch: int, plan: _Plan | None) -> None:
-        """Run one batch, as `plan` says unless it was planned before."""
-        self._obey("batch")
-        if plan is not None:
-            self._alive().create(self._offsets(batch), json.dumps(plan).encode())
-        try:
-            offsets = self._storage.store.read(self._offsets(batch))
-        except NotFound:
-            raise StorageError("OBJECT_CORRUPT", path=self._offsets(batch), reason="it is gone") from None
-        planned, digest = _Plan(*json.loads(offsets)), hashlib.sha256(offsets).hexdigest()
-        record = self._storage.record(self._folder, batch) or self._write(batch, planned, digest)
-        if record.offsets_hash != digest:
-            raise StorageError("BATCH_REPLAY_MISMATCH", task=self._task.task, batch=batch)
-        self._post(e.BatchRecorded(task=self._task, batch=batch, rows_out=record.rows_out))
-        self._steps("spark.commit/before")
-        self._alive().create(f"{self._progress_dir}/commits/{batch}", b"v1")
-        self._steps("spark.commit/after")
-
-    def _write(self, batch: int, plan: _Plan, digest: str) -> BatchRecord:
-        committables = {uid: self._prepare(uid, sink, batch, plan) for uid, sink in self._sinks.items()}
-        position = InputPosition(offset={"read": plan.read_until, "emitted": plan.emit_until})
-        made = BatchRecord(
-            batch=batch,
-            offsets_hash=digest,
-            run=self._run.run,
-            inputs={self._source: position},
-            committables=committables,
-            rows_out=plan.emit_until - plan.emit_from,
-            flush=plan.flush,
-        )
-        self._alive()
-        record = self._storage.adopt(layout.batch(self._folder, batch), made)
-        if record != made:
-            for uid, sink in self._sinks.items():
-                with step(self._steps, "sink.abort"):
-                    sink.abort(committables[uid])
-        return record
-
-    def _prepare(self, uid: str, sink: TwoPhaseSink, batch: int, plan: _Plan) -> list[dict[str, Any]]:
-        rows: Any = list(range(plan.emit_from, plan.emit_until))
-        of = SinkBatch(
-            job=self._storage.job,
-            sink=uid,
-            task=self._task.task,
-            subtask=self._task.subtask,
-            lineage=self._run.lineage,
-            batch=batch,
-            run=self._run.run,
-            attempt=secrets.token_hex(4),
-        )
-        with step(self._steps, "sink.prepare"):
-            return list(sink.prepare(rows, of))
-
     # -- where it stands ----------------------------------------------------------------------------------------------
 
     def _obey(self, order: str) -> None:
@@ -324,25 +244,8 @@ class FakeRunner:
             raise _KilledError
         return self._storage.store
 
-    def _position(self) -> tuple[int, int]:
-        """Rows read and rows emitted, as of the last batch record."""
-        record = self._storage.last_record(self._folder)
-        if record is None:
-            return 0, 0
-        offset = record.inputs[self._source].offset
-        return offset["read"], offset["emitted"]
-
     def _all_read(self) -> bool:
-        return self._rows.ended and self._position()[0] >= self._rows.available
-
-    def _committed(self) -> int:
-        return max(self._numbers("commits"), default=-1)
-
-    def _numbers(self, log: str) -> list[int]:
-        return sorted(map(int, self._storage.store.names(f"{self._progress_dir}/{log}")))
-
-    def _offsets(self, batch: int) -> str:
-        return f"{self._progress_dir}/offsets/{batch}"
+        return self._rows.ended and self._batches.position()[0] >= self._rows.available
 
 
 def _nothing() -> None:

@@ -2,11 +2,7 @@
 
 Executors write a batch in *parts* (see `writer`). A part is *prepared* (a transaction of its own, ``PREPARE
 TRANSACTION``) or *staged* (rows of a table of the attempt's own). What is committed is durable in the same transaction
-as the rows: its name in the table `rekindle_commits`. So a repeated commit can tell what is done from what is lost:
-
-    name in rekindle_commits               committed, nothing to do
-    transaction or staging table is there  commit it
-    neither                                lost: an error, and nothing of the checkpoint is committed
+as the rows: its name in the table `rekindle_commits` (see `committing`).
 
 All that is staged of a checkpoint is moved in one transaction, so it is seen at once; prepared transactions are
 committed one by one. Which way a batch goes:
@@ -28,22 +24,20 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import psycopg
-from psycopg import sql
 
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.owners import Claim
+from rekindle.sinks.postgres.attempts import Attempts
 from rekindle.sinks.postgres.catalog import Catalog, default_schema, lock, make_commits, make_table
-from rekindle.sinks.postgres.columns import PART, Column, definition, expressions, fitting
+from rekindle.sinks.postgres.columns import Column, definition, expressions, fitting
+from rekindle.sinks.postgres.committing import Committing
 from rekindle.sinks.postgres.database import (
-    COMMITS,
     Connection,
     Table,
     connect,
     dataset_of,
     described,
-    names_of,
-    note_commit,
     redacted,
     trying,
 )
@@ -53,9 +47,6 @@ from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_KEPT_DAYS = 7
-"""So long the names of what was committed are kept: a driver that was paused may repeat its commit until then."""
 
 
 class Postgres(TwoPhaseSink):
@@ -152,7 +143,7 @@ class Postgres(TwoPhaseSink):
             with connect(dsn, self._owner) as connection:
                 columns, slots = self._look(connection, df)
             writer = Writer(
-                dsn=dsn, table=self.table, columns=columns, name=name, staging=self._staging(name), slots=slots
+                dsn=dsn, table=self.table, columns=columns, name=name, staging=self._attempts.staging(name), slots=slots
             )
             try:
                 parts = df.selectExpr(*expressions(df.schema)).mapInArrow(writer, RESULT).collect()
@@ -174,7 +165,7 @@ class Postgres(TwoPhaseSink):
         with self._errors(dsn):
             for attempt in trying():
                 with attempt, connect(dsn, self._owner) as connection:
-                    self._commit(connection, committables)
+                    Committing(self._sink, self._attempts, self.key).commit(connection, committables)
 
     def abort(self, committables: Sequence[Committable]) -> None:
         """Roll back what is prepared, drop what is staged."""
@@ -189,7 +180,8 @@ class Postgres(TwoPhaseSink):
         kept = {committable["name"] for committable in named}
         with self._errors(dsn):
             with connect(dsn, self._owner) as connection:
-                left = {gid.rpartition(":")[0] for gid in self._prepared(connection)} | self._staged(connection)
+                prepared = {gid.rpartition(":")[0] for gid in self._attempts.prepared(connection)}
+                left = prepared | self._attempts.staged(connection)
             for name in sorted(left - kept):
                 batch = SinkBatch.named(name.rpartition(":")[2], job=self._job, sink=self._sink)
                 if batch is not None and may_remove(batch):
@@ -216,116 +208,19 @@ class Postgres(TwoPhaseSink):
         [(slots,)] = connection.execute(free).fetchall()
         return columns, slots // 2
 
+    # -- attempts -----------------------------------------------------------------------------------------------------
+
     def _discard(self, dsn: str, name: str, keep: Collection[str], *, staged: bool = False) -> None:
-        """Remove what an attempt has left, except the parts to keep."""
         with connect(dsn, self._owner) as connection:
-            for gid in self._prepared(connection):
-                attempt, _, part = gid.rpartition(":")
-                if attempt == name and part not in keep:
-                    with suppress(psycopg.errors.UndefinedObject):  # another driver is at it too
-                        connection.tpc_rollback(gid)
-            if not staged:
-                self._drop(connection, name)
+            self._attempts.discard(connection, name, keep, staged=staged)
 
-    def _drop(self, connection: Connection, name: str) -> None:
-        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self._staging(name).quoted))
-
-    # -- commit -------------------------------------------------------------------------------------------------------
-
-    def _commit(self, connection: Connection, committables: Sequence[Committable]) -> None:
-        staged = [committable for committable in committables if committable["staged"]]
-        gids = [f"{one['name']}:{part}" for one in committables for part in one["prepared"]]
-        wanted = [*gids, *(one["name"] for one in staged)]
-        # In this order: what another driver commits in between is in both.
-        there = self._prepared(connection) | self._staged(connection)
-        done = self._committed(connection, wanted)
-        for name in wanted:
-            if name not in there and name not in done:
-                raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=name)
-        if any(one["name"] not in done for one in staged):
-            self._move(connection, staged)
-        for gid in gids:
-            if gid not in done:
-                self._commit_prepared(connection, gid)
-        old = "DELETE FROM {} WHERE owner = %s AND name <> ALL(%s) AND prepared_at < now() - make_interval(days => %s)"
-        connection.execute(sql.SQL(old).format(self._commits), (self._owner, wanted, _KEPT_DAYS))
-
-    def _move(self, connection: Connection, staged: Sequence[Committable]) -> None:
-        with connection.transaction():
-            lock(connection, self._owner)
-            done = self._committed(connection, [one["name"] for one in staged])
-            for one in staged:
-                if one["name"] not in done:
-                    connection.execute(self._insert(connection, one["name"]), (one["staged"],))
-                    self._drop(connection, one["name"])
-                    note_commit(connection, self.table, one["name"], self._owner)
-
-    def _insert(self, connection: Connection, name: str) -> sql.Composed:
-        staging = self._staging(name)
-        found = Catalog.read(connection, staging)
-        if found is None:
-            raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=name)
-        columns = [column.name for column in found.columns if column.name != PART]
-        statement = sql.SQL("INSERT INTO {} ({}) SELECT {} {} FROM {} WHERE {} = ANY(%s)").format(
-            self.table.quoted,
-            names_of(columns),
-            sql.SQL("DISTINCT ON ({})").format(names_of(self.key)) if self.key else sql.SQL(""),
-            names_of(columns),
-            staging.quoted,
-            sql.Identifier(PART),
-        )
-        if not self.key:
-            return statement
-        replaced = [
-            sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(column)) for column in columns if column not in self.key
-        ]
-        act = sql.SQL("UPDATE SET ") + sql.SQL(", ").join(replaced) if replaced else sql.SQL("NOTHING")
-        # In the order of the key, so that two jobs that write the same rows do not block each other.
-        return sql.SQL("{} ORDER BY {} ON CONFLICT ({}) DO {}").format(
-            statement, names_of(self.key), names_of(self.key), act
-        )
-
-    def _commit_prepared(self, connection: Connection, gid: str) -> None:
-        try:
-            connection.tpc_commit(gid)
-        except psycopg.errors.UndefinedObject:
-            if not self._committed(connection, [gid]):
-                raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=gid) from None
-
-    # -- names --------------------------------------------------------------------------------------------------------
+    @property
+    def _attempts(self) -> Attempts:
+        return Attempts(self.table, self._owner)
 
     def _name(self, batch: SinkBatch) -> str:
         """Of an attempt: what its transactions' names begin with, and its staging table's comment."""
         return f"{self._owner}:{batch.name}"
-
-    def _staging(self, name: str) -> Table:
-        return self.table.beside(f"rekindle_{hashlib.sha256(name.encode()).hexdigest()[:24]}")
-
-    @property
-    def _commits(self) -> sql.Identifier:
-        return self.table.beside(COMMITS).quoted
-
-    def _prepared(self, connection: Connection) -> set[str]:
-        """This sink's prepared transactions."""
-        found = connection.execute(
-            "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND starts_with(gid, %s)",
-            (f"{self._owner}:",),
-        )
-        return {gid for (gid,) in found}
-
-    def _staged(self, connection: Connection) -> set[str]:
-        """Names of the attempts that have a staging table."""
-        found = connection.execute(
-            "SELECT obj_description(c.oid, 'pg_class') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-            " WHERE n.nspname = %s AND starts_with(c.relname::text, 'rekindle_')"
-            " AND starts_with(obj_description(c.oid, 'pg_class'), %s)",
-            (self.table.schema, f"{self._owner}:"),
-        )
-        return {name for (name,) in found}
-
-    def _committed(self, connection: Connection, names: Sequence[str]) -> set[str]:
-        found = connection.execute(sql.SQL("SELECT name FROM {} WHERE name = ANY(%s)").format(self._commits), (names,))
-        return {name for (name,) in found}
 
     # -- secrets ------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from rekindle.errors import StorageError
 from rekindle.ids import SubtaskId
 from rekindle.progress.copies import copy_for_savepoint
 from rekindle.protocol import events as e
@@ -30,6 +29,7 @@ from rekindle.spark.streaming.flushing import flush_state, last_not_planted, not
 from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.spark.streaming.purging import Purging
 from rekindle.spark.streaming.shown import counter, shown
+from rekindle.spark.streaming.snapshots import snapshot_at
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord, Drain, End
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
@@ -267,19 +267,8 @@ class SparkTask:
 
     def snapshot(self, batch: int) -> SubtaskSnapshot | None:
         """See `TaskRunner`."""
-        end = self._storage.end(self._place.folder)
-        if end is not None and end.batch != batch:
-            end = None  # it came after the snapshot was ordered, and belongs to the next one
-        # After its end all is committed; one that had finished before a restore has no query that would say so.
-        if end is None and not self._query.is_committed(batch):
-            return None
-        record = self._storage.record(self._place.folder, batch) if batch >= 0 else None
-        if not self._kept.pin(batch):
-            raise StorageError("PROGRESS_BATCH_MISSING", folder=self._progress_dir, batch=batch)
-        if record is None:
-            return SubtaskSnapshot(batch=-1, end=end)
-        return SubtaskSnapshot(
-            batch=batch, inputs=record.inputs, watermark_ms=record.watermark_ms, end=end, windows=record.windows
+        return snapshot_at(
+            self._storage, self._place.folder, batch, is_committed=self._query.is_committed, pin=self._kept.pin
         )
 
     def copy(self, snapshot: SubtaskSnapshot, store: Store, folder: str) -> int:

@@ -1,0 +1,95 @@
+"""Committing what a checkpoint names: rows, and the names by which a repeated commit knows them, in one transaction.
+
+name in rekindle_commits               committed, nothing to do
+transaction or staging table is there  commit it
+neither                                lost: an error, and nothing of the checkpoint is committed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from rekindle.errors import SinkError
+from rekindle.sinks.postgres.attempts import Attempts
+from rekindle.sinks.postgres.catalog import Catalog, lock
+from rekindle.sinks.postgres.columns import PART
+from rekindle.sinks.postgres.database import Connection, names_of, note_commit
+from rekindle.sinks.two_phase import Committable
+
+_KEPT_DAYS = 7
+"""So long the names of what was committed are kept: a driver that was paused may repeat its commit until then."""
+
+
+@dataclass(frozen=True)
+class Committing:
+    """Commits what one sink has prepared and staged."""
+
+    sink: str
+    attempts: Attempts
+    #: columns by which rows replace rows; none: they are added
+    key: Sequence[str]
+
+    def commit(self, connection: Connection, committables: Sequence[Committable]) -> None:
+        """Commit all of them, or nothing if one is lost."""
+        staged = [committable for committable in committables if committable["staged"]]
+        gids = [f"{one['name']}:{part}" for one in committables for part in one["prepared"]]
+        wanted = [*gids, *(one["name"] for one in staged)]
+        # In this order: what another driver commits in between is in both.
+        there = self.attempts.prepared(connection) | self.attempts.staged(connection)
+        done = self.attempts.committed(connection, wanted)
+        for name in wanted:
+            if name not in there and name not in done:
+                raise SinkError("SINK_STAGING_LOST", sink=self.sink, path=name)
+        if any(one["name"] not in done for one in staged):
+            self._move(connection, staged)
+        for gid in gids:
+            if gid not in done:
+                self._commit_prepared(connection, gid)
+        old = "DELETE FROM {} WHERE owner = %s AND name <> ALL(%s) AND prepared_at < now() - make_interval(days => %s)"
+        connection.execute(sql.SQL(old).format(self.attempts.commits), (self.attempts.owner, wanted, _KEPT_DAYS))
+
+    def _move(self, connection: Connection, staged: Sequence[Committable]) -> None:
+        with connection.transaction():
+            lock(connection, self.attempts.owner)
+            done = self.attempts.committed(connection, [one["name"] for one in staged])
+            for one in staged:
+                if one["name"] not in done:
+                    connection.execute(self._insert(connection, one["name"]), (one["staged"],))
+                    self.attempts.drop(connection, one["name"])
+                    note_commit(connection, self.attempts.table, one["name"], self.attempts.owner)
+
+    def _insert(self, connection: Connection, name: str) -> sql.Composed:
+        staging = self.attempts.staging(name)
+        found = Catalog.read(connection, staging)
+        if found is None:
+            raise SinkError("SINK_STAGING_LOST", sink=self.sink, path=name)
+        columns = [column.name for column in found.columns if column.name != PART]
+        statement = sql.SQL("INSERT INTO {} ({}) SELECT {} {} FROM {} WHERE {} = ANY(%s)").format(
+            self.attempts.table.quoted,
+            names_of(columns),
+            sql.SQL("DISTINCT ON ({})").format(names_of(self.key)) if self.key else sql.SQL(""),
+            names_of(columns),
+            staging.quoted,
+            sql.Identifier(PART),
+        )
+        if not self.key:
+            return statement
+        replaced = [
+            sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(column)) for column in columns if column not in self.key
+        ]
+        act = sql.SQL("UPDATE SET ") + sql.SQL(", ").join(replaced) if replaced else sql.SQL("NOTHING")
+        # In the order of the key, so that two jobs that write the same rows do not block each other.
+        return sql.SQL("{} ORDER BY {} ON CONFLICT ({}) DO {}").format(
+            statement, names_of(self.key), names_of(self.key), act
+        )
+
+    def _commit_prepared(self, connection: Connection, gid: str) -> None:
+        try:
+            connection.tpc_commit(gid)
+        except psycopg.errors.UndefinedObject:
+            if not self.attempts.committed(connection, [gid]):
+                raise SinkError("SINK_STAGING_LOST", sink=self.sink, path=gid) from None

@@ -1,0 +1,37 @@
+"""What a checkpoint keeps of a subtask: the batch it stands after, its positions, and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rekindle.errors import StorageError
+from rekindle.storage import layout
+from rekindle.storage.documents.checkpoint import SubtaskSnapshot
+from rekindle.storage.job_storage import JobStorage
+
+
+def snapshot_at(
+    storage: JobStorage, folder: str, batch: int, *, is_committed: Callable[[int], bool], pin: Callable[[int], bool]
+) -> SubtaskSnapshot | None:
+    """Return the snapshot of the subtask at `folder` after a batch; None while Spark has still to commit that.
+
+    Args:
+        pin: keeps what Spark has of a batch; False where it is gone.
+
+    Raises:
+        StorageError: ``PROGRESS_BATCH_MISSING``.
+    """
+    end = storage.end(folder)
+    if end is not None and end.batch != batch:
+        end = None  # it came after the snapshot was ordered, and belongs to the next one
+    # After its end all is committed; one that had finished before a restore has no query that would say so.
+    if end is None and not is_committed(batch):
+        return None
+    record = storage.record(folder, batch) if batch >= 0 else None
+    if not pin(batch):
+        raise StorageError("PROGRESS_BATCH_MISSING", folder=layout.spark_progress_dir(folder), batch=batch)
+    if record is None:
+        return SubtaskSnapshot(batch=-1, end=end)
+    return SubtaskSnapshot(
+        batch=batch, inputs=record.inputs, watermark_ms=record.watermark_ms, end=end, windows=record.windows
+    )
