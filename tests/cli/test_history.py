@@ -10,7 +10,7 @@ import pytest
 from rekindle.cli import output
 from rekindle.monitoring import sign_of_life
 from rekindle.storage import layout
-from rekindle.storage.documents.history import Event, EventError, EventSegment
+from rekindle.storage.documents.history import EventError, EventSegment, HistoryEvent
 from rekindle.storage.documents.runs import Identity
 from rekindle.storage.documents.status import TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
@@ -19,7 +19,7 @@ from tests.cli.kit import GONE, JANUARY_MS, Command, beat, end, start
 FAILED = EventError(code="TASK_FAILED", message="no such customer", next_step="Fix the cause.", trace="line 1\nline 2")
 
 
-def write(job: JobStorage, run: int, first: int, *events: Event) -> None:
+def write(job: JobStorage, run: int, first: int, *events: HistoryEvent) -> None:
     job.replace(layout.history_segment(job.job, "events", run, 1, first), EventSegment(first=first, rows=events))
 
 
@@ -43,10 +43,12 @@ def test_events_shows_what_happened_with_errors_and_on_request_their_traces(comm
         job,
         1,
         0,
-        Event(time_ms=JANUARY_MS, run=1, kind="run_started", message="run 1", by="process 7 on here"),
-        Event(time_ms=JANUARY_MS, run=1, kind="task_failed", severity="error", message=FAILED.message, error=FAILED),
+        HistoryEvent(time_ms=JANUARY_MS, run=1, kind="run_started", message="run 1", by="process 7 on here"),
+        HistoryEvent(
+            time_ms=JANUARY_MS, run=1, kind="task_failed", severity="error", message=FAILED.message, error=FAILED
+        ),
     )
-    write(job, 2, 2, Event(time_ms=JANUARY_MS, run=2, kind="run_started", message="run 2"))
+    write(job, 2, 2, HistoryEvent(time_ms=JANUARY_MS, run=2, kind="run_started", message="run 2"))
     lines = command("events", "bids").output.splitlines()
     assert lines[0] == "2025-01-01T00:00:00Z  run 1  run_started  run 1, by process 7 on here"
     assert lines[1:3] == [
@@ -63,7 +65,7 @@ def test_events_that_are_followed_come_once_each(
     command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(job)
-    rows = [Event(time_ms=JANUARY_MS, run=1, kind="task_failed", message=f"{number}") for number in range(3)]
+    rows = [HistoryEvent(time_ms=JANUARY_MS, run=1, kind="task_failed", message=f"{number}") for number in range(3)]
     write(job, 1, 0, rows[0])
     looks: list[float] = []
 
@@ -82,7 +84,7 @@ def test_events_of_the_next_job_of_that_name_are_followed_too(
     command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(job)
-    events = [Event(time_ms=JANUARY_MS, run=1, kind="task_failed", message=f"{number}") for number in range(3)]
+    events = [HistoryEvent(time_ms=JANUARY_MS, run=1, kind="task_failed", message=f"{number}") for number in range(3)]
     write(job, 1, 0, *events)
 
     def another(_: float) -> None:

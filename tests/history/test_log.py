@@ -8,7 +8,7 @@ from rekindle.errors import StorageError
 from rekindle.history import log
 from rekindle.history.log import EVENTS, Cache
 from rekindle.storage import layout
-from rekindle.storage.documents.history import Event, EventSegment
+from rekindle.storage.documents.history import EventSegment, HistoryEvent
 from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.memory_store import MemoryStore
 
@@ -19,7 +19,7 @@ def storage() -> JobStorage:
 
 
 def written(storage: JobStorage, run: int, segment: int, first: int, *messages: str) -> None:
-    rows = tuple(Event(time_ms=0, run=run, kind="task_failed", message=message) for message in messages)
+    rows = tuple(HistoryEvent(time_ms=0, run=run, kind="task_failed", message=message) for message in messages)
     storage.replace(layout.history_segment("job", "events", run, segment, first), EventSegment(first=first, rows=rows))
 
 

@@ -14,11 +14,11 @@ from rekindle.history import log, writer
 from rekindle.history.log import LogKind
 from rekindle.history.writer import LogWriter
 from rekindle.storage import layout
-from rekindle.storage.documents.history import Event, EventSegment
+from rekindle.storage.documents.history import EventSegment, HistoryEvent
 from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.memory_store import MemoryStore
 
-KIND: LogKind[Event] = LogKind("events", EventSegment, rows=5, keep=3)
+KIND: LogKind[HistoryEvent] = LogKind("events", EventSegment, rows=5, keep=3)
 
 
 class FaultyStore(MemoryStore):
@@ -45,11 +45,11 @@ def storage() -> JobStorage:
     return JobStorage(FaultyStore(), "job")
 
 
-def row(number: int, run: int = 1) -> Event:
-    return Event(time_ms=number, run=run, kind="task_failed", message=f"{number}")
+def row(number: int, run: int = 1) -> HistoryEvent:
+    return HistoryEvent(time_ms=number, run=run, kind="task_failed", message=f"{number}")
 
 
-def begun(storage: JobStorage, run: int, *before: Event) -> LogWriter[Event]:
+def begun(storage: JobStorage, run: int, *before: HistoryEvent) -> LogWriter[HistoryEvent]:
     return LogWriter(storage, KIND, run, lambda _: list(before))
 
 
@@ -177,7 +177,7 @@ def test_lives_that_end_between_any_two_writes_lose_no_row_that_was_flushed_and_
     storage, number = JobStorage(store, "job"), 0
     monkeypatch.setitem(globals(), "KIND", replace(KIND, keep=9))
     flushed: list[str] = []
-    sleeper: LogWriter[Event] | None = None
+    sleeper: LogWriter[HistoryEvent] | None = None
 
     class Died(Exception):
         pass

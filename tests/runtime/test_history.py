@@ -8,14 +8,14 @@ from rekindle.errors import RekindleError, StorageError
 from rekindle.history import log
 from rekindle.history.log import CHECKPOINTS, EVENTS, RATES
 from rekindle.storage import layout
-from rekindle.storage.documents.history import Event
+from rekindle.storage.documents.history import HistoryEvent
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from tests.runtime.kit import NEVER, OFTEN, World, ended, until
 from tests.simulation.watched import check_history
 
 
-def events(storage: JobStorage) -> list[Event]:
+def events(storage: JobStorage) -> list[HistoryEvent]:
     return [one.row for one in log.read(storage, EVENTS)]
 
 

@@ -22,9 +22,9 @@ from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
 from rekindle.storage.documents.history import (
     CheckpointRecord,
     CheckpointSegment,
-    Event,
     EventError,
     EventSegment,
+    HistoryEvent,
     RateSample,
     RateSegment,
     SubtaskStats,
@@ -363,23 +363,23 @@ class World:
             segment = CheckpointSegment(first=first, rows=tuple(records[first : first + size]))
             storage.replace(layout.history_segment(storage.job, "checkpoints", 2, k, segment.first), segment)
 
-    def _events(self, begun_ms: int, records: list[CheckpointRecord], failure: Failure | None) -> list[Event]:
+    def _events(self, begun_ms: int, records: list[CheckpointRecord], failure: Failure | None) -> list[HistoryEvent]:
         events = [
-            Event(time_ms=begun_ms - 60_000, run=1, kind="run_started", message="Run 1 started."),
-            Event(
+            HistoryEvent(time_ms=begun_ms - 60_000, run=1, kind="run_started", message="Run 1 started."),
+            HistoryEvent(
                 time_ms=begun_ms - 2_000,
                 run=1,
                 kind="stop_requested",
                 message="Stop asked for.",
                 by=f"ann {self.customer}",
             ),
-            Event(time_ms=begun_ms - 1_000, run=1, kind="run_ended", message="Run 1 ended: STOPPED."),
-            Event(time_ms=begun_ms, run=2, kind="run_started", message="Run 2 started."),
+            HistoryEvent(time_ms=begun_ms - 1_000, run=1, kind="run_ended", message="Run 1 ended: STOPPED."),
+            HistoryEvent(time_ms=begun_ms, run=2, kind="run_started", message="Run 2 started."),
         ]
         for record in records:
             completed = record.status == "completed"
             events.append(
-                Event(
+                HistoryEvent(
                     time_ms=record.completed_ms or record.failed_ms or 0,
                     run=2,
                     kind="checkpoint_completed" if completed else "checkpoint_failed",
@@ -397,7 +397,7 @@ class World:
                 trace=TRACE.replace(HOSTILE, self.customer),
             )
             events.append(
-                Event(
+                HistoryEvent(
                     time_ms=failure.failed_ms,
                     run=2,
                     kind="task_failed",

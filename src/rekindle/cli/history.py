@@ -10,7 +10,7 @@ import click
 from rekindle.cli import documents, output, views
 from rekindle.cli.app import example, with_json, with_storage
 from rekindle.cli.reading import seen, watch
-from rekindle.storage.documents.history import Event
+from rekindle.storage.documents.history import HistoryEvent
 
 _FOLLOW_S = 1.0
 _COLOURS = {"error": "red", "warning": "yellow"}
@@ -67,7 +67,7 @@ def events(*, job: str, number: int | None, follow: bool, traces: bool, storage:
         output.wait(_FOLLOW_S * monitor.store.pace)
 
 
-def _event_lines(event: Event, traces: bool) -> Iterator[str]:
+def _event_lines(event: HistoryEvent, traces: bool) -> Iterator[str]:
     kind = click.style(event.kind, fg=_COLOURS.get(event.severity))
     code = f"[{event.error.code}] " if event.error else ""
     by = f", by {event.by}" if event.by else ""

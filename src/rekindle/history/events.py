@@ -17,7 +17,7 @@ from rekindle.history.writer import LogWriter
 from rekindle.ids import SubtaskId
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.control import Request
-from rekindle.storage.documents.history import Event, EventError, Severity
+from rekindle.storage.documents.history import EventError, HistoryEvent, Severity
 from rekindle.storage.documents.runs import Result, Run
 from rekindle.storage.documents.status import Status
 from rekindle.storage.job_storage import JobStorage
@@ -149,7 +149,7 @@ class EventLog:
         assert kind in KINDS, f"{kind} is not documented"
         if not self._ended:
             self._note(
-                Event(
+                HistoryEvent(
                     time_ms=self._clock(),
                     run=self._run.run,
                     kind=kind,
@@ -160,7 +160,7 @@ class EventLog:
                 )
             )
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: HistoryEvent) -> None:
         """Keep an event, and log it: for who reads no history, and with what else was logged around it."""
         self.writer.add(event)
         code, trace = ("", "") if event.error is None else (f"[{event.error.code}] ", event.error.trace)
@@ -172,10 +172,10 @@ class EventLog:
         same, self._traces[task] = self._traces.get(task), _DIGITS.sub("", trace)
         return _error(error.to_json(), "" if same == self._traces[task] else trace)
 
-    def _before(self, rows: list[Event]) -> list[Event]:
+    def _before(self, rows: list[HistoryEvent]) -> list[HistoryEvent]:
         """What earlier runs could not write any more: how they ended; and what of them began no driver at all."""
         newest = rows[-1].run if rows else 0
-        found: list[Event] = []
+        found: list[HistoryEvent] = []
         if newest and not any(row.run == newest and row.kind == "run_ended" for row in rows):
             found.append(self._end_of(newest))
         for number in range(max(newest + 1, self._run.run - _MOST_RUNS), self._run.run):
@@ -184,20 +184,20 @@ class EventLog:
                 found += (_started(run), self._end_of(number))
         return found
 
-    def _end_of(self, number: int) -> Event:
+    def _end_of(self, number: int) -> HistoryEvent:
         result = self._storage.result(number)
         if result is not None:
             return _ended(result)
         last = self._last
         seen_ms = last.written_ms if last is not None and last.run == number else self._run.started_ms
         message = f"run {number} has recorded no result: its driver died, or run {self._run.run} took over from it"
-        return Event(time_ms=seen_ms, run=number, kind="run_ended", severity="error", message=message)
+        return HistoryEvent(time_ms=seen_ms, run=number, kind="run_ended", severity="error", message=message)
 
 
-def _started(run: Run) -> Event:
+def _started(run: Run) -> HistoryEvent:
     parts = [f"run {run.run} in {run.mode} mode"]
     parts += [f"from {run.restore_from}"] if run.restore_from else []
-    return Event(
+    return HistoryEvent(
         time_ms=run.started_ms,
         run=run.run,
         kind="run_started",
@@ -206,9 +206,9 @@ def _started(run: Run) -> Event:
     )
 
 
-def _ended(result: Result) -> Event:
+def _ended(result: Result) -> HistoryEvent:
     message = "; ".join((f"run {result.run} has ended: {result.state}", *result.notes))
-    return Event(
+    return HistoryEvent(
         time_ms=result.ended_ms,
         run=result.run,
         kind="run_ended",

@@ -18,8 +18,8 @@ from rekindle.storage import layout
 from rekindle.storage.documents.history import (
     CheckpointRecord,
     CheckpointSegment,
-    Event,
     EventSegment,
+    HistoryEvent,
     RateSample,
     RateSegment,
 )
@@ -44,7 +44,7 @@ class LogKind(Generic[Row]):
     keep: int
 
 
-EVENTS: LogKind[Event] = LogKind("events", EventSegment, rows=200, keep=25)
+EVENTS: LogKind[HistoryEvent] = LogKind("events", EventSegment, rows=200, keep=25)
 CHECKPOINTS: LogKind[CheckpointRecord] = LogKind("checkpoints", CheckpointSegment, rows=100, keep=11)
 """The last thousand, and those of the segment that is being filled."""
 RATES: LogKind[RateSample] = LogKind("rates", RateSegment, rows=60, keep=36)

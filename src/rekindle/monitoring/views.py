@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rekindle.progress.state_sizes import StateSize
-from rekindle.storage.documents.history import CheckpointRecord, Event, RateSample, TaskRates
+from rekindle.storage.documents.history import CheckpointRecord, HistoryEvent, RateSample, TaskRates
 from rekindle.storage.documents.status import TaskStatusDocument
 
 Json = dict[str, Any]
@@ -346,7 +346,7 @@ class EventView:
     """Something that happened, and its number, which only grows."""
 
     number: int
-    event: Event
+    event: HistoryEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ class EventError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class HistoryEvent:
     """A row of ``history/events``: something that happened to a job."""
 
     time_ms: int
@@ -141,7 +141,7 @@ class EventSegment:
 
     #: number of the first row; rows are numbered over all runs
     first: int
-    rows: tuple[Event, ...] = ()
+    rows: tuple[HistoryEvent, ...] = ()
     format: int = FORMAT_VERSION
 
 
