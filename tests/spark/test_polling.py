@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,23 +13,38 @@ from rekindle.spark.query.polling import INTERVAL_MS, Polling
 from tests.jobs.kit import at, until, write
 
 NEVER_MS = 3_600_000
-A_WHILE_S = 2.5 * INTERVAL_MS / 1000
-"""A query that polls has polled in this time."""
+
+
+class Started(NamedTuple):
+    """A query that reads the files ``<n>.parquet`` of the test's folder."""
+
+    query: Any
+    #: whether it has read so many of them
+    has_read: Callable[[int], bool]
+
+    def rests(self) -> bool:
+        """Whether it has looked after its last batch, and found nothing."""
+        status = self.query.status
+        return not status["isTriggerActive"] and not status["isDataAvailable"]
+
+
+Start = Callable[[Polling], Started]
 
 
 @pytest.fixture
-def start(spark: Any, tmp_path: Path) -> Iterator[Callable[[Polling], Callable[[int], bool]]]:
-    """Starts a query with that polling; returns whether it has read so many of the files ``<n>.parquet``."""
+def start(spark: Any, tmp_path: Path) -> Iterator[Start]:
+    """Starts queries, each with its polling."""
     write(tmp_path / "data", "0.parquet", [(at(0), "a", 0)])
     queries, watches = [], []
 
-    def started(polling: Polling) -> Callable[[int], bool]:
+    def started(polling: Polling) -> Started:
+        progress = tmp_path / f"progress{len(queries)}"
         stream = spark.readStream.schema("ts timestamp, k string, v long").parquet(str(tmp_path / "data"))
-        writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "progress"))
+        writer = stream.writeStream.format("noop").option("checkpointLocation", str(progress))
         queries.append(writer.trigger(processingTime=f"{INTERVAL_MS} milliseconds").start())
-        watches.append(threading.Thread(target=polling.watch, args=(queries[0],)))
-        watches[0].start()
-        return lambda count: (tmp_path / "progress" / "commits" / str(count - 1)).exists()
+        watches.append(threading.Thread(target=polling.watch, args=(queries[-1],)))
+        watches[-1].start()
+        return Started(queries[-1], lambda count: (progress / "commits" / str(count - 1)).exists())
 
     yield started
     for query, watch in zip(queries, watches, strict=True):
@@ -40,26 +54,24 @@ def start(spark: Any, tmp_path: Path) -> Iterator[Callable[[Polling], Callable[[
 
 
 def test_a_query_that_reads_inboxes_alone_looks_when_it_is_woken_and_not_before(
-    start: Callable[[Polling], Callable[[int], bool]], spark: Any, tmp_path: Path
+    start: Start, spark: Any, tmp_path: Path
 ) -> None:
     polling = Polling(spark, every_ms=NEVER_MS)
-    has_read = start(polling)
-    until(lambda: has_read(1) and polling._clock is not None)
-    time.sleep(A_WHILE_S)  # it looks once more behind a batch
+    sleeper, other = start(polling), start(Polling(spark, every_ms=INTERVAL_MS))
+    until(lambda: sleeper.has_read(1) and polling._clock is not None and sleeper.rests())
 
-    write(tmp_path / "data", "1.parquet", [(at(0), "a", 1)])
-    time.sleep(A_WHILE_S)
-    slept = not has_read(2)
+    for number in (1, 2):  # one that polls has polled more than once meanwhile
+        write(tmp_path / "data", f"{number}.parquet", [(at(0), "a", number)])
+        until(lambda count=number + 1: other.has_read(count))
+    slept = not sleeper.has_read(2)
     polling.wake()
 
-    until(lambda: has_read(2))
+    until(lambda: sleeper.has_read(2))
     assert slept, "an idle query costs nothing"
 
 
-def test_a_query_that_reads_a_stream_looks_by_itself(
-    start: Callable[[Polling], Callable[[int], bool]], spark: Any, tmp_path: Path
-) -> None:
-    has_read = start(Polling(spark, every_ms=INTERVAL_MS))
+def test_a_query_that_reads_a_stream_looks_by_itself(start: Start, spark: Any, tmp_path: Path) -> None:
+    has_read = start(Polling(spark, every_ms=INTERVAL_MS)).has_read
     until(lambda: has_read(1))
 
     write(tmp_path / "data", "1.parquet", [(at(0), "a", 1)])
@@ -67,12 +79,10 @@ def test_a_query_that_reads_a_stream_looks_by_itself(
     until(lambda: has_read(2))
 
 
-def test_where_spark_has_no_clock_to_be_set_the_query_polls(
-    start: Callable[[Polling], Callable[[int], bool]], spark: Any, tmp_path: Path
-) -> None:
+def test_where_spark_has_no_clock_to_be_set_the_query_polls(start: Start, spark: Any, tmp_path: Path) -> None:
     polling = Polling(spark, every_ms=NEVER_MS)
     polling._jvm = object()
-    has_read = start(polling)
+    has_read = start(polling).has_read
     until(lambda: has_read(1))
 
     write(tmp_path / "data", "1.parquet", [(at(0), "a", 1)])
