@@ -154,6 +154,10 @@ want_browser() {
     command -v chromium >/dev/null || say "no Chromium: the tests of pages will be skipped (Debian: apt-get install chromium)"
 }
 
+want_npm() {
+    if ! command -v npm >/dev/null && may_install; then apt_install nodejs npm || true; fi
+}
+
 have_maven() {
     if ! command -v mvn >/dev/null && may_install; then apt_install maven || true; fi
     command -v mvn >/dev/null ||
@@ -161,25 +165,39 @@ have_maven() {
     command -v mvn >/dev/null
 }
 
-want_kafka() {
-    local spark
-    say "fetching a Kafka broker and Spark's Kafka connector with Maven"
-    spark=$("$VENV/bin/python" -c 'import pyspark; print(pyspark.__version__)')
+# What Maven fetches without knowing which Spark there is.
+want_servers() {
+    say "fetching a Kafka broker, an S3 server, Google's connector for Spark and the files of Flink's dashboard with Maven"
     fetch_jars "$VENV/kafka-broker" || say "no Kafka broker could be fetched: its tests will be skipped"
-    fetch_jars "$VENV/spark-kafka" "-Dspark.version=$spark" ||
-        say "no Kafka connector for Spark $spark could be fetched: the tests of the Kafka source will be skipped"
+    fetch_jars "$VENV/s3-server" || say "no S3 server could be fetched: its tests will be skipped"
+    fetch_jars "$VENV/spark-gcs" ||
+        say "no connector to Google could be fetched: the tests of Spark on Google will be skipped"
+    fetch_jars "$VENV/flink-web" || say "Flink's dashboard could not be fetched: its test will be skipped"
 }
 
-want_flink_web() {
-    say "fetching the static files of Flink's dashboard with Maven"
-    fetch_jars "$VENV/flink-web" || say "Flink's dashboard could not be fetched: its test will be skipped"
+hadoop_version() {
+    find "$VENV"/lib/python*/site-packages/pyspark/jars -name 'hadoop-client-api-*.jar' |
+        sed 's/.*hadoop-client-api-\(.*\)\.jar/\1/'
+}
+
+# Spark's connectors are those of its own version, and of its Hadoop's.
+want_connectors() {
+    local spark hadoop
+    say "fetching Spark's connectors to Kafka, S3 and Azure with Maven"
+    spark=$("$VENV/bin/python" -c 'import pyspark; print(pyspark.__version__)')
+    hadoop=$(hadoop_version)
+    fetch_jars "$VENV/spark-kafka" "-Dspark.version=$spark" ||
+        say "no Kafka connector for Spark $spark could be fetched: the tests of the Kafka source will be skipped"
+    fetch_jars "$VENV/spark-s3" "-Dhadoop.version=$hadoop" ||
+        say "no S3A for Hadoop $hadoop could be fetched: the tests of Spark on S3 will be skipped"
+    fetch_jars "$VENV/spark-azure" "-Dhadoop.version=$hadoop" ||
+        say "no connector to Azure could be fetched: the tests of Spark on Azure will be skipped"
 }
 
 # Azurite, which is Microsoft's own emulator of Azure's blobs.
 want_azure() {
     # Where the registry cannot be reached, npm tries each package for a minute or more.
     local npm=(timeout 300 npm install --silent --no-fund --no-audit --omit=dev)
-    if ! command -v npm >/dev/null && may_install; then apt_install nodejs npm || true; fi
     [ ! -d "$VENV/azurite/node_modules/azurite" ] || return 0
     say "fetching an Azure server with npm"
     mkdir -p "$VENV/azurite"
@@ -197,27 +215,6 @@ want_google() {
     say "building a server of Google's buckets with Go"
     GOBIN=$VENV/gcs-server timeout 600 go install github.com/fsouza/fake-gcs-server@v1.56.1 >"$VENV/gcs-server.log" 2>&1 ||
         say "no server of Google's buckets could be built: its tests will be skipped"
-}
-
-hadoop_version() {
-    find "$VENV"/lib/python*/site-packages/pyspark/jars -name 'hadoop-client-api-*.jar' |
-        sed 's/.*hadoop-client-api-\(.*\)\.jar/\1/'
-}
-
-want_spark_clouds() {
-    fetch_jars "$VENV/spark-azure" "-Dhadoop.version=$(hadoop_version)" ||
-        say "no connector to Azure could be fetched: the tests of Spark on Azure will be skipped"
-    fetch_jars "$VENV/spark-gcs" ||
-        say "no connector to Google could be fetched: the tests of Spark on Google will be skipped"
-}
-
-want_s3() {
-    local hadoop
-    say "fetching an S3 server and Hadoop's S3A with Maven"
-    hadoop=$(hadoop_version)
-    fetch_jars "$VENV/s3-server" || say "no S3 server could be fetched: its tests will be skipped"
-    fetch_jars "$VENV/spark-s3" "-Dhadoop.version=$hadoop" ||
-        say "no S3A for Hadoop $hadoop could be fetched: the tests of Spark on S3 will be skipped"
 }
 
 # --- all of it --------------------------------------------------------------------------------------------------------
@@ -249,20 +246,25 @@ if [ "$WANTED" = product ]; then
     say "installing the project into .venv"
     install '.[spark]'
 else
-    want_google & google=$!
+    # One of the system's packages is installed at a time; the rest is fetched side by side.
     want_postgres
     want_browser
+    want_npm
+    maven=
+    if have_maven; then maven=yes; fi
+    beside=()
+    want_google & beside+=($!)
+    want_azure & beside+=($!)
+    export JAVA_HOME=$home
+    if [ "$maven" ]; then want_servers & servers=$!; fi
     say "installing the project and its tools into .venv"
     install '.[spark,delta,iceberg,postgres,kafka,s3,azure,gcs,ui,openlineage,dev]'
-    want_azure
-    if have_maven; then
-        export JAVA_HOME=$home
-        want_kafka
-        want_s3
-        want_spark_clouds
-        want_flink_web
+    # Two Mavens would write to one repository.
+    if [ "$maven" ]; then
+        wait "$servers" || true
+        want_connectors
     fi
-    wait "$google" || true
+    wait "${beside[@]}" || true
 fi
 
 {
