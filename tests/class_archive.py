@@ -1,34 +1,53 @@
 """Spark's classes as a JVM has them in memory once a job has run, kept in a file: tests start many JVMs.
 
 With the file a JVM has a session in half the time, and its first query too. `python -m tests.class_archive` makes it,
-once for each environment; without one, or with another Java or Spark than it was made with, all goes on without.
+and `tests.quick_files`, once for each environment; without one, or with another Java or Spark than it was made with,
+all goes on without.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from shutil import which
 
-ARCHIVE = Path(sys.prefix, f"classes-{version('pyspark')}.jsa")
+from tests import quick_files
+
 SECONDS_AT_MOST = 180
 
-QUICKLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
-"""Tests give each JVM little to do: compiled quickly it costs them 40 % less CPU than compiled well. For each file that
-Hadoop writes in a local folder it starts ``chmod``, and Java starts no helper before that if it may use ``vfork``."""
+QUICKLY = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m -XX:+UseSerialGC "
+    "-Djdk.lang.Process.launchMechanism=VFORK"
+)
+"""Tests give each JVM little to do: compiled quickly it costs them 40 % less CPU than compiled well.
+
+Java then expects little code, and 48 MB of it are soon full: it throws methods out and compiles them once more. Before
+it has loaded Spark's classes it collects all its garbage several times, each time it has loaded as many again. For each
+file that Hadoop writes in a local folder it starts ``chmod``, and starts no helper before that if it may use ``vfork``.
+"""
+
+
+def archive() -> Path:
+    """Where it is kept: it holds for the class path and the options that it was made with."""
+    made_with = f"{QUICKLY} {quick_files.settings()}"
+    return Path(sys.prefix, f"classes-{version('pyspark')}-{hashlib.sha256(made_with.encode()).hexdigest()[:8]}.jsa")
 
 
 def submit_arguments(archiving: Path | None = None) -> str:
     """What `PYSPARK_SUBMIT_ARGS` should be, for tests or to write the archive."""
     options = [QUICKLY]
-    if archiving or ARCHIVE.is_file():
-        archive = f"ArchiveClassesAtExit={archiving}" if archiving else f"SharedArchiveFile={ARCHIVE}"
-        options += [f"-XX:{archive}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
-    return f"--conf 'spark.driver.defaultJavaOptions={' '.join(options)}' pyspark-shell"
+    if archiving or archive().is_file():
+        kept = f"ArchiveClassesAtExit={archiving}" if archiving else f"SharedArchiveFile={archive()}"
+        options += [f"-XX:{kept}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+    settings = {"spark.driver.defaultJavaOptions": " ".join(options), **quick_files.settings()}
+    return " ".join([*(f"--conf '{key}={value}'" for key, value in settings.items()), "pyspark-shell"])
 
 
 def live_a_life() -> None:
@@ -52,21 +71,34 @@ def live_a_life() -> None:
 
 
 def main() -> None:
-    """Write the archive, from a process that has the arguments for it."""
-    if ARCHIVE.is_file():
+    """Make what JVMs of tests are started with, in a process that was not given other arguments for them."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else which("java")
+    if java is None or "PYSPARK_SUBMIT_ARGS" in os.environ:
         return
-    new = ARCHIVE.with_suffix(".new")
-    if "PYSPARK_SUBMIT_ARGS" in os.environ or not (os.environ.get("JAVA_HOME") or which("java")):
-        return
-    print("keeping Spark's classes for the JVMs that tests start", file=sys.stderr)
-    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": submit_arguments(new)}
-    command = [sys.executable, "-c", "from tests.class_archive import live_a_life; live_a_life()"]
+    attempt(partial(quick_files.make, java))
+    attempt(keep_classes)
+
+
+def attempt(step: Callable[[], None]) -> None:
+    """Say where it fails: tests run without."""
     try:
-        subprocess.run(command, env=environment, capture_output=True, check=True, timeout=SECONDS_AT_MOST)
-        new.rename(ARCHIVE)
+        step()
     except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stderr", None) or b""
         print(f"it could not be done ({error}); tests run without\n{said.decode()[-2000:]}", file=sys.stderr)
+
+
+def keep_classes() -> None:
+    """Write the archive, from a process that has the arguments for it."""
+    if archive().is_file():
+        return
+    print("keeping Spark's classes for the JVMs that tests start", file=sys.stderr)
+    new = archive().with_suffix(".new")
+    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": submit_arguments(new)}
+    command = [sys.executable, "-c", "from tests.class_archive import live_a_life; live_a_life()"]
+    subprocess.run(command, env=environment, capture_output=True, check=True, timeout=SECONDS_AT_MOST)
+    new.rename(archive())
 
 
 if __name__ == "__main__":
