@@ -10,7 +10,9 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,6 +69,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.no_cover)
             if missing:
                 item.add_marker(pytest.mark.skip(reason=missing))
+
+
+_DRIVERS: dict[threading.Thread, str] = {}
+"""Drivers of this process, each with the test that was at work when it was first seen."""
+
+_END_WITHIN_S = 30
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
+    """Name the tests of a file that leave a job running: it takes the time of all that follow, and may fail them."""
+    yield
+    seen = [thread for thread in threading.enumerate() if thread.name.startswith("driver-")]
+    new = [thread for thread in seen if _DRIVERS.setdefault(thread, item.nodeid)]
+    if nextitem is None or nextitem.path != item.path:  # a fixture may be of the whole file
+        deadline = time.monotonic() + _END_WITHIN_S
+        for thread in new:
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                item.warn(pytest.PytestWarning(f"{thread.name} still runs, which {_DRIVERS[thread]} has left"))
+                _DRIVERS[thread] = ""  # it is named once
 
 
 @pytest.fixture(scope="session")
