@@ -107,6 +107,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.streaming.minBatchesToRetain": "1000000",
+        # For a few rows a plan costs less if it is interpreted than if Java is made of it. Jobs in other processes
+        # have all that Spark does by default.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
     # By name: what several of them need, Spark takes once.
     of = ("spark-gcs", "spark-azure", "spark-s3", "spark-kafka")
