@@ -33,6 +33,7 @@ if __name__ == "__main__":
     lifeline.HANG_S = float(os.environ.get("DYING_HANG_S", lifeline.HANG_S))
     world = World(Path(os.environ["DYING_WORLD"]))
     mine = os.environ.get("DYING_SESSION") == "mine"
-    spark = SparkSession.builder.master("local[2]").getOrCreate() if mine else None
-    small = {} if mine else {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"}
-    print(job_of(world).run(spark, storage=world.storage, config=QUICK, spark_config=small).state)
+    small = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"}
+    spark = SparkSession.builder.config(map=small).getOrCreate() if mine else None
+    config = None if mine else small
+    print(job_of(world).run(spark, storage=world.storage, config=QUICK, spark_config=config).state)
