@@ -13,7 +13,7 @@ TESTS := python -m tests.class_archive; python -m pytest --durations=20
 # Material's notice is known: docs/decisions/0038-mkdocs-now-zensical-later.md
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-pipeline bench-sinks bench-requests bench-plan clean
+.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-pipeline bench-sinks bench-requests bench-plan clean types archive lint strict-site
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s%s\n", $$1, $$2 }' Makefile
@@ -29,16 +29,27 @@ test: setup ## all tests but those that take minutes; ARGS="-k word" is passed o
 	@$(ENV) $(TESTS) -n 2 --dist loadfile -m "not crash and not slow" $(ARGS)
 
 check: setup ## what CI runs: format, lint, types, layers, dead code, prose, docs site, tests, full coverage of the pure core
+	@$(MAKE) --no-print-directory --jobs=2 types archive lint strict-site
+	@$(ENV) python -m pytest -n 2 $(CORE) --cov --cov-report=term-missing
+	@$(ENV) $(TESTS) -n 2 --dist loadfile -m "not crash and not slow" $(CORE:%=--ignore=%) $(ARGS)
+
+# Parts of `check` that need one core each; the longest come first.
+types:
+	@$(ENV) mypy
+
+archive:
+	@$(ENV) python -m tests.class_archive
+
+lint:
 	@$(ENV) ruff format --check .
 	@$(ENV) ruff check .
-	@$(ENV) mypy
 	@$(ENV) lint-imports
 	@$(ENV) vulture
 	@$(ENV) python tools/prose.py
 	@$(ENV) python tools/prose.py --docstrings
+
+strict-site:
 	@$(ENV) mkdocs build --quiet
-	@$(ENV) python -m pytest -n 2 $(CORE) --cov --cov-report=term-missing
-	@$(ENV) $(TESTS) -n 2 --dist loadfile -m "not crash and not slow" $(CORE:%=--ignore=%) $(ARGS)
 
 site: setup ## the documentation site, in build/site, with warnings as errors
 	@$(ENV) mkdocs build
