@@ -13,7 +13,8 @@ from rekindle.cli import scraping
 from rekindle.cli.scraping import Address
 from rekindle.cli.verbs import rekindle
 from rekindle.errors import ConfigError
-from rekindle.monitoring.monitor import Monitor, Monitors
+from rekindle.monitoring.monitor import Monitor
+from rekindle.monitoring.monitors import Monitors
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from rekindle.ui.metrics import exposition

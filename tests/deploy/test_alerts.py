@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from rekindle.monitoring.monitor import Monitors
+from rekindle.monitoring.monitors import Monitors
 from rekindle.ui.metrics import exposition
 from tests.ui.world import World
 

@@ -1,6 +1,6 @@
 """Files of one idea, classes that fit in a head: numbers that hold, so that they stay.
 
-A table may be as long as what it lists. What else is longer waits to be parted: its number here may only go down.
+A table may be as long as what it lists.
 """
 
 from __future__ import annotations
@@ -24,13 +24,6 @@ TABLES = {
     "spark/session/settings.py": "the table of Spark's settings",
 }
 
-TO_BE_PARTED = {
-    "monitoring/views.py": 375,
-    "ui/flink.py": 325,
-    "ui/flink_views.py": 400,
-}
-"""File → the most lines that it may have meanwhile."""
-
 
 @cache
 def files() -> dict[str, str]:
@@ -40,14 +33,8 @@ def files() -> dict[str, str]:
 def test_no_file_is_longer_than_one_idea_takes_but_tables() -> None:
     sizes = {name: len(text.splitlines()) for name, text in files().items() if name not in TABLES}
     assert len(sizes) > 100
-    too_long = {name: size for name, size in sizes.items() if size > TO_BE_PARTED.get(name, LINES)}
+    too_long = {name: size for name, size in sizes.items() if size > LINES}
     assert too_long == {}, "part them by ideas"
-
-
-def test_what_was_parted_stays_so() -> None:
-    sizes = {name: len(text.splitlines()) for name, text in files().items()}
-    done = [name for name in TO_BE_PARTED if sizes.get(name, 0) <= LINES]
-    assert done == [], "they need no exception any more"
 
 
 @pytest.mark.parametrize("name", files())

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from rekindle.monitoring.monitor import Monitors
+from rekindle.monitoring.monitors import Monitors
 from rekindle.ui import flink
 from rekindle.ui.actions import Actions
 from rekindle.ui.server import listen

@@ -51,7 +51,7 @@ def serve(address: Address, storage: str, job: str) -> Address:
         if (error.name or "").partition(".")[0] == "rekindle":
             raise
         raise ConfigError("METRICS_MISSING", module=error.name) from error
-    from rekindle.monitoring.monitor import Monitors
+    from rekindle.monitoring.monitors import Monitors
 
     made = registry(Monitors([open_store(storage)]), job)
     try:

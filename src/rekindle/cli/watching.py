@@ -52,7 +52,7 @@ def ui(
     It only reads, unless --allow-actions is given, and needs no running job.
     """
     try:
-        from rekindle.monitoring.monitor import Monitors
+        from rekindle.monitoring.monitors import Monitors
         from rekindle.ui.security import Policy, is_loopback
         from rekindle.ui.server import application, listen, serve
     except ModuleNotFoundError as error:

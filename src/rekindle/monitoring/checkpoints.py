@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from rekindle.config import Config
 from rekindle.errors import RekindleError
-from rekindle.monitoring.facts import Facts, Now
-from rekindle.monitoring.views import (
+from rekindle.monitoring.checkpoint_views import (
     CheckpointConfig,
     CheckpointCounts,
     CheckpointRow,
@@ -16,6 +15,7 @@ from rekindle.monitoring.views import (
     Restored,
     SavepointView,
 )
+from rekindle.monitoring.facts import Facts, Now
 from rekindle.storage import layout
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.history import CheckpointRecord, SubtaskStats

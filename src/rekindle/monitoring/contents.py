@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rekindle.ids import SubtaskId
-from rekindle.monitoring.views import ContentsView, SubtaskContents
+from rekindle.monitoring.checkpoint_views import ContentsView, SubtaskContents
 from rekindle.progress.state_sizes import StateSize, state_sizes
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import InputPosition

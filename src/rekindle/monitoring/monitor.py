@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from rekindle.history.statistics import Summary
 from rekindle.ids import check_uid
 from rekindle.logs import pieces
 from rekindle.logs.lines import LogLine
-from rekindle.monitoring import checkpoints, sign_of_life, views
+from rekindle.monitoring import checkpoint_views, checkpoints, sign_of_life, views
 from rekindle.monitoring.checkpoints import Checkpoints
 from rekindle.monitoring.contents import contents
 from rekindle.monitoring.facts import Facts, Now, ReadAgain
@@ -182,37 +182,37 @@ class Monitor:
 
     # -- its checkpoints ----------------------------------------------------------------------------------------------
 
-    def checkpoints(self, name: str, limit: int = 50) -> views.CheckpointsView:
+    def checkpoints(self, name: str, limit: int = 50) -> checkpoint_views.CheckpointsView:
         """Return the overview of the checkpoints, and the newest ones."""
         return self._checkpoints(name).view(limit)
 
-    def checkpoint(self, name: str, checkpoint: int) -> views.CheckpointView:
+    def checkpoint(self, name: str, checkpoint: int) -> checkpoint_views.CheckpointView:
         """Return a checkpoint with its subtasks; ``CHECKPOINT_NOT_KNOWN`` where nothing is known of it."""
         found = self._checkpoints(name).one(checkpoint)
         if found is None:
             raise ControlError("CHECKPOINT_NOT_KNOWN", job=name, checkpoint=checkpoint)
         return found
 
-    def all_checkpoints(self, name: str) -> list[views.CheckpointView]:
+    def all_checkpoints(self, name: str) -> list[checkpoint_views.CheckpointView]:
         """Return all checkpoints that anything is known of, with their subtasks, the newest first."""
         found = self._checkpoints(name)
-        return [views.CheckpointView(overview=found.row(record), record=record) for record in found.records]
+        return [checkpoint_views.CheckpointView(overview=found.row(record), record=record) for record in found.records]
 
     def summary(self, name: str) -> Summary:
         """Return what the newest thousand completed checkpoints cost."""
         return statistics.summary(checkpoints.completed(self._checkpoints(name).records))
 
-    def checkpoint_config(self, name: str) -> views.CheckpointConfig:
+    def checkpoint_config(self, name: str) -> checkpoint_views.CheckpointConfig:
         """Return how checkpoints are taken."""
         facts, now = self._now(name)
         description = self._description(now)
         return checkpoints.config(facts, dict(description.settings) if description else None)
 
-    def savepoints(self, name: str) -> list[views.SavepointView]:
+    def savepoints(self, name: str) -> list[checkpoint_views.SavepointView]:
         """Return the savepoints that the history knows, the newest first."""
         return self._checkpoints(name).savepoints()
 
-    def contents(self, name: str, checkpoint: int, savepoint: bool) -> views.ContentsView:
+    def contents(self, name: str, checkpoint: int, savepoint: bool) -> checkpoint_views.ContentsView:
         """Return what is in a checkpoint, or in the savepoint that was made of it, if it is still there."""
         path = self.checkpoint(name, checkpoint).overview
         place = path.savepoint if savepoint else path.path
@@ -263,35 +263,3 @@ class Monitor:
         if len(self._answers) > 10_000:
             self._answers.clear()
         return answer
-
-
-class Monitors:
-    """Several storages: where there is more than one, the id of a job is ``<storage>~<job>``."""
-
-    def __init__(self, stores: list[Store]) -> None:
-        several = len(stores) > 1
-        self.all = [Monitor(store, i, f"{i}~" if several else "") for i, store in enumerate(stores)]
-        self._several = several
-
-    def storages(self) -> list[views.StorageView]:
-        """Return the storages, with how many jobs are in each."""
-        return [
-            views.StorageView(index=one.index, location=one.store.location, jobs=len(one.overview()))
-            for one in self.all
-        ]
-
-    def overview(self) -> list[views.JobOverview]:
-        """Return the jobs of all storages."""
-        return [line for one in self.all for line in one.overview()]
-
-    def find(self, job_id: str) -> tuple[Monitor, str]:
-        """Return the storage and the name of a job by its id; ``JOB_UNKNOWN`` where there is no such storage."""
-        if not self._several:
-            return self.all[0], job_id
-        index, _, name = job_id.partition("~")
-        if index.isdecimal() and int(index) < len(self.all):
-            return self.all[int(index)], name
-        raise ControlError("JOB_UNKNOWN", job=job_id, storage=", ".join(self._locations()))
-
-    def _locations(self) -> Iterator[str]:
-        return (one.store.location for one in self.all)

@@ -7,13 +7,9 @@ Times are milliseconds since the epoch, ages and durations milliseconds, shares 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from rekindle.progress.state_sizes import StateSize
-from rekindle.storage.documents.history import CheckpointRecord, HistoryEvent, RateSample, TaskRates
+from rekindle.storage.documents.history import HistoryEvent, RateSample, TaskRates
 from rekindle.storage.documents.status import TaskStatusDocument
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,149 +168,6 @@ class GraphView:
 
     vertices: tuple[Vertex, ...] = ()
     edges: tuple[Edge, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointCounts:
-    """How many checkpoints there were; completed and failed ones over all runs."""
-
-    triggered: int
-    in_progress: int
-    completed: int
-    failed: int
-    #: runs that began from a checkpoint or savepoint by name
-    restored: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointRow:
-    """A checkpoint without its subtasks."""
-
-    id: int
-    run: int
-    #: periodic | manual | final | stop | savepoint
-    kind: str
-    #: in_progress | completed | failed
-    status: str
-    triggered_ms: int
-    completed_ms: int | None = None
-    duration_ms: int | None = None
-    #: when the last subtask had acknowledged it
-    latest_ack_ms: int | None = None
-    #: subtasks that have acknowledged it, finished ones among them, of so many
-    acknowledged: int = 0
-    subtasks: int = 0
-    state_bytes: int | None = None
-    in_flight_bytes: int = 0
-    commit_ms: int | None = None
-    #: at least one subtask did not wait for what was in its channels
-    unaligned: bool = False
-    path: str | None = None
-    #: it is still in the storage
-    kept: bool = False
-    failure: str | None = None
-    failed_ms: int | None = None
-    savepoint: str | None = None
-    savepoint_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
-    """A run that began from a checkpoint or savepoint by name."""
-
-    run: int
-    restored_ms: int
-    path: str
-    #: None: it was a savepoint, or another job's
-    checkpoint: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointsView:
-    """The tabs Overview and History: the newest checkpoints first."""
-
-    counts: CheckpointCounts
-    latest_completed: CheckpointRow | None = None
-    latest_failed: CheckpointRow | None = None
-    latest_savepoint: CheckpointRow | None = None
-    latest_restored: Restored | None = None
-    history: tuple[CheckpointRow, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointView:
-    """A checkpoint with its subtasks."""
-
-    overview: CheckpointRow
-    record: CheckpointRecord
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointConfig:
-    """The tab Configuration; None where the run did not record its settings."""
-
-    #: every row is committed exactly once, where the sink can do that
-    guarantee: str = "exactly_once"
-    #: unaligned | aligned
-    mode: str | None = None
-    #: 0: no periodic checkpoints
-    interval_ms: int | None = None
-    timeout_ms: int | None = None
-    min_pause_ms: int | None = None
-    max_concurrent: int | None = None
-    #: 0: aligned ones stay aligned
-    aligned_timeout_ms: int | None = None
-    retained: int | None = None
-    tolerable_failures: int | None = None
-    after_tasks_finish: bool | None = None
-    storage: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavepointView:
-    """A savepoint that the history knows."""
-
-    #: the checkpoint it was made of
-    checkpoint: int
-    run: int
-    #: savepoint | stop
-    kind: str
-    completed_ms: int | None
-    path: str
-    size_bytes: int | None = None
-    duration_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubtaskContents:
-    """A subtask in a checkpoint or savepoint."""
-
-    uid: str
-    subtask: int
-    batch: int
-    finished: bool = False
-    watermark_ms: int | None = None
-    #: input → how far it was read
-    inputs: dict[str, Any] = field(default_factory=dict)
-    state: tuple[StateSize, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContentsView:
-    """What is in a checkpoint or savepoint that is still there."""
-
-    path: str
-    job: str
-    checkpoint: int
-    kind: str
-    savepoint: bool
-    drained: bool
-    run: int
-    completed_ms: int
-    in_flight_bytes: int
-    size_bytes: int
-    finished_tasks: tuple[str, ...] = ()
-    subtasks: tuple[SubtaskContents, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from rekindle.errors import ControlError, RekindleError
-from rekindle.monitoring.monitor import Monitors
+from rekindle.monitoring.monitors import Monitors
 from rekindle.runtime import client
 from rekindle.runtime.client import ControlRequest, Ending
 from rekindle.runtime.saving import savepoint_at_rest

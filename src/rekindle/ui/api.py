@@ -11,8 +11,9 @@ from starlette.requests import Request
 from rekindle.errors import ConfigError
 from rekindle.history.statistics import Summary
 from rekindle.logs.lines import LogLine
-from rekindle.monitoring import views
-from rekindle.monitoring.monitor import Monitor, Monitors
+from rekindle.monitoring import checkpoint_views, views
+from rekindle.monitoring.monitor import Monitor
+from rekindle.monitoring.monitors import Monitors
 
 Read = Callable[[Monitors, Request], Any]
 
@@ -96,7 +97,7 @@ ROUTES = (
     Route(
         "/jobs/{job}/checkpoints",
         "Counts, the latest ones, and the newest of the history.",
-        views.CheckpointsView,
+        checkpoint_views.CheckpointsView,
         _of_job(lambda one, name, request: one.checkpoints(name, _limit(request, 50))),
         (_LIMIT,),
     ),
@@ -109,31 +110,31 @@ ROUTES = (
     Route(
         "/jobs/{job}/checkpoints/config",
         "How checkpoints are taken.",
-        views.CheckpointConfig,
+        checkpoint_views.CheckpointConfig,
         _of_job(lambda one, name, _: one.checkpoint_config(name)),
     ),
     Route(
         "/jobs/{job}/checkpoints/{id}",
         "A checkpoint with its subtasks.",
-        views.CheckpointView,
+        checkpoint_views.CheckpointView,
         _of_job(lambda one, name, request: one.checkpoint(name, number(request, "id", 0))),
     ),
     Route(
         "/jobs/{job}/checkpoints/{id}/contents",
         "What is in a checkpoint that is still there.",
-        views.ContentsView,
+        checkpoint_views.ContentsView,
         _of_checkpoint(savepoint=False),
     ),
     Route(
         "/jobs/{job}/savepoints",
         "The savepoints that the history knows, the newest first.",
-        list[views.SavepointView],
+        list[checkpoint_views.SavepointView],
         _of_job(lambda one, name, _: one.savepoints(name)),
     ),
     Route(
         "/jobs/{job}/savepoints/{id}/contents",
         "What is in the savepoint that was made of this checkpoint, if it is still there.",
-        views.ContentsView,
+        checkpoint_views.ContentsView,
         _of_checkpoint(savepoint=True),
     ),
     Route(

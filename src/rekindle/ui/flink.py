@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rekindle.errors import ConfigError, ControlError, RekindleError
-from rekindle.monitoring.monitor import Monitor, Monitors
-from rekindle.monitoring.views import JobOverview, Vertex
-from rekindle.ui import answers, flink_checkpoints, flink_views
-from rekindle.ui.actions import ActionBody, Actions
+from rekindle.errors import ControlError, RekindleError
+from rekindle.monitoring.monitors import Monitors
+from rekindle.ui import answers, flink_checkpoints, flink_figures, flink_triggers, flink_views
+from rekindle.ui.actions import Actions
 from rekindle.ui.answers import as_json
+from rekindle.ui.flink_jobs import Flink, now_ms
 from rekindle.ui.flink_names import job_id, job_metrics, job_state, subtask_metrics, vertex_id
-from rekindle.ui.flink_views import Shown
 
 PREFIXES = ("/v1", "/flink")
 """Flink itself answers below ``/v1``; the other name is for people."""
@@ -27,86 +24,19 @@ PREFIXES = ("/v1", "/flink")
 _HISTORY = 100
 _EXCEPTIONS = 1_000
 
-Read = Callable[["Flink", Request], Any]
-
-
-class Flink:
-    """Jobs by their ids in Flink's form."""
-
-    def __init__(self, monitors: Monitors, actions: Actions, version: str, *, allow_actions: bool) -> None:
-        self.monitors = monitors
-        self.actions = actions
-        self.version = version
-        self.allow_actions = allow_actions
-        #: id in Flink's form → id
-        self._ids: dict[str, str] = {}
-
-    def jobs(self) -> list[JobOverview]:
-        """Return all jobs."""
-        return self.monitors.overview()
-
-    def line(self, request: Request) -> JobOverview:
-        """Return the job that an address names."""
-        wanted = request.path_params["job"]
-        found = self._known_line(wanted)
-        if found is None:
-            self._ids = {job_id(job): job.id for job in self.jobs()}
-            found = self._known_line(wanted)
-        if found is None:
-            raise ControlError("JOB_UNKNOWN", job=wanted, storage="the storages of this server")
-        return found
-
-    def _known_line(self, wanted: str) -> JobOverview | None:
-        """Return the job that had this id when all were read, if it still has it: only its own documents are read."""
-        known = self._ids.get(wanted)
-        if known is None:
-            return None
-        monitor, name = self.monitors.find(known)
-        line = monitor.line(name)
-        return line if job_id(line) == wanted else None
-
-    def place(self, request: Request) -> tuple[Monitor, str]:
-        """Return where the documents of that job are."""
-        return self.monitors.find(self.line(request).id)
-
-    def shown(self, request: Request) -> Shown:
-        """Return that job with its graph."""
-        monitor, name = self.place(request)
-        return Shown(job=monitor.job(name), graph=monitor.graph(name), now_ms=now_ms())
-
-    def vertex(self, request: Request) -> tuple[Shown, Vertex]:
-        """Return that job, and the task of it that an address names."""
-        shown, wanted = self.shown(request), request.path_params["vertex"]
-        found = next((one for one in shown.tasks if vertex_id(shown.id, one.uid) == wanted), None)
-        if found is None:
-            raise ControlError("ADDRESS_UNKNOWN", method="GET", path=request.url.path)
-        return shown, found
-
-
-def now_ms() -> int:
-    """Return the time, as Flink's pages compare it with that of events."""
-    return time.time_ns() // 1_000_000
+Read = Callable[[Flink, Request], Any]
 
 
 def routes(monitors: Monitors, actions: Actions, version: str, *, allow_actions: bool = False) -> list[Route]:
     """Return the routes, below whatever prefix they are mounted."""
     flink = Flink(monitors, actions, version, allow_actions=allow_actions)
-    return [
-        *(Route(path, _reading(flink, read)) for path, read in READ.items()),
-        Route("/jobs/{job}/savepoints", _triggering(flink, "savepoint"), methods=["POST"]),
-        Route("/jobs/{job}/checkpoints", _triggering(flink, "checkpoint"), methods=["POST"]),
-        Route("/jobs/{job}/stop", _triggering(flink, "stop"), methods=["POST"]),
-        Route("/jobs/{job}", _canceling(flink), methods=["PATCH"]),
-    ]
+    return [*(Route(path, _reading(flink, read)) for path, read in READ.items()), *flink_triggers.routes(flink)]
 
 
 def refusal(error: RekindleError) -> Response:
     """Return an error as Flink's clients expect it."""
     answer = answers.refusal(error)
     return as_json({"errors": [f"[{error.code}] {error.message}", f"next: {error.next_step}"]}, answer.status_code)
-
-
-# -- reading ----------------------------------------------------------------------------------------------------------
 
 
 def _jobs(flink: Flink, _: Request) -> Any:
@@ -120,11 +50,11 @@ def _aggregated_jobs(flink: Flink, request: Request) -> Any:
 
 
 def _aggregated(request: Request, found: Sequence[dict[str, float]]) -> Any:
-    return flink_views.aggregated(found, request.query_params.get("get"), request.query_params.get("agg"))
+    return flink_figures.aggregated(found, request.query_params.get("get"), request.query_params.get("agg"))
 
 
 def _job_metrics(flink: Flink, request: Request) -> Any:
-    return flink_views.metrics(job_metrics(flink.line(request)), request.query_params.get("get"))
+    return flink_figures.metrics(job_metrics(flink.line(request)), request.query_params.get("get"))
 
 
 def _config_of_job(flink: Flink, request: Request) -> Any:
@@ -169,7 +99,7 @@ def _checkpoint_subtasks(flink: Flink, request: Request) -> Any:
 
 
 def _vertex_metrics(flink: Flink, request: Request) -> Any:
-    return flink_views.metrics(flink_views.vertex_metrics(*flink.vertex(request)), request.query_params.get("get"))
+    return flink_figures.metrics(flink_figures.vertex_metrics(*flink.vertex(request)), request.query_params.get("get"))
 
 
 def _subtasks_metrics(flink: Flink, request: Request) -> Any:
@@ -263,8 +193,8 @@ READ: dict[str, Read] = {
     "/jobs/{job}/checkpoints/{trigger}": _answer,
     "/jobs/{job}/savepoints/{trigger}": _answer,
     _OF_VERTEX: lambda flink, request: flink_views.vertex_details(*flink.vertex(request)),
-    f"{_OF_VERTEX}/backpressure": lambda flink, request: flink_views.backpressure(*flink.vertex(request)),
-    f"{_OF_VERTEX}/watermarks": lambda flink, request: flink_views.watermarks(*flink.vertex(request)),
+    f"{_OF_VERTEX}/backpressure": lambda flink, request: flink_figures.backpressure(*flink.vertex(request)),
+    f"{_OF_VERTEX}/watermarks": lambda flink, request: flink_figures.watermarks(*flink.vertex(request)),
     f"{_OF_VERTEX}/metrics": _vertex_metrics,
     f"{_OF_VERTEX}/accumulators": _subtasks,
     f"{_OF_VERTEX}/subtasktimes": _subtasks,
@@ -282,44 +212,5 @@ READ: dict[str, Read] = {
 def _reading(flink: Flink, read: Read) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         return as_json(await run_in_threadpool(read, flink, request))
-
-    return answer
-
-
-# -- asking -----------------------------------------------------------------------------------------------------------
-
-
-class TriggerBody(msgspec.Struct, rename={"target": "target-directory"}):
-    """What Flink's clients say with a trigger: a savepoint's folder has two names there."""
-
-    target: str | None = None
-    targetDirectory: str | None = None  # noqa: N815 # as Flink calls it
-    drain: bool = False
-
-
-def _triggering(flink: Flink, verb: str) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        body = _body(await request.body())
-        line = await run_in_threadpool(flink.line, request)
-        asked = ActionBody(directory=body.target or body.targetDirectory)
-        wanted = "drain" if verb == "stop" and body.drain else verb
-        name = await run_in_threadpool(flink.actions.ask, line.id, wanted, asked)
-        return as_json({"request-id": name}, 202)
-
-    return answer
-
-
-def _body(data: bytes) -> TriggerBody:
-    try:
-        return msgspec.json.decode(data, type=TriggerBody) if data.strip() else TriggerBody()
-    except msgspec.MsgspecError as error:
-        raise ConfigError("BODY_INVALID", reason=error) from error
-
-
-def _canceling(flink: Flink) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        line = await run_in_threadpool(flink.line, request)
-        await run_in_threadpool(flink.actions.ask, line.id, "cancel", ActionBody())
-        return as_json({}, 202)
 
     return answer

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rekindle.history.statistics import Summary
-from rekindle.monitoring.views import CheckpointConfig, CheckpointRow, CheckpointsView, CheckpointView
+from rekindle.history.statistics import Spread, Summary
+from rekindle.monitoring.checkpoint_views import CheckpointConfig, CheckpointRow, CheckpointsView, CheckpointView
 from rekindle.storage.documents.history import SubtaskStats
 from rekindle.ui.flink_names import vertex_id
-from rekindle.ui.flink_views import summary
 
 Json = dict[str, Any]
 
@@ -195,4 +194,23 @@ def config(found: CheckpointConfig) -> Json:
         "state_changelog_enabled": False,
         "changelog_periodic_materialization_interval": 0,
         "changelog_storage": "",
+    }
+
+
+def spread(found: Spread | None) -> Json:
+    """A line of the summary of checkpoints."""
+    names = ("min", "max", "avg", "p50", "p90", "p95", "p99", "p999")
+    return {name: 0 if found is None else getattr(found, name) for name in names}
+
+
+def summary(found: Summary) -> Json:
+    """The summary of checkpoints."""
+    size, in_flight = spread(found.state_bytes), spread(found.in_flight_bytes)
+    return {
+        "checkpointed_size": size,
+        "state_size": size,
+        "end_to_end_duration": spread(found.duration_ms),
+        "alignment_buffered": spread(None),
+        "processed_data": spread(None),
+        "persisted_data": in_flight,
     }

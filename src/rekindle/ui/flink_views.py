@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from rekindle.history.statistics import Spread, Summary
 from rekindle.monitoring.views import EventView, GraphView, JobOverview, JobView, SubtaskView, Vertex
-from rekindle.ui.flink_names import TASK_STATES, job_id, job_state, subtask_metrics, task_state, vertex_id
+from rekindle.ui.flink_names import TASK_STATES, job_id, job_state, task_state, vertex_id
 
 Json = dict[str, Any]
 
@@ -240,79 +239,6 @@ def _io(rows_in: int | None, rows_out: int | None, now_ms: int, line: JobOvervie
     }
 
 
-def backpressure(shown: Shown, task: Vertex) -> Json:
-    """``/jobs/:jobid/vertices/:vertexid/backpressure``."""
-    subtasks = shown.subtasks(task.uid)
-    if not shown.at_work or any(one.status.back_pressured is None for one in subtasks):
-        return {"status": "deprecated", "subtasks": []}
-    rows = [
-        {
-            "subtask": one.status.subtask,
-            "attempt-number": one.status.restarts,
-            "backpressureLevel": _level(one.status.back_pressured or 0),
-            "backpressure-level": _level(one.status.back_pressured or 0),
-            "ratio": one.status.back_pressured,
-            "busyRatio": one.status.busy,
-            "idleRatio": one.status.idle,
-        }
-        for one in subtasks
-    ]
-    level = _level(max((one.status.back_pressured or 0 for one in subtasks), default=0))
-    return {
-        "status": "ok",
-        "backpressureLevel": level,
-        "backpressure-level": level,
-        "end-timestamp": shown.now_ms,
-        "subtasks": rows,
-    }
-
-
-def _level(share: float) -> str:
-    """Return what Flink calls a share of the time that a task is held back."""
-    return "ok" if share <= 0.1 else "low" if share <= 0.5 else "high"
-
-
-def watermarks(shown: Shown, task: Vertex) -> list[Json]:
-    """``/jobs/:jobid/vertices/:vertexid/watermarks``."""
-    return [
-        {"id": f"{one.status.subtask}.currentInputWatermark", "value": str(one.status.watermark)}
-        for one in shown.subtasks(task.uid)
-        if one.status.watermark is not None
-    ]
-
-
-def vertex_metrics(shown: Shown, task: Vertex) -> dict[str, float]:
-    """The figures of ``/jobs/:jobid/vertices/:vertexid/metrics``."""
-    return {
-        f"{one.status.subtask}.{name}": value
-        for one in shown.subtasks(task.uid)
-        for name, value in subtask_metrics(one, at_work=shown.at_work).items()
-    }
-
-
-def metrics(found: dict[str, float], wanted: str | None) -> list[Json]:
-    """Figures by name; only their names where none is `wanted`."""
-    if wanted is None:
-        return [{"id": name} for name in found]
-    return [{"id": name, "value": f"{found[name]:g}" if found[name] % 1 else str(int(found[name]))}
-            for name in wanted.split(",") if name in found]  # fmt: skip
-
-
-def aggregated(found: Sequence[dict[str, float]], wanted: str | None, modes: str | None) -> list[Json]:
-    """Figures of several, by name: the least, the greatest, the average, the sum."""
-    names = list(dict.fromkeys(name for one in found for name in one))
-    if wanted is None:
-        return [{"id": name} for name in names]
-    rows = []
-    for name in wanted.split(","):
-        values = [one[name] for one in found if name in one]
-        if values:
-            row = {"min": min(values), "max": max(values), "avg": sum(values) / len(values), "sum": sum(values)}
-            chosen = modes.split(",") if modes else [*row]
-            rows.append({"id": name, **{mode: row[mode] for mode in chosen if mode in row}})
-    return rows
-
-
 def exceptions(shown: Shown, events: Sequence[EventView]) -> Json:
     """``/jobs/:jobid/exceptions``: the newest first."""
     failed = [one.event for one in reversed(events) if one.event.error is not None]
@@ -344,25 +270,6 @@ def exceptions(shown: Shown, events: Sequence[EventView]) -> Json:
         "all-exceptions": [],
         "truncated": False,
         "exceptionHistory": {"entries": entries, "truncated": False},
-    }
-
-
-def spread(found: Spread | None) -> Json:
-    """A line of the summary of checkpoints."""
-    names = ("min", "max", "avg", "p50", "p90", "p95", "p99", "p999")
-    return {name: 0 if found is None else getattr(found, name) for name in names}
-
-
-def summary(found: Summary) -> Json:
-    """The summary of checkpoints."""
-    size, in_flight = spread(found.state_bytes), spread(found.in_flight_bytes)
-    return {
-        "checkpointed_size": size,
-        "state_size": size,
-        "end_to_end_duration": spread(found.duration_ms),
-        "alignment_buffered": spread(None),
-        "processed_data": spread(None),
-        "persisted_data": in_flight,
     }
 
 

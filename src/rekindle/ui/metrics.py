@@ -10,7 +10,8 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector
 
 from rekindle.errors import ControlError, RekindleError
-from rekindle.monitoring.monitor import Monitor, Monitors
+from rekindle.monitoring.monitor import Monitor
+from rekindle.monitoring.monitors import Monitors
 from rekindle.monitoring.views import JobOverview, SubtaskView
 from rekindle.ui.flink_names import JOB_STATES, job_id, job_metrics, subtask_metrics
 

@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from rekindle.errors import ConfigError, ControlError, RekindleError
-from rekindle.monitoring.monitor import Monitors
+from rekindle.monitoring.monitors import Monitors
 from rekindle.ui import api, flink, metrics, openapi
 from rekindle.ui.actions import VERBS, ActionBody, Actions
 from rekindle.ui.answers import as_json, refusal

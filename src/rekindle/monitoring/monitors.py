@@ -1,0 +1,42 @@
+"""Several storages that are watched at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rekindle.errors import ControlError
+from rekindle.monitoring import views
+from rekindle.monitoring.monitor import Monitor
+from rekindle.storage.port import Store
+
+
+class Monitors:
+    """Several storages: where there is more than one, the id of a job is ``<storage>~<job>``."""
+
+    def __init__(self, stores: list[Store]) -> None:
+        several = len(stores) > 1
+        self.all = [Monitor(store, i, f"{i}~" if several else "") for i, store in enumerate(stores)]
+        self._several = several
+
+    def storages(self) -> list[views.StorageView]:
+        """Return the storages, with how many jobs are in each."""
+        return [
+            views.StorageView(index=one.index, location=one.store.location, jobs=len(one.overview()))
+            for one in self.all
+        ]
+
+    def overview(self) -> list[views.JobOverview]:
+        """Return the jobs of all storages."""
+        return [line for one in self.all for line in one.overview()]
+
+    def find(self, job_id: str) -> tuple[Monitor, str]:
+        """Return the storage and the name of a job by its id; ``JOB_UNKNOWN`` where there is no such storage."""
+        if not self._several:
+            return self.all[0], job_id
+        index, _, name = job_id.partition("~")
+        if index.isdecimal() and int(index) < len(self.all):
+            return self.all[int(index)], name
+        raise ControlError("JOB_UNKNOWN", job=job_id, storage=", ".join(self._locations()))
+
+    def _locations(self) -> Iterator[str]:
+        return (one.store.location for one in self.all)
