@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
 import uvicorn
 
-from rekindle.monitoring.monitor import Monitors
+from rekindle.monitoring.monitors import Monitors
 from rekindle.storage.port import Store
 from rekindle.ui.security import Policy
 from rekindle.ui.server import application, listen
@@ -55,7 +56,18 @@ def address(world: World) -> Iterator[str]:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., str]]:
+def servers(address: str) -> list[str]:
+    """The servers that a test is about; those that it starts are added."""
+    return [address]
+
+
+@pytest.fixture
+def serve(servers: list[str]) -> Iterator[Callable[..., str]]:
     """Start a server that ends with the test."""
     with ExitStack() as stack:
-        yield lambda stores, **policy: stack.enter_context(served(stores, Policy(**policy)))
+
+        def start(stores: list[Store], **policy: Any) -> str:
+            servers.append(stack.enter_context(served(stores, Policy(**policy))))
+            return servers[-1]
+
+        yield start

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from rekindle.storage import layout
+from rekindle.ui.security import Policy
+from tests.ui.conftest import served
 from tests.ui.kit import Driver, good, http
 from tests.ui.world import World
 
@@ -30,10 +32,8 @@ def browser() -> Iterator[playwright.Browser]:
         browser.close()
 
 
-@pytest.fixture
-def page(browser: playwright.Browser, address: str) -> Iterator[playwright.Page]:
-    """A page that must neither complain nor ask another host for anything."""
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
+def watched(page: playwright.Page, servers: list[str]) -> list[str]:
+    """What the page will complain of, and what it will ask of any but these servers."""
     complaints: list[str] = []
     page.on(
         "console",
@@ -44,11 +44,36 @@ def page(browser: playwright.Browser, address: str) -> Iterator[playwright.Page]
         ),
     )
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda asked: None if "//127.0.0.1:" in asked.url else complaints.append(asked.url))
+
+    def own(url: str) -> bool:
+        return any(url.startswith(f"{server}/") for server in servers)
+
+    page.on("request", lambda asked: None if own(asked.url) else complaints.append(asked.url))
+    return complaints
+
+
+@pytest.fixture
+def page(browser: playwright.Browser, servers: list[str]) -> Iterator[playwright.Page]:
+    """A page that must neither complain nor ask anything but the servers of its test."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    complaints = watched(page, servers)
     page.set_default_timeout(60_000)
     yield page
     page.close()
     assert complaints == []
+
+
+@browsing
+def test_a_page_that_asks_another_server_is_seen(browser: playwright.Browser, address: str, world: World) -> None:
+    page = browser.new_page()
+    complaints = watched(page, [address])
+    page.goto(address)
+    assert complaints == []
+
+    with served([world.store], Policy()) as other:
+        page.goto(f"{other}/healthz")
+        page.close()
+    assert f"{other}/healthz" in complaints
 
 
 def test_the_vendored_libraries_are_those_of_their_table() -> None:
