@@ -18,6 +18,13 @@ def check_history(storage: JobStorage) -> None:
     for manifest in storage.manifests():
         assert kinds.get(manifest.checkpoint) == manifest.kind, f"checkpoint {manifest.checkpoint}: {sorted(kinds)}"
 
+    for record in records:
+        parts = [part for part in record.subtasks if part.acknowledged_ms is not None]
+        if record.status == "completed" and parts:
+            unread = [part.in_flight_bytes for part in parts]
+            assert None not in unread, f"checkpoint {record.id} does not say what was in flight"
+            assert max(unread) <= record.in_flight_bytes <= sum(unread), f"checkpoint {record.id}: {unread}"
+
     events = [one.row for one in log.read(storage, EVENTS)]
     started = Counter(event.run for event in events if event.kind == "run_started")
     ended = Counter(event.run for event in events if event.kind == "run_ended")
