@@ -60,7 +60,7 @@ def events(*, job: str, number: int | None, follow: bool, traces: bool, storage:
             for one in found:
                 output.say("\n".join(_event_lines(one.event, traces)))
             if first and not found and not follow:
-                output.say(f"{job} has no events yet.")
+                output.say(f"{job} has no events yet." if number is None else f"{job} has no events of run {number}.")
         if not follow:
             return
         first = False
