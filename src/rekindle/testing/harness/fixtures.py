@@ -14,6 +14,9 @@ from rekindle.job import Job
 from rekindle.spark.session.session import CHOSEN
 from rekindle.testing.harness.harness import JobHarness
 
+QUICKLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of the JVM: most of what a test costs is Java that is compiled once more, better, and hardly run then."""
+
 MakeHarness = Callable[..., JobHarness]
 
 
@@ -24,6 +27,7 @@ def rekindle_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSe
         **CHOSEN,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": QUICKLY,
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
     }
