@@ -87,7 +87,7 @@ class PendingCheckpoint:
     #: subtasks that had called ``finish()`` when their snapshot was ordered
     ended: set[SubtaskId] = field(default_factory=set)
     #: tasks that hold union-list state in it
-    unions: set[str] = field(default_factory=set)
+    _unions: set[str] = field(default_factory=set)
     phase: Phase = Phase.ACKNOWLEDGING
 
     @property
@@ -117,7 +117,7 @@ class PendingCheckpoint:
 
     def closing(self, topology: Topology) -> Iterator[Closing]:
         """How far the tasks with union-list state have come to their end."""
-        for uid in sorted(self.unions):
+        for uid in sorted(self._unions):
             yield Closing(
                 task=uid,
                 parallelism=topology.vertex(uid).parallelism,
@@ -132,7 +132,7 @@ class PendingCheckpoint:
             self.awaited.discard(task)
             self.batches[task] = batch
             if uses_union:
-                self.unions.add(task.task)
+                self._unions.add(task.task)
             if not self.awaited:
                 self.move(Phase.READY)
 

@@ -116,7 +116,7 @@ class Tasks:
         state = self.states[task]
         state.restart_ms = state.ended = state.final_from = None
         state.covered = False
-        how = self.ending_of(task, stop)
+        how = self._ending_of(task, stop)
         if how is not None:
             return self._end(task, how)
         return self._ordered(c.StartTask(task=task))
@@ -125,7 +125,7 @@ class Tasks:
         """Order tasks whose data has ended to end, and repeat the orders to those whose restart is due."""
         for task, state in self.states.items():
             if state.status in _MAY_END:
-                how = self.ending_of(task, stop)
+                how = self._ending_of(task, stop)
                 if how is not None:
                     yield self._end(task, how)
             elif state.restart_ms is not None and state.restart_ms <= now_ms:
@@ -143,7 +143,7 @@ class Tasks:
         self.hurry(now_ms)
         for task, state in self.states.items():
             open_sources = state.has_sources and not state.sources_ended
-            if open_sources and state.status in _MAY_END and self.ending_of(task, stop) is None:
+            if open_sources and state.status in _MAY_END and self._ending_of(task, stop) is None:
                 yield c.StopSources(task=task)
 
     def hurry(self, now_ms: int) -> None:
@@ -169,7 +169,7 @@ class Tasks:
         state.status = ORDER_STEPS[type(command)][state.status]
         return command
 
-    def ending_of(self, task: SubtaskId, stop: Stop | None) -> Ended | None:
+    def _ending_of(self, task: SubtaskId, stop: Stop | None) -> Ended | None:
         """Return how a task has to end its data now; None while it continues."""
         state = self.states[task]
         ends = set[Ended | None]()

@@ -92,11 +92,11 @@ class Simulation:
         self.seed = seed
         self.chance = random.Random(seed)  # noqa: S311 - lives are to be repeated, not to be secret
         self.faults = Faults(self.chance, 0 if calm else self.chance.choice((0, 3, 10, 30)))
-        self.faults_at_first = self.faults.left
-        self.turmoil_steps = 0 if calm else TURMOIL_STEPS
+        self._faults_at_first = self.faults.left
+        self._turmoil_steps = 0 if calm else TURMOIL_STEPS
         self.world = world or new_world(self.chance, calm=calm)
         #: in one life of four; the others are as they would be without it
-        self.engine_dies = seed % 4 == 1
+        self._engine_dies = seed % 4 == 1
         self._make_job, self._make_elapsed = job, elapsed
         #: sets the machine's clock in one life of three; of its own, so that nothing else in a life depends on it
         self._clock_setter = random.Random(f"clock {seed}")  # noqa: S311 - as above
@@ -104,19 +104,19 @@ class Simulation:
         self._requests = 0
         self._drain_asked_of_run = 0
         #: what the machine's clock shows, and what has really passed
-        self.clock_s, self.true_ms = 0.0, 0
+        self._clock_s, self._true_ms = 0.0, 0
         #: what waited for longer than it may, in words
         self.late: set[str] = set()
         #: drivers that were thought dead and only slept, with the moves they have left
-        self.sleepers: list[tuple[SimulatedDriver, int]] = []
+        self._sleepers: list[tuple[SimulatedDriver, int]] = []
         self.driver = self._driver()
 
     def _driver(self, before: SimulatedDriver | None = None) -> SimulatedDriver:
         """Return the next driver; where it follows one of its own process, it hears what that one left unanswered."""
-        job = self._make_job(self.world.graph, _CALM if self.turmoil_steps == 0 else new_config(self.chance))
+        job = self._make_job(self.world.graph, _CALM if self._turmoil_steps == 0 else new_config(self.chance))
         over = before.failed_over if before is not None else None
         driver = SimulatedDriver(self.world, job, self.faults, 0, engine_failures=over.failures if over else 0)
-        self.elapsed = self._make_elapsed(lambda: self.clock_s)
+        self.elapsed = self._make_elapsed(lambda: self._clock_s)
         self._now_ms = self.elapsed.now_ms()
         self.punctuality = Punctuality(job)
         driver.begin()
@@ -142,7 +142,7 @@ class Simulation:
     def _gone_on_elsewhere(self) -> list[str]:
         """Now and then a checkpoint of this life is restored under another storage, and must come to a good end too."""
         numbers = [number for number, manifest in self.world.manifests.items() if not manifest.drained]
-        if not self.faults_at_first or not numbers or self.chance.random() < 0.7:
+        if not self._faults_at_first or not numbers or self.chance.random() < 0.7:
             return []
         number = self.chance.choice(numbers)
         fork = Simulation(self.seed, calm=True, job=self._make_job, world=self.world.forked(number))
@@ -153,9 +153,9 @@ class Simulation:
         return self.driver.exited and last is not None and last.state in ("FINISHED", "DRAINED")
 
     def _step(self) -> None:
-        if self.turmoil_steps:
-            self.turmoil_steps -= 1
-            if self.turmoil_steps == 0:
+        if self._turmoil_steps:
+            self._turmoil_steps -= 1
+            if self._turmoil_steps == 0:
                 # Settings that let a job end belong to the calm: a new driver brings them.
                 self.faults.left = 0
                 self._crash()
@@ -171,25 +171,25 @@ class Simulation:
             self.world.note(self.world.run, DriverDied())
             if self.faults.strike(0.3):
                 self.driver.has_looked = True
-                self.sleepers.append((self.driver, self.chance.randint(1, 30)))
+                self._sleepers.append((self.driver, self.chance.randint(1, 30)))
         self.driver = self._driver()
 
     def _wake(self) -> None:
         """Let a driver that was thought dead do one more thing; then it finds out that it is fenced."""
-        sleeper, left = self.sleepers.pop()
+        sleeper, left = self._sleepers.pop()
         moves = sleeper.moves()
         if moves and left and not sleeper.exited:
             # What others have done meanwhile may be illegal to it: that kills it, and is none of theirs.
             with suppress(ProtocolError):
                 self.chance.choice(moves)()
-                self.sleepers.append((sleeper, left - 1))
+                self._sleepers.append((sleeper, left - 1))
 
     def _moves(self) -> list[Callable[[], None]]:
         """Everything that could happen next."""
         moves = [self._tick, *self.driver.moves()]
-        if self.sleepers:
+        if self._sleepers:
             moves.append(self._wake)
-        if self.turmoil_steps:
+        if self._turmoil_steps:
             moves += [self._upset] if self.faults.left and self.chance.random() < 0.1 else []
         else:
             moves += [self._drain]
@@ -198,22 +198,22 @@ class Simulation:
     def _tick(self) -> None:
         left_ms = self.chance.choice((10, 300, 1_000, 5_000))
         if self._clock_is_set and self._clock_setter.random() < _CLOCK_IS_SET:
-            self.clock_s += self._clock_setter.choice(_CLOCK_JUMPS_S)
+            self._clock_s += self._clock_setter.choice(_CLOCK_JUMPS_S)
         while left_ms:
             passed_ms = min(left_ms, _LOOK_MS)
-            left_ms, self.true_ms = left_ms - passed_ms, self.true_ms + passed_ms
-            self.clock_s += passed_ms / 1_000
+            left_ms, self._true_ms = left_ms - passed_ms, self._true_ms + passed_ms
+            self._clock_s += passed_ms / 1_000
             self._now_ms = self.elapsed.now_ms()
         if not self.driver.todo:
             self.driver.hear(e.Ticked(now_ms=self._now_ms))
-            self.late.update(self.punctuality.late(self.true_ms))
+            self.late.update(self.punctuality.late(self._true_ms))
 
     def _upset(self) -> None:
         """Something from outside: a request, the death of a query, a newer driver."""
         live = [task for task, query in self.driver.queries.items() if query.live]
         if live and self.faults.strike(0.3):
             self.driver.kill_query(self.chance.choice(live))
-        elif self.engine_dies and not self.driver.lost and self.faults.strike(0.2):
+        elif self._engine_dies and not self.driver.lost and self.faults.strike(0.2):
             self.driver.kill_engine(replaceable=self.chance.random() < 0.7)
         elif self.faults.strike(0.03):
             self.driver.post("fence", e.DriverFenced(newer_run=self.world.run + 1))
