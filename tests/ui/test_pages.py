@@ -112,6 +112,48 @@ def test_what_is_hostile_is_shown_as_text(page: playwright.Page, address: str) -
 
 
 @browsing
+def test_the_end_of_the_log_of_a_run_is_shown_as_text(page: playwright.Page, address: str) -> None:
+    page.goto(f"{address}/#/jobs/failing/history")
+    log = page.get_by_label("Lines of the log")
+    lines = log.locator(".log-line")
+    lines.last.wait_for()
+    assert "No such customer <script>" in lines.last.inner_text()
+    assert log.evaluate("box => box.scrollTop + box.clientHeight >= box.scrollHeight - 1"), "the newest is in sight"
+    assert lines.count() == 200
+    assert log.locator("script, img").count() == 0
+    page.get_by_role("group", name="Which lines").get_by_text("Errors", exact=True).click()
+    page.wait_for_function("document.querySelectorAll('.log-line').length === 1")
+    page.get_by_role("button", name="Only its own").last.click()
+    page.get_by_text("rekindle logs failing --run 1").wait_for()
+    page.get_by_role("group", name="Which lines").get_by_text("All", exact=True).click()
+    page.locator(".log-line", has_text="Run 1 began.").wait_for()
+    assert lines.count() == 1
+    assert page.title() != "owned"
+
+
+@browsing
+def test_no_task_of_a_lost_job_seems_to_run(page: playwright.Page, address: str) -> None:
+    page.goto(f"{address}/#/jobs/lost")
+    page.get_by_text("3 subtasks, as last heard of").wait_for()
+    page.locator("[data-vertex='task:hourly']").wait_for()
+    assert page.locator("main .badge.good").count() == 0
+    assert page.locator("tbody .badge").all_inner_texts() == ["was running"] * 3
+    assert "was running" in (page.locator("[data-vertex='task:hourly']").get_attribute("aria-label") or "")
+    assert page.locator(".chart").count() > 0, "its last minutes"
+
+
+@browsing
+def test_a_channel_that_holds_a_task_back_is_marked(page: playwright.Page, address: str) -> None:
+    page.goto(f"{address}/#/jobs/back-pressured")
+    page.locator(".vertex").first.wait_for()
+    assert page.locator(".edge.full").count() == 1
+    page.goto(f"{address}/#/jobs/healthy")
+    page.get_by_role("heading", name="healthy").wait_for()
+    page.locator(".vertex").first.wait_for()
+    assert page.locator(".edge.full").count() == 0
+
+
+@browsing
 def test_the_numbers_of_a_page_are_those_of_rest(page: playwright.Page, address: str) -> None:
     overview = http.get(f"{address}/api/v1/jobs/healthy").json()["overview"]
     page.goto(f"{address}/#/jobs/healthy")

@@ -15,8 +15,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from rekindle.errors import error_from
 from rekindle.history import log
+from rekindle.logs.lines import LogLine
 from rekindle.storage import layout
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
 from rekindle.storage.documents.history import (
@@ -239,6 +242,7 @@ class World:
                 parallelism={"clean": 2},
             ),
         )
+        self._log(storage, begun_ms, until_ms)
         records = self._records(storage, begun_ms, failed_every)
         self._segments(storage, records)
         events = self._events(begun_ms, records, failure)
@@ -435,6 +439,28 @@ class World:
                 )
             )
         return samples
+
+    def _log(self, storage: JobStorage, begun_ms: int, until_ms: int) -> None:
+        """A log of each run; the second one ends with what is hostile."""
+        first = [LogLine(time_ms=begun_ms - 59_000, level="INFO", logger="rekindle.driver", message="Run 1 began.")]
+        second = [
+            LogLine(
+                time_ms=begun_ms + number * 1_000, level="INFO", logger="rekindle.driver", message=f"Line {number}."
+            )
+            for number in range(300)
+        ]
+        second.append(
+            LogLine(
+                time_ms=until_ms - 4_000,
+                level="ERROR",
+                logger="rekindle.driver",
+                message=f"No such customer {self.customer}",
+                trace=TRACE.replace(HOSTILE, self.customer),
+            )
+        )
+        for run, lines in ((1, first), (2, second)):
+            data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+            self.store.replace(layout.log_piece(storage.job, run, 1), data)
 
     def _manifest(self, storage: JobStorage, record: CheckpointRecord, savepoint: str | None = None) -> None:
         tasks = {

@@ -95,8 +95,9 @@ function Vertex({ vertex, at, chosen, onChoose }) {
 }
 
 function Edge({ edge, at }) {
-  return html`<g class="edge ${edge.backlog_batches ? "full" : ""}">
+  return html`<g class="edge ${edge.full ? "full" : ""}">
     <path d=${curve(at.points)} marker-end="url(#arrow)" />
+    ${edge.full && html`<title>Too much lies unread here: the task before it waits</title>`}
     ${edge.label && html`<text x=${at.x} y=${at.y + 4} text-anchor="middle" data-edge=${`${edge.from} ${edge.to}`}>${edge.label}</text>`}
   </g>`;
 }

@@ -4,10 +4,11 @@ import * as format from "../format.js";
 import * as model from "../model.js";
 import { html, useState } from "../lib.js";
 import { Ago, Badge, Copy, Empty, Loaded, Panel, Problem, Segments, Span, Table, useNow, When } from "../parts.js";
+import { Log } from "./log.js";
 
 export function History({ job, path }) {
   const [run, choose] = useState(null);
-  return html`<${Runs} job=${job} path=${path} chosen=${run} onChoose=${choose} /><${Events} path=${path} run=${run} onRun=${choose} />`;
+  return html`<${Runs} job=${job} path=${path} chosen=${run} onChoose=${choose} /><${Log} job=${job} path=${path} run=${run} /><${Events} path=${path} run=${run} onRun=${choose} />`;
 }
 
 function Lasted({ run }) {
@@ -34,7 +35,7 @@ function Runs({ job, path, chosen, onChoose }) {
               { label: "From", cell: (one) => html`<span class="wrap">${one.restore_from ? html`<code>${one.restore_from}</code>` : "where it was"}</span>` },
               { label: "Where", cell: (one) => html`<span class="wrap">${one.host} (${one.pid})</span>` },
               {
-                label: "Events",
+                label: "Events and log",
                 cell: (one) =>
                   html`<button type="button" class="button small" aria-pressed=${chosen === one.run} onClick=${() => onChoose(chosen === one.run ? null : one.run)}>
                     ${chosen === one.run ? "Of all runs" : "Only its own"}

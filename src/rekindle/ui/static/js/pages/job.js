@@ -74,7 +74,7 @@ function Trouble({ job }) {
   if (!job.failure || job.ended_ms) return null;
   const waits = job.next_attempt_ms;
   const head = waits
-    ? html`Started again <${Until} ms=${waits} />`
+    ? html`It starts again <${Until} ms=${waits} />`
     : html`Last failure, <${Ago} ms=${job.failure.failed_ms} />: the job went past it`;
   return html`<${Problem} tone="warn" head=${head} error=${job.failure} />`;
 }
@@ -102,12 +102,20 @@ function Overview({ job, path }) {
 function Drawing({ graph, job, chosen, choose }) {
   if (!graph.vertices.length)
     return html`<${Empty} title="The graph is not known yet.">It is written when the job's first run begins.<//>`;
-  const vertex = graph.vertices.find(({ id }) => id === chosen);
-  const labelled = { ...graph, edges: graph.edges.map((edge) => ({ ...edge, label: edgeLabel(edge) })) };
+  const labelled = {
+    vertices: graph.vertices.map((one) => ({ ...one, status: status(job, one) })),
+    edges: graph.edges.map((edge) => ({ ...edge, label: edgeLabel(edge), full: heldBack(graph, edge) })),
+  };
+  const vertex = labelled.vertices.find(({ id }) => id === chosen);
   return html`<${JobGraph} graph=${labelled} chosen=${chosen} onChoose=${(id) => choose(id === chosen ? null : id)} />
     <div aria-live="polite">
       ${vertex && html`<${Details} vertex=${vertex} job=${job} graph=${graph} onClose=${() => choose(null)} />`}
     </div>`;
+}
+
+/** A task that waits for most of its time waits for those that read its channels: too much lies unread there. */
+function heldBack({ vertices }, edge) {
+  return edge.kind === "channel" && vertices.find(({ id }) => id === edge.from)?.back_pressured > 0.5;
 }
 
 function edgeLabel(edge) {
@@ -180,6 +188,9 @@ function Watermark({ task }) {
   return html`<${When} ms=${task.watermark_ms} />`;
 }
 
+/** What a task does, or did when its driver was last heard of. */
+const status = (job, one) => (isBad(job.state) && one.status && one.status !== "closed" ? `was ${one.status}` : one.status);
+
 const TASK_COLUMNS = [
   { label: "Subtask", head: true, cell: (task) => html`<span class="wrap">${task.uid}<span class="muted">/${task.subtask}</span></span>` },
   { label: "Status", cell: (task) => html`<${Badge} state=${task.status} />` },
@@ -195,11 +206,11 @@ const TASK_COLUMNS = [
 
 function Tasks({ job }) {
   if (!job.tasks.length) return null;
-  return html`<${Panel} title="Tasks" id="tasks" note=${format.plural(job.tasks.length, "subtask")} flush>
+  return html`<${Panel} title="Tasks" id="tasks" note=${`${format.plural(job.tasks.length, "subtask")}${isBad(job.state) ? ", as last heard of" : ""}`} flush>
     <${Table}
       caption="Subtasks and what they do now"
       columns=${TASK_COLUMNS}
-      rows=${job.tasks}
+      rows=${job.tasks.map((task) => ({ ...task, status: status(job, task) }))}
       rowKey=${(task) => `${task.uid}/${task.subtask}`}
       rowClass=${(task) => (task.status === "restarting" ? "warn" : "")}
       more=${(task) => task.status === "restarting" && task.failure && html`<${Problem} tone="warn" head="It failed" error=${task.failure} />`}
@@ -218,7 +229,9 @@ const SPANS = [
 function Rates({ job, path }) {
   const [minutes, choose] = useState(15);
   // The moment from which rows are wanted must not change with each reading.
-  const since = useMemo(() => Math.floor((now() - minutes * 60_000) / 10_000) * 10_000, [minutes]);
+  // A job that is over shows its last minutes.
+  const end = job.ended_ms ?? (isBad(job.state) ? job.heard_ms : null);
+  const since = useMemo(() => Math.floor(((end ?? now()) - minutes * 60_000) / 10_000) * 10_000, [minutes, end]);
   const state = useApi(`${path}/rates?since=${since}`, 5000);
   const span = html`<${Segments} label="Span of the charts" options=${SPANS} value=${minutes} onChange=${choose} />`;
   return html`<${Panel} title="Rates" id="rates" right=${span} flush>

@@ -63,7 +63,7 @@ function Contents({ one, path }) {
             { label: "Subtask", head: true, cell: (s) => html`<span class="wrap">${s.uid}<span class="muted">/${s.subtask}</span></span>` },
             { label: "Batch", num: true, cell: (s) => (s.batch < 0 ? format.NONE : format.count(s.batch)) },
             { label: "Watermark", cell: (s) => html`<${When} ms=${s.watermark_ms} />` },
-            { label: "Inputs", cell: (s) => html`<span class="wrap">${inputs(s.inputs)}</span>` },
+            { label: "Inputs", cell: (s) => html`<span class="wrap">${inputs(s.inputs) || format.NONE}</span>` },
             { label: "State rows", num: true, cell: (s) => format.count(rows(s.state)) },
             { label: "Finished", cell: (s) => (s.finished ? "yes" : "no") },
           ]}
