@@ -23,7 +23,7 @@ from rekindle.storage.documents.status import InputStatus, Status, TaskStatusDoc
 from tests.cli.kit import JANUARY_MS
 
 API = """
-    import sys, threading, types
+    import os, sys, threading, types
     from dataclasses import dataclass, asdict, field
     from rekindle.errors import DefinitionError, JobError
     from rekindle.storage.documents.status import InputStatus, Status, TaskStatusDocument
@@ -53,7 +53,8 @@ API = """
             self.batch += 1
             inputs = {"history": InputStatus(share=0.5, rows_per_second=10.0)}
             task = TaskStatusDocument(uid="hourly", subtask=0, status="running", batch=self.batch, inputs=inputs)
-            return Status(job="bids", state="RUNNING", run=1, host="", pid=0, beat=0, written_ms=0, tasks=(task,))
+            name = os.environ.get("JOB", "bids")
+            return Status(job=name, state="RUNNING", run=1, host="", pid=0, beat=0, written_ms=0, tasks=(task,))
 
         def wait(self, timeout_s=None):
             return self.result if self.ended.wait(timeout_s) else None
@@ -353,8 +354,9 @@ class Screen:
         self.master, self.slave = pty.openpty()
         self.written = ""
 
-    def run(self, command: list[str]) -> subprocess.Popen[bytes]:
-        environment = os.environ | {"COLUMNS": "60", "LINES": "24", "TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
+    def run(self, job: str, command: list[str]) -> subprocess.Popen[bytes]:
+        size = {"COLUMNS": "60", "LINES": "24", "TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
+        environment = os.environ | size | {"JOB": job}
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.slave, env=environment)
 
     def read_until(self, *texts: str) -> str:
@@ -372,18 +374,18 @@ UP = "\x1b[1A"
 def test_two_jobs_on_one_terminal_print_lines_until_one_is_alone_again(tmp_path: Path) -> None:
     screen = Screen()
     command = program(tmp_path, "Job()")
-    (tmp_path / "other.py").write_text((tmp_path / "job.py").read_text())
-    first = screen.run(command)
+    first = screen.run("bids", command)
     screen.read_until(UP, "━")
-    second = screen.run([*command[:-1], str(tmp_path / "other.py")])
-    screen.read_until("Starting other.py", "hourly running, batch", "hourly running, batch 1,")
-    together = screen.read_until("hourly running, batch")
+    second = screen.run("clicks", command)
+    os.close(screen.slave)
+    screen.read_until("bids RUNNING; ", "clicks RUNNING; ")  # the first has given up its display by now
+    together = screen.read_until("bids RUNNING; ")
     second.terminate()
+    screen.read_until("clicks: Stopping: one last checkpoint.")
     screen.read_until(UP, "━")
     first.terminate()
     assert (first.wait(60), second.wait(60)) == (0, 0)
     os.close(screen.master)
-    os.close(screen.slave)
 
     assert UP not in together
     assert max(map(len, together.splitlines())) < 60

@@ -78,10 +78,11 @@ def _in_notebook(handle: Followed) -> Iterator[Display]:
 def _on_terminal() -> Iterator[Display]:
     """Draw while the terminal is ours alone; print lines that fit it while it is not."""
     with terminal.shared() as is_ours, ExitStack() as drawn:
-        display, draws = _narrow(), False
+        display, draws, name = _narrow(), False, ""
 
         def show(status: Status) -> None:
-            nonlocal display, draws
+            nonlocal display, draws, name
+            name = f"{status.job}: "
             if is_ours() != draws:
                 drawn.close()
                 draws = not draws
@@ -89,7 +90,7 @@ def _on_terminal() -> Iterator[Display]:
             display[0](status)
 
         def say(message: str) -> None:
-            display[1](message)
+            display[1](message if draws else f"{name}{message}")
 
         yield show, say
 
