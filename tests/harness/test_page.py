@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,25 @@ def test_the_tests_of_the_page_pass(
     test = written[name]
     assert callable(test)
     test(job_harness)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_tests_of_the_page_pass_where_a_user_has_put_them_in_a_jvm_that_starts_quickly(tmp_path: Path) -> None:
+    (conftest,) = re.findall(r"^```text\n(pytest_plugins.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    quickly = """
+def test_the_jvm_starts_quickly(rekindle_spark):
+    beans = rekindle_spark._jvm.java.lang.management.ManagementFactory
+    assert set(QUICKLY.split()) <= set(beans.getRuntimeMXBean().getInputArguments())
+"""
+    files = {"conftest.py": conftest, "pipeline.py": JOB, "test_pipeline.py": TESTS}
+    files["test_jvm.py"] = f"from rekindle.testing.harness.fixtures import QUICKLY\n{quickly}"
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert f"{TESTS.count('def test_') + 1} passed" in done.stdout
 
 
 def test_the_page_names_every_method_and_its_steps_are_steps() -> None:
