@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from rekindle.logs.lines import LogLine
 from rekindle.storage import layout
 from rekindle.ui.security import Policy
 from tests.ui.conftest import served
 from tests.ui.kit import Driver, good, http
-from tests.ui.world import World
+from tests.ui.world import HOSTILE, World
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -199,6 +201,71 @@ def test_no_page_scrolls_sideways_on_a_telephone(page: playwright.Page, address:
         page.goto(f"{address}/#/{path}")
         page.locator("main .panel, main .problem").first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+
+
+@browsing
+def test_a_long_name_pushes_no_figure_out_of_sight(
+    page: playwright.Page, tmp_path: Path, serve: Callable[..., str]
+) -> None:
+    world = World(str(tmp_path))
+    world.healthy("a" * 100)
+    page.goto(serve([world.store]))
+    page.locator("tbody tr").first.wait_for()
+    assert page.locator(".scroll").evaluate("box => box.scrollWidth <= box.clientWidth")
+
+
+@browsing
+def test_a_server_that_is_away_makes_no_page_scroll_sideways(page: playwright.Page, address: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{address}/#/jobs/healthy")
+    page.locator(".vertex").first.wait_for()
+    page.route("**/api/**", lambda route: route.abort())
+    page.get_by_text("The server has not answered for").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.unroute_all(behavior="wait")
+
+
+@browsing
+def test_a_reader_without_the_token_is_asked_for_it_until_it_is_right(
+    browser: playwright.Browser, tmp_path: Path, serve: Callable[..., str]
+) -> None:
+    world = World(str(tmp_path))
+    world.healthy("job")
+    address = serve([world.store], host="0.0.0.0", token="correct horse")
+    signed = {"username": "any", "password": "correct horse"}
+    with browser.new_context(http_credentials=signed) as context:
+        page = context.new_page()
+        page.set_default_timeout(60_000)
+        page.add_init_script("sessionStorage.setItem('rekindle.token', 'an old one')")
+        page.goto(address)
+        dialog = page.locator("dialog")
+        dialog.get_by_text("The token that this tab keeps is not the right one").wait_for()
+        page.keyboard.press("Escape")
+        dialog.wait_for(state="detached")
+        page.get_by_role("button", name="Enter the token").first.click()
+        dialog.locator("input").fill("correct horse")
+        page.keyboard.press("Enter")
+        page.locator("tbody tr").first.wait_for()
+        assert page.get_by_role("button", name="Enter the token").count() == 0
+
+
+@browsing
+def test_a_trace_stays_open_while_the_log_grows_and_old_lines_leave(
+    page: playwright.Page, tmp_path: Path, serve: Callable[..., str]
+) -> None:
+    world = World(str(tmp_path))
+    storage = world.healthy("job").storage
+    page.goto(f"{serve([world.store])}/#/jobs/job/history")
+    page.locator(".log-line summary").click()
+    trace = page.locator(".log-line details[open] pre")
+    assert HOSTILE in trace.inner_text()
+
+    lines = [LogLine(time_ms=1, level="INFO", logger="a.b", message=f"<b>more</b> {n}") for n in range(100)]
+    data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+    storage.store.replace(layout.log_piece("job", 2, 2), data)
+    page.get_by_text("<b>more</b> 99").wait_for()
+    assert trace.count() == 1
+    assert page.locator(".log").evaluate("box => box.scrollTop + box.clientHeight >= box.scrollHeight - 1")
 
 
 @browsing

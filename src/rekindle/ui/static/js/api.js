@@ -101,8 +101,8 @@ export function useApi(path, every = 2000, shape = (found) => found) {
           if ((failures > 1 || text === undefined) && connection.value.awaySince === null) connection.set({ awaySince: now() });
         } else if (error.status === 401) {
           tokenWanted.set(true);
-          text = undefined;
-        } else {
+        }
+        if (error instanceof ApiError) {
           text = undefined;
           set((before) => ({ path, data: before.path === path ? before.data : undefined, error }));
         }

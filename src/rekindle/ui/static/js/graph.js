@@ -6,6 +6,8 @@ import { Graph, layout } from "../vendor/dagre.js";
 const SIZE = { task: [196, 86], source: [168, 50], sink: [168, 50] };
 const LABEL = [92, 20];
 const MARGIN = 10;
+/** So small it may become to fit; what is still wider is scrolled. */
+const SMALLEST = 0.75;
 
 /** Where everything is. Only the shape of the graph counts, so numbers that change move nothing. */
 function arrange(shape, rankdir) {
@@ -112,7 +114,7 @@ export function JobGraph({ graph, chosen, onChoose }) {
   return html`<div class="graph scroll">
     <svg
       width=${drawn.width}
-      height=${drawn.height}
+      style=${{ maxWidth: "100%", minWidth: `${Math.round(drawn.width * SMALLEST)}px`, height: "auto" }}
       viewBox="0 0 ${drawn.width} ${drawn.height}"
       role="group"
       aria-label="Graph of the job: sources, tasks and sinks"

@@ -1,7 +1,7 @@
 // The frame of the pages, and which page an address names. Addresses are `#/jobs/<job>/<page>/…`.
-import { connection, keepToken, tokenWanted, useApi } from "./api.js";
+import { connection, keepToken, token, tokenWanted, useApi } from "./api.js";
 import { html, render, Store, useEffect, useRef, useState, useStore } from "./lib.js";
-import { Ago, Dialog, Empty } from "./parts.js";
+import { Ago, Dialog, Empty, Problem } from "./parts.js";
 import { JobPage } from "./pages/job.js";
 import { Jobs } from "./pages/jobs.js";
 import { ThemeSwitch } from "./themes.js";
@@ -33,6 +33,7 @@ function TokenDialog() {
   };
   return html`<${Dialog} title="This server wants a token" onClose=${() => tokenWanted.set(false)}>
     <p>It was started with a token, which is needed to read, too. It is kept until this tab is closed.</p>
+    ${token() && html`<div role="alert"><${Problem} head="The token that this tab keeps is not the right one" /></div>`}
     <form onSubmit=${submit}>
       <label>
         Token
@@ -77,7 +78,7 @@ function App() {
     <header class="bar">
       <a class="brand" href="#/"><img src="icon.svg" alt="" />Rekindle</a>
       <div class="tools">
-        <span class="live ${awaySince === null ? "" : "away"}">${awaySince === null ? "Live" : "Server away"}</span>
+        <span class="live ${awaySince === null ? "" : "away"}">${awaySince === null ? "Live" : "Away"}</span>
         <${ThemeSwitch} />
       </div>
     </header>

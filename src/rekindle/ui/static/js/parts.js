@@ -1,5 +1,5 @@
 // Parts that several pages have.
-import { connection, now } from "./api.js";
+import { connection, now, tokenWanted } from "./api.js";
 import * as format from "./format.js";
 import { html, useEffect, useRef, useState, useStore } from "./lib.js";
 
@@ -234,6 +234,10 @@ export function Loaded({ state, children }) {
 }
 
 function Refused({ error }) {
+  if (error.status === 401)
+    return html`<${Problem} head="This server wants a token">
+      <p><button type="button" class="button" onClick=${() => tokenWanted.set(true)}>Enter the token</button></p>
+    <//>`;
   return html`<${Problem}
     head=${error.status === 404 ? "Not found" : "This could not be read"}
     error=${{ code: error.code, message: error.message, next_step: error.nextStep }}

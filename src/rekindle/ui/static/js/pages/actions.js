@@ -39,6 +39,8 @@ const VERBS = [
   },
 ];
 
+const TOKEN = "It is that of --token-file or REKINDLE_UI_TOKEN, or else the one that the server printed when it began.";
+
 /** What the driver answered. */
 function said(verb, answer) {
   if (!answer.done) return "The driver needs longer; the events of the job say what comes of it.";
@@ -90,7 +92,7 @@ function Confirm({ verb, job, path, onClose }) {
               ${error &&
               html`<${Problem}
                 head=${error.status === 401 ? "The token is not the right one" : "It was not done"}
-                error=${{ code: error.code, message: error.message, next_step: error.nextStep }}
+                error=${{ code: error.code, message: error.message, next_step: error.status === 401 ? TOKEN : error.nextStep }}
               />`}
             </div>
             <div class="buttons">

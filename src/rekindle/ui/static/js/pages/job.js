@@ -74,8 +74,8 @@ function Trouble({ job }) {
   if (!job.failure || job.ended_ms) return null;
   const waits = job.next_attempt_ms;
   const head = waits
-    ? html`It starts again <${Until} ms=${waits} />`
-    : html`Last failure, <${Ago} ms=${job.failure.failed_ms} />: the job went past it`;
+    ? html`<span>It starts again <${Until} ms=${waits} /></span>`
+    : html`<span>Last failure, <${Ago} ms=${job.failure.failed_ms} />: the job went past it</span>`;
   return html`<${Problem} tone="warn" head=${head} error=${job.failure} />`;
 }
 

@@ -34,6 +34,16 @@ export function Log({ job, path, run }) {
   <//>`;
 }
 
+/** Lines with keys that stay while older ones leave: a trace that was opened stays open. */
+function keyed(lines) {
+  const times = new Map();
+  return lines.map((line) => {
+    const what = `${line.time_ms} ${line.logger} ${line.message}`;
+    times.set(what, (times.get(what) ?? 0) + 1);
+    return [`${what} ${times.get(what)}`, line];
+  });
+}
+
 /** The newest line stands last, and stays in sight unless the reader has scrolled up. */
 function Lines({ lines }) {
   const box = useRef();
@@ -43,9 +53,9 @@ function Lines({ lines }) {
   }, [lines]);
   const scrolled = ({ target }) => (atEnd.current = target.scrollHeight - target.scrollTop - target.clientHeight < 8);
   return html`<ol class="log" ref=${box} onScroll=${scrolled} tabindex="0" aria-label="Lines of the log, the newest last">
-    ${lines.map(
-      (line, i) => html`<li key=${`${line.time_ms} ${i}`} class="log-line ${tone(line.level)}">
-        <p><time datetime=${format.iso(line.time_ms)} title=${format.exact(line.time_ms)}>${format.clock(line.time_ms)}</time> <b>${line.level}</b> <span class="muted">${line.logger}:</span> <span class="text">${line.message}</span></p>
+    ${keyed(lines).map(
+      ([key, line]) => html`<li key=${key} class="log-line ${tone(line.level)}">
+        <p><time datetime=${format.iso(line.time_ms)} title=${format.exact(line.time_ms)}>${format.clock(line.time_ms)}</time> <b>${line.level}</b> <bdi class="muted">${line.logger}:</bdi> <bdi class="text">${line.message}</bdi></p>
         ${line.trace && html`<details class="trace"><summary>Trace</summary><pre class="trace" tabindex="0">${line.trace}</pre></details>`}
       </li>`,
     )}
