@@ -6,6 +6,7 @@ import hashlib
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -111,6 +112,36 @@ def test_what_is_hostile_is_shown_as_text(page: playwright.Page, address: str) -
     page.locator(".event").first.wait_for()
     assert page.title() != "owned"
     assert page.locator("main img, main script").count() == 0
+
+
+@browsing
+def test_hostile_names_of_jobs_and_tasks_are_shown_as_text(
+    page: playwright.Page, tmp_path: Path, serve: Callable[..., str]
+) -> None:
+    name = "<img src=x onerror=\"document.title='owned'\">"  # no start takes it, but others may write into a storage
+    world = World(str(tmp_path))
+    written = world.healthy("job")
+    task = replace(written.status.tasks[0], uid=name)
+    written.storage.replace(layout.status("job"), replace(written.status, tasks=(task,)))
+    world.store.replace(layout.identity(name), world.store.read(layout.identity("job")))
+    address = serve([world.store])
+
+    page.goto(address)
+    link = page.locator("tbody a", has_text=name)
+    link.wait_for()
+    assert "UNREADABLE" in page.locator("section:has(#attention)").inner_text()
+    link.click()
+    page.get_by_text("JOB_UNKNOWN").wait_for()
+    page.goto(f"{address}/#/jobs/job")
+    page.locator("main tbody th", has_text=name).wait_for()
+    assert page.locator("main img, main script").count() == 0
+    assert "owned" not in page.title()
+
+    flink = http.get(f"{address}/v1/jobs/overview")
+    metrics = http.get(f"{address}/metrics")
+    assert name in {job["name"] for job in flink.json()["jobs"]}
+    assert flink.headers["content-type"] == "application/json"
+    assert metrics.headers["content-type"].startswith("text/plain")
 
 
 @browsing
