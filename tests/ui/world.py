@@ -57,6 +57,7 @@ TRACE = f"""Traceback (most recent call last):
 ValueError: no such customer {HOSTILE}"""
 
 INTERVAL_MS = 30_000
+SAVEPOINT_EVERY = 20
 SETTINGS = {
     "checkpoint.interval": "30 seconds",
     "checkpoint.mode": "unaligned",
@@ -328,7 +329,7 @@ class World:
                 )
                 for uid, subtask in SUBTASKS
             )
-            savepoint = number % 20 == 0
+            savepoint = number % SAVEPOINT_EVERY == 0
             record = CheckpointRecord(
                 id=number,
                 run=2,
