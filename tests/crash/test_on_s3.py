@@ -29,8 +29,8 @@ TELLING = (
     "result.create/before",
 )
 
-RARE = {*OF_PIPELINES, "sink.abort", "segments.copy", "request.create", "answer.create"}
-"""Steps that this job does not reach by itself, or whose faults are the client's."""
+RARE = {*OF_PIPELINES, "sink.abort", "segments.copy", "request.create", "answer.create", "reserve.create"}
+"""Steps that this job does not reach by itself, or whose faults are the client's. A bucket needs no reserve."""
 
 
 @pytest.fixture
