@@ -19,7 +19,7 @@ const VERBS = [
   {
     name: "stop",
     text: "Stop",
-    does: "The batches under way are finished, a last checkpoint is committed, and the job ends. `rekindle run` resumes right after it.",
+    does: "The batches under way are finished, a last checkpoint is committed, and the job ends. rekindle run resumes right after it.",
     confirm: "Stop the job",
     tone: "danger",
   },
@@ -33,7 +33,7 @@ const VERBS = [
   {
     name: "cancel",
     text: "Cancel",
-    does: "The job ends now, without a checkpoint. Rows since the last checkpoint are not committed; `rekindle run` reads them again.",
+    does: "The job ends now, without a checkpoint. Rows since the last checkpoint are not committed; rekindle run reads them again.",
     confirm: "Cancel the job",
     tone: "danger",
   },
