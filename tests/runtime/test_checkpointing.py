@@ -174,6 +174,22 @@ def test_a_driver_that_was_thought_dead_completes_no_checkpoint_whatever_its_num
     assert storage.checkpoints() == [2]
 
 
+@pytest.mark.parametrize("method", ["commit", "close", "finish", "prepare"])
+def test_a_sink_that_leaves_python_is_a_sink_that_fails(world: World, method: str) -> None:
+    left: list[str] = []
+
+    def leave() -> None:
+        if not left:
+            left.append(method)
+            raise SystemExit("someone's script ends here")
+
+    world.sinks["out"].before[method] = leave
+    world.rows.available, world.rows.ended = 9, True
+    assert ended(world.start(**NEVER, **{"restart.delay": "10 ms"})).state == "FINISHED"
+    assert left
+    assert world.all_committed()
+
+
 def test_a_manifest_that_arrived_and_whose_answer_was_lost_is_a_complete_checkpoint(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -193,7 +193,7 @@ class Checkpointing:
                     self._sinks[uid].commit(committables, permit)
             except RekindleError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise SinkError(
                     "SINK_COMMIT_FAILED",
                     sink=uid,

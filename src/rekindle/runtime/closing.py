@@ -41,5 +41,5 @@ def close_sinks(sinks: Mapping[str, TwoPhaseSink]) -> None:
 def _close(uid: str, sink: TwoPhaseSink) -> None:
     try:
         sink.close()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         _LOG.warning("Sink %s could not be closed: %s", uid, error)

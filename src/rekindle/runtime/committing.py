@@ -19,7 +19,7 @@ def commit(checkpointing: Checkpointing, command: c.CommitTransactions) -> e.Eve
     number = command.permit.checkpoint
     try:
         checkpointing.commit(command.permit)
-    except Exception as error:
+    except BaseException as error:  # a sink's code may call sys.exit(): the thread that commits must not end silently
         # No one else says so while it is tried again.
         _LOG.warning("Checkpoint %d is not committed yet: %s", number, error)
         permanent = isinstance(error, RekindleError) and error.permanent

@@ -189,7 +189,7 @@ def _close(runner: TaskRunner) -> None:
     """However an attempt ends, it is closed (FLIP-147: close() also on failure and cancel)."""
     try:
         runner.close()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         _LOG.warning("A task could not be closed: %s", error)
 
 
