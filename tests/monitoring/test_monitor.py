@@ -8,6 +8,7 @@ import pytest
 
 from rekindle.monitoring.monitor import Monitor
 from rekindle.storage import layout
+from rekindle.storage.documents.history import RateSegment
 from rekindle.storage.liveness import SILENCE_MS
 from tests.ui.kit import Counting
 from tests.ui.world import World
@@ -226,3 +227,21 @@ def test_a_run_has_a_state_also_where_it_has_no_result(world: World) -> None:
         "silent": "SILENT", "lost": "LOST", "healthy": "RUNNING",
     }  # fmt: skip
     assert all(state != "RUNNING" for found in states.values() for state in found[1:])
+
+
+@pytest.mark.parametrize("minutes", [0, 1, 5, 9, 10, 11, 29, 30, 31, 600])
+def test_the_samples_since_a_moment_are_all_of_them_and_older_segments_are_not_read(tmp_path, minutes: int) -> None:
+    store = Counting(str(tmp_path))
+    world = World(str(tmp_path))
+    storage = world.healthy("job").storage
+    samples = [replace(world.jobs["job"].rates[0], time_ms=world.now_ms - (179 - i) * 10_000) for i in range(180)]
+    for k in range(3):
+        rows = tuple(samples[60 * k : 60 * k + 60])
+        storage.replace(layout.history_segment("job", "rates", 2, k, 60 * k), RateSegment(first=60 * k, rows=rows))
+    since_ms = world.now_ms - minutes * 60_000
+
+    found = Monitor(store).rates("job", since_ms).samples
+
+    assert [one.time_ms for one in found] == [one.time_ms for one in samples if one.time_ms > since_ms]
+    read = {path for path in store.was_read if "/rates/" in path}
+    assert len(read) == (1 if minutes < 10 else 2 if minutes < 12 else 3)

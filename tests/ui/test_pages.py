@@ -235,6 +235,13 @@ def test_no_page_scrolls_sideways_on_a_telephone(page: playwright.Page, address:
 
 
 @browsing
+def test_a_small_line_shows_what_a_job_read_before_the_page_was_opened(page: playwright.Page, address: str) -> None:
+    page.goto(address)
+    page.locator("tr", has_text="healthy").locator(".sparkline path").wait_for()
+    assert page.locator("tr", has_text="finished").locator(".sparkline").count() == 0
+
+
+@browsing
 def test_a_long_name_pushes_no_figure_out_of_sight(
     page: playwright.Page, tmp_path: Path, serve: Callable[..., str]
 ) -> None:

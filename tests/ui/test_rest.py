@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -191,3 +193,17 @@ def test_jobs_of_several_storages_are_told_apart(tmp_path, serve) -> None:
     ]
     assert http.get(f"{address}/api/v1/jobs/2~same").status_code == 404
     assert len({job["jid"] for job in http.get(f"{address}/v1/jobs/overview").json()["jobs"]}) == 2
+
+
+def test_what_a_job_read_of_late_is_in_slots_of_its_last_ten_minutes(tmp_path: Path, serve: Callable[..., str]) -> None:
+    world = World(str(tmp_path))
+    world.healthy("job")
+    world.lost("lost")
+    world.store.replace(layout.history_segment("job", "rates", 2, 1, 60), b"{")
+    (found,) = http.get(f"{serve([world.store])}/api/v1/recent").json()
+
+    assert found["id"] == "job"
+    values = found["rows_in_per_second"]
+    assert len(values) == 30
+    assert [value for value in values if value is not None][-1] == 2_500, "two subtasks that read sources, 1,250 each"
+    assert sum(value is not None for value in values) > 25

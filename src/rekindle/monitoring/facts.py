@@ -30,6 +30,9 @@ _RUN = re.compile(r"(\d+)\.json")
 _SAMPLE_MS = 5_000
 """So long a sample of rates is the newest: there is one every ten seconds."""
 
+_APART_MS = 10_000
+"""So far apart are two samples."""
+
 _DOCUMENTS = 8
 """Documents of a job that are remembered as long as their bytes do not change."""
 
@@ -155,9 +158,13 @@ class Facts:
         """Read the records of checkpoints, the oldest first."""
         return [row.row for row in log.read(self.storage, log.CHECKPOINTS, cache=self._cache())]
 
-    def rates(self) -> list[RateSample]:
-        """Read the samples of rates, the oldest first."""
-        return [row.row for row in log.read(self.storage, log.RATES, cache=self._cache())]
+    def rates(self, since_ms: int = 0) -> list[RateSample]:
+        """Read the samples of rates after a moment, the oldest first; segments that are all older are not read."""
+        rows = log.newest(self.storage, log.RATES, self._cache())
+        if rows and rows[0].row.time_ms > since_ms:
+            enough = 3 * (rows[-1].row.time_ms - since_ms) // (2 * _APART_MS)
+            rows = log.read(self.storage, log.RATES, max(rows[-1].number - enough, 0) - 1, self._cache())
+        return [row.row for row in rows if row.row.time_ms > since_ms]
 
     def latest_rates(self) -> RateSample | None:
         """Read the newest sample; one that was read a moment ago is still the newest."""

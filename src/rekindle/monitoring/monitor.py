@@ -176,9 +176,7 @@ class Monitor:
 
     def rates(self, name: str, since_ms: int = 0) -> views.RatesView:
         """Return the samples of rates after a moment."""
-        return views.RatesView(
-            samples=tuple(sample for sample in self._known(name).rates() if sample.time_ms > since_ms)
-        )
+        return views.RatesView(samples=tuple(self._known(name).rates(since_ms)))
 
     # -- its checkpoints ----------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from rekindle.logs.lines import LogLine
 from rekindle.monitoring import checkpoint_views, views
 from rekindle.monitoring.monitor import Monitor
 from rekindle.monitoring.monitors import Monitors
+from rekindle.monitoring.recent import RecentView, recent
 
 Read = Callable[[Monitors, Request], Any]
 
@@ -87,6 +89,12 @@ _SINCE = Parameter("since", "only samples after this moment, milliseconds since 
 ROUTES = (
     Route("/storages", "The storages that are watched.", list[views.StorageView], lambda all_, _: all_.storages()),
     Route("/jobs", "All jobs, by storage and name.", list[views.JobOverview], lambda all_, _: all_.overview()),
+    Route(
+        "/recent",
+        "How many rows each job that runs read in its last ten minutes.",
+        list[RecentView],
+        lambda all_, _: recent(all_, time.time_ns() // 1_000_000),
+    ),
     Route("/jobs/{job}", "A job with its subtasks.", views.JobView, _of_job(lambda one, name, _: one.job(name))),
     Route(
         "/jobs/{job}/graph",

@@ -1,16 +1,4 @@
-// Answers of the API as the pages show them: a job with the graph and the subtasks in one, and what they read of late.
-
-const POINTS = 40;
-/** Job → its latest rates, for the small lines of the list: from when the page was opened. */
-const recent = new Map();
-
-function remembered(job) {
-  const values = recent.get(job.id) ?? [];
-  values.push(job.rows_in_per_second);
-  if (values.length > POINTS) values.shift();
-  recent.set(job.id, values);
-  return [...values];
-}
+// Answers of the API as the pages show them: a job with the graph and the subtasks in one.
 
 const NEXT = {
   LOST: "Run it again: rekindle run JOBFILE. It resumes from its last checkpoint by itself.",
@@ -44,7 +32,7 @@ function job(overview) {
   };
 }
 
-export const jobs = (found) => ({ jobs: found.map((one) => ({ ...job(one), recent: remembered(one) })) });
+export const jobs = (found) => ({ jobs: found.map(job) });
 
 export function jobView({ overview, subtasks, savepoint, notes }) {
   const live = overview.state === "RUNNING" || overview.state === "STOPPING";
@@ -98,3 +86,6 @@ export const savepoints = (found) => ({ savepoints: found });
 export const runs = (found) => ({ runs: found });
 
 export const events = (found) => ({ events: found.map(({ number, event }) => ({ ...event, number })) });
+
+/** Job → what it read in its last ten minutes, for the small lines of the list. */
+export const recent = (found) => new Map(found.map((one) => [one.id, one.rows_in_per_second]));

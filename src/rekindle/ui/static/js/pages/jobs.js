@@ -49,7 +49,7 @@ function Uptime({ job }) {
   return html`<span title=${`run ${job.run}, started ${format.exact(job.started_ms)}`}>${format.age(until - job.started_ms)}</span>`;
 }
 
-const columns = (several, server) => [
+const columns = (several, server, recent) => [
   {
     label: "Job",
     head: true,
@@ -74,7 +74,7 @@ const columns = (several, server) => [
     num: true,
     blank: (job) => job.rows_in === null,
     cell: (job) => html`<span class="spark">
-      <${Sparkline} values=${job.recent ?? []} label=${`rows in a second, of late: ${job.name}`} />
+      <${Sparkline} values=${recent?.get(job.id) ?? []} label=${`Rows in a second, in the last ten minutes: ${job.name}`} />
       <b data-rate=${job.rows_in}>${format.rate(job.rows_in)}</b>
     </span>`,
   },
@@ -108,6 +108,7 @@ const GROUPS = [
 ];
 
 function Listing({ jobs, server }) {
+  const { data: recent } = useApi("recent", 10_000, model.recent);
   const [text, setText] = useState("");
   const [group, setGroup] = useState("all");
   if (!jobs.length) {
@@ -140,7 +141,7 @@ function Listing({ jobs, server }) {
       ${found.length
         ? html`<${Table}
             caption="Jobs"
-            columns=${columns(several, server)}
+            columns=${columns(several, server, recent)}
             rows=${found}
             rowKey=${(job) => job.id}
             rowClass=${(job) => `row-link ${isBad(job.state) ? "bad" : troubled(job) ? "warn" : ""}`}

@@ -1,0 +1,64 @@
+"""How many rows jobs read of late, from the samples in their history: the small lines in the list of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from rekindle.errors import RekindleError
+from rekindle.monitoring import figures
+from rekindle.monitoring.facts import AT_WORK
+from rekindle.monitoring.monitor import Monitor
+from rekindle.monitoring.monitors import Monitors
+from rekindle.storage.documents.history import RateSample
+
+SLOTS = 30
+SLOT_MS = 20_000
+"""There is a sample every ten seconds, so each slot has one."""
+
+_AT_ONCE = 16
+"""Jobs read at the same time, where each look is a request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentView:
+    """How many rows a running job read in its last ten minutes."""
+
+    #: of the job
+    id: str
+    #: rows a second, by the tasks that read sources: one value for each twenty seconds, the oldest first
+    rows_in_per_second: tuple[float | None, ...]
+
+
+def recent(monitors: Monitors, now_ms: int) -> list[RecentView]:
+    """Return the jobs that run; one that cannot be read now is left out."""
+    return [view for monitor in monitors.all for view in _of_storage(monitor, now_ms)]
+
+
+def _of_storage(monitor: Monitor, now_ms: int) -> Iterator[RecentView]:
+    lines = [line for line in monitor.overview() if line.state in AT_WORK]
+    with ThreadPoolExecutor(1 if monitor.store.pace == 1 else _AT_ONCE) as pool:
+        for line, values in zip(lines, pool.map(lambda one: _values(monitor, one.job, now_ms), lines), strict=True):
+            if values is not None:
+                yield RecentView(id=line.id, rows_in_per_second=values)
+
+
+def _values(monitor: Monitor, name: str, now_ms: int) -> tuple[float | None, ...] | None:
+    try:
+        readers = {edge.target.removeprefix("task:") for edge in monitor.graph(name).edges if edge.kind == "input"}
+        return slots(monitor.rates(name, now_ms - SLOTS * SLOT_MS).samples, readers, now_ms)
+    except RekindleError:
+        return None
+
+
+def slots(samples: Sequence[RateSample], readers: Collection[str], now_ms: int) -> tuple[float | None, ...]:
+    """Return the newest figure of each slot; None where nothing was measured."""
+    found: list[float | None] = [None] * SLOTS
+    for sample in samples:
+        slot = SLOTS - 1 - (now_ms - sample.time_ms) // SLOT_MS
+        if 0 <= slot < SLOTS:
+            found[slot] = figures.total(
+                rates.rows_in for task, rates in sample.tasks.items() if task.rpartition("/")[0] in readers
+            )
+    return tuple(found)
