@@ -7,10 +7,7 @@ written from one evaluation and committed by one checkpoint.
 from __future__ import annotations
 
 import datetime as dt
-import sys
-import threading
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,6 +24,7 @@ from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.testing.crash import InjectedError
+from tests.hanging import threads
 from tests.jobs.kit import World, at, committed, rows, until
 
 OF_PIPELINES = ("schema.create", "segment.copy", "segment.write", "split.assign")
@@ -194,13 +192,7 @@ def _what_it_does() -> str:
     """Where the threads of this process are, and what Spark's queries say of themselves."""
     spark = SparkSession.getActiveSession()
     queries = [str(query.status) for query in spark.streams.active] if spark else []
-    frames = sys._current_frames()
-    threads = [
-        f"{one.name}: {''.join(traceback.format_stack(frames[one.ident], limit=4))}"
-        for one in threading.enumerate()
-        if one.ident in frames
-    ]
-    return "\n".join([*queries, *threads])
+    return "\n".join([*queries, threads()])
 
 
 def goes_on(handle: JobHandle) -> bool:

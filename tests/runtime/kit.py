@@ -28,6 +28,7 @@ from rekindle.storage.local import LocalStore
 from rekindle.testing.fake_engine import FakeEngine
 from rekindle.testing.fake_runner import FakeInput, FakeRunner
 from rekindle.testing.fake_sink import FakeSink
+from tests.hanging import threads
 
 JOB, TASK, SOURCE = "job", "task", "numbers"
 
@@ -150,7 +151,7 @@ class Refusal:
 def ended(handle: rk.JobHandle, seconds: float = 30) -> rk.JobResult:
     """How it ended; a limit keeps a hanging test from hanging for ever."""
     result = handle.wait(seconds)
-    assert result is not None, f"it did not end: {handle.status()}"
+    assert result is not None, f"it did not end: {handle.status()}\n{threads()}"
     return result
 
 

@@ -12,6 +12,7 @@ import threading
 import pytest
 
 from rekindle.runtime.steps import Steps
+from tests.hanging import threads
 from tests.runtime.kit import World
 
 SEEDS = 40
@@ -46,7 +47,7 @@ def live_until(world: World, steps: Steps, verbs: list[str], config: dict[str, s
         for verb in verbs:
             threading.Thread(target=_ask, args=(handle, verb), daemon=True).start()
         result = handle.wait(30)
-        assert result is not None, "it hangs"
+        assert result is not None, f"it hangs: {handle.status()}\n{threads()}"
         return result.state
     except DeadError:
         run = world.storage.latest_run()
