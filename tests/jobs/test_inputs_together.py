@@ -220,7 +220,7 @@ def test_a_users_own_sink_takes_the_output_modes_it_says_and_others_are_refused_
     assert json.loads((world.root / "table.json").read_text()) == Counter(key for _, key, _ in world.data)
     assert sinks[-1].finished and sinks[-1].closed
     job = job_of()
-    job.sink("files", rk.job.TaskHandle(job, "count", lambda: None), rk.sinks.Parquet(world.out))  # type: ignore[arg-type,return-value]
+    job.sink("files", rk.defining.TaskHandle(job, "count", lambda: None), rk.sinks.Parquet(world.out))  # type: ignore[arg-type,return-value]
     with pytest.raises(DefinitionError) as error:
         job.start(spark, storage=world.storage)
     assert error.value.code == "OUTPUT_MODE_UNSUPPORTED"
