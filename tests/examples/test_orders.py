@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import orders
 from tests.crash.pipeline_kit import task
+from tests.examples.orders_by_pandas import expected, same
 from tests.jobs.kit import QUICK, until
 
 HISTORY, LIVE = 900, 600
@@ -20,34 +20,6 @@ def test_orders_put_together_are_the_same_orders():
 
 
 KNOWN = {"user": [1, 0, 1, 1], "product": [2, 1, 1, 5], "pieces": [4, 1, 4, 2]}
-
-
-def expected() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Revenue, sessions and archive as pandas computes them."""
-    frame = orders.orders(0, HISTORY + LIVE).to_pandas()
-    table = pd.DataFrame(orders.products(), columns=["product", "category", "cents"])
-    frame = frame.merge(table, on="product")
-    frame["revenue"] = frame["pieces"] * frame["cents"]
-    archive = frame[["order", "user", "category", "revenue", "ts"]]
-    hourly = frame.assign(hour=frame["ts"].dt.floor("h")).groupby(["hour", "category"], as_index=False)
-    revenue = hourly.agg(orders=("order", "size"), revenue=("revenue", "sum"))
-    by_user = frame.sort_values(["user", "ts"])
-    apart = by_user.groupby("user")["ts"].diff() > pd.Timedelta(milliseconds=orders.SESSION_GAP_MS)
-    number = apart.groupby(by_user["user"]).cumsum().rename("number")
-    grouped = by_user.groupby([by_user["user"], number])
-    sessions = grouped.agg(
-        begin=("ts", "min"), end=("ts", "max"), orders=("order", "size"), revenue=("revenue", "sum")
-    ).reset_index()
-    return revenue, sessions.drop(columns="number"), archive
-
-
-def same(found: pd.DataFrame, wanted: pd.DataFrame, keys: list[str]) -> None:
-    def tidy(frame: pd.DataFrame) -> pd.DataFrame:
-        times = frame.select_dtypes(["datetime", "datetimetz"]).columns
-        plain = {name: frame[name].to_numpy("datetime64[us]") for name in times}
-        return frame.assign(**plain)[wanted.columns].sort_values(keys, ignore_index=True)
-
-    pd.testing.assert_frame_equal(tidy(found), tidy(wanted), check_dtype=False)
 
 
 @pytest.mark.since("4.0")  # transformWithState
@@ -72,7 +44,7 @@ def test_what_the_pipeline_writes_is_what_pandas_computes(spark, tmp_path):
     handle.stop(drain=True)
     assert handle.wait().state == "DRAINED"
 
-    revenue, sessions, archive = expected()
+    revenue, sessions, archive = expected(HISTORY + LIVE)
     out = tmp_path / "out"
     assert len(sessions) > sessions["user"].nunique() + 10, "users come back"
     same(pq.read_table(out / "revenue").to_pandas(), revenue, ["hour", "category"])

@@ -1,4 +1,4 @@
-"""What a job keeps, on disk and in memory, does not grow with its batches: `soak` says how."""
+"""What a job keeps, on disk and in memory, does not grow with its batches: `soak` and `day` say how."""
 
 from __future__ import annotations
 
@@ -12,17 +12,31 @@ import pytest
 from tests.soak.curves import Bound, growers, verdicts
 
 BATCHES = int(os.environ.get("REKINDLE_SOAK_BATCHES", "20000"))
+FILES = int(os.environ.get("REKINDLE_DAY_FILES", str(24 * 60)))
+
+
+def run(*command: str | Path) -> None:
+    """Run it in a process of its own: it measures all of it."""
+    root = Path(__file__).parents[2]
+    line = [sys.executable, "-m", *map(str, command)]
+    done = subprocess.run(line, cwd=root, stdout=subprocess.PIPE, text=True, check=False)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(4 * 3_600)
 def test_a_pipeline_that_is_left_alone_does_not_grow(tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "tests.soak.soak", str(tmp_path / "soak"), "--batches", str(BATCHES)]
-    done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=False)
-    print(done.stdout)
-    assert done.returncode == 0, done.stdout
+    run("tests.soak.soak", tmp_path / "soak", "--batches", str(BATCHES))
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(4 * 3_600)
+@pytest.mark.parametrize("example", ["hot_bids", pytest.param("orders", marks=pytest.mark.since("4.0")), "flights"])
+def test_an_example_job_does_not_grow_in_a_day_and_writes_what_a_batch_query_does(tmp_path: Path, example: str) -> None:
+    run("tests.soak.day", tmp_path / "day", example, "--files", str(FILES))
 
 
 def flat(curve: list[float], bound: Bound) -> bool:
