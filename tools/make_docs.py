@@ -165,8 +165,8 @@ def _plain(template: str) -> str:
 
 
 def help_text(verb: str) -> str:
-    """What ``rekindle VERB --help`` prints, 80 columns wide."""
-    command = [verb, "--help"] if verb else ["--help"]
+    """What ``rekindle VERB --help`` prints, 80 columns wide; ``a/b`` is the verb b of the group a."""
+    command = [*verb.split("/"), "--help"] if verb else ["--help"]
     result = CliRunner().invoke(rekindle, command, prog_name="rekindle", terminal_width=80)
     assert result.exit_code == 0, result.output
     return f"```text\n{result.output.rstrip()}\n```"

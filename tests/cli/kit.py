@@ -105,9 +105,20 @@ class Command:
     def __call__(self, *arguments: str, **extra: Any) -> Invocation:
         return CliRunner().invoke(rekindle, [*arguments, "--storage", self.storage], **extra)
 
+    def plain(self, *arguments: str) -> Invocation:
+        """The same for a verb that takes no ``--storage``."""
+        return CliRunner().invoke(rekindle, arguments)
+
+    def plain_json(self, *arguments: str, code: int = 0) -> Any:
+        """What such a verb prints with ``--json``; it must end with `code`."""
+        return self._json(self.plain(*arguments, "--json"), code)
+
     def json(self, *arguments: str, code: int = 0) -> Any:
         """What a verb prints with ``--json``; it must end with `code`."""
-        result = self(*arguments, "--json")
+        return self._json(self(*arguments, "--json"), code)
+
+    @staticmethod
+    def _json(result: Invocation, code: int) -> Any:
         assert result.exit_code == code, result.output
         return json.loads(result.stdout)
 

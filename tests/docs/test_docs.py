@@ -94,7 +94,10 @@ def test_every_public_method_is_in_the_guide(kind: type) -> None:
 
 def test_every_verb_is_on_its_page() -> None:
     page = (DOCS / "cli.md").read_text()
-    assert [verb for verb in rekindle.commands if f"## {verb}\n\n<!-- generated: help {verb} -->" not in page] == []
+    groups = {name: verb for name, verb in rekindle.commands.items() if isinstance(verb, click.Group)}
+    names = [*rekindle.commands, *(f"{name}/{below}" for name, group in groups.items() for below in group.commands)]
+    parts = {name: f"## {name.replace('/', ' ')}\n\n<!-- generated: help {name} -->" for name in names}
+    assert [name for name, part in parts.items() if part not in page] == []
 
 
 def test_every_setting_error_document_and_step_is_on_its_page() -> None:
@@ -181,10 +184,12 @@ def test_modules_and_tests_that_are_named_exist(page: Path) -> None:
 @every_page
 def test_commands_in_the_pages_are_commands(page: Path) -> None:
     for command in commands(page):
-        verb = rekindle.commands.get(command[0])
-        assert verb is not None, f"there is no verb {command[0]}"
+        verb, rest = rekindle.commands.get(command[0]), command[1:]
+        if isinstance(verb, click.Group) and rest:
+            verb, rest = verb.commands.get(rest[0]), rest[1:]
+        assert verb is not None, f"there is no verb {shlex.join(command)}"
         context = click.Context(verb, info_name=verb.name)
-        words = [word for word in command[1:] if word not in ("[DIR]", "[CHECKPOINT]", "PATH")]
+        words = [word for word in rest if word not in ("[DIR]", "[CHECKPOINT]", "[PATH]", "PATH")]
         try:
             verb.make_parser(context).parse_args(words)
         except click.UsageError as error:

@@ -155,6 +155,17 @@ class TestLocalStore(StoreContract):
         assert store.create("a", b"x") is True
         assert store.read("a") == b"x"
 
+    def test_what_a_killed_writer_has_left_is_known_and_what_belongs_to_an_object_is_not(
+        self, store: LocalStore, tmp_path: Path
+    ) -> None:
+        store.create("job/object", b"data")
+        root = Path(store.path("job"))
+        (root / ".object.crc").write_bytes(b"sum")
+        (root / ".tmp-0badcafe").write_bytes(b"half")
+        (root / ".gone.crc").write_bytes(b"sums")
+        assert sorted(store.unfinished("job")) == [Entry("job/.gone.crc", 4), Entry("job/.tmp-0badcafe", 4)]
+        assert list(store.unfinished("elsewhere")) == []
+
     def test_temporary_files_of_a_killed_writer_are_not_listed_and_go_with_their_folder(
         self, store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

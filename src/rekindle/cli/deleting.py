@@ -15,13 +15,13 @@ from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.run_documents import RUNNING
 from rekindle.storage.savepoints import find_savepoint
 
-_WITHOUT_ASKING = click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
+WITHOUT_ASKING = click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
 
 
 @click.command(epilog=example("rekindle forget hourly_bids 7"))
 @click.argument("job")
 @click.argument("checkpoint", metavar="[CHECKPOINT]", type=int, required=False)
-@_WITHOUT_ASKING
+@WITHOUT_ASKING
 @with_storage
 @with_json
 def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: bool) -> None:
@@ -34,7 +34,7 @@ def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: b
         _check_forgettable(found, checkpoint)
     _check_not_running(found)
     what = f"job {job!r} and all its checkpoints" if checkpoint is None else f"checkpoint {checkpoint} of {job!r}"
-    _confirm(what, yes)
+    confirm(what, yes)
     # Another user may have started it while the question was open.
     _check_not_running(found)
     if checkpoint is None:
@@ -49,7 +49,7 @@ def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: b
 
 @click.command(epilog=example("rekindle dispose /backup/hourly_bids-000000012-3e222f"))
 @click.argument("path", metavar="SAVEPOINT")
-@_WITHOUT_ASKING
+@WITHOUT_ASKING
 @with_storage
 @with_json
 def dispose(path: str, yes: bool, storage: str, as_json: bool) -> None:
@@ -62,7 +62,7 @@ def dispose(path: str, yes: bool, storage: str, as_json: bool) -> None:
     """
     disposal = Disposal(find_savepoint(path, storage))
     what = f"savepoint {disposal.path}"
-    _confirm(what, yes)
+    confirm(what, yes)
     disposal.run()
     if as_json:
         output.as_json({"path": disposal.path})
@@ -70,7 +70,8 @@ def dispose(path: str, yes: bool, storage: str, as_json: bool) -> None:
         output.say(f"Deleted the {what}.")
 
 
-def _confirm(what: str, yes: bool) -> None:
+def confirm(what: str, yes: bool) -> None:
+    """Ask before something is deleted, where that can be asked."""
     if yes:
         return
     if not sys.stdin.isatty():

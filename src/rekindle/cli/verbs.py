@@ -15,6 +15,7 @@ from rekindle.cli import (
     reading,
     running,
     savepoints,
+    upkeep,
     watching,
 )
 from rekindle.cli.app import Group, example, version
@@ -58,6 +59,7 @@ _VERBS: dict[click.Command, str] = {
     asking.answer: "Wait for the answer to a request.",
     deleting.forget: "Delete a job, or a checkpoint.",
     deleting.dispose: "Delete a savepoint.",
+    upkeep.storage: "Look after a storage.",
     plain.flush: "Flush the state of a plain query.",
     plain.adopt: "Begin a job where a query stands.",
 }

@@ -385,6 +385,10 @@ CONDITIONS: dict[str, Condition] = {
             "{path} is damaged: {reason}",
             "Restore it from a backup, or start from a checkpoint: rekindle run JOBFILE --from ...",
         ),
+        OBJECT_MISSING=(
+            "{path} is missing, and {needed_by} needs it.",
+            "Restore it from a backup, or start from another checkpoint: rekindle run JOBFILE --from ...",
+        ),
         FORMAT_NEWER=(
             "{path} has format {found}; this version of Rekindle reads up to {supported}.",
             "Upgrade Rekindle.",

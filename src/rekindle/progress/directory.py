@@ -90,6 +90,17 @@ def read_offsets(store: Store, folder: str, batch: int) -> Offsets:
     return Offsets(watermark_ms, metadata, sources, hashlib.sha256(data).hexdigest(), data.decode(), names)
 
 
+def read_commit(store: Store, folder: str, batch: int) -> dict[str, Any]:
+    """What Spark has noted of a batch that it has committed.
+
+    Raises:
+        NotFound: it has not committed the batch, or that was purged.
+        StorageError: ``PROGRESS_FORMAT_UNKNOWN``, ``OBJECT_CORRUPT``.
+    """
+    path = f"{folder}/commits/{batch}"
+    return _json("\n".join(_lines(store.read(path), path, ("v1", "v2"))[1:]), path)
+
+
 def _named_sources(lines: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     """The names and the ends of ``name:end`` lines, which may stand in any order; numbers are put into theirs."""
     found = [line.partition(":")[::2] for line in lines]
@@ -125,9 +136,7 @@ def plant_due(store: Store, folder: str) -> bool:
     batch = last_committed(store, folder)
     if batch < 0 or last_planned(store, folder) > batch or not store.names(f"{folder}/state"):
         return False
-    path = f"{folder}/commits/{batch}"
-    lines = _lines(store.read(path), path, ("v1", "v2"))
-    due_ms = _json("\n".join(lines[1:]), path).get("nextBatchWatermarkMs", 0)
+    due_ms = read_commit(store, folder, batch).get("nextBatchWatermarkMs", 0)
     last = read_offsets(store, folder, batch)
     if due_ms <= last.batch_watermark_ms:
         return False

@@ -56,6 +56,9 @@ class ForwardingStore:
     def walk(self, folder: str) -> Iterator[Entry]:
         return self.within.walk(folder)
 
+    def unfinished(self, folder: str) -> Iterator[Entry]:
+        return self.within.unfinished(folder)
+
     def delete(self, path: str) -> None:
         self.within.delete(path)
 

@@ -28,6 +28,7 @@ from rekindle.storage.port import Entry, NotFound, Store, check_path
 
 _TEMPORARY = ".tmp-"
 _HIDDEN = re.compile(r"\.tmp-.*|\..+\.crc")
+_SIDE_FILE = re.compile(r"\.(.+)\.crc")
 _CHUNK_BYTES = 1 << 20
 _SYSTEM_BYTES = 1 << 30
 _NOT_BY_THE_SYSTEM = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF, errno.EIO)
@@ -126,6 +127,15 @@ class LocalStore:
                 yield from self.walk(path)
             else:
                 yield Entry(path, size_bytes)
+
+    def unfinished(self, folder: str) -> Iterator[Entry]:
+        for above, _, names in os.walk(self.path(folder)):
+            for name in names:
+                side_of = _SIDE_FILE.fullmatch(name)
+                if name.startswith(_TEMPORARY) or (side_of and not os.path.lexists(os.path.join(above, side_of[1]))):
+                    with suppress(FileNotFoundError):
+                        size = os.stat(os.path.join(above, name)).st_size
+                        yield Entry(os.path.relpath(os.path.join(above, name), self._root), size)
 
     def delete(self, path: str) -> None:
         target = self.path(check_path(path))

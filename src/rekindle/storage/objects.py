@@ -132,6 +132,9 @@ class ObjectStore:
             if size_bytes or (path not in folders and self._is_object(path[root:])):
                 yield Entry(path[root:], size_bytes)
 
+    def unfinished(self, folder: str) -> Iterator[Entry]:
+        return iter(())
+
     def delete(self, path: str) -> None:
         self._delete_all(path, [self._key(check_path(path))])
 

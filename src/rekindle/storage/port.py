@@ -102,6 +102,13 @@ class Store(Protocol):
         """Every object below `folder` at any depth, sorted by path; what vanishes meanwhile may be left out."""
         ...
 
+    def unfinished(self, folder: str) -> Iterator[Entry]:
+        """Temporary files below `folder`, which `walk` leaves out: of writes that were cut short, or are under way.
+
+        There are none where an object is written in one request.
+        """
+        ...
+
     def delete(self, path: str) -> None:
         """Delete the object; missing is fine."""
         ...

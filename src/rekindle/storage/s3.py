@@ -129,6 +129,9 @@ class S3Store:
             if not key.endswith("/"):
                 yield Entry(key[root:], size_bytes)
 
+    def unfinished(self, folder: str) -> Iterator[Entry]:
+        return iter(())
+
     def delete(self, path: str) -> None:
         with self._errors(check_path(path), "STORAGE_READ_ONLY"):
             self._files.rm_file(self.file(path))

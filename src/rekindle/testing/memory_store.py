@@ -69,6 +69,9 @@ class MemoryStore:
             if data is not None:
                 yield Entry(path, len(data))
 
+    def unfinished(self, folder: str) -> Iterator[Entry]:
+        return iter(())
+
     def delete(self, path: str) -> None:
         with self._lock:
             if check_path(path) in self._objects:

@@ -1,0 +1,113 @@
+"""The verbs that look after a storage: `storage check`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from rekindle.cli import output
+from rekindle.cli.app import FAILED, Group, example, with_json
+from rekindle.cli.deleting import WITHOUT_ASKING, confirm
+from rekindle.errors import StorageError
+from rekindle.storage.open import open_store
+from rekindle.storage.place import DEFAULT, VARIABLE
+from rekindle.upkeep.check import Checked, check_place, refuse_running, remove_orphans
+from rekindle.upkeep.findings import Findings, Orphan
+
+ORPHANS = 3
+"""Exit code of ``storage check`` where all is whole, and something is left that nothing needs."""
+
+
+@click.group(cls=Group, epilog=example("rekindle storage check /srv/rekindle"))
+def storage() -> None:
+    """Look after a storage: check it."""
+
+
+@storage.command(
+    epilog=example(
+        "rekindle storage check /srv/rekindle\nrekindle storage check /srv/rekindle --job hourly_bids --repair"
+    )
+)
+@click.argument("path", envvar=VARIABLE, default=DEFAULT, metavar="[PATH]")
+@click.option("--job", metavar="JOB", help="Check this job alone.")
+@click.option("--repair", is_flag=True, help="Delete the orphans, and nothing else; refused while a job runs.")
+@WITHOUT_ASKING
+@with_json
+def check(*, path: str, job: str | None, repair: bool, yes: bool, as_json: bool) -> None:
+    """Check a storage, or one savepoint: the folder or address PATH.
+
+    Every document is opened; everything that checkpoints, savepoints and batch records name is looked for, with the
+    sizes and hashes that they hold; and what nothing names is listed: orphans. They do no harm but take up room. It
+    needs no JVM and changes nothing without --repair. While a job runs, its orphans are not looked for.
+
+    \b
+    Exit code:
+      0  all is whole
+      1  something is missing or damaged
+      3  all is whole, and there are orphans
+    """
+    store = open_store(path)
+    parent, _, name = store.location.rstrip("/").rpartition("/")
+    checked = check_place(store, open_store(parent or "/"), name, job)
+    if not checked.jobs and not checked.savepoints and not store.exists(""):
+        raise StorageError("STORAGE_MISSING", uri=path)
+    removed: list[Orphan] = []
+    if repair:
+        refuse_running(store, checked)
+        removed = checked.every_orphan
+        if removed:
+            confirm(f"{len(removed)} orphans in {store.location}", yes)
+            remove_orphans(store, checked)
+    if as_json:
+        output.as_json(_json(store.location, checked, removed))
+    else:
+        _show(checked, removed)
+    if not checked.whole:
+        sys.exit(FAILED)
+    if checked.every_orphan and not removed:
+        sys.exit(ORPHANS)
+
+
+def _json(location: str, checked: Checked, removed: list[Orphan]) -> dict[str, Any]:
+    return {
+        "storage": location,
+        "whole": checked.whole,
+        "jobs": [{"job": one.name, "state": one.state, **_found(one)} for one in checked.jobs],
+        "savepoints": [{"name": one.name, **_found(one)} for one in checked.savepoints],
+        "orphans": [_orphan(one) for one in checked.orphans],
+        "removed": len(removed),
+    }
+
+
+def _found(one: Findings) -> dict[str, Any]:
+    return {
+        "files": one.files,
+        "size_bytes": one.size_bytes,
+        "faults": [{"path": fault.path, "code": fault.code, "message": fault.message} for fault in one.faults],
+        "orphans": [_orphan(orphan) for orphan in one.orphans],
+    }
+
+
+def _orphan(one: Orphan) -> dict[str, Any]:
+    return {"path": one.path, "size_bytes": one.size_bytes, "reason": one.reason}
+
+
+def _show(checked: Checked, removed: list[Orphan]) -> None:
+    for kind, found in (("job", checked.jobs), ("savepoint", checked.savepoints)):
+        for one in found:
+            verdict = f"{len(one.faults)} faults" if one.faults else "whole"
+            state = f" ({one.state})" if one.state else ""
+            output.say(f"{kind} {one.name}{state}: {one.files} files, {output.size(one.size_bytes)}, {verdict}")
+            for fault in one.faults:
+                output.say(f"  [{fault.code}] {fault.message}")
+    orphans = checked.every_orphan
+    word = "removed" if removed else "orphan"
+    for orphan in orphans:
+        output.say(f"{word} {orphan.path}  {output.size(orphan.size_bytes)}  {orphan.reason}")
+    if orphans and not removed:
+        size = output.size(sum(orphan.size_bytes for orphan in orphans))
+        output.say(f"note: {len(orphans)} orphans take up {size}; --repair deletes them.", err=True)
+    if not checked.jobs and not checked.savepoints:
+        output.say("There is nothing to check.")

@@ -1,0 +1,1 @@
+"""Looking after storages: whether what lies in one is whole."""

@@ -1,0 +1,167 @@
+"""Look through a storage: every document opens, every reference leads to something whole, and what nothing refers to.
+
+It only reads, also while jobs run: what they delete meanwhile with the checkpoint that needed it is no fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rekindle.errors import ControlError
+from rekindle.ids import SubtaskId
+from rekindle.storage import layout
+from rekindle.storage.checkpoint_documents import read_manifest
+from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.job_storage import JobStorage, jobs
+from rekindle.storage.origin import Origin
+from rekindle.storage.port import Store
+from rekindle.storage.run_documents import RUNNING
+from rekindle.upkeep.findings import Findings, Orphan
+from rekindle.upkeep.opened import open_all
+from rekindle.upkeep.orphans import orphans_of, unfinished_savepoints
+from rekindle.upkeep.references import Sizes, check_named, check_records
+
+_UNREADABLE = "UNREADABLE"
+"""State of a job whose runs cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found in a storage."""
+
+    jobs: Sequence[Findings]
+    savepoints: Sequence[Findings]
+    #: of the storage itself, beside those of its jobs
+    orphans: Sequence[Orphan]
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is wrong."""
+        return not any(one.faults for one in (*self.jobs, *self.savepoints))
+
+    @property
+    def every_orphan(self) -> list[Orphan]:
+        """Return all that nothing refers to."""
+        return [*(orphan for one in self.jobs for orphan in one.orphans), *self.orphans]
+
+
+def check_storage(store: Store, job: str | None = None) -> Checked:
+    """Check the jobs of a storage and the savepoints in it; or one job alone.
+
+    Raises:
+        ControlError: ``JOB_UNKNOWN``.
+        StorageError: it cannot be read.
+    """
+    if job is not None:
+        if JobStorage(store, job).identity() is None:
+            raise ControlError("JOB_UNKNOWN", job=job, storage=store.location)
+        return Checked([check_job(JobStorage(store, job))], [], [])
+    found = [check_job(JobStorage(store, name)) for name in jobs(store)]
+    orphans = list(unfinished_savepoints(store, (one.name for one in found if one.state != RUNNING)))
+    broken = {orphan.path for orphan in orphans}
+    folders = [f"{layout.SAVEPOINTS}/{name}" for name in store.names(layout.SAVEPOINTS)]
+    there = [one for one in folders if one not in broken and store.exists(layout.manifest(one))]
+    return Checked(found, [check_savepoint(store, folder) for folder in there], orphans)
+
+
+def check_job(storage: JobStorage) -> Findings:
+    """Check a job that there is."""
+    found = Findings(storage.job, _UNREADABLE)
+    with found.noting(layout.runs(storage.job)):
+        found.state = storage.state()
+    sizes = {entry.path: entry.size_bytes for entry in storage.store.walk(layout.job(storage.job))}
+    found.files, found.size_bytes = len(sizes), sum(sizes.values())
+    open_all(storage.store, sizes, found)
+    manifests = _check_checkpoints(storage, sizes, found)
+    _check_last(storage, manifests, sizes, found)
+    if found.state == RUNNING:
+        # What it has written since the listing was not in that.
+        found.faults = [
+            one for one in found.faults if not (one.code == "OBJECT_MISSING" and storage.store.exists(one.path))
+        ]
+    # Where a document cannot be read, what it names is not known.
+    if not found.faults and found.state != RUNNING:
+        found.orphans.extend(orphans_of(storage, manifests, sizes))
+    return found
+
+
+def check_savepoint(store: Store, folder: str) -> Findings:
+    """Check the savepoint in the folder `folder`.
+
+    Raises:
+        RestoreError: ``CHECKPOINT_UNKNOWN``, there is none.
+    """
+    found = Findings(folder.rpartition("/")[2])
+    sizes = {entry.path: entry.size_bytes for entry in store.walk(folder)}
+    found.files, found.size_bytes = len(sizes), sum(sizes.values())
+    open_all(store, sizes, found)
+    with found.noting(layout.manifest(folder)):
+        manifest = read_manifest(store, folder)
+        check_named(Origin(store=store, folder=folder, manifest=manifest), sizes, found)
+        if found.size_bytes < manifest.size_bytes:
+            found.damaged(folder, f"it has {found.size_bytes} bytes, and was made with {manifest.size_bytes}")
+    return found
+
+
+def remove_orphans(store: Store, checked: Checked) -> None:
+    """Delete what nothing refers to.
+
+    Raises:
+        ControlError: ``JOB_RUNNING``, of one of the jobs; then nothing was deleted.
+    """
+    refuse_running(store, checked)
+    for orphan in checked.every_orphan:
+        store.delete_tree(orphan.path)
+
+
+def refuse_running(store: Store, checked: Checked) -> None:
+    """Raise ControlError ``JOB_RUNNING`` where one of the jobs runs."""
+    for one in checked.jobs:
+        if JobStorage(store, one.name).state() == RUNNING:
+            raise ControlError("JOB_RUNNING", job=one.name)
+
+
+def _check_checkpoints(storage: JobStorage, sizes: Sizes, found: Findings) -> list[Manifest]:
+    manifests = []
+    for number in storage.checkpoints():
+        path = layout.manifest(layout.checkpoint(storage.job, number))
+        of_this = Findings(storage.job)
+        with of_this.noting(path):
+            manifest = storage.manifest(number)
+            if manifest is None:
+                continue
+            check_named(Origin(store=storage.store, folder="", manifest=manifest), sizes, of_this)
+            manifests.append(manifest)
+        # A job that runs deletes a checkpoint first, and then what only that has named.
+        if not of_this.faults or storage.store.exists(path):
+            found.faults.extend(fault for fault in of_this.faults if fault not in found.faults)
+    return manifests
+
+
+def _check_last(storage: JobStorage, manifests: Sequence[Manifest], sizes: Sizes, found: Findings) -> None:
+    lineage = None
+    with found.noting(layout.lineages(storage.job)):
+        lineage = storage.lineage()
+    for task in lineage.subtasks() if lineage else ():
+        folder = layout.subtask(storage.job, *task, lineage.lineage) if lineage else ""
+        ours = (one for one in manifests if lineage and one.lineage == lineage.lineage)
+        after = max((_batch_of(one, task) for one in ours), default=-1)
+        check_records(storage, folder, after, sizes, found)
+
+
+def _batch_of(manifest: Manifest, task: SubtaskId) -> int:
+    snapshot = manifest.tasks.get(task.task, {}).get(task.subtask)
+    return snapshot.batch if snapshot else -1
+
+
+def check_place(store: Store, parent: Store, name: str, job: str | None) -> Checked:
+    """Check what lies at one place: a savepoint, or a storage.
+
+    Args:
+        store: the place.
+        parent: the folder that it is in, under `name`.
+    """
+    if job is None and store.exists(layout.manifest("")):
+        return Checked([], [check_savepoint(parent, name)], [])
+    return check_storage(store, job)

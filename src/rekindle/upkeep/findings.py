@@ -1,0 +1,71 @@
+"""What a look through a storage has found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rekindle.errors import RekindleError, StorageError
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that is missing, or is not what it was."""
+
+    path: str
+    #: of the error that a start would meet
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A file, or a folder with all in it, that nothing refers to."""
+
+    path: str
+    size_bytes: int
+    #: why nothing needs it
+    reason: str
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found in a job, or in a savepoint."""
+
+    name: str
+    #: of a job; empty for a savepoint
+    state: str = ""
+    files: int = 0
+    size_bytes: int = 0
+    faults: list[Fault] = field(default_factory=list)
+    #: of a job that runs they are not looked for: what it is just writing, nothing refers to yet
+    orphans: list[Orphan] = field(default_factory=list)
+
+    def note(self, error: RekindleError, path: str) -> None:
+        """Add a fault, once."""
+        fault = Fault(path, error.code, error.message)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    def missing(self, path: str, needed_by: str) -> None:
+        """Add a fault: there is nothing at `path`."""
+        self.note(StorageError("OBJECT_MISSING", path=path, needed_by=needed_by), path)
+
+    def damaged(self, path: str, reason: str) -> None:
+        """Add a fault: what lies at `path` is not what it should be."""
+        self.note(StorageError("OBJECT_CORRUPT", path=path, reason=reason), path)
+
+    @contextmanager
+    def noting(self, path: str) -> Iterator[None]:
+        """Around whatever reads `path`: an error of what is stored is a fault, and no end of the check.
+
+        Raises:
+            StorageError: the storage cannot be reached.
+        """
+        try:
+            yield
+        except RekindleError as error:
+            if not isinstance(error, StorageError) or error.code == "STORAGE_UNAVAILABLE":
+                raise
+            self.note(error, str(error.parameters.get("path", path)))

@@ -1,0 +1,126 @@
+"""What lies in a storage and is named by nothing: attempts that failed, what a kill left of a deletion or of a write.
+
+Only what this version knows by its place is taken for an orphan: other people's files are left out, and so is what the
+sinks stage, which each sink clears up itself. All of it is of a job that does not run. A run that begins meanwhile uses
+names and numbers of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from rekindle.storage import layout
+from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.port import Store
+from rekindle.storage.savepoint import is_own_segment
+from rekindle.upkeep.findings import Orphan
+from rekindle.upkeep.references import Sizes
+
+_ATTEMPT = re.compile(r"(?P<folder>.*/tasks/[^/]+/\d+/\d+)/(?P<attempt>segments/[^/]+)/.+")
+_ROW = re.compile(r"(?P<marks>.*/marks/[^/]+)/rows/(?P<name>[^/]+)")
+_OF_SPARK = re.compile(r".*/spark/(.*/)?\.[^/]+\.tmp")
+_OF_JOB = re.compile(r"(?P<job>.+)-\d{9}-[0-9a-f]{6}")
+"""Name of a savepoint."""
+
+
+def orphans_of(storage: JobStorage, manifests: Iterable[Manifest], sizes: Sizes) -> Iterator[Orphan]:
+    """Yield what nothing of a job names, once and without what is below another."""
+    lineage = storage.lineage()
+    needed = {manifest.lineage for manifest in manifests} | ({lineage.lineage} if lineage else set())
+    folders = [*_lineages(storage, needed), *_checkpoints(storage, sizes)]
+    single = [*_outputs(storage, sizes), *_of_batch_sources(storage, sizes), *_rows(storage, sizes), *_of_spark(sizes)]
+    seen: list[str] = []
+    for path, reason in [*folders, *single]:
+        if not any(path == one or path.startswith(f"{one}/") for one in seen):
+            seen.append(path)
+            yield Orphan(path, _bytes_below(path, sizes), reason)
+    for entry in storage.store.unfinished(layout.job(storage.job)):
+        if not any(entry.path.startswith(f"{one}/") for one in seen):
+            yield Orphan(entry.path, entry.size_bytes, "a write that was cut short has left it")
+
+
+def unfinished_savepoints(store: Store, idle: Iterable[str]) -> Iterator[Orphan]:
+    """Yield the savepoints for which no place was given that are none: not finished, or half deleted.
+
+    Args:
+        idle: jobs that do not run; one that is no savepoint yet may be of a job that is at work.
+    """
+    jobs = set(idle)
+    for name in store.names(layout.SAVEPOINTS):
+        folder, match = f"{layout.SAVEPOINTS}/{name}", _OF_JOB.fullmatch(name)
+        if match is None:
+            continue
+        begun = store.exists(layout.disposed(folder))
+        if begun or (match["job"] in jobs and not store.exists(layout.manifest(folder))):
+            size = sum(entry.size_bytes for entry in store.walk(folder))
+            yield Orphan(folder, size, "its deletion has begun" if begun else "it was never finished")
+
+
+Found = tuple[str, str]
+"""A path, and why nothing needs it."""
+
+
+def _lineages(storage: JobStorage, needed: set[int]) -> Iterator[Found]:
+    store, above = storage.store, layout.tasks(storage.job)
+    for uid in store.names(above):
+        for part in store.names(f"{above}/{uid}"):
+            folder = f"{above}/{uid}/{part}"
+            for name in store.names(folder):
+                if name.isdigit() and int(name) not in needed:
+                    yield f"{folder}/{name}", "no checkpoint is of that lineage, and the job is in another"
+
+
+def _checkpoints(storage: JobStorage, sizes: Sizes) -> Iterator[Found]:
+    above = layout.checkpoints(storage.job)
+    for name in storage.store.names(above):
+        if layout.manifest(f"{above}/{name}") not in sizes:
+            yield f"{above}/{name}", "a checkpoint without a manifest is none"
+
+
+def _outputs(storage: JobStorage, sizes: Sizes) -> Iterator[Found]:
+    """Attempts at batches that no record names, and files without rows of those that one does."""
+    attempts: dict[str, set[str]] = defaultdict(set)
+    for path in sizes:
+        if match := _ATTEMPT.fullmatch(path):
+            attempts[match["folder"]].add(f"{match['folder']}/{match['attempt']}")
+    for folder, below in attempts.items():
+        records = [record for batch in storage.records(folder) if (record := storage.record(folder, batch))]
+        named = {f"{folder}/{segment.path}" for record in records for segment in record.segments}
+        used = {path.rpartition("/")[0] for path in named}
+        yield from ((attempt, "no batch record names it") for attempt in sorted(below - used))
+        paths = (path for path in sizes if path.rpartition("/")[0] in used and path not in named)
+        yield from ((path, "no batch record names it") for path in paths)
+
+
+def _of_batch_sources(storage: JobStorage, sizes: Sizes) -> Iterator[Found]:
+    above = f"{layout.job(storage.job)}/sources"
+    for uid in storage.store.names(above):
+        frozen = storage.frozen_files(uid)
+        named = {f"{above}/{uid}/{one.path}" for one in (frozen.files if frozen else ()) if is_own_segment(one.path)}
+        segments = f"{above}/{uid}/segments/"
+        yield from ((path, "no list names it") for path in sizes if path.startswith(segments) and path not in named)
+
+
+def _rows(storage: JobStorage, sizes: Sizes) -> Iterator[Found]:
+    """Watermark rows that no admission names."""
+    rows: dict[str, list[str]] = defaultdict(list)
+    for path in sizes:
+        if match := _ROW.fullmatch(path):
+            rows[match["marks"]].append(path)
+    for marks, paths in rows.items():
+        log = layout.admissions(marks)
+        named = b"\n".join(storage.store.read(f"{log}/{name}") for name in storage.store.names(log))
+        for path in paths:
+            if path.rpartition("/")[2].encode() not in named:
+                yield path, "no admission names it"
+
+
+def _of_spark(sizes: Sizes) -> Iterator[Found]:
+    return ((path, "a write of Spark's that was cut short has left it") for path in sizes if _OF_SPARK.fullmatch(path))
+
+
+def _bytes_below(path: str, sizes: Sizes) -> int:
+    return sum(size for one, size in sizes.items() if one == path or one.startswith(f"{path}/"))

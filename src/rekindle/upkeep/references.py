@@ -1,0 +1,164 @@
+"""Whether all is there that a checkpoint or a savepoint names, and all that a job resumes from.
+
+Sizes are compared wherever a document holds one, and the hash of Spark's plan, which a batch record holds. What the
+users' own sources and sinks keep is not looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+
+from rekindle.channels.outputs import in_flight
+from rekindle.ids import SubtaskId
+from rekindle.progress.directory import log_numbers, read_commit, read_offsets
+from rekindle.progress.files import StateFolder, files_needed, snapshot_metadata, state_folders
+from rekindle.progress.partitions import SHUFFLE_PARTITIONS
+from rekindle.storage import layout
+from rekindle.storage.documents.batch import BatchRecord
+from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.sources import FrozenFiles
+from rekindle.storage.job_documents import read_document
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.origin import Origin
+from rekindle.storage.port import NotFound, Store
+from rekindle.storage.savepoint import is_own_segment
+from rekindle.upkeep.findings import Findings
+
+Sizes = Mapping[str, int]
+"""Path → bytes, of all that lies there."""
+
+
+def check_named(origin: Origin, sizes: Sizes, found: Findings) -> None:
+    """Look for everything that the manifest of a checkpoint or savepoint names."""
+    manifest, store = origin.manifest, origin.store
+    what = f"{'savepoint' if manifest.savepoint else 'checkpoint'} {manifest.checkpoint}"
+    documents = JobStorage(store, manifest.job)
+    if not manifest.savepoint:
+        path = layout.lineage(manifest.job, manifest.lineage)
+        if path not in sizes:
+            found.missing(path, what)
+    bounded = {uid for sources in manifest.unread.values() for uid in sources}
+    for uid in sorted({uid for inputs in manifest.graph.values() for uid in inputs}):
+        _check_source(store, origin.source(uid), uid in bounded, sizes, found, what)
+    for task, batch in _subtasks(manifest):
+        folder = origin.subtask(task)
+        with found.noting(folder):
+            segments = in_flight(manifest, task, partial(documents.record, folder))
+            _check_sizes(((f"{folder}/{one.path}", one.size) for one in segments), sizes, found, what)
+        if batch < 0:
+            continue
+        record = None
+        with found.noting(folder):
+            record = documents.record(folder, batch)
+            if record is None and not manifest.savepoint:
+                found.missing(layout.batch(folder, batch), what)
+        if manifest.mode == "streaming" and not manifest.needs_no_state(task.task):
+            with found.noting(folder):
+                _check_progress(store, layout.spark_progress_dir(folder), batch, record, sizes, found, what)
+
+
+def check_records(storage: JobStorage, folder: str, after: int, sizes: Sizes, found: Findings) -> None:
+    """Look for what the batch records of a subtask name that no checkpoint covers: a job resumes after the last."""
+    for batch in storage.records(folder):
+        with found.noting(layout.batch(folder, batch)):
+            record = storage.record(folder, batch)
+            if record is None:
+                continue
+            if record.offsets and hashlib.sha256(record.offsets.encode()).hexdigest() != record.offsets_hash:
+                found.damaged(layout.batch(folder, batch), "the plan in it has another hash than it says")
+            if batch > after:
+                segments = ((f"{folder}/{one.path}", one.size) for one in record.segments)
+                _check_sizes(segments, sizes, found, f"batch {batch}")
+
+
+def _subtasks(manifest: Manifest) -> Iterator[tuple[SubtaskId, int]]:
+    for uid, snapshots in sorted(manifest.tasks.items()):
+        for index, snapshot in sorted(snapshots.items()):
+            yield SubtaskId(uid, index), snapshot.batch
+
+
+def _check_sizes(expected: Iterable[tuple[str, int]], sizes: Sizes, found: Findings, what: str) -> None:
+    for path, size in expected:
+        if path not in sizes:
+            found.missing(path, what)
+        elif sizes[path] != size:
+            found.damaged(path, f"it has {sizes[path]} bytes, and {what} knows it with {size}")
+
+
+def _check_source(store: Store, folder: str, bounded: bool, sizes: Sizes, found: Findings, what: str) -> None:
+    path = f"{folder}/files.json"
+    if bounded and path not in sizes:
+        found.missing(path, what)
+    with found.noting(path):
+        frozen = read_document(store, path, FrozenFiles)
+        own = [file for file in frozen.files if is_own_segment(file.path)] if frozen else []
+        _check_sizes(((f"{folder}/{file.path}", file.size) for file in own), sizes, found, what)
+
+
+def _check_progress(
+    store: Store, folder: str, batch: int, record: BatchRecord | None, sizes: Sizes, found: Findings, what: str
+) -> None:
+    """Look for what a query needs to continue after `batch`, in Spark's own directory."""
+    try:
+        offsets = read_offsets(store, folder, batch)
+    except NotFound:
+        found.missing(f"{folder}/offsets/{batch}", what)
+        return
+    if record is not None and record.offsets_hash not in ("", offsets.hash):
+        found.damaged(f"{folder}/offsets/{batch}", f"it is not the plan that the record of batch {batch} is of")
+    for path in files_needed(store, folder, batch):
+        if f"{folder}/{path}" not in sizes:
+            found.missing(f"{folder}/{path}", what)
+        elif sizes[f"{folder}/{path}"] == 0:
+            found.damaged(f"{folder}/{path}", "it is empty")
+    with found.noting(f"{folder}/commits/{batch}"):
+        read_commit(store, folder, batch)
+    for source, end in enumerate(offsets.sources):
+        _check_source_log(store, f"{folder}/sources/{source}", end, found, what)
+    folders, _ = state_folders(store, folder)
+    for path, state in folders.items():
+        _check_state(store, path, state, batch + 1, sizes, found, what)
+    partitions: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for path in folders:
+        operator, _, below = path.removeprefix(f"{folder}/state/").partition("/")
+        partition, _, name = below.partition("/")
+        partitions[operator, name].add(partition)
+    count = int(offsets.metadata.get("conf", {}).get(SHUFFLE_PARTITIONS, 0))
+    for (operator, name), there in partitions.items():
+        # Some operators have one partition, whatever the setting says.
+        lacking = {str(number) for number in range(count)} - there if len(there) > 1 else set()
+        for number in sorted(lacking):
+            found.missing(f"{folder}/state/{operator}/{number}/{name}".rstrip("/"), what)
+
+
+def _check_source_log(store: Store, log: str, end: str | None, found: Findings, what: str) -> None:
+    """Look for the log of a file source, where it has one of its own: it goes as far as the plan does."""
+    try:
+        offset = json.loads(end) if end is not None else None
+    except ValueError:
+        found.damaged(log, f"{what} is to continue in it after {end!r}, which is cut short")
+        return
+    numbers = log_numbers(store.names(log)).values()
+    if isinstance(offset, dict) and numbers and offset.get("logOffset", -1) > max(numbers):
+        found.missing(f"{log}/{offset['logOffset']}", what)
+
+
+def _check_state(
+    store: Store, folder: str, state: StateFolder, version: int, sizes: Sizes, found: Findings, what: str
+) -> None:
+    """Look for the files that lead to a version of one state store."""
+    start = state.snapshot_for(version)
+    for number in range((start or 0) + 1, version + 1):
+        if number not in state.changes:
+            found.missing(f"{folder}/{number}.*", what)
+    if start is not None and state.snapshots[start].endswith(".zip"):
+        for file in snapshot_metadata(store, state.snapshots[start]).get("sstFiles", ()):
+            path, size = state.shared.get(file["dfsSstFileName"]), file.get("sizeBytes")
+            if path is None:
+                found.missing(f"{folder}/SSTs/{file['dfsSstFileName']}", what)
+            elif size is not None:
+                _check_sizes([(path, size)], sizes, found, what)

@@ -1,0 +1,77 @@
+"""`rekindle storage check`: what it prints, its exit codes, and when it refuses to delete."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rekindle.storage import layout
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.job_storage import JobStorage
+from tests.cli.kit import Command, end, start
+
+
+@pytest.fixture
+def checked(command: Command, job: JobStorage) -> Command:
+    """A job that was stopped before its first batch."""
+    start(job)
+    job.create(layout.lineage("bids", 1), Lineage(lineage=1, run=1, created_ms=0))
+    end(job, "STOPPED")
+    return command
+
+
+def check(command: Command, *arguments: str, code: int) -> str:
+    result = command.plain("storage", "check", command.storage, *arguments)
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_a_storage_that_is_whole_is_said_to_be(checked: Command) -> None:
+    assert "job bids (STOPPED): 4 files" in check(checked, code=0)
+    assert "whole" in check(checked, "--job", "bids", code=0)
+    found = checked.plain_json("storage", "check", checked.storage)
+    assert (found["whole"], found["jobs"][0]["faults"], found["removed"]) == (True, [], 0)
+
+
+def test_a_damaged_document_is_a_fault_and_the_exit_code_is_1(checked: Command, job: JobStorage) -> None:
+    job.store.replace(layout.result("bids", 1), b"")
+    said = check(checked, code=1)
+    assert "1 faults" in said and "UNREADABLE" in said and "[OBJECT_CORRUPT]" in said and "000001.result.json" in said
+    found = checked.plain_json("storage", "check", checked.storage, code=1)
+    assert not found["whole"]
+    assert {fault["code"] for fault in found["jobs"][0]["faults"]} == {"OBJECT_CORRUPT"}
+
+
+def test_orphans_have_an_exit_code_of_their_own_until_they_are_deleted(checked: Command, job: JobStorage) -> None:
+    job.store.create(
+        "bids/checkpoints/000000007/committed.json", b'{"checkpoint":7,"run":1,"committed_ms":0,"format":1}'
+    )
+    temporary = Path(checked.storage, "bids", "runs", ".tmp-0badcafe")
+    temporary.write_bytes(b"12345")
+    Path(checked.storage, "bids", "runs", ".000009.json.crc").write_bytes(b"1")
+
+    said = check(checked, code=3)
+    assert "orphan bids/checkpoints/000000007" in said and "orphan bids/runs/.tmp-0badcafe  5 B" in said
+    assert "orphan bids/runs/.000009.json.crc" in said
+    assert "CONFIRMATION_MISSING" in check(checked, "--repair", code=2)
+    assert temporary.exists()
+    assert "removed bids/runs/.tmp-0badcafe" in check(checked, "--repair", "--yes", code=0)
+    assert not temporary.exists() and not job.store.exists("bids/checkpoints/000000007")
+    assert "orphan" not in check(checked, code=0)
+
+
+def test_the_orphans_of_a_job_that_runs_are_not_deleted(command: Command, job: JobStorage) -> None:
+    start(job)
+    Path(command.storage, "bids", "runs", ".tmp-0badcafe").write_bytes(b"12345")
+    assert "orphan" not in check(command, code=0)
+    said = check(command, "--repair", "--yes", code=1)
+    assert "JOB_RUNNING" in said and "rekindle stop bids" in said
+    assert os.listdir(Path(command.storage, "bids", "runs")) != []
+
+
+def test_what_is_not_there_is_an_error(checked: Command) -> None:
+    assert "STORAGE_MISSING" in check(Command(checked.storage + "-gone"), code=1)
+    assert "JOB_UNKNOWN" in check(checked, "--job", "clicks", code=1)
+    assert "VERB_UNKNOWN" in checked.plain("storage", "chek").output

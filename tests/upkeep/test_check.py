@@ -1,0 +1,228 @@
+"""`rekindle.upkeep.check` on storages that the real driver has written, in simulated lives."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from rekindle.errors import ControlError
+from rekindle.runtime.client import ControlRequest
+from rekindle.storage import layout
+from rekindle.storage.codec import encode
+from rekindle.storage.documents.checkpoint import Committed
+from rekindle.storage.documents.runs import Identity
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.port import Store
+from rekindle.testing.memory_store import MemoryStore
+from rekindle.upkeep.check import Checked, check_storage, remove_orphans
+from tests.simulation.lives import live
+from tests.simulation.world import World, random_plan
+
+JOB = "simulated"
+
+
+def stopped(seed: int, *, stops: bool = True) -> World:
+    """A job in the middle of its life, with checkpoints: killed once, and stopped later if it `stops`."""
+    world = World(random_plan(random.Random(seed)), seed)
+    settings = {**world.plan.settings, "checkpoint.interval": "2 s", "checkpoint.retained": 3}
+
+    def stop() -> None:
+        world.scheduler.pause(20)
+        world.ask(ControlRequest(verb="stop"))
+        world.scheduler.pause(10_000)
+
+    def die() -> None:
+        world.scheduler.pause(15)
+        world.scheduler.kill()
+
+    world.run(settings, die)
+    if stops:
+        world.run(settings, stop)
+    return world
+
+
+class Stored:
+    """What such a job has left, to be damaged."""
+
+    def __init__(self, seed: int, *, stops: bool = True) -> None:
+        self.store = MemoryStore()
+        for path, data in _left(seed, stops).items():
+            self.store.create(path, data)
+        self.storage = JobStorage(self.store, JOB)
+
+
+@cache
+def _left(seed: int, stops: bool) -> dict[str, bytes]:
+    store = stopped(seed, stops=stops).store
+    return {entry.path: store.read(entry.path) for entry in store.walk("")}
+
+
+def check(store: Store) -> Checked:
+    return check_storage(store)
+
+
+@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 60))])
+def test_nothing_is_wrong_after_a_life_with_kills(seed: int) -> None:
+    found = check(live(seed).store)
+    assert [one.name for one in found.jobs] == [JOB]
+    assert found.whole, [fault.message for fault in found.jobs[0].faults]
+
+
+NEEDED: dict[str, Callable[[Stored], list[str]]] = {
+    "the lineage": lambda world: paths(world, r".*/lineages/\d+\.json"),
+    "the record of a checkpoint's batch": lambda world: [
+        layout.batch(layout.subtask(JOB, uid, index, one.lineage), snapshot.batch)
+        for one in world.storage.manifests()
+        for uid, subtasks in one.tasks.items()
+        for index, snapshot in subtasks.items()
+        if snapshot.batch >= 0
+    ],
+    "a frozen list": lambda world: paths(world, r".*/files\.json"),
+    "Spark's plan": lambda world: newest(world, r"(.*/spark)/offsets/(\d+)"),
+    "Spark's commit": lambda world: newest(world, r"(.*/spark)/commits/(\d+)"),
+    "Spark's state": lambda world: newest(world, r"(.*/state/0/0)/(\d+)\.snapshot"),
+}
+"""What a checkpoint needs → where it lies."""
+
+
+def paths(world: Stored, pattern: str) -> list[str]:
+    return [entry.path for entry in world.store.walk(JOB) if re.fullmatch(pattern, entry.path)]
+
+
+def newest(world: Stored, pattern: str) -> list[str]:
+    """Of each folder what the newest checkpoint is of: a job that is stopped has it last."""
+    manifest = world.storage.newest_manifest()
+    assert manifest is not None
+    found = []
+    for path in paths(world, pattern):
+        folder, number = re.fullmatch(pattern, path).groups()  # type: ignore[union-attr]
+        _, _, uid, index, lineage, *_ = folder.split("/")
+        batch = manifest.tasks[uid][int(index)].batch
+        wanted = batch + 1 if "state" in pattern else batch
+        if int(number) == wanted and int(lineage) == manifest.lineage and not manifest.needs_no_state(uid):
+            found.append(path)
+    return found
+
+
+@pytest.mark.parametrize("what", NEEDED)
+def test_what_a_checkpoint_needs_is_missed_when_it_is_gone_empty_or_cut(what: str) -> None:
+    looked = 0
+    for seed in (1, 3, 5):
+        world = Stored(seed)
+        assert check(world.store).whole
+        for path in NEEDED[what](world)[:6]:
+            data = world.store.read(path)
+            for damage in (None, b"", data[: len(data) // 2]):
+                if damage == data or (damage and "/state/" in path):
+                    continue  # what a snapshot holds is Spark's secret
+                world.store.delete(path)
+                if damage is not None:
+                    world.store.create(path, damage)
+                assert not check(world.store).whole, (path, damage)
+            world.store.replace(path, data)
+            looked += 1
+    assert looked
+
+
+def test_a_segment_that_is_still_to_be_read_is_missed_and_its_size_compared() -> None:
+    looked = 0
+    for seed in (1, 3, 5):
+        world = Stored(seed, stops=False)
+        for path in [one for one in paths(world, r".*/segments/.*") if _is_named(world, one)][:4]:
+            data = world.store.read(path)
+            before = check(world.store)
+            world.store.replace(path, data + b" ")
+            larger = check(world.store)
+            world.store.delete(path)
+            gone = check(world.store)
+            world.store.create(path, data)
+            assert before.whole
+            assert larger.whole == gone.whole, "it is looked for, or not needed any more"
+            looked += not gone.whole
+    assert looked
+
+
+def _is_named(world: Stored, path: str) -> bool:
+    folder = path.partition("/segments/")[0]
+    records = [world.storage.record(folder, batch) for batch in world.storage.records(folder)]
+    return any(path == f"{folder}/{one.path}" for record in records if record for one in record.segments)
+
+
+_COMMITTED = encode(Committed(checkpoint=999, run=1, committed_ms=0))
+
+ORPHANS = {
+    f"{JOB}/tasks/t0/0/000099/spark/offsets/0": "lineage",
+    f"{JOB}/checkpoints/000000999/committed.json": "manifest",
+    f"{JOB}/tasks/t0/0/000001/segments/000000001-0badcafe/part-0.parquet": "record",
+    f"{JOB}/tasks/t0/0/000001/marks/s00/rows/000000001-0bad.parquet": "admission",
+    f"{JOB}/sources/s00/segments/000001-0bad/part-0.parquet": "list",
+    f"{JOB}/tasks/t0/0/000001/spark/offsets/.7.0bad.tmp": "cut short",
+    f"_savepoints/{JOB}-000000001-0badca/tasks/t0/0/spark/metadata": "never finished",
+    "_savepoints/gone-000000001-0badca/disposed.json": "deletion has begun",
+}  # fmt: skip
+
+
+def _bytes(path: str) -> bytes:
+    return _COMMITTED if path.endswith("committed.json") else b"12345"
+
+
+def test_orphans_are_listed_with_their_sizes_and_removed_alone() -> None:
+    world = Stored(3)
+    remove_orphans(world.store, check(world.store))
+    assert check(world.store).every_orphan == []
+    before = {entry.path for entry in world.store.walk("")}
+    strangers = {f"{JOB}/notes.txt", "holiday/picture.jpg", "_savepoints/other-000000001-0badca/tasks/t0/0/schema.json"}
+    for path in (*ORPHANS, *strangers):
+        world.store.create(path, _bytes(path))
+
+    found = check(world.store)
+    assert found.whole, [fault.message for fault in found.jobs[0].faults]
+    orphans = {path: one for one in found.every_orphan for path in ORPHANS if f"{path}/".startswith(f"{one.path}/")}
+    assert orphans.keys() == ORPHANS.keys()
+    for path, word in ORPHANS.items():
+        assert word in orphans[path].reason and orphans[path].size_bytes == len(_bytes(path))
+
+    remove_orphans(world.store, found)
+    assert {entry.path for entry in world.store.walk("")} == before | strangers
+    assert check(world.store).every_orphan == []
+
+
+def test_the_job_goes_on_and_ends_well_after_a_repair() -> None:
+    world = stopped(1)
+    remove_orphans(world.store, check(world.store))
+
+    def drain() -> None:
+        world.scheduler.pause(500)
+        world.ask(ControlRequest(verb="stop", drain=True))
+        world.scheduler.pause(100_000)
+
+    result = world.run(world.plan.settings, drain)
+    assert result is not None and result.state in ("FINISHED", "DRAINED")
+    shown = world.shown()
+    assert all(shown[uid] == rows for uid, rows in world.expected().items())
+
+
+def test_of_a_job_that_runs_no_orphan_is_looked_for_and_none_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Stored(3)
+    for path in ORPHANS:
+        world.store.create(path, _bytes(path))
+    found = check(world.store)
+    monkeypatch.setattr(JobStorage, "state", lambda storage: "RUNNING")
+    with pytest.raises(ControlError, match="JOB_RUNNING"):
+        remove_orphans(world.store, found)
+    assert all(world.store.exists(path) for path in ORPHANS)
+    running = check(world.store)
+    assert running.whole
+    assert [one.path for one in running.every_orphan] == ["_savepoints/gone-000000001-0badca"]
+
+
+def test_a_document_of_a_newer_version_is_a_fault_that_says_so() -> None:
+    store = MemoryStore()
+    newer = encode(Identity(job="bids", created_ms=0, format=2))
+    store.create("bids/job.json", newer)
+    [found] = check(store).jobs
+    assert {fault.code for fault in found.faults} == {"FORMAT_NEWER"}
