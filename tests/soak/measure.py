@@ -111,7 +111,7 @@ class Meter:
                 "filling_bytes": sum(sizes[kind] for kind in filling),
                 "reads_a_checkpoint": round(reads / taken, 1),
                 "driver_rss": this.memory_info().rss,
-                "driver_objects": len(gc.get_objects()),
+                "driver_objects": _objects(),
                 "driver_blocks": sys.getallocatedblocks(),
                 "driver_threads": this.num_threads(),
                 "driver_handles": this.num_fds(),
@@ -188,6 +188,19 @@ class Meter:
             yield "\nWhat grew on the JVM's heap, bytes at 25 % and at the end:\n"
             for name, before, after in growers(early, late):
                 yield f"- {name}: {before:,} → {after:,}"
+
+
+def _objects() -> int:
+    """How many objects the garbage collector knows of.
+
+    They are counted where they lie: ``gc.get_objects()`` holds each of them for a moment, and a tuple that another thread
+    is just making cannot be made longer then (SystemError).
+    """
+    gc.freeze()
+    try:
+        return gc.get_freeze_count()
+    finally:
+        gc.unfreeze()
 
 
 def _histogram(pid: int) -> dict[str, int]:
