@@ -193,8 +193,8 @@ class Meter:
 def _objects() -> int:
     """How many objects the garbage collector knows of.
 
-    They are counted where they lie: ``gc.get_objects()`` holds each of them for a moment, and a tuple that another thread
-    is just making cannot be made longer then (SystemError).
+    They are counted where they lie: ``gc.get_objects()`` holds each of them for a moment, and a tuple that another
+    thread is just making fails then (SystemError).
     """
     gc.freeze()
     try:
