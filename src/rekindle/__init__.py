@@ -11,6 +11,7 @@ from rekindle.job import Job
 from rekindle.results import Checkpoint, JobResult, JobStatus, Savepoint
 from rekindle.sources import Batch, Files, Stream
 from rekindle.start.preview import StartPreview
+from rekindle.state_reading import state
 from rekindle.version import VERSION
 
 __version__ = VERSION
@@ -31,4 +32,5 @@ __all__ = [
     "flush",
     "sinks",
     "sources",
+    "state",
 ]

@@ -17,7 +17,9 @@ import rekindle as rk
 from rekindle.errors import RestoreError
 from rekindle.progress.directory import last_committed
 from rekindle.progress.state_sizes import state_sizes
+from rekindle.progress.stored_state import find_state
 from rekindle.spark.query.state_partitions import state_partitions
+from rekindle.spark.state import operators_of
 from rekindle.storage import layout
 from rekindle.storage.open import open_store
 from tests.jobs.kit import DDL, QUICK, World, committed, rows, until
@@ -133,6 +135,18 @@ def state_of(spark: SparkSession, progress_dir: str) -> dict[str, Counter[str]]:
     return found
 
 
+def state_in(spark: SparkSession, savepoint: str, uid: str) -> dict[str, Counter[str]]:
+    """The same of a savepoint, by `rk.state`; the stores of a join, which are two for each side, are not told apart."""
+    found = {}
+    for operator in operators_of(uid, find_state(savepoint).task(uid), None):
+        for part in operator.parts or (None,):
+            frame = rk.state(savepoint, uid, operator=operator.number, part=part, spark=spark)
+            name = {None: "", "timers": None}.get(part, part)
+            rows = frame.drop("partition_id").collect()
+            found[f"{operator.number} default {name}"] = Counter(map(str, rows))
+    return found
+
+
 def progress_dir_of(uid: str) -> str:
     return layout.spark_progress_dir(layout.subtask("stateful", uid, 0, 1))
 
@@ -179,6 +193,8 @@ def moved(spark: SparkSession, world: World, uids: Sequence[str], counts: Sequen
         told = rows_told(storage, "hourly")
         assert told == {store: rows.total() for store, rows in state["hourly"].items()}
         shutil.rmtree(storage)
+        for uid in {"hourly", "counting", "sessions", "once_in_a_while"}.intersection(uids):
+            assert state_in(spark, str(saved), uid) == state[uid]
 
         storage = str(world.root / f"storage{number}")
         handle = job_of(world, uids).start(

@@ -293,7 +293,8 @@ def test_a_savepoint_holds_the_files_needed_and_counts_their_bytes(store: LocalS
     assert sorted(e.path.removeprefix("sp/spark/") for e in copied) == sorted(files_needed(store, "p", 10))
     assert size_bytes == sum(e.size_bytes for e in copied)
     assert files_needed(target, "sp/spark", 10) == files_needed(store, "p", 10), "a copy of the copy is the same"
-    assert copy_for_savepoint(store, "p", store, "q", 10) == size_bytes
+    named = len(target.spark_path("sp/spark")) - len(store.spark_path("q"))
+    assert copy_for_savepoint(store, "p", store, "q", 10) == size_bytes - named, "one file names its place"
 
 
 def test_a_log_that_is_cut_while_it_is_copied_is_looked_up_again(
@@ -357,7 +358,7 @@ def test_a_new_lineage_starts_its_inboxes_anew_and_keeps_other_sources(store: Lo
 def test_in_a_new_lineage_an_operator_names_the_files_of_its_own_folder(store: LocalStore) -> None:
     rocks_directory(store)
     copy_for_savepoint(store, "p", store, "sp", 10)
-    assert store.read("sp/state/0/_metadata/v2/0").decode() == operator_metadata("file:/p"), "a savepoint is a copy"
+    assert store.read("sp/state/0/_metadata/v2/0").decode() == operator_metadata(store.spark_path("sp"))
     copy_for_lineage(store, "sp", store, "q", 10, query_id=NEW_ID.format(1), inbox_sources={})
     assert store.read("q/state/0/_metadata/v2/0").decode() == operator_metadata(store.spark_path("q"))
     for damaged in ("v2", "v2\n[]", "v2\n{}"):

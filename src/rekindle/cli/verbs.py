@@ -15,6 +15,7 @@ from rekindle.cli import (
     reading,
     running,
     savepoints,
+    state,
     upkeep,
     watching,
 )
@@ -47,6 +48,7 @@ _VERBS: dict[click.Command, str] = {
     reading.status: "Show where a job stands.",
     reading.checkpoints: "List a job's checkpoints.",
     reading.inspect: "Show what a checkpoint holds.",
+    state.state: "Show state, or compare it.",
     savepoints.savepoints: "List savepoints.",
     history.runs: "List the runs of a job.",
     history.events: "List what has happened to a job.",

@@ -426,6 +426,34 @@ CONDITIONS: dict[str, Condition] = {
             "{path} is a checkpoint, which belongs to its job, and not a savepoint.",
             "Delete it with: rekindle forget JOB NUMBER",
         ),
+        STATE_NONE=(
+            "{path} holds no state: its tasks keep none, or had finished.",
+            "See what it holds: rekindle inspect PATH",
+        ),
+        STATE_TASK_UNKNOWN=(
+            "Whose state is meant? {reason}; {path} holds state of: {known}.",
+            "Name one of these tasks.",
+        ),
+        STATE_OPERATOR_UNKNOWN=(
+            "Task {task!r} has no stateful operator {operator}; it has: {known}.",
+            "Name one of these numbers.",
+        ),
+        STATE_PART_UNKNOWN=(
+            "Operator {operator} ({name}) has no part {part!r}; its state has the parts: {known}.",
+            "Name one of these parts.",
+        ),
+        STATE_PART_NEEDED=(
+            "The state of operator {operator} ({name}) has several parts: {known}.",
+            "Name one of these parts.",
+        ),
+        STATE_UNREADABLE=(
+            "Spark cannot read the state in {path}: {reason}",
+            "If a newer checkpoint has replaced it, read a savepoint instead: rekindle savepoint JOB",
+        ),
+        STATE_MOVED=(
+            "The state in {path} was moved: its schema is looked for in {file}.",
+            "Read it where it was made, or start a job from it and read a savepoint of that.",
+        ),
         CHECKPOINT_REPLACED=(
             "Newer checkpoints have replaced the one at {path}: its job deleted it while it was copied.",
             "Start from a savepoint, which nothing replaces (rekindle savepoint JOB), or from a newer checkpoint.",

@@ -10,9 +10,9 @@ purges the directory they come from; the query may continue.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, filterfalse
 from typing import NamedTuple
 
 from rekindle.errors import StorageError
@@ -61,7 +61,20 @@ def copy_for_savepoint(
                 raise
         paths = files_needed(source_store, source_folder, batch)
     rest = [path for path in paths if not path.startswith("sources/")]
-    return size + _copy_all(source_store, source_folder, target_store, target_folder, rest)
+    size += _copy_all(source_store, source_folder, target_store, target_folder, filterfalse(is_operator_metadata, rest))
+    return size + _move_metadata(source_store, source_folder, target_store, target_folder, rest)
+
+
+def _move_metadata(
+    source_store: Store, source_folder: str, target_store: Store, target_folder: str, paths: Iterable[str]
+) -> int:
+    """Write the operators' metadata among these paths as they are of the target; return the bytes written."""
+    home, size = target_store.spark_path(target_folder), 0
+    for path in filter(is_operator_metadata, paths):
+        data = at_home(source_store.read(f"{source_folder}/{path}"), path, home)
+        target_store.replace(f"{target_folder}/{path}", data)
+        size += len(data)
+    return size
 
 
 def copy_for_lineage(
@@ -93,13 +106,12 @@ def copy_for_lineage(
         made |= dict(_at_inbox_starts(source_store, source_folder, batch, inbox_sources))
         rewritten = ("metadata", "offsets/", *(f"sources/{source}/" for source in inbox_sources))
         copied = [path for path in files_needed(source_store, source_folder, batch) if not path.startswith(rewritten)]
-    for path in filter(is_operator_metadata, copied):
-        home = target_store.spark_path(target_folder)
-        made[path] = at_home(source_store.read(f"{source_folder}/{path}"), path, home)
-    copied = [path for path in copied if path not in made]
     for path, data in made.items():
         target_store.replace(f"{target_folder}/{path}", data)
-    return sum(map(len, made.values())) + _copy_all(source_store, source_folder, target_store, target_folder, copied)
+    size = sum(map(len, made.values()))
+    size += _move_metadata(source_store, source_folder, target_store, target_folder, copied)
+    copied = [*filterfalse(is_operator_metadata, copied)]
+    return size + _copy_all(source_store, source_folder, target_store, target_folder, copied)
 
 
 def copy_for_adoption(
@@ -161,7 +173,7 @@ def _at_inbox_starts(
 
 
 def _copy_all(
-    source_store: Store, source_folder: str, target_store: Store, target_folder: str, paths: list[str]
+    source_store: Store, source_folder: str, target_store: Store, target_folder: str, paths: Iterable[str]
 ) -> int:
     pairs = ((f"{source_folder}/{path}", f"{target_folder}/{path}") for path in paths)
     return copy_all(source_store, target_store, pairs)

@@ -6,18 +6,16 @@ the state shows it: then the number of rows is not known.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rekindle.errors import StorageError
 from rekindle.progress.files import StateFolder, snapshot_metadata, state_folders
+from rekindle.progress.stored_state import stateful_operators
 from rekindle.storage.port import Store
 
 _STORE = re.compile(r".*/state/(?P<operator>\d+)/(?P<partition>\d+)(?:/(?P<name>[^/]+))?")
-_METADATA = re.compile(r".*/state/(\d+)/_metadata/(?:metadata|v2/\d+)")
 
 _COUNTS_OF_A_JOIN = "keyToNumValues"
 """A join keeps beside its rows how many there are of each key: no rows of its own."""
@@ -45,8 +43,8 @@ def state_sizes(store: Store, folder: str, batch: int) -> Iterator[StateSize]:
     Raises:
         StorageError: a file of the state is damaged.
     """
-    folders, others = state_folders(store, folder)
-    names = _names(store, others)
+    folders, _ = state_folders(store, folder)
+    names = {operator.number: operator.name for operator in stateful_operators(store, folder, batch)}
     sizes = {entry.path: entry.size_bytes for entry in store.walk(f"{folder}/state")}
     partitions: dict[int, set[str]] = defaultdict(set)
     rows: dict[int, list[int | None]] = defaultdict(list)
@@ -78,16 +76,3 @@ def _rows(store: Store, state: StateFolder, version: int) -> int | None:
         return None
     rows = snapshot_metadata(store, snapshot).get("numKeys")
     return rows if isinstance(rows, int) and rows >= 0 else None
-
-
-def _names(store: Store, paths: list[str]) -> dict[int, str]:
-    """Operator → its name, from the newest of its metadata."""
-    found = {}
-    for path in paths:
-        if match := _METADATA.fullmatch(path):
-            _, _, text = store.read(path).decode().partition("\n")
-            try:
-                found[int(match[1])] = str(json.loads(text)["operatorInfo"]["operatorName"])
-            except (LookupError, TypeError, ValueError) as error:
-                raise StorageError("OBJECT_CORRUPT", path=path, reason=error) from error
-    return found

@@ -107,6 +107,11 @@ def make_session(
     return prepare_session(spark, plain=plain)
 
 
+def active_or_made(app_name: str, settings: Mapping[str, str]) -> SparkSession:
+    """Return the active session as it is, or else one that `make_session` makes."""
+    return SparkSession.getActiveSession() or make_session(app_name, settings)
+
+
 def _let_workers_import_beside(program: str | None) -> None:
     """Workers on this machine import what the program imports from its own folder, wherever it was run from."""
     if program is None:

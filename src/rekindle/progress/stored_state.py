@@ -1,0 +1,154 @@
+"""Where the state of a checkpoint, a savepoint or a plain query lies, and which operators keep it.
+
+A task that keeps state has one subtask. A plain query is one task without a name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rekindle.errors import RestoreError, StorageError
+from rekindle.ids import SubtaskId
+from rekindle.progress.directory import last_committed, numbered
+from rekindle.storage import layout
+from rekindle.storage.open import open_store
+from rekindle.storage.origin import Origin, find_origin
+from rekindle.storage.port import NotFound, Store
+
+TIMERS = "timers"
+"""The part of an operator that holds its timers."""
+
+JOIN = "symmetricHashJoin"
+"""What Spark calls the operator that joins two streams."""
+
+_SIDES = ("left", "right")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatefulOperator:
+    """A stateful operator of a query, by its metadata."""
+
+    #: its number in the query
+    number: int
+    #: what Spark calls it, e.g. ``stateStoreSave``
+    name: str
+    #: sides of a join, or state variables and timers of transformWithState; empty where its state is one table
+    parts: tuple[str, ...]
+    #: URIs of the files with its schemas, where Spark keeps them apart
+    schema_files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskState:
+    """The state of a task after a batch."""
+
+    store: Store
+    #: its progress directory in `store`
+    folder: str
+    #: committed
+    batch: int
+
+    def operators(self) -> Iterator[StatefulOperator]:
+        """Yield its stateful operators, by their numbers.
+
+        Raises:
+            StorageError: ``OBJECT_CORRUPT``.
+            RestoreError: ``STATE_MOVED`` where Spark would look for a schema in another place.
+        """
+        home = _plain_path(self.store.spark_path(self.folder))
+        for operator in stateful_operators(self.store, self.folder, self.batch):
+            for file in operator.schema_files:
+                if not _plain_path(file).startswith(f"{home}/"):
+                    raise RestoreError("STATE_MOVED", path=self.folder, file=file)
+            yield operator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredState:
+    """All state of a checkpoint, a savepoint or a plain query."""
+
+    path: str
+    #: of the tasks that have state, by uid; a plain query's is ""
+    tasks: Mapping[str, TaskState]
+
+    def task(self, uid: str | None) -> TaskState:
+        """Return that of a task; None: of the only one that has state.
+
+        Raises:
+            RestoreError: ``STATE_NONE``, ``STATE_TASK_UNKNOWN``.
+        """
+        if not self.tasks:
+            raise RestoreError("STATE_NONE", path=self.path)
+        if uid is None and len(self.tasks) == 1:
+            (uid,) = self.tasks
+        if uid is None or uid not in self.tasks:
+            reason = "No task was named" if uid is None else f"It has none of {uid!r}"
+            known = ", ".join(self.tasks) if any(self.tasks) else "one query, which has no tasks"
+            raise RestoreError("STATE_TASK_UNKNOWN", path=self.path, reason=reason, known=known)
+        return self.tasks[uid]
+
+
+def find_state(path: str) -> StoredState:
+    """Return the state of the checkpoint or savepoint at `path`, or of the plain query with that checkpoint location.
+
+    Raises:
+        RestoreError: ``CHECKPOINT_UNKNOWN``.
+    """
+    root = open_store(path).location.rstrip("/")
+    parent, _, name = root.rpartition("/")
+    store = open_store(parent or "/")
+    if not store.exists(layout.manifest(name)) and store.exists(f"{name}/metadata"):
+        batch = last_committed(store, name)
+        return _kept(root, {"": TaskState(store=store, folder=name, batch=batch)})
+    origin = find_origin(root)
+    return _kept(root, dict(_tasks(origin)))
+
+
+def _tasks(origin: Origin) -> Iterator[tuple[str, TaskState]]:
+    for uid, snapshots in origin.manifest.tasks.items():
+        if (snapshot := snapshots.get(0)) is not None and snapshot.end is None:
+            folder = layout.spark_progress_dir(origin.subtask(SubtaskId(uid, 0)))
+            yield uid, TaskState(store=origin.store, folder=folder, batch=snapshot.batch)
+
+
+def _kept(path: str, tasks: Mapping[str, TaskState]) -> StoredState:
+    kept = {uid: task for uid, task in tasks.items() if task.batch >= 0 and task.store.names(f"{task.folder}/state")}
+    return StoredState(path=path, tasks=kept)
+
+
+def stateful_operators(store: Store, folder: str, batch: int) -> Iterator[StatefulOperator]:
+    """Yield the operators with metadata in the progress directory `folder`, as they were in a batch.
+
+    Raises:
+        StorageError: ``OBJECT_CORRUPT``.
+    """
+    for number in numbered(store, f"{folder}/state"):
+        metadata = f"{folder}/state/{number}/_metadata"
+        versions = [found for found in numbered(store, f"{metadata}/v2") if found <= batch]
+        path = f"{metadata}/v2/{max(versions)}" if versions else f"{metadata}/metadata"
+        try:
+            yield _operator(number, json.loads(store.read(path).decode().partition("\n")[2]))
+        except NotFound:
+            continue
+        except (LookupError, TypeError, ValueError) as error:
+            raise StorageError("OBJECT_CORRUPT", path=path, reason=error) from error
+
+
+def _operator(number: int, content: Mapping[str, Any]) -> StatefulOperator:
+    name = str(content["operatorInfo"]["operatorName"])
+    files = [file for store in content["stateStoreInfo"] for file in store.get("stateSchemaFilePaths", ())]
+    parts: Sequence[str] = _SIDES if name == JOIN else ()
+    if properties := content.get("operatorPropertiesJson"):
+        variables = json.loads(properties).get("stateVariables", ())
+        named = [one["stateName"] for one in variables if not one["stateName"].startswith("$")]
+        timers = [TIMERS] if any(one["stateVariableType"] == "TimerState" for one in variables) else []
+        parts = [*sorted(named), *timers]
+    return StatefulOperator(number=number, name=name, parts=tuple(parts), schema_files=tuple(files))
+
+
+def _plain_path(uri: str) -> str:
+    """A URI of a local file as it may be written in several ways."""
+    return "/" + uri.removeprefix("file:").lstrip("/") if uri.startswith("file:") else uri

@@ -1,0 +1,191 @@
+"""The state of a query as DataFrames, by Spark's own reader of state stores, and what can be said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyspark
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from rekindle.errors import DefinitionError, RestoreError
+from rekindle.progress.stored_state import JOIN, TIMERS, StatefulOperator, TaskState
+from rekindle.spark.failures import brief
+
+_READER_SINCE = "4.0"
+_KEPT = ("partition_id", "key")
+"""Columns of every part; what else there is belongs to the value."""
+_JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRows:
+    """What a part keeps of one key; the key as JSON."""
+
+    key: str
+    rows: int
+    #: of the values as JSON
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartSummary:
+    """What a part of an operator's state holds."""
+
+    #: of Spark's simple names, e.g. ``struct<k:string>``
+    key_schema: str
+    value_schema: str
+    rows: int
+    keys: int
+    #: those with most rows first, then with most bytes
+    heaviest: tuple[KeyRows, ...]
+    #: key and value as JSON
+    sample: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyChange:
+    """A key that is not the same in two states; its values as JSON, none where it is not there."""
+
+    key: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartDifference:
+    """Keys that came, went and changed, and some of them."""
+
+    came: int
+    went: int
+    changed: int
+    same: int
+    examples: tuple[KeyChange, ...]
+
+
+def operators_of(task: str, state: TaskState, number: int | None) -> list[StatefulOperator]:
+    """Return the stateful operators of a task, or the one with this number.
+
+    Raises:
+        RestoreError: ``STATE_OPERATOR_UNKNOWN``, ``STATE_MOVED``.
+    """
+    found = {operator.number: operator for operator in state.operators()}
+    if number is None:
+        return [found[one] for one in sorted(found)]
+    if number not in found:
+        known = ", ".join(f"{one} ({found[one].name})" for one in sorted(found)) or "none"
+        raise RestoreError("STATE_OPERATOR_UNKNOWN", task=task, operator=number, known=known)
+    return [found[number]]
+
+
+def state_frame(spark: SparkSession, state: TaskState, operator: StatefulOperator, part: str | None) -> DataFrame:
+    """Return the state of an operator as Spark's reader gives it.
+
+    Raises:
+        RestoreError: ``STATE_PART_NEEDED``, ``STATE_PART_UNKNOWN``, ``STATE_UNREADABLE``.
+        DefinitionError: ``PYSPARK_TOO_OLD``: this Spark cannot read state.
+    """
+    if int(pyspark.__version__.split(".")[0]) < 4:
+        reason = "it cannot read state"
+        raise DefinitionError("PYSPARK_TOO_OLD", version=pyspark.__version__, reason=reason, wanted=_READER_SINCE)
+    options = {"batchId": state.batch, "operatorId": operator.number, **_part_option(operator, part)}
+    path = state.store.spark_path(state.folder)
+    with read_by_spark(path):
+        frame = spark.read.format("statestore").options(**options).load(path)
+    return frame.withColumn("value", _as_its_schema_says(frame)) if operator.name == JOIN else frame
+
+
+@contextmanager
+def read_by_spark(path: str) -> Iterator[None]:
+    """Around what makes Spark read state: raises RestoreError ``STATE_UNREADABLE`` where it cannot."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise RestoreError("STATE_UNREADABLE", path=path, reason=brief(error)) from error
+
+
+def _as_its_schema_says(frame: DataFrame) -> Column:
+    """A value of a join's state: Spark keeps beside its columns whether it was matched, and hands that out too."""
+    value = frame.schema["value"].dataType
+    assert isinstance(value, StructType)
+    return F.struct(*(F.col("value").getField(name).alias(name) for name in value.names))
+
+
+def _part_option(operator: StatefulOperator, part: str | None) -> dict[str, str | bool]:
+    known = ", ".join(operator.parts) or "none"
+    if part is None:
+        if operator.parts:
+            raise RestoreError("STATE_PART_NEEDED", operator=operator.number, name=operator.name, known=known)
+        return {}
+    if part not in operator.parts:
+        raise RestoreError("STATE_PART_UNKNOWN", operator=operator.number, name=operator.name, part=part, known=known)
+    if operator.schema_files:
+        return {"readRegisteredTimers": True} if part == TIMERS else {"stateVarName": part}
+    return {"joinSide": part}
+
+
+def summary(frame: DataFrame, shown: int) -> PartSummary:
+    """Count a part's state, and show some of it."""
+    texts = _texts(frame)
+    keys = texts.groupBy("key").agg(F.count("*").alias("rows"), F.sum(F.octet_length("value")).alias("bytes"))
+    totals = keys.agg(F.count("*"), F.coalesce(F.sum("rows"), F.lit(0))).first()
+    assert totals is not None
+    heaviest = keys.orderBy(F.desc("rows"), F.desc("bytes"), "key").limit(shown).collect()
+    return PartSummary(
+        key_schema=frame.select("key").schema[0].dataType.simpleString(),
+        value_schema=frame.select(_value(frame)).schema[0].dataType.simpleString(),
+        keys=totals[0],
+        rows=totals[1],
+        heaviest=tuple(KeyRows(key=one[0], rows=one[1], bytes=one[2]) for one in heaviest),
+        sample=tuple((one[0], one[1]) for one in texts.orderBy("key", "value").limit(shown).collect()),
+    )
+
+
+def difference(before: DataFrame, after: DataFrame, shown: int) -> PartDifference:
+    """Compare two states of one part, key by key; a key's values count in any order."""
+    both = _by_key(before, "before").join(_by_key(after, "after"), "key", "full")
+    kind = (
+        F.when(F.col("before").isNull(), "came")
+        .when(F.col("after").isNull(), "went")
+        .when(F.col("before") == F.col("after"), "same")
+        .otherwise("changed")
+    )
+    both = both.withColumn("kind", kind)
+    counts = {row["kind"]: row["count"] for row in both.groupBy("kind").count().collect()}
+    others = both.where("kind != 'same'").orderBy("kind", "key").limit(shown).collect()
+    return PartDifference(
+        came=counts.get("came", 0),
+        went=counts.get("went", 0),
+        changed=counts.get("changed", 0),
+        same=counts.get("same", 0),
+        examples=tuple(
+            KeyChange(key=row["key"], before=tuple(row["before"] or ()), after=tuple(row["after"] or ()))
+            for row in others
+        ),
+    )
+
+
+def _by_key(frame: DataFrame, name: str) -> DataFrame:
+    return _texts(frame).groupBy("key").agg(F.sort_array(F.collect_list("value")).alias(name))
+
+
+def _texts(frame: DataFrame) -> DataFrame:
+    """Key and value as JSON, which every type can be compared in, nulls too."""
+    return frame.select(F.to_json("key", _JSON).alias("key"), F.to_json(_value(frame), _JSON).alias("value"))
+
+
+def _value(frame: DataFrame) -> Column:
+    """All that is kept of a key, as one structure."""
+    fields = [field for field in frame.schema.fields if field.name not in _KEPT]
+    if len(fields) == 1 and isinstance(fields[0].dataType, StructType):
+        return F.col(fields[0].name)
+    return F.struct(*(field.name for field in fields))

@@ -1,0 +1,55 @@
+"""`state`: what a user calls to look at the state of a checkpoint, a savepoint or a plain query."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rekindle.errors import DefinitionError
+from rekindle.progress.stored_state import find_state
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def state(
+    path: str | os.PathLike[str],
+    task: str | None = None,
+    *,
+    operator: int = 0,
+    part: str | None = None,
+    spark: SparkSession | None = None,
+    spark_config: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Return the state of a task's stateful operator as a DataFrame; Spark reads it when the DataFrame is computed.
+
+    The columns are those of Spark's ``statestore`` source: ``key``, then ``value`` (of a list in the state
+    ``list_element``, of a map ``user_map_key`` and ``user_map_value``, of timers ``expiration_timestamp_ms``), and
+    ``partition_id``.
+
+    Args:
+        path: the folder of a savepoint or a checkpoint, or the checkpoint location of a query that runs without
+            Rekindle. A running job replaces its checkpoints: take a savepoint to look at it at leisure.
+        task: uid; may be left out where one task has state.
+        operator: its number in the query, counted from 0.
+        part: ``"left"`` or ``"right"`` of a join; the name of a state variable of ``transformWithState``, or
+            ``"timers"``.
+        spark: the session to use; None: the active one, or one that is made and stays.
+        spark_config: settings of the session that is made.
+
+    Raises:
+        RestoreError: there is no checkpoint at `path`, or no such state in it.
+        DefinitionError: ``PYSPARK_TOO_OLD``: Spark can read state since version 4.0.
+    """
+    try:
+        from rekindle.spark.session.session import active_or_made
+        from rekindle.spark.state import operators_of, state_frame
+    except ModuleNotFoundError as error:
+        if error.name in ("pyspark", "py4j"):
+            raise DefinitionError("PYSPARK_MISSING") from error
+        raise
+    kept = find_state(os.fspath(path)).task(task)
+    (found,) = operators_of(task or "", kept, operator)
+    session = spark or active_or_made("rekindle state", spark_config or {})
+    return state_frame(session, kept, found, part)
