@@ -15,6 +15,7 @@ OF_JOBS = [
     "status",
     "checkpoints",
     "inspect",
+    "state",
     "savepoints",
     "runs",
     "events",
@@ -43,7 +44,8 @@ def test_the_list_of_the_verbs_is_whole_on_a_narrow_terminal() -> None:
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "storage"])
 def test_each_verb_has_help_with_an_example_json_and_a_storage_where_it_is_of_a_job(verb: str) -> None:
-    result = CliRunner().invoke(rekindle, [verb, "--help"])
+    words = [verb, "show"] if verb == "state" else [verb]
+    result = CliRunner().invoke(rekindle, [*words, "--help"])
 
     assert result.exit_code == 0
     assert f"Example:\n    rekindle {verb} " in result.stdout
