@@ -57,6 +57,41 @@ _LEVELS: Mapping[Severity, int] = {"info": logging.INFO, "warning": logging.WARN
 _DIGITS = re.compile(r"\d+")
 
 
+class TaskEvents:
+    """What is new of the subtasks of one run: what is reported twice, or goes as it should, is no event.
+
+    Args:
+        add: adds an event to the log.
+    """
+
+    def __init__(self, add: Callable[..., None]) -> None:
+        self._add = add
+        #: subtasks that have failed and do not run again yet
+        self._failed: set[SubtaskId] = set()
+        self._finished: set[SubtaskId] = set()
+        #: of each subtask the last trace, without its numbers: the same one is not kept twice in a row
+        self._traces: dict[SubtaskId, str] = {}
+
+    def failed(self, task: SubtaskId, error: RekindleError, trace: str) -> None:
+        """A subtask has failed."""
+        self._failed.add(task)
+        same, self._traces[task] = self._traces.get(task), _DIGITS.sub("", trace)
+        found = _error(error.to_json(), "" if same == self._traces[task] else trace)
+        self._add("task_failed", error.message, "error", task=task, error=found)
+
+    def started(self, task: SubtaskId) -> None:
+        """A subtask runs: an event where it had failed."""
+        if task in self._failed:
+            self._failed.discard(task)
+            self._add("task_restarted", f"{task} runs again", task=task)
+
+    def finished(self, task: SubtaskId, notes: tuple[str, ...]) -> None:
+        """Note that a subtask has ended; that may be reported twice."""
+        if task not in self._finished:
+            self._finished.add(task)
+            self._add("task_finished", "; ".join((f"{task} has finished", *notes)), task=task)
+
+
 class EventLog:
     """The events of one run.
 
@@ -70,11 +105,7 @@ class EventLog:
         self._last = last
         self._clock = clock
         self.writer = LogWriter(storage, EVENTS, run.run, self._before)
-        #: subtasks that have failed and do not run again yet
-        self._failed: set[SubtaskId] = set()
-        self._finished: set[SubtaskId] = set()
-        #: of each subtask the last trace, without its numbers: the same one is not kept twice in a row
-        self._traces: dict[SubtaskId | None, str] = {}
+        self.tasks = TaskEvents(self._add)
         self._ended = False
 
     def started(self) -> None:
@@ -97,26 +128,9 @@ class EventLog:
                 by=request.by or None,
             )
 
-    def task_failed(self, task: SubtaskId, error: RekindleError, trace: str) -> None:
-        """A subtask has failed."""
-        self._failed.add(task)
-        self._add("task_failed", error.message, "error", task=task, error=self._error(error, task, trace))
-
-    def task_started(self, task: SubtaskId) -> None:
-        """A subtask runs: an event where it had failed."""
-        if task in self._failed:
-            self._failed.discard(task)
-            self._add("task_restarted", f"{task} runs again", task=task)
-
-    def task_finished(self, task: SubtaskId, notes: tuple[str, ...]) -> None:
-        """Note that a subtask has ended; that may be reported twice."""
-        if task not in self._finished:
-            self._finished.add(task)
-            self._add("task_finished", "; ".join((f"{task} has finished", *notes)), task=task)
-
     def restarted(self, error: RekindleError) -> None:
         """All tasks are started again."""
-        self._add("restarted", error.message, "error", error=self._error(error, None, ""))
+        self._add("restarted", error.message, "error", error=_error(error.to_json()))
 
     def checkpoint_completed(self, manifest: Manifest) -> None:
         """A checkpoint is complete."""
@@ -133,7 +147,7 @@ class EventLog:
 
     def commit_failed(self, checkpoint: int, error: RekindleError) -> None:
         """A sink could not commit."""
-        self._add("commit_failed", error.message, "error", checkpoint=checkpoint, error=self._error(error, None, ""))
+        self._add("commit_failed", error.message, "error", checkpoint=checkpoint, error=_error(error.to_json()))
 
     def savepoint_completed(self, checkpoint: int, path: str) -> None:
         """A savepoint is whole."""
@@ -167,10 +181,6 @@ class EventLog:
         subject = f"Task {event.task}: " if event.task is not None else ""
         more = {"job": self._storage.job, "event": event.kind, "trace": trace}
         _LOG.log(_LEVELS[event.severity], "%s%s%s", subject, code, event.message, extra=more)
-
-    def _error(self, error: RekindleError, task: SubtaskId | None, trace: str) -> EventError:
-        same, self._traces[task] = self._traces.get(task), _DIGITS.sub("", trace)
-        return _error(error.to_json(), "" if same == self._traces[task] else trace)
 
     def _before(self, rows: list[HistoryEvent]) -> list[HistoryEvent]:
         """What earlier runs could not write any more: how they ended; and what of them began no driver at all."""
@@ -216,11 +226,11 @@ def _ended(result: Result) -> HistoryEvent:
         message=_cut(message, MESSAGE_LETTERS),
         checkpoint=result.checkpoint,
         path=result.savepoint,
-        error=None if result.error is None else _error(result.error, ""),
+        error=None if result.error is None else _error(result.error),
     )
 
 
-def _error(error: Mapping[str, Any], trace: str) -> EventError:
+def _error(error: Mapping[str, Any], trace: str = "") -> EventError:
     return EventError(
         code=error["code"],
         message=_cut(error["message"], MESSAGE_LETTERS),

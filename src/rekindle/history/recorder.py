@@ -52,9 +52,9 @@ class Recorder:
             case e.JobStarted():
                 self.events.started()
             case e.TaskStarted():
-                self.events.task_started(event.task)
+                self.events.tasks.started(event.task)
             case e.TaskFinished():
-                self.events.task_finished(event.task, event.notes)
+                self.events.tasks.finished(event.task, event.notes)
             case e.SnapshotTaken():
                 self.checkpoints.snapshot_taken(event.checkpoint, event.task, self._state_bytes(event.task))
             case e.TransactionsCommitted():

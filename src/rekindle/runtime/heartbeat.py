@@ -91,7 +91,7 @@ class Heartbeat:
                     unnamed: Error = ("TASK_FAILED", {"task": str(event.task), "reason": event.reason})
                     error = error_from(*(event.error or unnamed))
                     self._failures[event.task] = self.failed(error)
-                    self.recorder.events.task_failed(event.task, error, event.trace)
+                    self.recorder.events.tasks.failed(event.task, error, event.trace)
             case e.CommitFailed():
                 parameters = {"sink": "-", "checkpoint": event.checkpoint, "reason": event.detail}
                 error = error_from(*(event.error or ("SINK_COMMIT_FAILED", parameters)))
