@@ -151,10 +151,14 @@ def _tasks(storage: JobStorage, graph: JobGraph, decided: Decided) -> Iterator[T
     if isinstance(decision, Resume):
         stands = _stands_in(storage, decision.lineage)
     elif isinstance(decision, Restore) and decided.origin is not None:
+        going = {
+            subtask.task
+            for subtask, snapshot in snapshots_of(decided.origin.manifest).items()
+            if snapshot.end is None or (decision.undo_drain and snapshot.end.drained)
+        }
+        # What had finished in part starts again as a whole.
         stands = {
-            subtask: _Stand(
-                snapshot.batch, snapshot.end is not None and not (decision.undo_drain and snapshot.end.drained)
-            )
+            subtask: _Stand(snapshot.batch, subtask.task not in going)
             for subtask, snapshot in snapshots_of(decided.origin.manifest).items()
         }
     now = {task.uid: task for task in graph.tasks}
