@@ -42,14 +42,14 @@ def state(
         RestoreError: there is no checkpoint at `path`, or no such state in it.
         DefinitionError: ``PYSPARK_TOO_OLD``: Spark can read state since version 4.0.
     """
+    kept = find_state(os.fspath(path)).task(task)
+    (found,) = kept.operators(operator)
     try:
         from rekindle.spark.session.session import active_or_made
-        from rekindle.spark.state import operators_of, state_frame
+        from rekindle.spark.state import state_frame
     except ModuleNotFoundError as error:
         if error.name in ("pyspark", "py4j"):
             raise DefinitionError("PYSPARK_MISSING") from error
         raise
-    kept = find_state(os.fspath(path)).task(task)
-    (found,) = operators_of(task or "", kept, operator)
     session = spark or active_or_made("rekindle state", spark_config or {})
     return state_frame(session, kept, found, part)

@@ -19,7 +19,6 @@ from rekindle.progress.directory import last_committed
 from rekindle.progress.state_sizes import state_sizes
 from rekindle.progress.stored_state import find_state
 from rekindle.spark.query.state_partitions import state_partitions
-from rekindle.spark.state import operators_of
 from rekindle.storage import layout
 from rekindle.storage.open import open_store
 from tests.jobs.kit import DDL, QUICK, World, committed, rows, until
@@ -138,7 +137,7 @@ def state_of(spark: SparkSession, progress_dir: str) -> dict[str, Counter[str]]:
 def state_in(spark: SparkSession, savepoint: str, uid: str) -> dict[str, Counter[str]]:
     """The same of a savepoint, by `rk.state`; the stores of a join, which are two for each side, are not told apart."""
     found = {}
-    for operator in operators_of(uid, find_state(savepoint).task(uid), None):
+    for operator in find_state(savepoint).task(uid).operators():
         for part in operator.parts or (None,):
             frame = rk.state(savepoint, uid, operator=operator.number, part=part, spark=spark)
             name = {None: "", "timers": None}.get(part, part)

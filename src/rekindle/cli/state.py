@@ -84,12 +84,13 @@ def show(
     one of its tasks.
     """
     found = find_state(find_savepoint(path, storage))
+    meant = list(_parts(found, task, operator, part))
     with _session(spark_config, found.path, as_json) as session:
         from rekindle.spark import state as reading
 
         parts = [
             (one, _size(found.task(one.task), one), reading.summary(_frame(session, found, one), limit))
-            for one in _parts(found, task, operator, part)
+            for one in meant
         ]
     if as_json:
         output.as_json(
@@ -120,13 +121,14 @@ def diff(
 ) -> None:
     """Say which keys came, went and changed from the state in BEFORE to that in AFTER."""
     first, second = (find_state(find_savepoint(path, storage)) for path in (before, after))
+    meant = [(one, _other(second, one)) for one in _parts(first, task, operator, part)]
     with _session(spark_config, f"{first.path} or {second.path}", as_json) as session:
         from rekindle.spark import state as reading
 
-        found = []
-        for one in _parts(first, task, operator, part):
-            other = _other(second, one)
-            found.append((one, reading.difference(_frame(session, first, one), _frame(session, second, other), limit)))
+        found = [
+            (one, reading.difference(_frame(session, first, one), _frame(session, second, other), limit))
+            for one, other in meant
+        ]
     if as_json:
         differing = [_json(one) | asdict(of) for one, of in found]
         output.as_json({"before": first.path, "after": second.path, "state": differing})
@@ -156,18 +158,14 @@ def _session(settings: dict[str, str], path: str, as_json: bool) -> Iterator[Spa
 
 def _parts(found: StoredState, task: str | None, operator: int | None, part: str | None) -> Iterator[_Part]:
     """The parts that are meant: all, where nothing says which."""
-    from rekindle.spark.state import operators_of
-
     for uid in found.tasks if task is None and found.tasks else [task]:
-        for one in operators_of(uid or "", found.task(uid), operator):
+        for one in found.task(uid).operators(operator):
             for name in [part] if part is not None else one.parts or [None]:
                 yield _Part(uid or "", one, name)
 
 
 def _other(found: StoredState, one: _Part) -> _Part:
-    from rekindle.spark.state import operators_of
-
-    (operator,) = operators_of(one.task, found.task(one.task), one.operator.number)
+    (operator,) = found.task(one.task).operators(one.operator.number)
     return one._replace(operator=operator)
 
 

@@ -435,7 +435,7 @@ CONDITIONS: dict[str, Condition] = {
             "Name one of these tasks.",
         ),
         STATE_OPERATOR_UNKNOWN=(
-            "Task {task!r} has no stateful operator {operator}; it has: {known}.",
+            "There is no stateful operator {operator} in {path}; there is: {known}.",
             "Name one of these numbers.",
         ),
         STATE_PART_UNKNOWN=(

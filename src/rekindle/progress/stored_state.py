@@ -51,19 +51,23 @@ class TaskState:
     #: committed
     batch: int
 
-    def operators(self) -> Iterator[StatefulOperator]:
-        """Yield its stateful operators, by their numbers.
+    def operators(self, number: int | None = None) -> list[StatefulOperator]:
+        """Return its stateful operators, by their numbers, or the one with this number.
 
         Raises:
             StorageError: ``OBJECT_CORRUPT``.
-            RestoreError: ``STATE_MOVED`` where Spark would look for a schema in another place.
+            RestoreError: ``STATE_OPERATOR_UNKNOWN``; ``STATE_MOVED`` where Spark would look for a schema elsewhere.
         """
         home = _plain_path(self.store.spark_path(self.folder))
-        for operator in stateful_operators(self.store, self.folder, self.batch):
+        found = {operator.number: operator for operator in stateful_operators(self.store, self.folder, self.batch)}
+        if number is not None and number not in found:
+            known = ", ".join(f"{one.number} ({one.name})" for one in found.values()) or "none that can be read"
+            raise RestoreError("STATE_OPERATOR_UNKNOWN", path=self.folder, operator=number, known=known)
+        for operator in found.values():
             for file in operator.schema_files:
                 if not _plain_path(file).startswith(f"{home}/"):
                     raise RestoreError("STATE_MOVED", path=self.folder, file=file)
-            yield operator
+        return [found[number]] if number is not None else list(found.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

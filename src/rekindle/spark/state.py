@@ -72,21 +72,6 @@ class PartDifference:
     examples: tuple[KeyChange, ...]
 
 
-def operators_of(task: str, state: TaskState, number: int | None) -> list[StatefulOperator]:
-    """Return the stateful operators of a task, or the one with this number.
-
-    Raises:
-        RestoreError: ``STATE_OPERATOR_UNKNOWN``, ``STATE_MOVED``.
-    """
-    found = {operator.number: operator for operator in state.operators()}
-    if number is None:
-        return [found[one] for one in sorted(found)]
-    if number not in found:
-        known = ", ".join(f"{one} ({found[one].name})" for one in sorted(found)) or "none"
-        raise RestoreError("STATE_OPERATOR_UNKNOWN", task=task, operator=number, known=known)
-    return [found[number]]
-
-
 def state_frame(spark: SparkSession, state: TaskState, operator: StatefulOperator, part: str | None) -> DataFrame:
     """Return the state of an operator as Spark's reader gives it.
 
