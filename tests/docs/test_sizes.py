@@ -79,7 +79,6 @@ PORTS = {
 
 TO_BE_NARROWED = {
     "graph/job_graph.py:JobGraph": 15,
-    "monitoring/facts.py:Facts": 13,
     "monitoring/monitor.py:Monitor": 23,
     "protocol/alignment.py:Alignment": 15,
     "protocol/coordinator.py:Coordinator": 31,

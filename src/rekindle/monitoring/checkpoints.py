@@ -32,7 +32,7 @@ class Checkpoints:
         self._facts = facts
         self._now = now
         self._kept = set(facts.kept())
-        records = facts.checkpoints()
+        records = facts.logs.checkpoints()
         known = {(record.id, record.status) for record in records}
         completed = {record.id for record in records if record.status == "completed"}
         manifests = [manifest for number in self._kept - completed if (manifest := facts.manifest(number)) is not None]

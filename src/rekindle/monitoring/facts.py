@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from rekindle.errors import StorageError
-from rekindle.history import log
+from rekindle.monitoring.remembered_logs import RememberedLogs
 from rekindle.monitoring.sign_of_life import Pulse
 from rekindle.storage import layout
 from rekindle.storage.codec import Document, decode
 from rekindle.storage.documents.checkpoint import Manifest
-from rekindle.storage.documents.history import CheckpointRecord, RateSample
 from rekindle.storage.documents.runs import Identity, Result, Run
 from rekindle.storage.documents.status import Status
 from rekindle.storage.job_storage import JobStorage
@@ -27,17 +26,8 @@ SILENT = "SILENT"
 AT_WORK = ("RUNNING", "STOPPING")
 
 _RUN = re.compile(r"(\d+)\.json")
-_SAMPLE_MS = 5_000
-"""So long a sample of rates is the newest: there is one every ten seconds."""
-
-_APART_MS = 10_000
-"""So far apart are two samples."""
-
 _DOCUMENTS = 8
 """Documents of a job that are remembered as long as their bytes do not change."""
-
-_SEGMENTS = 256
-"""Closed segments kept in memory for a job; there are fewer in its storage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,15 +85,10 @@ class Facts:
     ) -> None:
         self.storage = storage
         self.identity = identity
+        self.logs = RememberedLogs(storage, elapsed_ms)
         #: its heartbeat looks old: only a second look shows whether it is silent
         self.doubtful = False
         self._pulse = Pulse(storage.store, now_ms, elapsed_ms)
-        self._elapsed_ms = elapsed_ms
-        #: when it was read, and the sample
-        self._latest_rates: tuple[int, RateSample | None] | None = None
-        #: in which run it was read, and the record
-        self._latest_checkpoint: tuple[int, CheckpointRecord | None] = (0, None)
-        self._segments: dict[tuple[str, str, str], log.Segment] = {}
         self._runs: dict[int, Run] = {}
         self._results: dict[int, Result] = {}
         self._manifests: dict[int, Manifest | None] = {}
@@ -150,39 +135,6 @@ class Facts:
                 self._runs[number] = run
         return [self._runs[number] for number in sorted(self._runs, reverse=True)]
 
-    def events(self, after: int = -1) -> list[log.Numbered]:  # type: ignore[type-arg]
-        """Read the events with numbers above `after`, the oldest first."""
-        return log.read(self.storage, log.EVENTS, after, self._cache())
-
-    def checkpoints(self) -> list[CheckpointRecord]:
-        """Read the records of checkpoints, the oldest first."""
-        return [row.row for row in log.read(self.storage, log.CHECKPOINTS, cache=self._cache())]
-
-    def rates(self, since_ms: int = 0) -> list[RateSample]:
-        """Read the samples of rates after a moment, the oldest first; segments that are all older are not read."""
-        rows = log.newest(self.storage, log.RATES, self._cache())
-        if rows and rows[0].row.time_ms > since_ms:
-            enough = 3 * (rows[-1].row.time_ms - since_ms) // (2 * _APART_MS)
-            rows = log.read(self.storage, log.RATES, max(rows[-1].number - enough, 0) - 1, self._cache())
-        return [row.row for row in rows if row.row.time_ms > since_ms]
-
-    def latest_rates(self) -> RateSample | None:
-        """Read the newest sample; one that was read a moment ago is still the newest."""
-        now_ms = self._elapsed_ms()
-        if self._latest_rates is None or now_ms - self._latest_rates[0] >= _SAMPLE_MS:
-            rows = log.newest(self.storage, log.RATES, self._cache())
-            self._latest_rates = (now_ms, rows[-1].row if rows else None)
-        return self._latest_rates[1]
-
-    def latest_checkpoint(self, status: Status) -> CheckpointRecord | None:
-        """Read the newest completed one of the newest records, unless the heartbeat says that it is the one known."""
-        run, known = self._latest_checkpoint
-        if known is None or run != status.run or known.id != status.latest_checkpoint:
-            rows = log.newest(self.storage, log.CHECKPOINTS, self._cache())
-            known = next((row.row for row in reversed(rows) if row.row.status == "completed"), None)
-            self._latest_checkpoint = (status.run, known)
-        return known
-
     def kept(self) -> list[int]:
         """Return the numbers of checkpoints whose folder is there, and of those that no checkpoint may have."""
         numbers = self.storage.numbers_used()
@@ -200,8 +152,3 @@ class Facts:
                     raise
                 return None
         return self._manifests[checkpoint]
-
-    def _cache(self) -> dict[tuple[str, str, str], log.Segment]:
-        if len(self._segments) > _SEGMENTS:  # what was deleted in the storage is dropped here some time
-            self._segments.clear()
-        return self._segments

@@ -130,7 +130,7 @@ class Monitor:
     def _subtasks(self, facts: Facts, now: Now) -> list[views.SubtaskView]:
         if now.status is None:
             return []
-        sample = facts.latest_rates() if now.at_work else None
+        sample = facts.logs.latest_rates() if now.at_work else None
         rates = sample.tasks if sample is not None and sample.run == now.status.run else {}
         return [
             views.SubtaskView(status=task, rates=rates.get(f"{task.uid}/{task.subtask}")) for task in now.status.tasks
@@ -166,7 +166,7 @@ class Monitor:
         self, name: str, run: int | None = None, after: int = -1, limit: int | None = 500
     ) -> list[views.EventView]:
         """Return the newest events with numbers above `after`, the oldest first."""
-        rows = [row for row in self._known(name).events(after) if run is None or row.row.run == run]
+        rows = [row for row in self._known(name).logs.events(after) if run is None or row.row.run == run]
         first = 0 if limit is None else max(len(rows) - limit, 0)
         return [views.EventView(number=row.number, event=row.row) for row in rows[first:]]
 
@@ -176,7 +176,7 @@ class Monitor:
 
     def rates(self, name: str, since_ms: int = 0) -> views.RatesView:
         """Return the samples of rates after a moment."""
-        return views.RatesView(samples=tuple(self._known(name).rates(since_ms)))
+        return views.RatesView(samples=tuple(self._known(name).logs.rates(since_ms)))
 
     # -- its checkpoints ----------------------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ def overview(facts: Facts, now: Now, subtasks: Sequence[SubtaskView], now_ms: in
             "version": run.description.version if run.description else "",
         }
     if status is not None:
-        latest_ms, record = status.latest_checkpoint_ms, facts.latest_checkpoint(status)
+        latest_ms, record = status.latest_checkpoint_ms, facts.logs.latest_checkpoint(status)
         durations = (one.duration_ms for one in status.history if one.status == "completed")
         changes |= {
             "heartbeat_ms": status.written_ms or None,
