@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections import Counter
 from contextlib import suppress
@@ -17,17 +18,28 @@ from rekindle.spark.query.query import Query
 from tests.jobs.kit import World, has_read, rows, until
 
 
+def classes() -> set[type]:
+    """Those of what runs a job."""
+    modules = ("rekindle.spark.", "rekindle.runtime.", "rekindle.channels.")
+    loaded = [vars(module) for name, module in [*sys.modules.items()] if name.startswith(modules)]
+    kinds = {each for names in loaded for each in names.values() if isinstance(each, type)}
+    return {kind for kind in kinds if kind.__module__.startswith(modules)}
+
+
 def held(spark: SparkSession) -> Counter[str]:
     """Threads, connections over which Spark calls Python on both sides, and objects that run the job by their type."""
     jvm: Any = spark._jvm
     jvm.java.lang.System.gc()  # what Spark calls in Python is held by the JVM
     gc.collect()
     found: Counter[str] = Counter(threads=threading.active_count())
-    for each in gc.get_objects():
+    ours = classes()
+    # A list of all objects would hold tuples that the job's threads are just making, which would fail for it.
+    for each in gc.get_referrers(ClientServerConnection, *ours):
         kind = type(each)
-        if kind is ClientServerConnection and not each.initiated_from_client and each.socket is not None:
-            found["connections in Python"] += 1
-        elif str(kind.__module__).startswith(("rekindle.spark.", "rekindle.runtime.", "rekindle.channels.")):
+        if kind is ClientServerConnection:
+            if not each.initiated_from_client and each.socket is not None:
+                found["connections in Python"] += 1
+        elif kind in ours:
             found[f"{kind.__module__}.{kind.__qualname__}"] += 1
     gateway: Any = spark.sparkContext._gateway
     client = gateway.java_gateway_server.getCallbackClient()

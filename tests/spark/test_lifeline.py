@@ -6,12 +6,14 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.sql.udf import UserDefinedFunction
 
 from rekindle.spark.session import lifeline
 from rekindle.spark.session.lifeline import SparkLifeline
@@ -134,3 +136,34 @@ def test_a_session_that_was_stopped_is_reported(jvm: Jvm, monkeypatch: pytest.Mo
     assert heard.wait(LONG_S)
 
     assert told == ["its SparkContext was stopped"]
+
+
+def test_functions_forget_a_dead_jvm_and_no_other_thread_is_disturbed() -> None:
+    functions = [UserDefinedFunction(lambda value: value, "long") for _ in range(3)]
+    failures: list[BaseException] = []
+    over = threading.Event()
+
+    def make_tuples() -> None:
+        try:
+            while not over.is_set():
+                tuple(number for number in range(30))
+        except SystemError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=make_tuples) for _ in range(3)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(20):
+            for function in functions:
+                function._judf_placeholder = "of the dead one"
+            lifeline.forget_counterparts()
+    finally:
+        sys.setswitchinterval(interval)
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert [function._judf_placeholder for function in functions] == [None] * 3
+    assert failures == []

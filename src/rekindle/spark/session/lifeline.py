@@ -197,10 +197,18 @@ def forget_jvm(gateway: Any) -> None:
         session._instantiatedSession = None
         if hasattr(session, "_activeSession"):
             session._activeSession = None
-        for thing in gc.get_objects():
-            # A function made at the top of a job file keeps its counterpart in the JVM that first used it.
-            if type(thing) is UserDefinedFunction:
-                thing._judf_placeholder = None
+        forget_counterparts()
+
+
+def forget_counterparts() -> None:
+    """Let functions made at the top of a job file forget their counterparts in the JVM that first used them.
+
+    They are found by what they refer to. A list of all objects would hold the tuples that other threads are just
+    making, and those threads would fail with a SystemError.
+    """
+    for thing in gc.get_referrers(UserDefinedFunction):
+        if type(thing) is UserDefinedFunction:
+            thing._judf_placeholder = None
 
 
 def _address(gateway: Any) -> tuple[str, int]:
