@@ -30,9 +30,14 @@ Arrow = tuple[str, str, str]
 
 
 def machine(name: str) -> str:
-    """One machine: a diagram, and the same as a table."""
-    rows = [(_state(before), _state(after), words) for before, after, words in arrows(name)]
-    return f"{_diagram(name)}\n\n{table(('from', 'to', 'by'), rows)}"
+    """One machine: its diagrams, and the same as a table."""
+    drawn, states = arrows(name), _APART.get(name, ())
+    rows = [(_state(before), _state(after), words) for before, after, words in drawn]
+    apart = [arrow for arrow in drawn if not {*arrow[:2]}.isdisjoint(states)]
+    parts = [_diagram([arrow for arrow in drawn if arrow not in apart])]
+    if apart:
+        parts += ["Where something goes wrong:", _diagram(apart, "direction LR")]
+    return "\n\n".join([*parts, table(("from", "to", "by"), rows)])
 
 
 def arrows(name: str) -> list[Arrow]:
@@ -44,13 +49,17 @@ def _state(name: str) -> str:
     return "" if name == "[*]" else f"`{name}`"
 
 
-_ACROSS = ("job",)
-"""Machines whose labels meet each other when they are drawn from top to bottom."""
+_APART = {
+    "task": (_T.RESTARTING.value,),
+    "job": (JobState.CANCELED.value, JobState.FAILED.value),
+}
+"""States that have a diagram of their own: labels meet each other where all is drawn in one, and are small."""
 
 
-def _diagram(name: str) -> str:
-    lines = ["    direction LR"] if name in _ACROSS else []
-    lines += [f"    {before} --> {after}: {words}" for before, after, words in arrows(name)]
+def _diagram(drawn: list[Arrow], *options: str) -> str:
+    lines = [
+        f"    {line}" for line in (*options, *(f"{before} --> {after}: {words}" for before, after, words in drawn))
+    ]
     return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```"])
 
 

@@ -205,6 +205,12 @@ want_azure() {
         say "no Azure server could be fetched: its tests will be skipped (Debian: apt-get install nodejs npm)"
 }
 
+# What draws the diagrams of the documentation site.
+want_mermaid() {
+    timeout 300 "$VENV/bin/python" -m tools.mermaid >"$VENV/mermaid.log" 2>&1 ||
+        say "no Mermaid could be fetched: the site shows the text of its diagrams (Debian: apt-get install nodejs npm)"
+}
+
 # Built from its sources, which takes some minutes: only where there is a Go already.
 want_google() {
     [ ! -x "$VENV/gcs-server/fake-gcs-server" ] || return 0
@@ -255,6 +261,7 @@ else
     beside=()
     want_google & beside+=($!)
     want_azure & beside+=($!)
+    want_mermaid & beside+=($!)
     export JAVA_HOME=$home
     if [ "$maven" ]; then want_servers & servers=$!; fi
     say "installing the project and its tools into .venv"

@@ -7,6 +7,7 @@ script takes, a story is missing.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -124,6 +125,12 @@ def test_every_status_phase_and_state_is_drawn() -> None:
     for name, kind in {"task": TaskStatus, "checkpoint": Phase, "job": JobState}.items():
         drawn = {state for before, after, _ in protocol_docs.arrows(name) for state in (before, after)}
         assert {one.value for one in kind} <= drawn
+
+
+@pytest.mark.parametrize("name", ["task", "checkpoint", "job", "operator"])
+def test_the_diagrams_of_a_machine_have_each_of_its_steps_once(name: str) -> None:
+    drawn = re.findall(r"^    (\S+) --> (\S+): (.+)$", protocol_docs.machine(name), re.MULTILINE)
+    assert sorted(drawn) == sorted(protocol_docs.arrows(name))
 
 
 READ, COUNT = SubtaskId("read", 0), SubtaskId("count", 0)
