@@ -143,3 +143,37 @@ def counted(rows: Any, mode: str = "append") -> Any:
             pass
 
     return rows.groupBy("k").transformWithStateInPandas(Count(), "k string, n long", mode, "eventTime")
+
+
+RELAYED = [{"k": key, "n": 3} for key in "ab"]
+"""What `relayed` says, at its end."""
+
+
+def relayed(rows: Any) -> Any:
+    """Each key's first row sets a timer, which sets another, and that a third, which says so."""
+    import pandas as pd
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class Relay(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.handle = handle
+            self.fired = handle.getValueState("fired", "n long")
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803 (Spark's names)
+            if not self.fired.exists():
+                self.fired.update((0,))
+                self.handle.registerTimer(1_893_456_000_000)  # 2030: in the flush
+            return iter(())
+
+        def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:  # noqa: N802, N803
+            (fired,) = self.fired.get()
+            self.fired.update((fired + 1,))
+            if fired + 1 < 3:
+                self.handle.registerTimer(expiredTimerInfo.getExpiryTimeInMs() + 1)
+                return iter(())
+            return iter((pd.DataFrame({"k": [key[0]], "n": [fired + 1]}),))
+
+        def close(self) -> None:
+            pass
+
+    return rows.groupBy("k").transformWithStateInPandas(Relay(), "k string, n long", "append", "eventTime")

@@ -214,6 +214,21 @@ def test_timers_of_a_user_come_out_in_update_mode_too(spark: Any, tmp_path: Path
     assert result.row_count == 1, "that of the other key had fired already"
 
 
+@pytest.mark.since("4.0")
+def test_timers_that_set_timers_all_fire_where_the_session_does_not_count_its_state(spark: Any, tmp_path: Path) -> None:
+    class Relayed(Query):
+        def build(self, spark: Any) -> Any:
+            return queries.relayed(queries.watermarked(queries.stream(spark, self.folder)))
+
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows", "false")
+    query = Relayed(session, tmp_path)
+    query.run("0.json", "1.json")
+    result = rk.flush(query.build, query.checkpoint, spark=session)
+    assert result.complete
+    assert said(query.emitted) + said(of(result.rows)) == said(queries.RELAYED)
+
+
 def test_a_place_without_a_checkpoint_is_refused(spark: Any, stopped: Query, tmp_path: Path) -> None:
     assert refusal(lambda: rk.flush(stopped.build, str(tmp_path), spark=spark)).code == "SPARK_CHECKPOINT_MISSING"
 

@@ -31,7 +31,7 @@ from rekindle.spark.query.rows_read import RowsRead
 from rekindle.spark.query.state_partitions import first_run_in
 from rekindle.spark.session.optimizer import same_for_each_batch, started_with
 from rekindle.spark.session.session import NEEDED, check_settings
-from rekindle.spark.session.settings import BATCHES_KEPT
+from rekindle.spark.session.settings import BATCHES_KEPT, STATE_COUNTED
 from rekindle.storage.port import Store
 
 _POLL_S = 0.02
@@ -97,8 +97,11 @@ class Query:
         #: last batch that Spark is known to have committed, -1 for none
         self.committed = last_committed(store, progress_dir)
 
-    def start(self, hold_after: int | None = None) -> None:
+    def start(self, hold_after: int | None = None, *, counts_state: bool = False) -> None:
         """Start it; batches after `hold_after` are held.
+
+        Args:
+            counts_state: its reports have to say how many rows the state holds, whatever the session says of that.
 
         Raises:
             DefinitionError: ``QUERY_REFUSED``, ``SPARK_SETTING_REFUSED``.
@@ -129,6 +132,7 @@ class Query:
             **first_run_in(self._state_partitions),
             **written_by_calls(session, progress_dir),
             BATCHES_KEPT: str(self._kept.start(max(self.committed, self._batches.last))),
+            **({STATE_COUNTED: "true"} if counts_state else {}),
         }
         polling = self._polling = Polling(self._spark, every_ms=self._polls_every_ms, rows_read=self._rows_read)
         self._last_before = self._batches.last
@@ -190,7 +194,8 @@ class Query:
 
         Raises what a batch raised; JobError ``QUERY_DIED`` where Spark itself failed.
         """
-        self.start(hold_after=batch)
+        # Where the session leaves it out, 0 rows are reported, and a flush would take its state for empty.
+        self.start(hold_after=batch, counts_state=True)
         self.wait(lambda: self._batches.last >= batch and self.is_committed(batch))
         if self._batches.failure is not None:
             self.expect_end()  # it is reported here, and not by the watch too

@@ -45,6 +45,9 @@ FILES = "spark.sql.files."
 BATCHES_KEPT = f"{STREAMING}minBatchesToRetain"
 """How many batches Spark keeps state and logs of; see `kept_batches`."""
 
+STATE_COUNTED = f"{STREAMING}stateStore.rocksdb.trackTotalNumberOfRows"
+"""Whether Spark counts the rows of its state, and reports 0 where it does not."""
+
 FILE_MANAGER = f"{STREAMING}checkpointFileManagerClass"
 """What writes a query's files; see `own_files`."""
 
