@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,6 +70,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.no_cover)
             if missing:
                 item.add_marker(pytest.mark.skip(reason=missing))
+    # Files that need Spark come first, whether of many tests or of one, which may take a minute. The others are many
+    # and quick: they fill up the end, in which one of several workers would wait for the last file of another.
+    long = {item.path for item in items if item.get_closest_marker("spark")}
+    tests = Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path not in long, -tests[item.path]))
 
 
 _DRIVERS: dict[threading.Thread, str] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.docs.shell import ROOT, Shell, lines
-from tests.jobs.kit import committed, until
+from tests.jobs.kit import committed, recorded, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -37,17 +38,16 @@ def follow(shell: Shell, page: str, waits: dict[str, Callable[[], bool]]) -> dic
     return said
 
 
-def watermark(shell: Shell, storage: str = "rekindle-state") -> str:
-    """How far the job is; empty where it has not begun."""
-    if not (shell.folder / storage / "hourly_bids" / "status.json").exists():
-        return ""
-    told = json.loads(shell.do(["rekindle", "status", "hourly_bids", "--storage", storage, "--json"]))
-    return (told["state"] == "RUNNING" and told["tasks"] and told["tasks"][0]["watermark"]) or ""
-
-
 def at_hour(shell: Shell, hour: int, storage: str = "rekindle-state") -> Callable[[], bool]:
     """Whether the job runs and has read that hour."""
-    return lambda: watermark(shell, storage).startswith(f"2025-01-01T{hour:02}:")
+    begins = dt.datetime(2025, 1, 1, hour, tzinfo=dt.timezone.utc).timestamp() * 1_000
+
+    def has_read() -> bool:
+        status = recorded(str(shell.folder / storage), "hourly_bids")
+        running = status is not None and status.state == "RUNNING"
+        return running and any((task.watermark or 0) >= begins for task in status.tasks)
+
+    return has_read
 
 
 def hours(shell: Shell, folder: str) -> Counter[int]:

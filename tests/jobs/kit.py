@@ -15,6 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rekindle as rk
+from rekindle.storage.documents.status import Status
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.open import open_store
 
 UTC = dt.timezone.utc
 START = dt.datetime(2025, 1, 1, tzinfo=UTC)
@@ -137,6 +140,11 @@ def has_read(handle: rk.JobHandle, files: int, source: str = "live") -> bool:
     """Whether so many files of the live stream, counted over the job's life, are in batch records."""
     position = handle.status().tasks[0].inputs[source].position
     return position is not None and position["logOffset"] >= files - 1
+
+
+def recorded(storage: str, job: str) -> Status | None:
+    """The status that a job's driver has written, perhaps in another process; None before the first."""
+    return JobStorage(open_store(storage), job).status()
 
 
 def committed(folder: Path) -> list[dict[str, Any]]:
