@@ -135,6 +135,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
+def one_file_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first batch of a source has one file, and so has each other where batches are to be short."""
+    from rekindle.spark.streaming import assembly
+
+    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
+
+
+@pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Gate]:
     """Shut, and open again behind the test, whatever came of it: a job held up holds a core of the session."""
     found = Gate(tmp_path / "shut")

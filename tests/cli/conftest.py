@@ -13,14 +13,17 @@ from rekindle.monitoring import sign_of_life
 from rekindle.storage.documents.control import Request
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
-from tests.cli.kit import JANUARY_MS, Command, Reply
+from tests.cli.kit import Clock, Command, Reply
 
 
 @pytest.fixture(autouse=True)
-def january(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the clock show a moment shortly after the heartbeats of `kit.beat`, and a second look come at once."""
-    monkeypatch.setattr(output, "now_ms", lambda: JANUARY_MS + 1_200)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the commands; a second look comes at once."""
+    made = Clock()
+    monkeypatch.setattr(output, "now_ms", made.now_ms)
+    monkeypatch.setattr(output, "wait", made.wait)
     monkeypatch.setattr(sign_of_life, "BEATS_MS", 100)
+    return made
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,23 @@ JANUARY_MS = 1_735_689_600_000
 
 GONE = {"host": this_process().host, "pid": this_process().pid, "process_started": this_process().process_started + "0"}
 """A process with our pid that started at another time: it does not live."""
+
+
+@dataclass
+class Clock:
+    """What the clock of a command shows, and what becomes of its pauses."""
+
+    #: shortly after the heartbeats of `beat`
+    shows_ms: int = JANUARY_MS + 1_200
+    pause: Callable[[float], None] = time.sleep
+
+    def now_ms(self) -> int:
+        """What it shows."""
+        return self.shows_ms
+
+    def wait(self, seconds: float) -> None:
+        """Pause for so long."""
+        self.pause(seconds)
 
 
 def start(job: JobStorage, **changes: Any) -> Run:

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from rekindle.cli import output
 from rekindle.monitoring import sign_of_life
 from rekindle.storage import layout
 from rekindle.storage.documents.history import EventError, EventSegment, HistoryEvent
 from rekindle.storage.documents.runs import Identity
 from rekindle.storage.documents.status import TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
-from tests.cli.kit import GONE, JANUARY_MS, Command, beat, end, start
+from tests.cli.kit import GONE, JANUARY_MS, Clock, Command, beat, end, start
 
 FAILED = EventError(code="TASK_FAILED", message="no such customer", next_step="Fix the cause.", trace="line 1\nline 2")
 
@@ -62,9 +61,7 @@ def test_events_shows_what_happened_with_errors_and_on_request_their_traces(comm
     assert [(event["number"], event["run"], event["at"]) for event in shown] == [(2, 2, "2025-01-01T00:00:00.000Z")]
 
 
-def test_events_that_are_followed_come_once_each(
-    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_events_that_are_followed_come_once_each(command: Command, job: JobStorage, clock: Clock) -> None:
     start(job)
     rows = [HistoryEvent(time_ms=JANUARY_MS, run=1, kind="task_failed", message=f"{number}") for number in range(3)]
     write(job, 1, 0, rows[0])
@@ -76,14 +73,12 @@ def test_events_that_are_followed_come_once_each(
             raise KeyboardInterrupt
         write(job, 1, 0, *rows[: len(looks) + 1])
 
-    monkeypatch.setattr(output, "wait", wait)
+    clock.pause = wait
     result = command("events", "bids", "--follow", "--json")
     assert [json.loads(line)["number"] for line in result.stdout.splitlines()] == [0, 1, 2]
 
 
-def test_events_of_the_next_job_of_that_name_are_followed_too(
-    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_events_of_the_next_job_of_that_name_are_followed_too(command: Command, job: JobStorage, clock: Clock) -> None:
     start(job)
     events = [HistoryEvent(time_ms=JANUARY_MS, run=1, kind="task_failed", message=f"{number}") for number in range(3)]
     write(job, 1, 0, *events)
@@ -95,17 +90,17 @@ def test_events_of_the_next_job_of_that_name_are_followed_too(
         job.create(layout.identity(job.job), Identity(job=job.job, created_ms=JANUARY_MS, id="another"))
         write(job, 2, 0, events[0])
 
-    monkeypatch.setattr(output, "wait", another)
+    clock.pause = another
     result = command("events", "bids", "--follow", "--json")
     assert [json.loads(line)["number"] for line in result.stdout.splitlines()] == [0, 1, 2, 0]
 
 
 def test_a_run_whose_driver_hangs_is_shown_as_the_job_is(
-    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
+    command: Command, job: JobStorage, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = start(job)
     beat(job)
-    monkeypatch.setattr(output, "now_ms", lambda: run.started_ms + 3_600_000)
+    clock.shows_ms = run.started_ms + 3_600_000
     monkeypatch.setattr(sign_of_life, "BEATS_MS", 0)
     assert command("runs", "bids").output.splitlines()[1].split()[:2] == ["1", "SILENT"]
     (shown,) = command.json("runs", "bids")
@@ -129,12 +124,12 @@ CHECKS: list[tuple[dict[str, Any], list[str], int]] = [
 def test_a_check_exits_by_the_first_limit_that_is_exceeded(
     command: Command,
     job: JobStorage,
-    monkeypatch: pytest.MonkeyPatch,
+    clock: Clock,
     shown: dict[str, Any],
     options: list[str],
     code: int,
 ) -> None:
-    monkeypatch.setattr(output, "now_ms", lambda: JANUARY_MS + 120_000)
+    clock.shows_ms = JANUARY_MS + 120_000
     start(job, started_ms=shown.get("started_ms", JANUARY_MS))
     lag = shown.pop("lag", None)
     task = TaskStatusDocument(uid="hourly", subtask=0, status="running", batch=1, lag_ms=lag)
@@ -161,10 +156,10 @@ def test_options_that_say_nothing_together_are_a_wrong_command_line(
     assert command("status", "bids", *options).exit_code == 2
 
 
-def test_a_watch_ends_with_the_job(command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_ends_with_the_job(command: Command, job: JobStorage, clock: Clock) -> None:
     start(job)
     beat(job)
-    monkeypatch.setattr(output, "now_ms", lambda: JANUARY_MS + 1_000)
-    monkeypatch.setattr(output, "wait", lambda _: end(job, "STOPPED"))
+    clock.shows_ms = JANUARY_MS + 1_000
+    clock.pause = lambda _: end(job, "STOPPED")
     text = command("status", "bids", "--watch").output
     assert text.index("RUNNING") < text.index("STOPPED")

@@ -8,12 +8,12 @@ import logging
 import msgspec
 import pytest
 
-from rekindle.cli import logs, output
+from rekindle.cli import logs
 from rekindle.logs import pieces
 from rekindle.logs.lines import LogLine
 from rekindle.logs.pieces import Piece
 from rekindle.storage.job_storage import JobStorage
-from tests.cli.kit import JANUARY_MS, Command, start
+from tests.cli.kit import JANUARY_MS, Clock, Command, start
 
 
 def write(job: JobStorage, run: int, *messages: str, trace: str = "") -> None:
@@ -43,9 +43,7 @@ def test_logs_shows_the_newest_run_unless_another_is_named(command: Command, job
     assert command.error("logs", "no_such_job") == "JOB_UNKNOWN"
 
 
-def test_a_log_that_is_followed_goes_on_with_the_next_run(
-    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_is_followed_goes_on_with_the_next_run(command: Command, job: JobStorage, clock: Clock) -> None:
     start(job)
     write(job, 1, "one")
     pauses = []
@@ -58,7 +56,7 @@ def test_a_log_that_is_followed_goes_on_with_the_next_run(
         else:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(output, "wait", pause)
+    clock.pause = pause
     shown = [line.rsplit(" ", 1)[-1] for line in command("logs", "bids", "--follow").stdout.splitlines()]
 
     assert shown == ["one", "two", "three"]

@@ -18,7 +18,7 @@ from rekindle.storage import layout
 from rekindle.storage.documents.status import CheckpointStats, Failure, InputStatus, Status, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
-from tests.cli.kit import GONE, JANUARY_MS, Command, beat, complete, end, start
+from tests.cli.kit import GONE, JANUARY_MS, Clock, Command, beat, complete, end, start
 
 
 def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: JobStorage) -> None:
@@ -235,14 +235,14 @@ def test_a_job_whose_driver_was_killed_is_lost(command: Command, job: JobStorage
 
 @pytest.mark.parametrize("process", [{}, {"host": "elsewhere"}])
 def test_a_driver_that_is_there_and_does_not_beat_is_silent(
-    process: dict[str, str], command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
+    process: dict[str, str], command: Command, job: JobStorage, clock: Clock
 ) -> None:
     start(job, **process)
     beat(job, **process)
     assert command("status", "bids", "--check").exit_code == 0
     assert "SILENT" not in command("status", "bids").stdout
     assert "last heartbeat 1.2 s ago\n" in command("status", "bids").stdout
-    monkeypatch.setattr(output, "now_ms", lambda: JANUARY_MS + 245_000)
+    clock.shows_ms = JANUARY_MS + 245_000
 
     told, row = command.json("status", "bids", "--check", code=1), command.json("list")[0]
     text = command("status", "bids").stdout
@@ -258,21 +258,19 @@ def test_a_driver_that_is_there_and_does_not_beat_is_silent(
     )
 
 
-def test_a_heartbeat_that_looks_old_and_moves_is_not_silent(
-    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_heartbeat_that_looks_old_and_moves_is_not_silent(command: Command, job: JobStorage, clock: Clock) -> None:
     start(job)
     beat(job)
-    monkeypatch.setattr(output, "now_ms", lambda: JANUARY_MS + 245_000)  # a clock that differs, or a laptop that slept
-    monkeypatch.setattr(output, "wait", lambda seconds: beat(job, beat=2))
+    clock.shows_ms = JANUARY_MS + 245_000  # a clock that differs, or a laptop that slept
+    clock.pause = lambda seconds: beat(job, beat=2)
 
     assert command.json("status", "bids", "--check")["silent"] is False
 
 
 def test_a_run_before_its_first_heartbeat_and_one_that_has_ended_are_not_silent(
-    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
+    command: Command, job: JobStorage, clock: Clock
 ) -> None:
-    monkeypatch.setattr(output, "now_ms", lambda: JANUARY_MS + 245_000)
+    clock.shows_ms = JANUARY_MS + 245_000
     start(job)
     beat(job)
     end(job, "STOPPED")

@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 
 from rekindle.handle import JobHandle
 from rekindle.runtime.steps import heard_by
-from rekindle.spark.streaming import assembly
 from rekindle.testing.crash import WHEN, Moment
 from tests.crash.kit import CONFIG, persist
 from tests.crash.lives import faults_of, kill_at
@@ -36,8 +35,7 @@ MANY_BATCHES = {**CONFIG, **SMALL_BATCHES}
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ParallelWorld:
-    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
+def world(tmp_path: Path, one_file_a_batch: None) -> ParallelWorld:
     return ParallelWorld(tmp_path).fill()
 
 

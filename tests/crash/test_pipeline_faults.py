@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.spark.streaming import assembly
 from rekindle.testing.crash import ALL_MOMENTS, Moment
 from tests.crash.kit import CONFIG
 from tests.crash.lives import faults_of, kill_after, kill_at, run_to_its_end, stop_move_and_drain
@@ -39,8 +38,7 @@ MANY_BATCHES = {**CONFIG, **SMALL_BATCHES}
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineWorld:
-    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
+def world(tmp_path: Path, one_file_a_batch: None) -> PipelineWorld:
     return PipelineWorld(tmp_path).fill()
 
 

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from rekindle.runtime import steps
 from rekindle.runtime.steps import SteppedStore, heard_by
-from rekindle.spark.streaming import assembly
 from rekindle.testing.crash import ALL_MOMENTS, WHEN, Moments
 from tests.crash.kit import CONFIG, OF_PIPELINES, CrashWorld, lose_the_first_record
 from tests.crash.pipeline_kit import Gate, PipelineWorld, held_up
@@ -91,10 +90,10 @@ def test_a_life_with_everything_in_it_reaches_every_step_and_writes_nothing_besi
     refuse_silent_writes(written, Path(world.storage), savepoints, elsewhere)
 
 
+@pytest.mark.usefixtures("one_file_a_batch")
 def test_a_pipeline_that_is_copied_with_its_backlog_reaches_the_steps_of_channels_too(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: Gate
 ) -> None:
-    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
     world, heard = PipelineWorld(tmp_path).fill(), Moments()
     written = announced(monkeypatch)
     savepoints, elsewhere = world.root / "savepoints", world.root / "elsewhere"

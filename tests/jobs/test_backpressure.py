@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from rekindle.channels.backlog import Backlog
-from rekindle.spark.streaming import assembly
 from tests.crash.pipeline_kit import PipelineWorld
 from tests.jobs.kit import until
 
@@ -31,10 +30,10 @@ def held_by(gate: str) -> Any:
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("one_file_a_batch")
 def test_a_task_waits_for_the_slowest_that_reads_it_and_stops_and_goes_on_without_loss(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
     looks: list[int] = []
     wait = Backlog.wait
 

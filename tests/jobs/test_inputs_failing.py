@@ -17,8 +17,9 @@ from pyspark.sql import SparkSession
 import rekindle as rk
 from rekindle.errors import InputError
 from rekindle.runtime.steps import heard_by
-from rekindle.spark.streaming import assembly
 from tests.jobs.kit import World, committed
+
+pytestmark = pytest.mark.usefixtures("one_file_a_batch")
 
 GOOD = '{"n": 1, "s": "a"}\n{"n": 2, "s": "b"}\n'
 BAD = '{"n": 3, "s": "c"}\nnot json\n{"n": "four", "s": "d"}\n'
@@ -55,11 +56,6 @@ def replace_by_more(path: Path) -> None:
 def scramble(path: Path) -> None:
     """Not a file of its format any more, and of the size it had."""
     path.write_bytes(b"x" * path.stat().st_size)
-
-
-@pytest.fixture(autouse=True)
-def one_file_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
 
 
 def test_what_cannot_be_read_fails_by_name_and_is_read_once_it_is_mended(spark: SparkSession, world: World) -> None:

@@ -186,10 +186,10 @@ def test_many_small_files_are_admitted_together_and_no_set_before_the_one_before
     assert 2 <= len(ahead) <= 5
 
 
+@pytest.mark.usefixtures("one_file_a_batch")
 def test_ordered_files_give_results_while_they_are_read_and_a_false_order_fails_instead_of_losing_rows(
-    spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, world: World
 ) -> None:
-    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
     one_by_one = {**QUICK, "input.target_batch_duration": "1 ms"}
     files = [rows(0, 60), rows(0.5, 60), rows(6, 60), rows(9, 60), rows(12, 60), rows(6.5, 10), rows(15, 60)]
     world.add_history(*files)

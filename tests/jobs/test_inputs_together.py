@@ -49,12 +49,10 @@ def with_a_table(history: Frame, live: Frame) -> Frame:
 PIPELINES = (union_of_parts, join_with_itself, with_a_table)
 
 
+@pytest.mark.usefixtures("one_file_a_batch")
 def test_an_input_that_is_read_twice_is_read_from_one_position_also_in_a_new_lineage(
-    spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, world: World
 ) -> None:
-    from rekindle.spark.streaming import assembly
-
-    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
     config = {**QUICK, "input.target_batch_duration": "1 ms"}
     world.add_history(rows(0, 30), rows(2, 30), rows(1, 30), rows(0, 5))
     world.add_live(rows(3, 30), rows(4, 30))

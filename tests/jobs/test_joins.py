@@ -11,17 +11,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.spark.streaming import assembly
 from tests.jobs.kit import DDL, Row, at, write
+
+pytestmark = pytest.mark.usefixtures("one_file_a_batch")
 
 FILE_BY_FILE = {"checkpoint.interval": "0", "input.target_batch_duration": "1 ms"}
 
 KEYS = "abcd"
-
-
-@pytest.fixture(autouse=True)
-def one_file_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
 
 
 def history(folder: Path, files: int, *, first: float = 0.0, keys: str = KEYS) -> str:

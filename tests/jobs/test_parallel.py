@@ -16,12 +16,13 @@ from rekindle.errors import DefinitionError, RestoreError
 from rekindle.ids import SubtaskId
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks import SinkBatch, TwoPhaseSink
-from rekindle.spark.streaming import assembly
 from rekindle.storage import layout
 from rekindle.storage.documents.checkpoint import Manifest
 from tests.crash.parallel_kit import FILES, ParallelWorld
 from tests.crash.pipeline_kit import SMALL_BATCHES, Gate
 from tests.jobs.kit import FLUSHED, rows, until
+
+pytestmark = pytest.mark.usefixtures("one_file_a_batch")
 
 SETTINGS = {"checkpoint.interval": "0", **SMALL_BATCHES}
 
@@ -30,11 +31,6 @@ FEW = 12
 
 A_BATCH_AHEAD = {"channel.max_in_flight_bytes": "2 kb"}
 """A batch of `clean` has 1.5 kB: behind one that is held up another is written, and of three files one stays unread."""
-
-
-@pytest.fixture(autouse=True)
-def one_file_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle as rk
-from rekindle.spark.streaming import assembly
 from rekindle.spark.streaming import task as task_module
 from rekindle.storage.checkpoint_documents import read_manifest
 from rekindle.storage.documents.checkpoint import Manifest
@@ -23,11 +22,6 @@ from tests.jobs.kit import FLUSHED, QUICK, committed, has_read, rows, until
 from tests.jobs.test_storage_stays_bounded import kinds_of_files
 
 NO_INTERVAL = {"checkpoint.interval": "0"}
-
-
-@pytest.fixture
-def one_file_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
 
 
 @pytest.fixture(autouse=True)

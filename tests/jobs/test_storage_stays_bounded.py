@@ -15,7 +15,6 @@ from rekindle.spark.query import kept_batches
 from rekindle.spark.query.query import Query
 from rekindle.spark.session.session import NEEDED
 from rekindle.spark.session.settings import BATCHES_KEPT
-from rekindle.spark.streaming import assembly
 from tests.jobs.kit import DDL, World, has_read, rows, until
 
 
@@ -41,10 +40,10 @@ def largest_manifest(folder: Path) -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("batches", [400, 1_000])
+@pytest.mark.usefixtures("one_file_a_batch")
 def test_storage_stays_bounded(
     spark: SparkSession, world: World, batches: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
     monkeypatch.setattr(kept_batches, "MOST_ROOM", 100)
     session = spark.newSession()
     # Spark deletes state in the background, now and then.

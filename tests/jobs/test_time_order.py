@@ -12,17 +12,13 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import DefinitionError
-from rekindle.spark.streaming import assembly
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.jobs.kit import QUICK, World, has_read, rows, until
 
+pytestmark = pytest.mark.usefixtures("one_file_a_batch")
+
 HOURS = 8
-
-
-@pytest.fixture(autouse=True)
-def a_file_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
 
 
 def fill(world: World) -> None:

@@ -10,6 +10,7 @@ from rekindle.monitoring.monitor import Monitor
 from rekindle.storage import layout
 from rekindle.storage.documents.history import RateSegment
 from rekindle.storage.liveness import SILENCE_MS
+from rekindle.storage.port import Store
 from tests.ui.kit import Counting
 from tests.ui.world import World
 
@@ -31,9 +32,9 @@ def world(tmp_path) -> World:
     return World(str(tmp_path))
 
 
-def _watch(world: World) -> tuple[Monitor, Clocks]:
+def _watch(world: World, store: Store | None = None) -> tuple[Monitor, Clocks]:
     clocks = Clocks(world.now_ms)
-    return Monitor(world.store, now_ms=lambda: clocks.now_ms, elapsed_ms=lambda: clocks.elapsed_ms), clocks
+    return Monitor(store or world.store, now_ms=lambda: clocks.now_ms, elapsed_ms=lambda: clocks.elapsed_ms), clocks
 
 
 def _state(monitor: Monitor, job: str) -> str:
@@ -151,37 +152,34 @@ def test_checkpoints_are_known_of_a_job_without_a_history(world: World) -> None:
     assert found.counts.completed == 40  # as the heartbeat counts
 
 
-def test_closed_segments_and_manifests_are_read_once(world: World, monkeypatch) -> None:
+def test_closed_segments_and_manifests_are_read_once(world: World) -> None:
     world.checkpoints = 350
     world.healthy("job")
-    monitor, clocks = _watch(world)
+    store = Counting(world.store.location)
+    monitor, clocks = _watch(world, store)
     monitor.checkpoints("job")
-    read: list[str] = []
-    original = type(world.store).read
-    monkeypatch.setattr(type(world.store), "read", lambda self, path: read.append(path) or original(self, path))
+    store.was_read.clear()
 
     clocks.pass_(1_000)
     found = monitor.checkpoints("job", limit=1_000)
 
     assert len(found.history) == 350
-    assert [path for path in read if "/checkpoints/" in path] == [
+    assert [path for path in store.was_read if "/checkpoints/" in path] == [
         "job/history/checkpoints/000002-000003-000000300.json"
     ]
 
 
-def test_a_job_is_read_once_a_second_however_many_ask(world: World, monkeypatch) -> None:
+def test_a_job_is_read_once_a_second_however_many_ask(world: World) -> None:
     world.healthy("job")
-    monitor, clocks = _watch(world)
-    read: list[str] = []
-    original = type(world.store).read
-    monkeypatch.setattr(type(world.store), "read", lambda self, path: read.append(path) or original(self, path))
+    store = Counting(world.store.location)
+    monitor, clocks = _watch(world, store)
 
     for _ in range(50):
         monitor.overview()
     clocks.pass_(1_000)
     monitor.overview()
 
-    assert read.count("job/status.json") == 2
+    assert store.was_read.count("job/status.json") == 2
 
 
 def test_a_second_look_reads_the_history_only_where_something_is_new(world: World) -> None:

@@ -297,21 +297,20 @@ def test_a_savepoint_holds_the_files_needed_and_counts_their_bytes(store: LocalS
     assert copy_for_savepoint(store, "p", store, "q", 10) == size_bytes - named, "one file names its place"
 
 
-def test_a_log_that_is_cut_while_it_is_copied_is_looked_up_again(
-    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rocks_directory(store)
-    copy = LocalStore.copy_from
+class CutFirst(LocalStore):
+    """Spark compacts and cuts a log of its source just before a copy takes a file of it."""
 
-    def cut_first(self: LocalStore, source: LocalStore, path: str, target: str) -> int:
+    def copy_from(self, source: Store, path: str, target: str) -> int:
         if path == "p/sources/0/20" and source.exists(path):
             for number in (20, 21, 22):
                 source.delete(f"p/sources/0/{number}")
             source.replace("p/sources/0/29.compact", source.read("p/sources/0/19.compact"))
-        return copy(self, source, path, target)
+        return super().copy_from(source, path, target)
 
-    monkeypatch.setattr(LocalStore, "copy_from", cut_first)
-    target = LocalStore(str(tmp_path / "elsewhere"))
+
+def test_a_log_that_is_cut_while_it_is_copied_is_looked_up_again(store: LocalStore, tmp_path: Path) -> None:
+    rocks_directory(store)
+    target = CutFirst(str(tmp_path / "elsewhere"))
     copy_for_savepoint(store, "p", target, "sp/spark", 10)
     assert files_needed(target, "sp/spark", 10) == files_needed(store, "p", 10)
 
@@ -325,16 +324,18 @@ def test_a_batch_that_is_not_committed_or_was_purged_cannot_be_copied(store: Loc
     assert copy_for_savepoint(store, "p", store, "q", 2) > 0
 
 
-def test_a_needed_file_that_vanishes_fails_the_copy(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    rocks_directory(store)
-    read = store.copy_from
+class Losing(LocalStore):
+    """A file is gone when it is to be copied."""
 
-    def lose(source: Store, path: str, target: str) -> int:
+    def copy_from(self, source: Store, path: str, target: str) -> int:
         if path.endswith("/7.changelog"):
             raise NotFound(path)
-        return read(source, path, target)
+        return super().copy_from(source, path, target)
 
-    monkeypatch.setattr(store, "copy_from", lose)
+
+def test_a_needed_file_that_vanishes_fails_the_copy(tmp_path: Path) -> None:
+    store = Losing(str(tmp_path / "storage"))
+    rocks_directory(store)
     assert code(lambda: copy_for_savepoint(store, "p", store, "q", 10)) == "OBJECT_CORRUPT"
 
 

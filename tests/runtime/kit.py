@@ -43,6 +43,8 @@ class World:
     def __init__(self, root: Path, sinks: tuple[str, ...] = ("out", "second")) -> None:
         self.location = str(root / "storage")
         self.storage = JobStorage(LocalStore(self.location), JOB)
+        #: what drivers write to
+        self.store = LocalStore(self.location)
         self.rows = FakeInput()
         self.sinks = {uid: FakeSink() for uid in sinks}
         #: see `FakeRunner`
@@ -64,7 +66,7 @@ class World:
         definition = Definition(graph=graph, sources={}, functions={}, sinks=self.sinks)
         settings = Config.of({**QUICK, **config})
         return Launch(
-            definition, LocalStore(self.location), settings, Permissions(), steps=steps,
+            definition, self.store, settings, Permissions(), steps=steps,
             since=since, engine_failures=engine_failures,
         )  # fmt: skip
 

@@ -190,23 +190,21 @@ def test_a_sink_that_leaves_python_is_a_sink_that_fails(world: World, method: st
     assert world.all_committed()
 
 
-def test_a_manifest_that_arrived_and_whose_answer_was_lost_is_a_complete_checkpoint(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create = LocalStore.create
+def test_a_manifest_that_arrived_and_whose_answer_was_lost_is_a_complete_checkpoint(world: World) -> None:
     lost: list[str] = []
 
-    def without_an_answer(store: LocalStore, path: str, data: bytes) -> bool:
-        created = create(store, path, data)
-        if path.endswith("manifest.json") and not lost:
-            lost.append(path)
-            raise StorageError("STORAGE_UNAVAILABLE", uri=path, reason="it did not answer in time")
-        return created
+    class WithoutAnAnswer(LocalStore):
+        def create(self, path: str, data: bytes) -> bool:
+            created = super().create(path, data)
+            if path.endswith("manifest.json") and not lost:
+                lost.append(path)
+                raise StorageError("STORAGE_UNAVAILABLE", uri=path, reason="it did not answer in time")
+            return created
 
+    world.store = WithoutAnAnswer(world.location)
     world.rows.available, world.rows.ended = 9, False
     handle = world.start(**NEVER)
     until(lambda: world.read() == 9)
-    monkeypatch.setattr(LocalStore, "create", without_an_answer)
     assert handle.checkpoint().number == 1
     assert lost
     assert world.sinks["out"].permits == [1]
@@ -308,23 +306,24 @@ def test_checkpoints_commit_while_old_ones_are_deleted_and_of_several_orders_the
 
 def test_folders_of_lineages_gone_by_are_looked_for_until_there_are_none(world: World) -> None:
     """A listing of every task for each checkpoint would be paid for each time."""
+    looked: list[str] = []
+
+    class Noted(LocalStore):
+        def names(self, folder: str) -> list[str]:
+            looked.append(folder)
+            return super().names(folder)
+
+    world.store = Noted(world.location)
     world.rows.available, world.rows.ended = 10, False
     handle = world.start(**NEVER)
     until(lambda: world.read() == 10)
-    looked, names = list[str](), LocalStore.names
-
-    def noted(store: LocalStore, folder: str) -> list[str]:
-        looked.append(folder)
-        return names(store, folder)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalStore, "names", noted)
-        handle.checkpoint()
-        until(lambda: layout.tasks(JOB) in looked)
-        looked.clear()
-        for number in (2, 3, 4):
-            assert handle.checkpoint().number == number
-        until(lambda: world.storage.numbers_used() == [2, 3, 4])
+    looked.clear()
+    handle.checkpoint()
+    until(lambda: layout.tasks(JOB) in looked)
+    looked.clear()
+    for number in (2, 3, 4):
+        assert handle.checkpoint().number == number
+    until(lambda: world.storage.numbers_used() == [2, 3, 4])
     assert layout.tasks(JOB) not in looked
     handle.cancel()
 

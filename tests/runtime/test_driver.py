@@ -572,13 +572,19 @@ def test_a_driver_that_was_replaced_starts_no_query_even_before_it_has_noticed(
     assert started.calls == 0
 
 
+class Dear(LocalStore):
+    """A store of which each request costs."""
+
+    pace = 10**9
+
+
 def test_on_a_store_where_a_look_is_dear_the_heart_beats_less_often(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     beats: list[str] = []
     monkeypatch.setattr(driver.Heartbeat, "beat", lambda _: beats.append("beat"))
     monkeypatch.setattr(driver, "LOOP_S", 0)
-    monkeypatch.setattr(LocalStore, "pace", 10**9)
+    world.store = Dear(world.location)
     world.rows.available = 20
 
     assert world.run(**NEVER).state == "FINISHED"

@@ -123,20 +123,18 @@ def test_every_ten_seconds_there_is_a_row_of_rates(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", [EVENTS, CHECKPOINTS])
-def test_after_the_end_each_log_has_another_try(
-    world: World, monkeypatch: pytest.MonkeyPatch, kind: log.LogKind[object]
-) -> None:
-    replace = LocalStore.replace
+def test_after_the_end_each_log_has_another_try(world: World, kind: log.LogKind[object]) -> None:
     refused: list[str] = []
 
-    def away_for_a_moment(store: LocalStore, path: str, data: bytes) -> None:
-        has_ended = world.storage.result(1) is not None
-        if f"/history/{kind.name}/" in path and not (has_ended and refused):
-            refused.extend([path] if has_ended else [])
-            raise StorageError("STORAGE_UNAVAILABLE", uri=path, reason="it is away for a moment")
-        replace(store, path, data)
+    class AwayForAMoment(LocalStore):
+        def replace(self, path: str, data: bytes) -> None:
+            has_ended = world.storage.result(1) is not None
+            if f"/history/{kind.name}/" in path and not (has_ended and refused):
+                refused.extend([path] if has_ended else [])
+                raise StorageError("STORAGE_UNAVAILABLE", uri=path, reason="it is away for a moment")
+            super().replace(path, data)
 
-    monkeypatch.setattr(LocalStore, "replace", away_for_a_moment)
+    world.store = AwayForAMoment(world.location)
     world.rows.available, world.rows.ended = 10, True
     world.run(**OFTEN)
 

@@ -93,22 +93,20 @@ def test_a_second_job_is_refused_until_it_is_allowed_and_then_neither_is_asked_a
 
 
 @pytest.mark.parametrize("first", ["bids-1111", "bids-2222"])
-def test_of_two_that_come_at_once_at_most_one_gets_the_target(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
-) -> None:
-    store, create = LocalStore(str(tmp_path)), LocalStore.create
+def test_of_two_that_come_at_once_at_most_one_gets_the_target(tmp_path: Path, first: str) -> None:
+    store = LocalStore(str(tmp_path))
     second = {"bids-1111": "bids-2222", "bids-2222": "bids-1111"}[first]
     others: list[bool] = []
 
-    def meanwhile(self: LocalStore, path: str, data: bytes) -> bool:
-        monkeypatch.setattr(LocalStore, "create", create)
-        claim(second).make(OwnerFiles(store, ".rekindle"), "out")
-        others.append(True)
-        return create(self, path, data)
+    class Meanwhile(LocalStore):
+        def create(self, path: str, data: bytes) -> bool:
+            if not others:
+                others.append(True)
+                claim(second).make(OwnerFiles(store, ".rekindle"), "out")
+            return super().create(path, data)
 
-    monkeypatch.setattr(LocalStore, "create", meanwhile)
     with pytest.raises(SinkError):
-        claim(first).make(OwnerFiles(store, ".rekindle"), "out")
+        claim(first).make(OwnerFiles(Meanwhile(str(tmp_path)), ".rekindle"), "out")
     assert others
     claim(second, now_ms=2).make(OwnerFiles(store, ".rekindle"), "out")
 

@@ -15,7 +15,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rekindle.cli.verbs import rekindle
 from rekindle.monitoring import sign_of_life
-from rekindle.spark.streaming import assembly
 from rekindle.storage import liveness
 from rekindle.storage.documents.status import Status
 from rekindle.storage.job_storage import JobStorage
@@ -161,6 +160,7 @@ def no_such_customer(frame: Any) -> Any:
 @browsing
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.usefixtures("one_file_a_batch")
 def test_three_jobs_on_spark_have_the_same_numbers_everywhere(
     spark: Any,
     page: playwright.Page,  # noqa: F811
@@ -168,7 +168,6 @@ def test_three_jobs_on_spark_have_the_same_numbers_everywhere(
     serve: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 1)
     storage, gate = str(tmp_path / "state"), tmp_path / "gate"
     well = jobs_kit.World(tmp_path / "well")
     well.add_history(jobs_kit.rows(0, 90))

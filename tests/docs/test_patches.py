@@ -1,0 +1,35 @@
+"""Tests replace names of modules and classes only where nothing can be handed in; how often may only go down.
+
+What a test puts there, another place may look up too, and later. So a store of the test's own, a clock or an argument
+of a constructor comes first.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+
+PATCHES = 149
+"""Calls of ``monkeypatch.setattr``. Lower it where there are fewer."""
+NEAR = 5
+
+
+def patches(text: str) -> int:
+    """How often a program replaces a name."""
+    calls = (node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    return sum(isinstance(call, ast.Attribute) and call.attr == "setattr" for call in calls)
+
+
+def test_no_more_names_are_replaced_than_were() -> None:
+    found = sum(patches(path.read_text()) for path in TESTS.rglob("*.py"))
+    assert found <= PATCHES, "hand it in: a store of the test's own, a clock, an argument"
+    assert found > PATCHES - NEAR, "there are fewer: lower the number"
+
+
+def test_each_replaced_name_counts() -> None:
+    assert (
+        patches("def t(monkeypatch):\n  monkeypatch.setattr(a, 'b', 1)\n  with c() as patch: patch.setattr(a, 'b', 2)")
+        == 2
+    )
