@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -27,6 +28,8 @@ from rekindle.storage.origin import Origin
 from rekindle.storage.port import NotFound, Store
 from rekindle.storage.savepoint import is_own_segment
 from rekindle.upkeep.findings import Findings
+
+_OPERATOR = re.compile(r"(.+/state/\d+)/_metadata/.+")
 
 Sizes = Mapping[str, int]
 """Path → bytes, of all that lies there."""
@@ -119,7 +122,16 @@ def _check_progress(
         read_commit(store, folder, batch)
     for source, end in enumerate(offsets.sources):
         _check_source_log(store, f"{folder}/sources/{source}", end, found, what)
-    folders, _ = state_folders(store, folder)
+    count = int(offsets.metadata.get("conf", {}).get(SHUFFLE_PARTITIONS, 0))
+    _check_states(store, folder, batch, count, sizes, found, what)
+
+
+def _check_states(store: Store, folder: str, batch: int, count: int, sizes: Sizes, found: Findings, what: str) -> None:
+    """Look for the state of every operator in so many partitions."""
+    folders, others = state_folders(store, folder)
+    for operator in sorted({match[1] for path in others if (match := _OPERATOR.fullmatch(path))}):
+        if not any(path.startswith(f"{operator}/") for path in folders):
+            found.missing(operator, what)
     for path, state in folders.items():
         _check_state(store, path, state, batch + 1, sizes, found, what)
     partitions: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -127,7 +139,6 @@ def _check_progress(
         operator, _, below = path.removeprefix(f"{folder}/state/").partition("/")
         partition, _, name = below.partition("/")
         partitions[operator, name].add(partition)
-    count = int(offsets.metadata.get("conf", {}).get(SHUFFLE_PARTITIONS, 0))
     for (operator, name), there in partitions.items():
         # Some operators have one partition, whatever the setting says.
         lacking = {str(number) for number in range(count)} - there if len(there) > 1 else set()
