@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, Literal, ParamSpec, TypeVar, get_args
 
 from rekindle.errors import DefinitionError
 from rekindle.graph import job_graph
+from rekindle.graph.validation import validated
 from rekindle.runtime.definition import Definition, SourceSpec
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sources import Batch, Files, Source, Stream
@@ -215,9 +216,11 @@ class DefinedJob:
         Raises:
             DefinitionError: the first thing that is wrong.
         """
-        return job_graph.JobGraph(
-            name=self.name, sources=tuple(self._sources), tasks=tuple(self._tasks), sinks=tuple(self._sinks)
-        ).validated()
+        return validated(
+            job_graph.JobGraph(
+                name=self.name, sources=tuple(self._sources), tasks=tuple(self._tasks), sinks=tuple(self._sinks)
+            )
+        )
 
     def _definition(self) -> Definition:
         """The job as it is started.

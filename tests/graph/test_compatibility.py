@@ -20,6 +20,7 @@ from rekindle.graph.compatibility import (
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.graph.subtask_set import SubtaskSet
 from rekindle.graph.topology import Edge, EdgeKind, Topology, Vertex
+from rekindle.graph.validation import validated
 from tests.graph.kit import A2A, PW, subsets, topologies
 
 GRAPH = JobGraph(name="bids", tasks=(Task(uid="hourly", inputs=("history", "live")), Task(uid="new", inputs=("live",))))
@@ -203,17 +204,17 @@ def test_the_refusal_of_a_mixed_chain_names_its_operators_and_where_they_stood()
 def test_a_new_source_or_sink_of_a_finished_task_makes_a_mixed_chain() -> None:
     live, history = Source(uid="live", bounded=False), Source(uid="history", bounded=True)
     hourly, out = Task(uid="hourly", inputs=("history",)), Sink(uid="out", task="hourly")
-    graph = JobGraph(name="bids", sources=(live, history), tasks=(hourly,), sinks=(out,)).validated()
+    graph = validated(JobGraph(name="bids", sources=(live, history), tasks=(hourly,), sinks=(out,)))
     finished = dict.fromkeys(graph.topology.vertex("hourly").chain, SubtaskSet.every(1))
     check_finished_state(graph.topology, finished, "/save/1")
     more_sources = JobGraph(
         name="bids", sources=(live, history), tasks=(Task(uid="hourly", inputs=("history", "live")),), sinks=(out,)
     )
-    assert "hourly/live had not finished" in stopped(more_sources.validated().topology, finished).message
+    assert "hourly/live had not finished" in stopped(validated(more_sources).topology, finished).message
     more_sinks = JobGraph(
         name="bids", sources=(live, history), tasks=(hourly,), sinks=(out, Sink(uid="second", task="hourly"))
     )
-    assert "second had not finished" in stopped(more_sinks.validated().topology, finished).message
+    assert "second had not finished" in stopped(validated(more_sinks).topology, finished).message
 
 
 # --- what else is refused ---------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 from rekindle.errors import ConfigError, DefinitionError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.graph.topology import Edge, EdgeKind, Topology, Vertex
+from rekindle.graph.validation import validated
 from rekindle.ids import SubtaskId
 
 HISTORY = Source(uid="history", bounded=True, event_time="ts")
@@ -25,17 +26,7 @@ def changed(**fields: object) -> JobGraph:
 
 
 def test_a_valid_graph_is_returned_as_it_is() -> None:
-    assert GRAPH.validated() is GRAPH
-
-
-def test_sources_are_found_by_uid() -> None:
-    assert GRAPH.source("live") is LIVE
-
-
-@pytest.mark.parametrize("uid", ["hourly", "out", "nothing"])
-def test_what_is_not_a_source_is_not_found_as_one(uid: str) -> None:
-    with pytest.raises(KeyError, match=uid):
-        GRAPH.source(uid)
+    assert validated(GRAPH) is GRAPH
 
 
 def test_inputs_come_in_the_order_of_the_tasks_parameters() -> None:
@@ -54,11 +45,6 @@ def test_sinks_come_in_the_order_of_their_definition_and_only_those_of_the_task(
 def test_every_subtask_is_listed_task_by_task() -> None:
     graph = changed(tasks=(dataclasses.replace(HOURLY, parallelism=2), Task(uid="daily", inputs=("live",))))
     assert graph.subtasks() == (SubtaskId("hourly", 0), SubtaskId("hourly", 1), SubtaskId("daily", 0))
-
-
-def test_a_job_is_bounded_if_every_source_is() -> None:
-    assert not GRAPH.bounded
-    assert changed(sources=(HISTORY,)).bounded
 
 
 def test_graphs_of_the_same_definitions_are_equal() -> None:
@@ -115,7 +101,7 @@ WRONG: dict[str, tuple[JobGraph, str]] = {
 @pytest.mark.parametrize(("graph", "code"), WRONG.values(), ids=WRONG)
 def test_a_wrong_graph_is_refused_with_a_code_and_a_next_step(graph: JobGraph, code: str) -> None:
     with pytest.raises(DefinitionError) as raised:
-        graph.validated()
+        validated(graph)
     assert raised.value.code == code
     assert raised.value.next_step
 
@@ -123,12 +109,12 @@ def test_a_wrong_graph_is_refused_with_a_code_and_a_next_step(graph: JobGraph, c
 def test_the_refusal_of_an_output_mode_names_what_the_sink_takes() -> None:
     graph, _ = WRONG["an output mode the sink cannot take"]
     with pytest.raises(DefinitionError, match=re.escape("(Parquet) cannot take the 'complete' output")) as raised:
-        graph.validated()
+        validated(graph)
     assert "It takes: append." in raised.value.next_step
 
 
 def test_a_bounded_source_may_have_event_time_alone_and_an_unbounded_one_neither() -> None:
-    changed(sources=(HISTORY, Source(uid="live", bounded=False))).validated()
+    validated(changed(sources=(HISTORY, Source(uid="live", bounded=False))))
 
 
 def test_a_task_says_how_late_its_rows_may_be_in_milliseconds() -> None:
@@ -138,15 +124,15 @@ def test_a_task_says_how_late_its_rows_may_be_in_milliseconds() -> None:
 
 def test_a_task_whose_watermark_is_no_duration_or_of_no_column_is_refused() -> None:
     with pytest.raises(DefinitionError, match="EVENT_TIME_REQUIRED"):
-        changed(tasks=(dataclasses.replace(HOURLY, watermark="1 hour"),)).validated()
+        validated(changed(tasks=(dataclasses.replace(HOURLY, watermark="1 hour"),)))
     with pytest.raises(ConfigError, match="watermark of task hourly"):
-        changed(tasks=(dataclasses.replace(HOURLY, event_time="hour", watermark="a while"),)).validated()
+        validated(changed(tasks=(dataclasses.replace(HOURLY, event_time="hour", watermark="a while"),)))
 
 
 def test_the_refusal_of_a_circle_names_the_tasks_in_it() -> None:
     graph, _ = WRONG["tasks that read each other"]
     with pytest.raises(DefinitionError, match=r"a → b → c → a|b → c → a → b|c → a → b → c"):
-        graph.validated()
+        validated(graph)
 
 
 @pytest.mark.parametrize(
@@ -159,12 +145,12 @@ def test_the_refusal_of_a_circle_names_the_tasks_in_it() -> None:
 )
 def test_a_uid_that_is_given_twice_is_refused_with_what_it_was_given_to(graph: JobGraph, items: str) -> None:
     with pytest.raises(DefinitionError, match=f"given to {items} of this job"):
-        graph.validated()
+        validated(graph)
 
 
 def test_a_sink_may_be_named_like_a_task_or_a_source_and_is_still_an_operator_of_its_own() -> None:
     graph = changed(tasks=(HOURLY, DAILY), sinks=(Sink(uid="hourly", task="daily"), Sink(uid="live", task="hourly")))
-    assert graph.validated().topology.vertex("daily").chain == ("daily", "sink:hourly")
+    assert validated(graph).topology.vertex("daily").chain == ("daily", "sink:hourly")
     assert graph.topology.vertex("hourly").chain == ("hourly/live", "hourly/history", "hourly", "live")
     assert graph.task("hourly") is HOURLY
 
@@ -172,7 +158,7 @@ def test_a_sink_may_be_named_like_a_task_or_a_source_and_is_still_an_operator_of
 def test_the_refusal_of_an_output_mode_between_tasks_names_both() -> None:
     graph, _ = WRONG["a task that reads what another one updates"]
     with pytest.raises(DefinitionError, match="'daily' reads the 'update' output of task 'hourly'") as raised:
-        graph.validated()
+        validated(graph)
     assert "Give 'hourly' output_mode='append'" in raised.value.next_step
 
 
@@ -180,15 +166,15 @@ def test_the_refusal_of_an_output_mode_between_tasks_names_both() -> None:
 
 
 def test_a_task_needs_a_sink_or_a_reader() -> None:
-    changed(tasks=(HOURLY, DAILY), sinks=(Sink(uid="d", task="daily"),)).validated()
+    validated(changed(tasks=(HOURLY, DAILY), sinks=(Sink(uid="d", task="daily"),)))
     with pytest.raises(DefinitionError, match="output of task 'daily' goes nowhere"):
-        changed(tasks=(HOURLY, DAILY)).validated()
+        validated(changed(tasks=(HOURLY, DAILY)))
 
 
 def test_tasks_are_vertices_that_chain_their_sources_and_sinks_and_channels_are_edges() -> None:
     both = Task(uid="both", inputs=("hourly", "history", "daily", "history"), parallelism=3)
     graph = changed(tasks=(HOURLY, DAILY, both), sinks=(PARQUET, Sink(uid="b", task="both")))
-    assert graph.validated().topology == Topology(
+    assert validated(graph).topology == Topology(
         (
             Vertex(uid="hourly", operators=("hourly/live", "hourly/history", "hourly", "out")),
             Vertex(uid="daily", operators=("daily",)),
@@ -204,7 +190,7 @@ def test_tasks_are_vertices_that_chain_their_sources_and_sinks_and_channels_are_
 
 def test_a_task_may_read_another_one_twice() -> None:
     twice = Task(uid="daily", inputs=("hourly", "hourly"))
-    graph = changed(tasks=(HOURLY, twice), sinks=(Sink(uid="d", task="daily"),)).validated()
+    graph = validated(changed(tasks=(HOURLY, twice), sinks=(Sink(uid="d", task="daily"),)))
     assert graph.topology.inputs_of("daily") == (Edge("hourly", "daily", EdgeKind.ALL_TO_ALL),) * 2
 
 
@@ -224,17 +210,17 @@ def test_edges_between_parallel_tasks_are_pointwise_and_others_all_to_all(
 ) -> None:
     cleaned = dataclasses.replace(HOURLY, inputs=("history",), parallelism=producers)
     tasks = (cleaned, dataclasses.replace(DAILY, parallelism=consumers))
-    graph = changed(tasks=tasks, sinks=(Sink(uid="d", task="daily"),)).validated()
+    graph = validated(changed(tasks=tasks, sinks=(Sink(uid="d", task="daily"),)))
     assert graph.topology.edges == (Edge("hourly", "daily", kind),)
 
 
 def test_a_parallel_task_that_reads_a_stream_or_keeps_state_is_refused_with_the_reason() -> None:
     with pytest.raises(DefinitionError, match="parallelism 2, but it reads live, which has no files to share out"):
-        changed(tasks=(dataclasses.replace(HOURLY, parallelism=2),)).validated()
+        validated(changed(tasks=(dataclasses.replace(HOURLY, parallelism=2),)))
     counts = Task(uid="hourly", inputs=("history",), parallelism=2, output_mode="complete")
     sink = dataclasses.replace(PARQUET, output_modes=("complete",))
     with pytest.raises(DefinitionError, match="in output mode complete it keeps state"):
-        changed(tasks=(counts,), sinks=(sink,)).validated()
+        validated(changed(tasks=(counts,), sinks=(sink,)))
 
 
 # --- looking things up ------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rekindle.errors import DefinitionError
 from rekindle.graph.job_graph import Sink, Source
+from rekindle.graph.validation import validated
 from rekindle.protocol.clock import END_OF_TIME as END
 from rekindle.protocol.clock import ChannelInput, IdleTimer, ProducerClock, SourceInput, watermarks
 from tests.protocol.kit import A, graph_of
@@ -151,7 +152,7 @@ def source(**fields: object) -> Source:
 def test_it_is_refused_where_it_has_no_meaning(one: Source, reason: str) -> None:
     graph = replace(graph_of(A), sources=(one,), sinks=(Sink(uid="out", task="a"),))
     with pytest.raises(DefinitionError, match=rf"IDLE_AFTER_NEEDLESS.*{reason}"):
-        graph.validated()
+        validated(graph)
 
 
 def test_it_is_a_duration_like_any_other() -> None:

@@ -14,6 +14,7 @@ import rekindle as rk
 from rekindle.config import Config
 from rekindle.errors import StorageError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.graph.validation import validated
 from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import Definition, RunContext
 from rekindle.runtime.driver import Driver
@@ -57,12 +58,14 @@ class World:
     ) -> Launch:
         """The start of the next run, not prepared yet."""
         bounded = self.rows.ended
-        graph = JobGraph(
-            name=JOB,
-            sources=(Source(uid=SOURCE, bounded=bounded),),
-            tasks=(Task(uid=TASK, inputs=(SOURCE,)),),
-            sinks=tuple(Sink(uid=uid, task=TASK) for uid in self.sinks),
-        ).validated()
+        graph = validated(
+            JobGraph(
+                name=JOB,
+                sources=(Source(uid=SOURCE, bounded=bounded),),
+                tasks=(Task(uid=TASK, inputs=(SOURCE,)),),
+                sinks=tuple(Sink(uid=uid, task=TASK) for uid in self.sinks),
+            )
+        )
         definition = Definition(graph=graph, sources={}, functions={}, sinks=self.sinks)
         settings = Config.of({**QUICK, **config})
         return Launch(

@@ -9,6 +9,7 @@ import pytest
 from rekindle.config import Config
 from rekindle.errors import RestoreError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.graph.validation import validated
 from rekindle.runtime.definition import Definition
 from rekindle.start.decide import Permissions
 from rekindle.start.launch import Launch
@@ -18,12 +19,14 @@ from tests.runtime.kit import JOB, SOURCE, TASK, World, until
 
 def prepare(world: World, restore: str, *, sink_ahead: bool = False) -> None:
     """Begin a start from `restore`, as far as it goes without Spark."""
-    graph = JobGraph(
-        name=JOB,
-        sources=(Source(uid=SOURCE, bounded=False),),
-        tasks=(Task(uid=TASK, inputs=(SOURCE,)),),
-        sinks=tuple(Sink(uid=uid, task=TASK) for uid in world.sinks),
-    ).validated()
+    graph = validated(
+        JobGraph(
+            name=JOB,
+            sources=(Source(uid=SOURCE, bounded=False),),
+            tasks=(Task(uid=TASK, inputs=(SOURCE,)),),
+            sinks=tuple(Sink(uid=uid, task=TASK) for uid in world.sinks),
+        )
+    )
     definition = Definition(graph=graph, sources={}, functions={}, sinks=world.sinks)
     permissions = Permissions(sink_ahead=sink_ahead)
     Launch(definition, world.storage.store, Config.of({}), permissions).prepare(restore)

@@ -1,22 +1,19 @@
 """The job graph: sources, tasks and sinks by uid, and how they are joined.
 
-A graph is plain data, made once from the user's definitions and validated as a whole. Sources that a task reads are
-*chained* into it: they are its inputs, and there is no channel between them. So are its sinks. Tasks that
-read tasks are joined by channels, and make up the graph's `topology`, in which each task is a vertex. What a source or
-sink is made of (paths, functions), and which of all this a version can run, is not known here.
+A graph is plain data, made once from the user's definitions and then validated as a whole (`validation`). Sources that
+a task reads are *chained* into it: they are its inputs, and there is no channel between them. So are its sinks. Tasks
+that read tasks are joined by channels, and make up the graph's `topology`, in which each task is a vertex. What a
+source or sink is made of (paths, functions), and which of all this a version can run, is not known here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rekindle.config import duration_ms
-from rekindle.errors import DefinitionError
 from rekindle.graph.topology import Edge, EdgeKind, Topology, Vertex
-from rekindle.ids import SubtaskId, check_uid
-
-OUTPUT_MODES = ("append", "update", "complete")
+from rekindle.ids import SubtaskId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +71,7 @@ class Sink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobGraph:
-    """A whole job. `validated()` is the only way a graph reaches the rest of the program."""
+    """A whole job. One that a user defines passes `graph.validation` before anything else sees it."""
 
     name: str
     sources: tuple[Source, ...] = ()
@@ -97,13 +94,6 @@ class JobGraph:
             raise KeyError(uid)
         return item
 
-    def source(self, uid: str) -> Source:
-        """The source named `uid`; KeyError where it is none."""
-        item = self._by_uid[uid]
-        if not isinstance(item, Source):
-            raise KeyError(uid)
-        return item
-
     def sources_of(self, task: Task) -> tuple[Source, ...]:
         """The sources chained into `task`, in its order."""
         return tuple(item for uid in task.inputs if isinstance(item := self._by_uid.get(uid), Source))
@@ -123,11 +113,6 @@ class JobGraph:
     def subtasks(self) -> tuple[SubtaskId, ...]:
         """Every subtask of the job, task by task."""
         return tuple(SubtaskId(task.uid, index) for task in self.tasks for index in range(task.parallelism))
-
-    @property
-    def bounded(self) -> bool:
-        """Whether every source ends by itself, so that the job does."""
-        return all(source.bounded for source in self.sources)
 
     def with_single_subtasks(self) -> JobGraph:
         """The same job, every task of it with one subtask."""
@@ -160,93 +145,7 @@ class JobGraph:
         """Its uid, unless a task has that too: operators of all kinds share their names, uids do not hold a colon."""
         return f"sink:{sink.uid}" if isinstance(self._by_uid.get(sink.uid), Task) else sink.uid
 
-    def validated(self) -> JobGraph:
-        """Return self; raise `DefinitionError` with the first thing that is wrong."""
-        check_uid(self.name)
-        _check_uids({"source": self.sources, "task": self.tasks})
-        _check_uids({"sink": self.sinks})
-        if not self.tasks:
-            raise DefinitionError("TASK_MISSING", job=self.name)
-        for source in self.sources:
-            _check_source(source)
-        for task in self.tasks:
-            self._check_task(task)
-        for sink in self.sinks:
-            self._check_sink(sink)
-        _ = self.topology
-        for task in self.tasks:
-            self._check_parallelism(task)
-        return self
-
-    def _check_parallelism(self, task: Task) -> None:
-        """A `Stream` is read by one query, as a whole; rows of one key are kept together by one query."""
-        if task.parallelism == 1:
-            return
-        reasons = [
-            f"it reads {source.uid}, which has no files to share out"
-            for source in self.sources_of(task)
-            if not source.bounded
-        ]
-        if task.output_mode != "append":
-            reasons.append(f"in output mode {task.output_mode} it keeps state")
-        for reason in reasons:
-            raise DefinitionError("PARALLELISM_UNSUPPORTED", task=task.uid, parallelism=task.parallelism, reason=reason)
-
-    def _check_task(self, task: Task) -> None:
-        if not task.inputs:
-            raise DefinitionError("INPUT_MISSING", task=task.uid)
-        for uid in task.inputs:
-            found = self._by_uid.get(uid)
-            if not isinstance(found, Source | Task):
-                raise DefinitionError("INPUT_UNKNOWN", task=task.uid, input=uid)
-            if isinstance(found, Task) and found.output_mode != "append":
-                raise DefinitionError("CHANNEL_OUTPUT_MODE", task=task.uid, input=uid, output_mode=found.output_mode)
-        if task.watermark is not None and task.event_time is None:
-            raise DefinitionError("EVENT_TIME_REQUIRED", source=task.uid)
-        _ = task.lateness_ms
-        if task.output_mode not in OUTPUT_MODES:
-            raise DefinitionError("OUTPUT_MODE_UNKNOWN", task=task.uid, output_mode=task.output_mode)
-        if not self.sinks_of(task) and not any(task.uid in reader.inputs for reader in self.tasks):
-            raise DefinitionError("SINK_MISSING", task=task.uid)
-
-    def _check_sink(self, sink: Sink) -> None:
-        task = self._by_uid.get(sink.task)
-        if not isinstance(task, Task):
-            raise DefinitionError("INPUT_UNKNOWN", task=sink.uid, input=sink.task)
-        if task.output_mode not in sink.output_modes:
-            raise DefinitionError(
-                "OUTPUT_MODE_UNSUPPORTED",
-                sink=sink.uid,
-                kind=sink.kind,
-                output_mode=task.output_mode,
-                task=task.uid,
-                supported=", ".join(sink.output_modes),
-            )
-
 
 def edge_kind(producers: int, consumers: int) -> EdgeKind:
     """Between parallel tasks subtask i feeds subtask i, or its range; a single one feeds, and reads, all."""
     return EdgeKind.ALL_TO_ALL if 1 in (producers, consumers) else EdgeKind.POINTWISE
-
-
-def _check_uids(kinds: Mapping[str, Sequence[Source | Task | Sink]]) -> None:
-    """Refuse a uid that two of these have: they share one namespace."""
-    seen: dict[str, str] = {}
-    for kind, items in kinds.items():
-        for item in items:
-            check_uid(item.uid)
-            other = seen.setdefault(item.uid, kind)
-            if other != kind:
-                raise DefinitionError("UID_DUPLICATE", uid=item.uid, items=f"a {other} and a {kind}")
-            if len([each for each in items if each.uid == item.uid]) > 1:
-                raise DefinitionError("UID_DUPLICATE", uid=item.uid, items=f"two {kind}s")
-
-
-def _check_source(source: Source) -> None:
-    if source.idle_after_ms is not None and (source.bounded or source.event_time is None):
-        reason = "it is bounded, and its end holds nothing back" if source.bounded else "it has no event_time"
-        raise DefinitionError("IDLE_AFTER_NEEDLESS", source=source.uid, reason=reason)
-    if source.watermark is not None and source.event_time is None:
-        raise DefinitionError("EVENT_TIME_REQUIRED", source=source.uid)
-    if not source.bounded and source.event_time is not None and source.watermark is None:
-        raise DefinitionError("WATERMARK_REQUIRED", source=source.uid, event_time=source.event_time)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rekindle.config import Config
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.graph.validation import validated
 
 
 class ScriptError(ValueError):
@@ -38,4 +39,4 @@ def read_job(name: str, lines: Sequence[str]) -> tuple[JobGraph, Config]:
         else:
             settings[told["key"]] = told["value"]
     graph = JobGraph(name=name, sources=tuple(sources), tasks=tuple(tasks), sinks=tuple(sinks))
-    return graph.validated(), Config.of(settings)
+    return validated(graph), Config.of(settings)
