@@ -81,7 +81,6 @@ TO_BE_NARROWED = {
     "monitoring/monitor.py:Monitor": 23,
     "protocol/alignment.py:Alignment": 15,
     "protocol/coordinator.py:Coordinator": 31,
-    "protocol/ending.py:Stop": 13,
     "protocol/job_parts.py:JobParts": 17,
     "protocol/pending_checkpoint.py:PendingCheckpoint": 16,
     "protocol/stopping.py:Stopping": 18,

@@ -48,6 +48,23 @@ class TaskState:
 
 
 @dataclass(slots=True, kw_only=True)
+class AskedSavepoint:
+    """The savepoint that a stop was asked for."""
+
+    directory: str
+    #: where it is; None while it is not made, and for good where it could not be
+    path: str | None = None
+    #: why there is none, if the job ends without it
+    failure: str = "every task had ended before it could be taken"
+    #: whether its checkpoint has settled, with the savepoint or without
+    settled: bool = False
+
+    def settle(self, path: str | None, failure: str) -> None:
+        """Note what came of it: where it is, or why there is none."""
+        self.path, self.failure, self.settled = path, failure, True
+
+
+@dataclass(slots=True, kw_only=True)
 class Stop:
     """A stop or drain in force."""
 
@@ -55,37 +72,32 @@ class Stop:
     begun_ms: int = 0
     #: a plain stop that names what is in the channels instead of waiting until it is read
     unaligned: bool = False
-    directory: str | None = None
+    savepoint: AskedSavepoint | None = None
     #: requests to answer; none where a drain is carried through after a crash
     requests: list[str] = field(default_factory=list)
-    savepoint: str | None = None
-    #: whether its checkpoint has settled, with the savepoint or without
-    settled: bool = False
-    #: why there is no savepoint, if the job ends without the one that was asked for
-    savepoint_failure: str = "every task had ended before it could be taken"
+
+    @property
+    def plain(self) -> bool:
+        """Whether it neither flushes nor makes a savepoint: each task may be held where it is."""
+        return not self.drain and self.savepoint is None
+
+    @property
+    def waits_for_savepoint(self) -> bool:
+        """Return True if the job runs until the checkpoint that makes the savepoint has settled."""
+        return self.savepoint is not None and not self.savepoint.settled
 
     def may_overtake(self, now_ms: int, limit_ms: int) -> bool:
         """Whether what is in the channels need not be read any more: as of an aligned checkpoint, its time is up."""
-        plain = not self.drain and self.directory is None
-        return plain and not self.unaligned and 0 < limit_ms <= now_ms - self.begun_ms
+        return self.plain and not self.unaligned and 0 < limit_ms <= now_ms - self.begun_ms
 
     def overtake(self) -> None:
         """Name what is in the channels instead of waiting until it is read."""
         self.unaligned = True
 
-    def settle(self, savepoint: str | None, failure: str) -> None:
-        """Note what came of its checkpoint: the savepoint, or why there is none."""
-        self.savepoint, self.savepoint_failure, self.settled = savepoint, failure, True
-
-    @property
-    def waits_for_savepoint(self) -> bool:
-        """Return True if the job runs until the checkpoint that makes the savepoint has settled."""
-        return self.directory is not None and not self.settled
-
-    @property
-    def owes_savepoint(self) -> bool:
-        """Whether one was asked for and has not been made."""
-        return self.directory is not None and self.savepoint is None
+    def join(self, request: str, *, unaligned: bool) -> None:
+        """Answer another request, too."""
+        self.requests.append(request)
+        self.unaligned |= unaligned and not self.drain
 
 
 def final_state(ends: set[Ended | None]) -> JobState:

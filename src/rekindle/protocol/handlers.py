@@ -94,8 +94,8 @@ def _task_failed(job: JobParts, event: e.TaskFailed) -> _Commands:
         return ()
     if before is TaskStatus.CLOSING:
         savepoint = job.stop.savepoint if job.stop else None
-        if savepoint is not None:
-            return job.fail("STOP_FAILED_AFTER_SAVEPOINT", savepoint=savepoint, reason=event.reason)
+        if savepoint is not None and savepoint.path is not None:
+            return job.fail("STOP_FAILED_AFTER_SAVEPOINT", savepoint=savepoint.path, reason=event.reason)
         return job.fail("TASK_FAILED", task=str(event.task), reason=event.reason)
     if before is task.status:
         return ()
@@ -187,7 +187,7 @@ def _stop_requested(job: JobParts, event: e.StopRequested) -> _Commands:
     if job.requests.is_other(event):
         return (job.requests.refused_stop(event.request, job.state),)
     if job.stop is not None:
-        job.requests.join(job.stop, event)
+        job.stop.join(event.request, unaligned=event.unaligned)
         return ()
     job.become(JobState.STOPPING)
     stop = job.requests.begin(event, unaligned=job.coordinator.schedule.unaligned, now_ms=job.now_ms)

@@ -63,9 +63,10 @@ def _settle(job: JobParts, settled: Settled) -> _Commands:
             job.engines.progressed()
         if checkpoint.directory is not None:
             return ()  # who asked for the savepoint is answered when that is made
-    if stop is not None and stop.waits_for_savepoint and checkpoint.kind is CheckpointKind.STOP:
-        stop.settle(settled.savepoint, settled.detail)
-        if stop.savepoint is None and not stop.drain:
+    asked = stop.savepoint if stop is not None else None
+    if stop is not None and asked is not None and not asked.settled and checkpoint.kind is CheckpointKind.STOP:
+        asked.settle(settled.savepoint, settled.detail)
+        if asked.path is None and not stop.drain:
             return _give_up(job, stop, settled.detail)
     return tuple(answered(settled, request) for request in checkpoint.requests)
 
@@ -102,10 +103,9 @@ def _demanded(job: JobParts, statuses: set[TaskStatus]) -> CheckpointRequest | N
         return None
     if job.stop is None:
         return CheckpointRequest(kind=CheckpointKind.FINAL, unaligned=job.coordinator.schedule.unaligned)
-    unaligned = job.stop.unaligned
-    return CheckpointRequest(
-        kind=CheckpointKind.STOP, unaligned=unaligned, directory=job.stop.directory, counts=job.stop.drain
-    )
+    stop, savepoint = job.stop, job.stop.savepoint
+    directory = savepoint.directory if savepoint is not None else None
+    return CheckpointRequest(kind=CheckpointKind.STOP, unaligned=stop.unaligned, directory=directory, counts=stop.drain)
 
 
 def _fail_over(job: JobParts) -> _Commands:
@@ -125,7 +125,7 @@ def _fail_over(job: JobParts) -> _Commands:
 def _without_engine(job: JobParts, lost: LostEngine) -> _Commands | None:
     """Return what to do now that there is none; None: continue as always."""
     statuses = set(job.tasks.statuses().values())
-    plain_stop = job.stop is not None and not job.stop.drain and job.stop.directory is None
+    plain_stop = job.stop is not None and job.stop.plain
     if lost.may_go_on(statuses, plain_stop=plain_stop, tasks=len(job.tasks.states)):
         if job.stop is not None and plain_stop:
             job.stop.overtake()  # nothing reads what lies between tasks

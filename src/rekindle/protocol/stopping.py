@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
-from rekindle.protocol.ending import Error, Stop
+from rekindle.protocol.ending import AskedSavepoint, Error, Stop
 from rekindle.protocol.pending_checkpoint import CheckpointRequest, PendingCheckpoint, Settled
 from rekindle.protocol.states import JobState
 
@@ -52,7 +52,7 @@ class Stopping:
             drain=event.drain,
             begun_ms=now_ms,
             unaligned=(in_its_mode or event.unaligned) and not event.drain,
-            directory=event.directory,
+            savepoint=None if event.directory is None else AskedSavepoint(directory=event.directory),
             requests=[event.request],
         )
         return self.stop
@@ -61,15 +61,13 @@ class Stopping:
         """Let a drain be in force that an earlier run has begun: its flush cannot be taken back."""
         self.stop = Stop(drain=True)
 
-    def join(self, stop: Stop, event: e.StopRequested) -> None:
-        """Let a request wait for the stop in force, too."""
-        stop.requests.append(event.request)
-        stop.unaligned |= event.unaligned and not event.drain
-
     def is_other(self, event: e.StopRequested) -> bool:
         """Return True if another stop than this one is in force."""
         stop = self.stop
-        return stop is not None and (stop.drain != event.drain or event.directory not in (None, stop.directory))
+        if stop is None:
+            return False
+        directory = stop.savepoint.directory if stop.savepoint else None
+        return stop.drain != event.drain or event.directory not in (None, directory)
 
     def give_up(self, stop: Stop, reason: str) -> tuple[c.AnswerRequest, ...]:
         """Let none be in force any more; return the answer to those who asked for it."""
@@ -137,15 +135,15 @@ class Stopping:
         self._error, stop = error, self.stop
         if stop is None:
             return None
-        if stop.owes_savepoint and error is None:
-            why = stop.savepoint_failure
-            self._error = ("SAVEPOINT_FAILED", {"path": stop.directory, "reason": why})
-            notes.append(f"The savepoint could not be made: {why}")
+        savepoint = stop.savepoint
+        if savepoint is not None and savepoint.path is None and error is None:
+            self._error = ("SAVEPOINT_FAILED", {"path": savepoint.directory, "reason": savepoint.failure})
+            notes.append(f"The savepoint could not be made: {savepoint.failure}")
         self._answer_stops(stop.requests, latest, notes)
-        return stop.savepoint
+        return savepoint.path if savepoint else None
 
     def _answer_stops(self, requests: Iterable[str], latest: int | None, notes: Sequence[str]) -> None:
-        savepoint = self.stop.savepoint if self.stop else None
+        savepoint = self.stop.savepoint.path if self.stop and self.stop.savepoint else None
         said = tuple(notes)
         self.answers += [
             c.AnswerRequest(request=one, checkpoint=latest, savepoint=savepoint, notes=said, error=self._error)
