@@ -79,7 +79,6 @@ PORTS = {
 
 TO_BE_NARROWED = {
     "monitoring/monitor.py:Monitor": 23,
-    "protocol/alignment.py:Alignment": 15,
     "protocol/coordinator.py:Coordinator": 31,
     "protocol/job_parts.py:JobParts": 17,
     "protocol/pending_checkpoint.py:PendingCheckpoint": 16,

@@ -33,13 +33,10 @@ announced barrier is none yet: it neither begins nor subsumes a checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
-from copy import copy as shallow_copy
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 
-from rekindle.errors import ProtocolError
 from rekindle.protocol.alignment_outcomes import Aborted, Aligned, AlignedSnapshot, Channel, Outcome
+from rekindle.protocol.channel_state import ChannelState, illegal
 from rekindle.protocol.reasons import Reason
 
 
@@ -55,56 +52,25 @@ class _Pending:
     #: where the barrier stands, or the end, for channels no longer awaited
     places: dict[Channel, int] = field(default_factory=dict)
 
-    def __copy__(self) -> _Pending:
-        cut = None if self.cut is None else dict(self.cut)
-        return _Pending(self.checkpoint, set(self.awaited), cut, dict(self.places))
-
 
 @dataclass(slots=True)
 class Alignment:
     """The barriers of one subtask.
 
     Args:
-        channels: ids of its channels; none for a root. `received` says of a restored one how far it was read.
+        channels: its channels; none for a root.
         after_tasks_finish: off, the end of a channel aborts the pending checkpoint, as before FLIP-147.
     """
 
-    channels: InitVar[Iterable[Channel]]
+    channels: ChannelState
     after_tasks_finish: bool = True
     #: id of the latest checkpoint begun or cancelled here, -1 before the first
     latest: int = field(default=-1, init=False)
-    #: channel → how much of it was read
-    _received: dict[Channel, int] = field(init=False)
-    #: channels that have not ended, in order (a dict for the order)
-    _open: dict[Channel, None] = field(init=False)
-    #: channels held back until the pending checkpoint is aligned
-    _blocked: dict[Channel, None] = field(default_factory=dict, init=False)
     _pending: _Pending | None = field(default=None, init=False)
     #: ids above `latest` that the coordinator gave up
     _given_up: frozenset[int] = field(default=frozenset(), init=False)
 
-    def __post_init__(self, channels: Iterable[Channel]) -> None:
-        self._received = dict.fromkeys(channels, 0)
-        self._open = dict.fromkeys(self._received)
-
-    def copy(self) -> Alignment:
-        """An equal one that goes its own way."""
-        twin = shallow_copy(self)
-        for changing in ("_received", "_open", "_blocked", "_pending"):
-            setattr(twin, changing, shallow_copy(getattr(self, changing)))
-        return twin
-
     # -- what can be seen ---------------------------------------------------------------------------------------------
-
-    @property
-    def open(self) -> AbstractSet[Channel]:
-        """The channels that have not ended, in order; a live view."""
-        return self._open.keys()
-
-    @property
-    def blocked(self) -> AbstractSet[Channel]:
-        """The channels that nothing may be read from now, in the order of their barriers; a live view."""
-        return self._blocked.keys()
 
     @property
     def pending(self) -> bool:
@@ -117,23 +83,12 @@ class Alignment:
         if self._pending is None or self._pending.cut is None:
             return {}
         ranges = {
-            channel: (start, self._pending.places.get(channel, self._received[channel]))
+            channel: (start, self._pending.places.get(channel, self.channels.read[channel]))
             for channel, start in self._pending.cut.items()
         }
         return {channel: (start, end) for channel, (start, end) in ranges.items() if end > start}
 
     # -- what has happened in a channel -------------------------------------------------------------------------------
-
-    def received(self, channel: Channel, count: int = 1) -> None:
-        """The subtask has read `count` things from a channel.
-
-        Raises:
-            ProtocolError: ``ILLEGAL_EVENT`` where the channel is held back or has ended.
-        """
-        if count and (channel in self._blocked or channel not in self._open):
-            state = "held back" if channel in self._blocked else "ended"
-            raise _illegal(f"data in channel {channel}", f"it is {state}", "data in other channels")
-        self._received[channel] += count
 
     def barrier(
         self, channel: Channel, checkpoint: int, *, unaligned: bool = False, position: int | None = None
@@ -151,16 +106,16 @@ class Alignment:
         """
         if self._is_stale(checkpoint):
             return ()
-        place = self._received[channel] if position is None else position
+        place = self.channels.read[channel] if position is None else position
         overtakes = unaligned or self._is_unaligned(checkpoint)
-        if place < self._received[channel] or (place > self._received[channel] and not overtakes):
-            where = f"channel {channel} was read up to {self._received[channel]}"
-            raise _illegal(f"a barrier of checkpoint {checkpoint} at {place}", where, "one at the position read")
+        if place < self.channels.read[channel] or (place > self.channels.read[channel] and not overtakes):
+            where = f"channel {channel} was read up to {self.channels.read[channel]}"
+            raise illegal(f"a barrier of checkpoint {checkpoint} at {place}", where, "one at the position read")
         outcomes, pending = self._begun(checkpoint)
         if overtakes:
             outcomes += self._cut(pending)
-        elif channel in self._open:
-            self._blocked[channel] = None
+        else:
+            self.channels.block(channel)
         return (*outcomes, *self._seen(pending, channel, place))
 
     def ended(self, channel: Channel) -> tuple[Outcome, ...]:
@@ -168,15 +123,14 @@ class Alignment:
 
         FLIP-147: from now on it counts as aligned, for the pending checkpoint and for all that follow.
         """
-        if channel not in self._open:
+        if channel not in self.channels.open:
             return ()
-        del self._open[channel]
-        self._blocked.pop(channel, None)
+        self.channels.end(channel)
         if self._pending is None:
             return ()
         if not self.after_tasks_finish:
             return self._aborted(self._pending, Reason.CHECKPOINT_DECLINED_INPUT_END_OF_STREAM)
-        return self._seen(self._pending, channel, self._received[channel])
+        return self._seen(self._pending, channel, self.channels.read[channel])
 
     def cancelled(self, channel: Channel, checkpoint: int) -> tuple[Outcome, ...]:
         """A cancellation barrier was read: the producer, or one before it, had given the checkpoint up.
@@ -184,8 +138,8 @@ class Alignment:
         What comes later in the channel is newer, so a pending older checkpoint is given up with it. The cancellation
         of an older checkpoint, or of one that has ended here already, is ignored.
         """
-        if channel not in self._open:
-            raise _illegal(f"a cancellation in channel {channel}", "it has ended", "those in open channels")
+        if channel not in self.channels.open:
+            raise illegal(f"a cancellation in channel {channel}", "it has ended", "those in open channels")
         reason = Reason.CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER
         if checkpoint > self.latest:
             subsumed = self._subsumed()
@@ -209,7 +163,7 @@ class Alignment:
         outcomes, pending = self._begun(checkpoint)
         if unaligned:
             outcomes += self._cut(pending)
-        pending.places |= {channel: self._received[channel] for channel in pending.awaited}
+        pending.places |= {channel: self.channels.read[channel] for channel in pending.awaited}
         pending.awaited.clear()
         return (*outcomes, *self._whole(pending))
 
@@ -249,7 +203,7 @@ class Alignment:
             return [], self._pending
         outcomes: list[Outcome] = [*self._subsumed()]
         self._advance(checkpoint)
-        self._pending = _Pending(checkpoint, set(self._open))
+        self._pending = _Pending(checkpoint, set(self.channels.open))
         return outcomes, self._pending
 
     def _advance(self, checkpoint: int) -> None:
@@ -260,8 +214,8 @@ class Alignment:
         """Take the snapshot here and now, unless it is taken: from here on the checkpoint is unaligned."""
         if pending.cut is not None:
             return []
-        self._blocked.clear()
-        pending.cut = {channel: self._received[channel] for channel in pending.awaited}
+        self.channels.unblock()
+        pending.cut = {channel: self.channels.read[channel] for channel in pending.awaited}
         return [AlignedSnapshot(pending.checkpoint, unaligned=True)]
 
     def _seen(self, pending: _Pending, channel: Channel, place: int) -> tuple[Outcome, ...]:
@@ -289,10 +243,4 @@ class Alignment:
 
     def _finished(self) -> None:
         self._pending = None
-        self._blocked.clear()
-
-
-def _illegal(event: str, state: str, legal: str) -> ProtocolError:
-    return ProtocolError(
-        "ILLEGAL_EVENT", event=event, subject="the alignment", state=f"such that {state}", legal=legal, story=""
-    )
+        self.channels.unblock()

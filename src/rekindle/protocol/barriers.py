@@ -38,6 +38,7 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol.alignment import Alignment
 from rekindle.protocol.alignment_outcomes import Aligned, AlignedSnapshot, Outcome
+from rekindle.protocol.channel_state import ChannelState
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,7 +79,7 @@ class Barriers:
             for consumer in (task for task in subtasks if task.task == edge.target):
                 for index in topology.producers(edge, consumer.subtask):
                     self._connect(SubtaskId(edge.source, index), consumer)
-        self._alignments = {task: Alignment(tuple(inputs)) for task, inputs in self._inputs.items()}
+        self._alignments = {task: Alignment(ChannelState(inputs)) for task, inputs in self._inputs.items()}
         #: subtask and checkpoint → where it is cut, until all its barriers are there
         self._cuts: dict[tuple[SubtaskId, int], _Cut] = {}
 
@@ -97,7 +98,7 @@ class Barriers:
             channel.written = batch + 1
         for producer, place in read.items():
             self._inputs[task][producer].read = self._inputs[task][producer].allowed = place
-            self._alignments[task].received(producer, place)
+            self._alignments[task].channels.received(producer, place)
 
     def begin(self) -> tuple[c.Command, ...]:
         """After all are restored: what may be read."""
@@ -118,7 +119,7 @@ class Barriers:
             channel = self._inputs[task][producer]
             if place <= channel.read:
                 continue
-            self._alignments[task].received(producer, place - channel.read)
+            self._alignments[task].channels.received(producer, place - channel.read)
             channel.read = place
             outcomes += self._reached(channel)
         return self._follow(outcomes, {task})
@@ -221,7 +222,7 @@ class Barriers:
     def _reached(self, channel: Channel) -> Iterator[tuple[SubtaskId, Outcome]]:
         """The barriers that the consumer stands at; the next one of a channel counts only when it is not held back."""
         alignment = self._alignments[channel.consumer]
-        while channel.barriers and channel.producer not in alignment.blocked:
+        while channel.barriers and channel.producer not in alignment.channels.blocked:
             checkpoint, place = next(iter(channel.barriers.items()))
             if place > channel.read:
                 return
@@ -250,7 +251,7 @@ class Barriers:
                 yield c.AllowReading(task=channel.consumer, producer=channel.producer, upto=limit)
 
     def _limit(self, channel: Channel) -> int:
-        if channel.producer in self._alignments[channel.consumer].blocked:
+        if channel.producer in self._alignments[channel.consumer].channels.blocked:
             return channel.read
         return min(channel.barriers.values(), default=channel.written)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from rekindle.protocol.alignment import Alignment
 from rekindle.protocol.alignment_outcomes import Aborted, Aligned, AlignedSnapshot, Outcome
+from rekindle.protocol.channel_state import ChannelState
 
 _WORD = re.compile(r"([BX](?=\d)|[ED](?=@))(\d*)@(\d+)")
 
@@ -53,7 +54,7 @@ class _Subtask:
     """The protocol's alignment, and what it has said so far."""
 
     def __init__(self, channels: int, *, after_tasks_finish: bool, unaligned: bool) -> None:
-        self._alignment = Alignment(range(channels), after_tasks_finish)
+        self._alignment = Alignment(ChannelState(range(channels)), after_tasks_finish)
         self._unaligned = unaligned
         self._snapshots: list[int] = []
         self._aborts: list[Aborted] = []
@@ -69,8 +70,8 @@ class _Subtask:
             "reason": lambda: self._aborts[-1].reason.name if self._aborts else None,
             "latest": lambda: self._alignment.latest,
             "pending": lambda: self._alignment.pending,
-            "open": lambda: len(self._alignment.open),
-            "blocked": lambda: frozenset(self._alignment.blocked),
+            "open": lambda: len(self._alignment.channels.open),
+            "blocked": lambda: frozenset(self._alignment.channels.blocked),
             "inflight": lambda: frozenset(f"{channel}#{at - self._before[channel]}" for channel, at in self._held),
             "reset": lambda: True,
         }
@@ -101,8 +102,8 @@ class _Subtask:
             self._hear(self._alignment.ended(channel))
 
     def _receive(self, channel: int) -> None:
-        if channel not in self._alignment.blocked:
-            self._alignment.received(channel)
+        if channel not in self._alignment.channels.blocked:
+            self._alignment.channels.received(channel)
             self._data[channel] += 1
             self._hold(self._alignment.in_flight)
 
