@@ -143,7 +143,7 @@ def test_one_checkpoint_at_a_time_and_savepoints_before_checkpoints_before_the_o
     order = []
     for number in range(1, 7):
         (pending,) = job.coordinator.pending.values()
-        order.append(pending.requests or pending.kind)
+        order.append(pending.asked.requests or pending.asked.kind)
         tell(job, *done(number), sealed(number))
     # The second savepoint waits until the first is made, which nothing else does.
     assert order == [("r1",), ("s1",), ("r2",), ("s2",), ("r3",), CheckpointKind.PERIODIC]

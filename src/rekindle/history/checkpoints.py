@@ -55,7 +55,7 @@ class CheckpointLog:
         taking = self._taking.get(command.checkpoint)
         if taking is None:
             taking = self._taking[command.checkpoint] = _Taking(
-                kind=pending.kind.value,
+                kind=pending.asked.kind.value,
                 triggered_at_ms=self._clock() - (self._job.now_ms - pending.triggered_ms),
                 triggered_ms=pending.triggered_ms,
                 subtasks={

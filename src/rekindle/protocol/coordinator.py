@@ -192,7 +192,7 @@ class Coordinator:
         pending.move(Phase.COMMITTING)
         self.latest, self.failures = max(number, self.latest or 0), 0
         self.restarts.progressed()
-        older = [one for one in self.pending.values() if one.number < number and one.subsumable]
+        older = [one for one in self.pending.values() if one.number < number and one.asked.subsumable]
         subsumed = [self._fail(now_ms, one, Reason.CHECKPOINT_SUBSUMED) for one in older]
         permit = CommitPermit(number)
         for transactions in self.transactions.values():
@@ -243,7 +243,7 @@ class Coordinator:
     def _fail(self, now_ms: int, pending: PendingCheckpoint, reason: Reason, detail: str = "") -> _Commands:
         pending.move(Phase.FAILED)
         del self.pending[pending.number]
-        self.schedule.failed(now_ms, pending.kind)
+        self.schedule.failed(now_ms, pending.asked.kind)
         if reason.counts and pending.asked.counts:
             self.failures += 1
             self.last_failure = reason.explained(detail)
@@ -271,7 +271,7 @@ class Coordinator:
         return (
             c.WriteManifest(
                 checkpoint=ready.number,
-                kind=ready.kind,
+                kind=ready.asked.kind,
                 triggered_ms=ready.triggered_ms,
                 finished=ready.finished,
                 transactions={task: (due[0].first, due[-1].last) for task, due in covered.items() if due},
@@ -283,12 +283,12 @@ class Coordinator:
         self.schedule.settled(now_ms)
         self.settled.append(Settled(checkpoint=pending))
         seal: _Commands = ()
-        if pending.directory is None:
+        if pending.asked.directory is None:
             pending.move(Phase.COMPLETE)
         else:
             pending.move(Phase.SEALING)
             self.sealing[pending.number] = pending
-            seal = (c.SealSavepoint(checkpoint=pending.number, directory=pending.directory),)
+            seal = (c.SealSavepoint(checkpoint=pending.number, directory=pending.asked.directory),)
         return (*seal, self._discard_older(), *self._write_next())
 
     def _discard_older(self) -> c.DiscardOlder:

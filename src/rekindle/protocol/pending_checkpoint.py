@@ -70,6 +70,16 @@ class CheckpointRequest:
     #: whether its failure is counted
     counts: bool = True
 
+    @property
+    def requests(self) -> tuple[str, ...]:
+        """Whom it answers."""
+        return () if self.request is None else (self.request,)
+
+    @property
+    def subsumable(self) -> bool:
+        """Whether a later one that is complete makes it needless. What was asked for, or is waited for, is not."""
+        return self.kind is CheckpointKind.PERIODIC
+
 
 @dataclass(slots=True, kw_only=True)
 class PendingCheckpoint:
@@ -94,26 +104,6 @@ class PendingCheckpoint:
     def participants(self) -> int:
         """How many acknowledge it or had finished before."""
         return len(self.awaited) + len(self.batches) + len(self.finished)
-
-    @property
-    def kind(self) -> CheckpointKind:
-        """Why it is taken."""
-        return self.asked.kind
-
-    @property
-    def directory(self) -> str | None:
-        """Where it is copied to; None for no savepoint."""
-        return self.asked.directory
-
-    @property
-    def requests(self) -> tuple[str, ...]:
-        """Whom it answers."""
-        return () if self.asked.request is None else (self.asked.request,)
-
-    @property
-    def subsumable(self) -> bool:
-        """Whether a later one that is complete makes it needless. What was asked for, or is waited for, is not."""
-        return self.kind is CheckpointKind.PERIODIC
 
     def closing(self, topology: Topology) -> Iterator[Closing]:
         """How far the tasks with union-list state have come to their end."""

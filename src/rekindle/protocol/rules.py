@@ -61,26 +61,29 @@ def _settle(job: JobParts, settled: Settled) -> _Commands:
     if not settled.sealed:
         if job.tasks.completed(checkpoint.number, checkpoint.batches):
             job.engines.progressed()
-        if checkpoint.directory is not None:
+        if checkpoint.asked.directory is not None:
             return ()  # who asked for the savepoint is answered when that is made
     asked = stop.savepoint if stop is not None else None
-    if stop is not None and asked is not None and not asked.settled and checkpoint.kind is CheckpointKind.STOP:
+    if stop is not None and asked is not None and not asked.settled and checkpoint.asked.kind is CheckpointKind.STOP:
         asked.settle(settled.savepoint, settled.detail)
         if asked.path is None and not stop.drain:
             return _give_up(job, stop, settled.detail)
-    return tuple(answered(settled, request) for request in checkpoint.requests)
+    return tuple(answered(settled, request) for request in checkpoint.asked.requests)
 
 
 def _settle_failed(job: JobParts, checkpoint: PendingCheckpoint, reason: Reason, detail: str) -> _Commands:
     words = reason.explained(detail)
-    if checkpoint.kind is CheckpointKind.STOP and job.stop is not None and not job.stop.drain:
+    if checkpoint.asked.kind is CheckpointKind.STOP and job.stop is not None and not job.stop.drain:
         return _give_up(job, job.stop, words)
-    if checkpoint.kind in (CheckpointKind.STOP, CheckpointKind.FINAL) and reason is Reason.TASKS_FINISHED_FEATURE_OFF:
+    if (
+        checkpoint.asked.kind in (CheckpointKind.STOP, CheckpointKind.FINAL)
+        and reason is Reason.TASKS_FINISHED_FEATURE_OFF
+    ):
         # It would be refused forever, and what has not been committed must not be called finished.
         tolerable = job.config.checkpoint_tolerable_failures
         return job.fail("CHECKPOINTS_FAILING", failures=1, tolerable=tolerable, reason=words)
     failed: Error = ("CHECKPOINT_FAILED", {"checkpoint": checkpoint.number, "job": job.name, "reason": words})
-    return tuple(c.AnswerRequest(request=request, error=failed) for request in checkpoint.requests)
+    return tuple(c.AnswerRequest(request=request, error=failed) for request in checkpoint.asked.requests)
 
 
 def _give_up(job: JobParts, stop: Stop, reason: str) -> _Commands:
@@ -99,7 +102,7 @@ def _closable(job: JobParts) -> _Commands:
 def _demanded(job: JobParts, statuses: set[TaskStatus]) -> CheckpointRequest | None:
     if not statuses <= {TaskStatus.WAITING, TaskStatus.CLOSED}:
         return None
-    if any(one.kind is CheckpointKind.STOP for one in job.coordinator.sealing.values()):
+    if any(one.asked.kind is CheckpointKind.STOP for one in job.coordinator.sealing.values()):
         return None
     if job.stop is None:
         return CheckpointRequest(kind=CheckpointKind.FINAL, unaligned=job.coordinator.schedule.unaligned)

@@ -118,13 +118,13 @@ class Stopping:
         sealing: Iterable[PendingCheckpoint],
     ) -> None:
         """Answer those whose checkpoint or savepoint the end of the job overtakes; `error`: with this error."""
-        requests = [request for checkpoint in under_way for request in checkpoint.requests]
+        requests = [request for checkpoint in under_way for request in checkpoint.asked.requests]
         requests += [asked.request or "" for asked in queue]
         refused: Error = error or ("CHECKPOINT_REFUSED", {"reason": ENDED})
         self.answers += [c.AnswerRequest(request=request, error=refused) for request in requests]
         for one in sealing:
-            cut_short: Error = ("SAVEPOINT_FAILED", {"path": one.directory, "reason": f"{ENDED} meanwhile"})
-            self.answers += [c.AnswerRequest(request=request, error=error or cut_short) for request in one.requests]
+            said: Error = error or ("SAVEPOINT_FAILED", {"path": one.asked.directory, "reason": f"{ENDED} meanwhile"})
+            self.answers += [c.AnswerRequest(request=request, error=said) for request in one.asked.requests]
 
     def end(self, error: Error | None, latest: int | None, notes: list[str]) -> str | None:
         """Answer those who asked for the stop in force, now that the job ends; return its savepoint.
@@ -165,6 +165,6 @@ def answered(one: Settled, request: str) -> c.AnswerRequest:
     """Answer who asked for a checkpoint that has settled, with its savepoint or the error of that."""
     checkpoint = one.checkpoint
     error: Error | None = None
-    if checkpoint.directory is not None and one.savepoint is None:
-        error = ("SAVEPOINT_FAILED", {"path": checkpoint.directory, "reason": one.detail})
+    if checkpoint.asked.directory is not None and one.savepoint is None:
+        error = ("SAVEPOINT_FAILED", {"path": checkpoint.asked.directory, "reason": one.detail})
     return c.AnswerRequest(request=request, checkpoint=checkpoint.number, savepoint=one.savepoint, error=error)

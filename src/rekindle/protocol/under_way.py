@@ -32,7 +32,7 @@ class UnderWay(dict[int, PendingCheckpoint]):
         oldest = next(iter(self.values()), None)
         if not limit_ms or oldest is None or oldest.phase is not Phase.ACKNOWLEDGING:
             return None
-        if oldest.asked.unaligned or oldest.directory is not None or now_ms - oldest.triggered_ms < limit_ms:
+        if oldest.asked.unaligned or oldest.asked.directory is not None or now_ms - oldest.triggered_ms < limit_ms:
             return None
         return oldest
 

@@ -126,7 +126,7 @@ class Heartbeat:
                 if pending is not None and all(stats.id != command.checkpoint for stats in self._stats):
                     started = CheckpointStats(
                         id=command.checkpoint,
-                        kind=pending.kind.value,
+                        kind=pending.asked.kind.value,
                         status="in_progress",
                         triggered_at=self._clock(),
                         acknowledged=(len(pending.finished), pending.participants),
