@@ -81,7 +81,6 @@ TO_BE_NARROWED = {
     "monitoring/monitor.py:Monitor": 23,
     "protocol/coordinator.py:Coordinator": 31,
     "protocol/job_parts.py:JobParts": 17,
-    "protocol/stopping.py:Stopping": 18,
     "protocol/tasks.py:Tasks": 21,
     "spark/inputs/intake.py:Intake": 13,
     "spark/query/query.py:Query": 14,

@@ -89,7 +89,7 @@ def test_a_stop_that_comes_when_it_has_ended_is_told_so() -> None:
     job = batch_job(A)
     job.handle(cancel())
     job.handle(stop("late"))
-    assert [one.request for one in job.requests.answers] == ["c1", "late"]
+    assert [one.request for one in job.answers.take()] == ["c1", "late"]
 
 
 def test_a_streaming_run_is_asked_the_same_and_does_it() -> None:

@@ -173,7 +173,7 @@ def test_a_task_that_finished_while_its_death_was_noticed_is_finished_once() -> 
     assert job.handle(finished(notes=("one",))) == snapshot(1)
     # The order was given twice, and the second finds the end durable.
     assert job.handle(finished(notes=("one",))) == ()
-    assert job.notes == ["one"]
+    assert job.answers.notes == ["one"]
 
 
 def test_a_task_that_had_finished_stays_finished_when_a_stop_holds_it() -> None:
@@ -288,4 +288,4 @@ def test_a_finished_task_of_an_earlier_run_is_not_started_and_the_open_one_is() 
 def test_a_task_whose_end_no_checkpoint_has_seen_waits_for_one() -> None:
     job = restored(A, B, latest=None, a=e.RestoredTask(ended=True, notes=("left",)))
     assert statuses(job) == (TaskStatus.WAITING, TaskStatus.STARTING)
-    assert job.notes == ["left"]
+    assert job.answers.notes == ["left"]

@@ -115,7 +115,7 @@ class AnswersBeforeTheResult(Broken):
     def bug(self, event: e.Event, said: _Commands) -> _Commands:
         if not any(isinstance(one, c.RecordResult) for one in said):
             return said
-        early, self.requests.answers = self.requests.answers, []
+        early = self.answers.take()
         return (*early, *said)
 
 

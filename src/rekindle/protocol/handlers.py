@@ -15,8 +15,8 @@ from rekindle.protocol.engine import LostEngine
 from rekindle.protocol.job_parts import JobParts
 from rekindle.protocol.pending_checkpoint import CheckpointRequest
 from rekindle.protocol.reasons import CheckpointKind, Reason
+from rekindle.protocol.requests import STOPPING, refused_checkpoint, refused_in_batch, refused_stop
 from rekindle.protocol.states import JobState, TaskStatus
-from rekindle.protocol.stopping import STOPPING, refusal
 
 _Commands = tuple[c.Command, ...]
 
@@ -28,12 +28,12 @@ def _job_started(job: JobParts, event: e.JobStarted) -> _Commands:
     job.engines.resume(event.engine_failures, event.now_ms)
     commands = job.coordinator.start(event.now_ms, event.next_checkpoint, event.latest_checkpoint, event.committed)
     if event.draining or any(restored.drained for restored in event.tasks.values()):
-        job.requests.carry_through()
+        job.stopping.carry_through()
     job.become(JobState.RUNNING if job.stop is None else JobState.STOPPING)
     for task, restored in event.tasks.items():
         job.coordinator.restore(task, restored)
         job.tasks.restore(task, restored)
-        job.notes += restored.notes
+        job.answers.notes += restored.notes
     job.tasks.settle_restored()
     return (*commands, *job.tasks.begin(job.stop), *job.coordinator.barriers.begin())
 
@@ -77,7 +77,7 @@ def _ended(
 ) -> _Commands:
     """Take in that a task has ended its data; what it did first counts, a repetition changes nothing."""
     if job.tasks.ended(event, how):
-        job.notes += notes
+        job.answers.notes += notes
     return job.coordinator.recorded(event.task, event.batch, {})
 
 
@@ -163,7 +163,7 @@ def _savepoint_failed(job: JobParts, event: e.SavepointFailed) -> _Commands:
 def _checkpoint_requested(job: JobParts, event: e.CheckpointRequested) -> _Commands:
     if job.batch:
         verb = "checkpoint" if event.directory is None else "savepoint"
-        return job.requests.refused_in_batch(event.request, verb)
+        return (refused_in_batch(job.name, event.request, verb),)
     kind = CheckpointKind.MANUAL if event.directory is None else CheckpointKind.SAVEPOINT
     counts = kind is not CheckpointKind.SAVEPOINT
     unaligned = job.coordinator.schedule.unaligned if counts else event.unaligned
@@ -171,48 +171,48 @@ def _checkpoint_requested(job: JobParts, event: e.CheckpointRequested) -> _Comma
         kind=kind, unaligned=unaligned, request=event.request, directory=event.directory, counts=counts
     )
     if job.state is JobState.STOPPING:
-        return (refusal(event.request, STOPPING),)
+        return (refused_checkpoint(event.request, STOPPING),)
     dropped = job.coordinator.schedule.ask(asked)
-    return (refusal(dropped.request, "too many requests are waiting"),) if dropped else ()
+    return (refused_checkpoint(dropped.request, "too many requests are waiting"),) if dropped else ()
 
 
 def _late_checkpoint(job: JobParts, event: e.CheckpointRequested) -> _Commands:
-    job.requests.late_checkpoint(event)
+    job.answers.late_checkpoint(event)
     return ()
 
 
 def _stop_requested(job: JobParts, event: e.StopRequested) -> _Commands:
     if job.batch:
-        return job.requests.refused_in_batch(event.request, "drain" if event.drain else "stop")
-    if job.requests.is_other(event):
-        return (job.requests.refused_stop(event.request, job.state),)
+        return (refused_in_batch(job.name, event.request, "drain" if event.drain else "stop"),)
+    if job.stopping.is_other(event):
+        return (refused_stop(job.name, event.request, job.state),)
     if job.stop is not None:
         job.stop.join(event.request, unaligned=event.unaligned)
         return ()
     job.become(JobState.STOPPING)
-    stop = job.requests.begin(event, unaligned=job.coordinator.schedule.unaligned, now_ms=job.now_ms)
-    refused = job.requests.refused_checkpoints(job.coordinator.schedule.take_queue())
+    stop = job.stopping.begin(event, unaligned=job.coordinator.schedule.unaligned, now_ms=job.now_ms)
+    refused = (refused_checkpoint(one.request, STOPPING) for one in job.coordinator.schedule.take_queue())
     return (*refused, *job.tasks.stop_sources(stop, job.now_ms))
 
 
 def _late_stop(job: JobParts, event: e.StopRequested) -> _Commands:
-    job.requests.late_stop(event, job.state, job.coordinator.latest, job.notes)
+    job.answers.late_stop(event, job.state, job.coordinator.latest)
     return ()
 
 
 def _cancel_requested(job: JobParts, event: e.CancelRequested) -> _Commands:
-    job.requests.answers.append(c.AnswerRequest(request=event.request))
+    job.answers.cancel(event)
     return job.end(JobState.CANCELED, waiting=("CANCELED_MEANWHILE", {"job": job.name}))
 
 
 def _late_cancel(job: JobParts, event: e.CancelRequested) -> _Commands:
-    job.requests.late_cancel(event, job.state)
+    job.answers.late_cancel(event, job.state)
     return ()
 
 
 def _result_recorded(job: JobParts, event: e.ResultRecorded) -> _Commands:
     job.exited = True
-    return (*job.requests.take_answers(), *job.tasks.kill_open(), c.Exit())
+    return (*job.answers.take(), *job.tasks.kill_open(), c.Exit())
 
 
 def _engine_died(job: JobParts, event: e.EngineDied) -> _Commands:

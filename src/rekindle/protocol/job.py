@@ -31,11 +31,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rekindle.config import Config
 from rekindle.errors import ProtocolError
+from rekindle.graph.job_graph import JobGraph
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.handlers import HANDLERS, LATE_HANDLERS
 from rekindle.protocol.job_parts import JobParts
+from rekindle.protocol.requests import HeardRequests
 from rekindle.protocol.rules import follow
 from rekindle.protocol.states import JOB_EVENTS, TASK_STEPS
 
@@ -47,6 +50,10 @@ _REQUESTS = (e.CheckpointRequested, e.StopRequested, e.CancelRequested)
 class JobMachine(JobParts):
     """The state machine of one run of a job."""
 
+    def __init__(self, graph: JobGraph, config: Config, *, batch: bool = False) -> None:
+        super().__init__(graph, config, batch=batch)
+        self._heard = HeardRequests()
+
     def handle(self, event: e.Event) -> _Commands:
         """Take in one fact; return what is to be done, in order.
 
@@ -56,11 +63,11 @@ class JobMachine(JobParts):
         handlers = LATE_HANDLERS if self.state.terminal else HANDLERS
         too_late = self.exited or (self.state.terminal and type(event) not in handlers)
         request = event.request if isinstance(event, _REQUESTS) else None
-        if too_late or request in self.requests.heard:
+        if too_late or request in self._heard:
             return ()
         self._check(event)
         if request is not None:
-            self.requests.hear(request)
+            self._heard.hear(request)
         step = self.story.next_step()
         commands = [*handlers[type(event)](self, event)]
         commands += follow(self)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from rekindle.config import Config
 from rekindle.graph.job_graph import JobGraph
 from rekindle.protocol import commands as c
+from rekindle.protocol.answers import Answers
 from rekindle.protocol.coordinator import Coordinator
 from rekindle.protocol.ending import Error, Stop
 from rekindle.protocol.engine import LostEngine
@@ -33,20 +34,20 @@ class JobParts:
         self.now_ms = 0
         self.coordinator = Coordinator(config, graph.topology)
         self.tasks = Tasks(graph, self.coordinator.barriers, config)
-        self.requests = Stopping(graph.name)
+        self.stopping = Stopping(graph.name)
+        self.answers = Answers(graph.name, self.stopping)
         #: set once the engine is gone, which never comes back in this run
         self.lost: LostEngine | None = None
         #: engines that have died in a row
         self.engines = Restarts(config)
         #: nothing more is heard or said
         self.exited = False
-        self.notes: list[str] = []
         self.story = Story()
 
     @property
     def stop(self) -> Stop | None:
         """The stop or drain in force."""
-        return self.requests.stop
+        return self.stopping.stop
 
     def become(self, state: JobState) -> None:
         """Move to another state; AssertionError for a step that the table has not."""
@@ -61,7 +62,7 @@ class JobParts:
         """Decide the result. `waiting`: the answer to requests that it overtakes."""
         aborted = self.coordinator.give_up(self.now_ms, Reason.JOB_ENDED)
         told = waiting or error
-        self.requests.overtaken(
+        self.answers.overtaken(
             told,
             under_way=[
                 *(one.checkpoint for one in self.coordinator.take_settled()),
@@ -71,12 +72,12 @@ class JobParts:
             sealing=self.coordinator.sealing.values(),
         )
         self.become(state)
-        savepoint = self.requests.end(told, self.coordinator.latest, self.notes)
+        savepoint = self.answers.end(told, self.coordinator.latest)
         result = c.RecordResult(
             state=state.value,
             checkpoint=self.coordinator.latest,
             savepoint=savepoint,
-            notes=tuple(self.notes),
+            notes=tuple(self.answers.notes),
             error=error,
         )
         return (*aborted, result)

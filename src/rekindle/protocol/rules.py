@@ -12,8 +12,8 @@ from rekindle.protocol.engine import GRACE_MS, NEEDS_NO_ENGINE, LostEngine
 from rekindle.protocol.job_parts import JobParts
 from rekindle.protocol.pending_checkpoint import CheckpointRequest, PendingCheckpoint, Settled
 from rekindle.protocol.reasons import CheckpointKind, Reason
+from rekindle.protocol.requests import answered
 from rekindle.protocol.states import JobState, TaskStatus
-from rekindle.protocol.stopping import answered
 
 _Commands = tuple[c.Command, ...]
 
@@ -89,7 +89,7 @@ def _settle_failed(job: JobParts, checkpoint: PendingCheckpoint, reason: Reason,
 def _give_up(job: JobParts, stop: Stop, reason: str) -> _Commands:
     """Give up a plain stop that failed: the job continues. What had finished by itself keeps waiting."""
     job.become(JobState.RUNNING)
-    return (*job.requests.give_up(stop, reason), *job.tasks.go_on())
+    return (*job.stopping.give_up(stop, reason), *job.tasks.go_on())
 
 
 def _closable(job: JobParts) -> _Commands:
