@@ -158,7 +158,7 @@ def wander(chance: random.Random) -> None:
     )
     job, allowed, luck = JobMachine(GRAPH, config), 0, chance.choice([0.0, 0.9])
     for step in range(WALK_LENGTH):
-        event = chance.choice([*could_happen(job, allowed, f"r{step}")])
+        event = chance.choice([*could_happen(job, config, allowed, f"r{step}")])
         if isinstance(event, UNLUCKY) and chance.random() < luck:
             continue
         try:
@@ -168,14 +168,14 @@ def wander(chance: random.Random) -> None:
         allowed = max([allowed, *(one.upto for one in commands if isinstance(one, c.AllowReading))])
 
 
-def could_happen(job: JobMachine, allowed: int, request: str) -> Iterator[e.Event]:
+def could_happen(job: JobMachine, config: Config, allowed: int, request: str) -> Iterator[e.Event]:
     """What may be tried next; part of it is illegal."""
     if job.state is JobState.CREATED:
         for fact in ({}, {"ended": True}, {"closed": True}, {"ended": True, "drained": True}):
             yield e.JobStarted(now_ms=0, next_checkpoint=2, latest_checkpoint=1, tasks={READ: e.RestoredTask(**fact)})
         return
     batches = job.coordinator.barriers.batches
-    drained = job.stop is not None and job.stop.drain
+    drained = job.stopping.stop is not None and job.stopping.stop.drain
     for task in (READ, COUNT):
         yield e.TaskStarted(task=task)
         yield e.TaskSuspended(task=task, batch=batches[task])
@@ -198,7 +198,7 @@ def could_happen(job: JobMachine, allowed: int, request: str) -> Iterator[e.Even
     yield e.SnapshotDeclined(task=READ, checkpoint=failing, detail="")
     yield e.ManifestFailed(checkpoint=failing, detail="")
     yield e.CommitFailed(checkpoint=failing, detail="")
-    for after_ms in (1, job.config.restart_delay_max_ms, job.config.checkpoint_timeout_ms):
+    for after_ms in (1, config.restart_delay_max_ms, config.checkpoint_timeout_ms):
         yield e.Ticked(now_ms=job.now_ms + after_ms)
     yield e.CheckpointRequested(request=request)
     yield e.CheckpointRequested(request=request, directory="/save")

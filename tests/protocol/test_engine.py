@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rekindle.config import Config
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.engine import GRACE_MS, TRIES
@@ -57,7 +58,7 @@ def test_where_another_can_be_made_the_run_is_left_to_the_next_without_a_result_
     said = after_the_grace(job)
 
     assert [type(one) for one in said] == [c.KillTask, c.FailOver, c.Exit]
-    assert said[1] == c.FailOver(reason="killed", failures=1, delay_ms=job.config.restart_delay_ms, cause=said[1].cause)
+    assert said[1] == c.FailOver(reason="killed", failures=1, delay_ms=Config().restart_delay_ms, cause=said[1].cause)
     assert tell(job, e.Ticked(now_ms=10**9), STOP, LOST) == (), "nothing is heard any more"
 
 
@@ -81,7 +82,7 @@ def test_no_task_is_started_again_meanwhile_and_a_second_word_changes_nothing() 
     job = running(restart_delay_ms=0)
     tell(job, LOST, failed(), failed(permanent=True), REPLACEABLE)
 
-    assert job.lost is not None and not job.lost.replaceable
+    assert job.engines.lost is not None and not job.engines.lost.replaceable
     assert tick(job, GRACE_MS - 1) == (), "a stop may still come"
     assert result(tick(job, 1)) == ("FAILED", "SPARK_DIED")
 
@@ -140,4 +141,4 @@ def test_a_late_word_of_a_task_that_waits_counts_for_nothing() -> None:
     job = running()
     tell(job, sources_ended(), finished(), LOST, failed())
 
-    assert job.lost is not None and job.lost.failures == 0
+    assert job.engines.lost is not None and job.engines.lost.failures == 0

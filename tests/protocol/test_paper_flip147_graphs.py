@@ -130,7 +130,7 @@ def test_a_checkpoint_is_declined_while_a_task_with_union_state_has_finished_in_
     (aborted,) = world.said(c.AbortCheckpoint)
     assert aborted.reason.startswith("CHECKPOINT_DECLINED_TASK_CLOSING: ")
     assert manifests(world) == []
-    assert world.job.coordinator.failures == 0
+    assert world.job.coordinator.failures.count == 0
     assert world.status(A) is TaskStatus.WAITING
 
 
@@ -243,7 +243,7 @@ def test_the_failure_of_a_checkpoint_that_missed_a_finished_task_is_not_counted(
     """Triggering: "Since checkpoint timeout would block the next checkpoint and cause failover by default"."""
     world = Obedient(graph(a="s", d="t"), keep=[c.TakeSnapshot, c.CloseTask], checkpoint_max_concurrent=3)
     world.hear(sources_ended(A), checkpoint("r1"), checkpoint("r2"), taken(1, A), taken(1, D), closed(A))
-    assert world.job.coordinator.failures == 0
+    assert world.job.coordinator.failures.count == 0
     world.hear(checkpoint("r3"))
     assert snapshots(world, 3) == [D]
 

@@ -30,6 +30,10 @@ class Answers:
         #: the answer to those who asked for a stop, if it is an error
         self._error: Error | None = None
 
+    def note(self, notes: Iterable[str]) -> None:
+        """Say this in the result, too."""
+        self.notes += notes
+
     def cancel(self, event: e.CancelRequested) -> None:
         """Grant a cancel."""
         self._waiting.append(c.AnswerRequest(request=event.request))

@@ -16,9 +16,8 @@ Theory of operation
    savepoint begins meanwhile, except that of a stop.
 6. Union-list state is whole or not in a checkpoint at all (`operator_state.check_union`).
 7. A task that fails, or is closed before it has acknowledged, fails the checkpoint at once, not at the time-out.
-8. Failures are counted as Flink counts them: by reason, in a row, reset by a success. One that was asked for and
-   that the job can do without (a savepoint, a stop) is not counted: its failure is the answer. Too many fail the
-   job over: its tasks start again, as the restart strategy says (`job`).
+8. Failures are counted in `checkpoint_failures`. Too many fail the job over: its tasks start again, as the restart
+   strategy says (`rules`).
 
 This module does not know why a job stops, what a task does, or what a snapshot holds.
 """
@@ -32,6 +31,7 @@ from rekindle.graph.topology import Topology
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol.barriers import Barriers
+from rekindle.protocol.checkpoint_failures import CheckpointFailures
 from rekindle.protocol.checkpoint_plan import CheckpointPlan, named, plan_of
 from rekindle.protocol.checkpoint_schedule import Schedule
 from rekindle.protocol.commit import CommitPermit, Transactions
@@ -40,7 +40,6 @@ from rekindle.protocol.events import RestoredTask
 from rekindle.protocol.operator_state import check_union
 from rekindle.protocol.pending_checkpoint import CheckpointRequest, PendingCheckpoint, Phase, Settled
 from rekindle.protocol.reasons import Reason
-from rekindle.protocol.restarts import Restarts
 from rekindle.protocol.states import TaskStatus
 from rekindle.protocol.under_way import UnderWay
 
@@ -63,11 +62,7 @@ class Coordinator:
         #: those that are settled and of which a savepoint is being made
         self.sealing: dict[int, PendingCheckpoint] = {}
         self.commits = Commits(config)
-        #: what too many failed checkpoints lead to; one that is complete is progress
-        self.restarts = Restarts(config)
-        #: counted failures in a row, and the last one's words
-        self.failures = 0
-        self.last_failure = ""
+        self.failures = CheckpointFailures(config)
         self.latest: int | None = None
         self.settled: list[Settled] = []
 
@@ -190,8 +185,8 @@ class Coordinator:
         if pending is None:
             return ()
         pending.move(Phase.COMMITTING)
-        self.latest, self.failures = max(number, self.latest or 0), 0
-        self.restarts.progressed()
+        self.latest = max(number, self.latest or 0)
+        self.failures.completed()
         older = [one for one in self.pending.values() if one.number < number and one.asked.subsumable]
         subsumed = [self._fail(now_ms, one, Reason.CHECKPOINT_SUBSUMED) for one in older]
         permit = CommitPermit(number)
@@ -223,7 +218,7 @@ class Coordinator:
 
     def wait(self, until_ms: int) -> None:
         """Too many checkpoints have failed: the count begins again, and none is triggered before."""
-        self.failures = 0
+        self.failures.begin_again()
         self.schedule.wait(until_ms)
 
     def sealed(self, number: int, savepoint: str | None, detail: str = "") -> _Commands:
@@ -244,9 +239,7 @@ class Coordinator:
         pending.move(Phase.FAILED)
         del self.pending[pending.number]
         self.schedule.failed(now_ms, pending.asked.kind)
-        if reason.counts and pending.asked.counts:
-            self.failures += 1
-            self.last_failure = reason.explained(detail)
+        self.failures.failed(pending.asked, reason, detail)
         self.settled.append(Settled(checkpoint=pending, reason=reason, detail=detail))
         abort = c.AbortCheckpoint(checkpoint=pending.number, reason=reason.explained(detail))
         released = self._snapshots(self.barriers.abort(pending.number))

@@ -69,7 +69,8 @@ class Stop:
     """A stop or drain in force."""
 
     drain: bool
-    begun_ms: int = 0
+    #: when what is in the channels need not be read any more; None: it is always read
+    overtake_ms: int | None = None
     #: a plain stop that names what is in the channels instead of waiting until it is read
     unaligned: bool = False
     savepoint: AskedSavepoint | None = None
@@ -86,9 +87,10 @@ class Stop:
         """Return True if the job runs until the checkpoint that makes the savepoint has settled."""
         return self.savepoint is not None and not self.savepoint.settled
 
-    def may_overtake(self, now_ms: int, limit_ms: int) -> bool:
+    def may_overtake(self, now_ms: int) -> bool:
         """Whether what is in the channels need not be read any more: as of an aligned checkpoint, its time is up."""
-        return self.plain and not self.unaligned and 0 < limit_ms <= now_ms - self.begun_ms
+        due = self.overtake_ms is not None and now_ms >= self.overtake_ms
+        return self.plain and not self.unaligned and due
 
     def overtake(self) -> None:
         """Name what is in the channels instead of waiting until it is read."""

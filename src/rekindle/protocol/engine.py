@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rekindle.config import Config
+from rekindle.protocol.restarts import Restarts
 from rekindle.protocol.states import TaskStatus
 
 GRACE_MS = 1_000
@@ -27,6 +29,20 @@ NEEDS_NO_ENGINE = frozenset({_S.WAITING, _S.CLOSING, _S.CLOSED})
 
 _MAY_BE_HELD = NEEDS_NO_ENGINE | {_S.SUSPENDING, _S.RESTARTING, _S.STARTING, _S.RUNNING}
 """What a plain stop can still end where it durably stands."""
+
+
+class Engines:
+    """The engines of a job: the one that is gone, and how many have died in a row."""
+
+    def __init__(self, config: Config) -> None:
+        #: set once the engine is gone, which never comes back in this run
+        self.lost: LostEngine | None = None
+        self.restarts = Restarts(config)
+
+    def died(self, reason: str, replaceable: bool, now_ms: int) -> None:
+        """Note that the engine is gone; that this is noticed again changes nothing."""
+        if self.lost is None:
+            self.lost = LostEngine(reason, replaceable, now_ms)
 
 
 @dataclass(slots=True)

@@ -11,11 +11,11 @@ from typing import Any
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.ending import Ended, Error
-from rekindle.protocol.engine import LostEngine
 from rekindle.protocol.job_parts import JobParts
 from rekindle.protocol.pending_checkpoint import CheckpointRequest
 from rekindle.protocol.reasons import CheckpointKind, Reason
 from rekindle.protocol.requests import STOPPING, refused_checkpoint, refused_in_batch, refused_stop
+from rekindle.protocol.results import end, fail
 from rekindle.protocol.states import JobState, TaskStatus
 
 _Commands = tuple[c.Command, ...]
@@ -25,17 +25,17 @@ _Commands = tuple[c.Command, ...]
 
 def _job_started(job: JobParts, event: e.JobStarted) -> _Commands:
     job.now_ms = event.now_ms
-    job.engines.resume(event.engine_failures, event.now_ms)
+    job.engines.restarts.resume(event.engine_failures, event.now_ms)
     commands = job.coordinator.start(event.now_ms, event.next_checkpoint, event.latest_checkpoint, event.committed)
     if event.draining or any(restored.drained for restored in event.tasks.values()):
         job.stopping.carry_through()
-    job.become(JobState.RUNNING if job.stop is None else JobState.STOPPING)
+    job.become(JobState.RUNNING if job.stopping.stop is None else JobState.STOPPING)
     for task, restored in event.tasks.items():
         job.coordinator.restore(task, restored)
         job.tasks.restore(task, restored)
-        job.answers.notes += restored.notes
+        job.answers.note(restored.notes)
     job.tasks.settle_restored()
-    return (*commands, *job.tasks.begin(job.stop), *job.coordinator.barriers.begin())
+    return (*commands, *job.tasks.begin(job.stopping.stop), *job.coordinator.barriers.begin())
 
 
 # -- tasks ------------------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def _sources_ended(job: JobParts, event: e.SourcesEnded) -> _Commands:
 
 
 def _task_suspended(job: JobParts, event: e.TaskSuspended) -> _Commands:
-    if job.stop is None or job.stop.drain:
+    if job.stopping.stop is None or job.stopping.stop.drain:
         return ()  # late: the stop it belongs to was given up, and what was ordered since then follows
     return _ended(job, event, Ended.SUSPENDED)
 
@@ -77,7 +77,7 @@ def _ended(
 ) -> _Commands:
     """Take in that a task has ended its data; what it did first counts, a repetition changes nothing."""
     if job.tasks.ended(event, how):
-        job.answers.notes += notes
+        job.answers.note(notes)
     return job.coordinator.recorded(event.task, event.batch, {})
 
 
@@ -89,24 +89,24 @@ def _task_closed(job: JobParts, event: e.TaskClosed) -> _Commands:
 def _task_failed(job: JobParts, event: e.TaskFailed) -> _Commands:
     before = job.tasks.states[event.task].status
     task = job.tasks.step(event)
-    if job.lost is not None:
-        job.lost.task_failed(before)
+    if job.engines.lost is not None:
+        job.engines.lost.task_failed(before)
         return ()
     if before is TaskStatus.CLOSING:
-        savepoint = job.stop.savepoint if job.stop else None
+        savepoint = job.stopping.stop.savepoint if job.stopping.stop else None
         if savepoint is not None and savepoint.path is not None:
-            return job.fail("STOP_FAILED_AFTER_SAVEPOINT", savepoint=savepoint.path, reason=event.reason)
-        return job.fail("TASK_FAILED", task=str(event.task), reason=event.reason)
+            return fail(job, "STOP_FAILED_AFTER_SAVEPOINT", savepoint=savepoint.path, reason=event.reason)
+        return fail(job, "TASK_FAILED", task=str(event.task), reason=event.reason)
     if before is task.status:
         return ()
     pause_ms = task.restarts.failed(job.now_ms)
     aborted = job.coordinator.give_up(job.now_ms, Reason.TASK_FAILURE, event.reason)
     if event.permanent:
         failed: Error = ("TASK_FAILED", {"task": str(event.task), "reason": event.reason})
-        return aborted + job.end(JobState.FAILED, error=event.error or failed)
+        return aborted + end(job, JobState.FAILED, error=event.error or failed)
     if pause_ms is None:
-        return aborted + job.fail(
-            "RESTARTS_EXHAUSTED", task=str(event.task), attempts=task.restarts.failures, reason=event.reason
+        return aborted + fail(
+            job, "RESTARTS_EXHAUSTED", task=str(event.task), attempts=task.restarts.failures, reason=event.reason
         )
     job.tasks.restart(event.task, job.now_ms + pause_ms)
     return aborted
@@ -136,16 +136,16 @@ def _transactions_committed(job: JobParts, event: e.TransactionsCommitted) -> _C
 
 
 def _commit_failed(job: JobParts, event: e.CommitFailed) -> _Commands:
-    if job.lost is not None:
+    if job.engines.lost is not None:
         job.coordinator.commit_failed(job.now_ms, event.checkpoint)
-        job.lost.commit_failed()
+        job.engines.lost.commit_failed()
         return ()
     if event.permanent or not job.coordinator.commit_failed(job.now_ms, event.checkpoint):
         unnamed: Error = (
             "SINK_COMMIT_FAILED",
             {"sink": "-", "checkpoint": event.checkpoint, "reason": event.detail},
         )
-        return job.end(JobState.FAILED, error=event.error or unnamed)
+        return end(job, JobState.FAILED, error=event.error or unnamed)
     return ()
 
 
@@ -186,8 +186,8 @@ def _stop_requested(job: JobParts, event: e.StopRequested) -> _Commands:
         return (refused_in_batch(job.name, event.request, "drain" if event.drain else "stop"),)
     if job.stopping.is_other(event):
         return (refused_stop(job.name, event.request, job.state),)
-    if job.stop is not None:
-        job.stop.join(event.request, unaligned=event.unaligned)
+    if job.stopping.stop is not None:
+        job.stopping.stop.join(event.request, unaligned=event.unaligned)
         return ()
     job.become(JobState.STOPPING)
     stop = job.stopping.begin(event, unaligned=job.coordinator.schedule.unaligned, now_ms=job.now_ms)
@@ -202,7 +202,7 @@ def _late_stop(job: JobParts, event: e.StopRequested) -> _Commands:
 
 def _cancel_requested(job: JobParts, event: e.CancelRequested) -> _Commands:
     job.answers.cancel(event)
-    return job.end(JobState.CANCELED, waiting=("CANCELED_MEANWHILE", {"job": job.name}))
+    return end(job, JobState.CANCELED, waiting=("CANCELED_MEANWHILE", {"job": job.name}))
 
 
 def _late_cancel(job: JobParts, event: e.CancelRequested) -> _Commands:
@@ -216,8 +216,7 @@ def _result_recorded(job: JobParts, event: e.ResultRecorded) -> _Commands:
 
 
 def _engine_died(job: JobParts, event: e.EngineDied) -> _Commands:
-    if job.lost is None:
-        job.lost = LostEngine(event.reason, event.replaceable, job.now_ms)
+    job.engines.died(event.reason, event.replaceable, job.now_ms)
     return ()
 
 

@@ -41,6 +41,7 @@ from rekindle.protocol.job_parts import JobParts
 from rekindle.protocol.requests import HeardRequests
 from rekindle.protocol.rules import follow
 from rekindle.protocol.states import JOB_EVENTS, TASK_STEPS
+from rekindle.protocol.story import Story
 
 _Commands = tuple[c.Command, ...]
 
@@ -53,6 +54,7 @@ class JobMachine(JobParts):
     def __init__(self, graph: JobGraph, config: Config, *, batch: bool = False) -> None:
         super().__init__(graph, config, batch=batch)
         self._heard = HeardRequests()
+        self.story = Story()
 
     def handle(self, event: e.Event) -> _Commands:
         """Take in one fact; return what is to be done, in order.

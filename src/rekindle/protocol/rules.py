@@ -13,6 +13,7 @@ from rekindle.protocol.job_parts import JobParts
 from rekindle.protocol.pending_checkpoint import CheckpointRequest, PendingCheckpoint, Settled
 from rekindle.protocol.reasons import CheckpointKind, Reason
 from rekindle.protocol.requests import answered
+from rekindle.protocol.results import end, fail
 from rekindle.protocol.states import JobState, TaskStatus
 
 _Commands = tuple[c.Command, ...]
@@ -30,37 +31,41 @@ def follow(job: JobParts) -> list[c.Command]:
 
 
 def _next(job: JobParts) -> _Commands:
+    stop = job.stopping.stop
     settled = job.coordinator.take_settled()
     if settled:
         return tuple(command for one in settled for command in _settle(job, one)) or _next(job)
-    if job.lost is not None:
-        instead = _without_engine(job, job.lost)
+    if job.engines.lost is not None:
+        instead = _without_engine(job, job.engines.lost)
         if instead is not None:
             return instead
-    if job.coordinator.failures > job.config.checkpoint_tolerable_failures:
+    if job.coordinator.failures.too_many:
         return _fail_over(job)
-    if job.stop is not None and job.stop.may_overtake(job.now_ms, job.config.checkpoint_aligned_timeout_ms):
-        job.stop.overtake()
-    ordered = (*job.tasks.orders(job.now_ms, job.stop), *_closable(job))
+    if stop is not None and stop.may_overtake(job.now_ms):
+        stop.overtake()
+    ordered = (*job.tasks.orders(job.now_ms, stop), *_closable(job))
     if ordered:
         return ordered
     statuses = job.tasks.statuses()
     if set(statuses.values()) == {TaskStatus.CLOSED} and not job.coordinator.busy:
-        if job.stop is None and job.coordinator.sealing:
+        if stop is None and job.coordinator.sealing:
             return ()  # an end by itself waits for savepoints, a stop for its own alone (`_closable`)
-        return job.end(final_state(job.tasks.ends()))
+        return end(job, final_state(job.tasks.ends()))
     return job.coordinator.advance(
-        job.now_ms, statuses, _demanded(job, set(statuses.values())), periodic=job.stop is None and not job.batch
+        job.now_ms,
+        statuses,
+        _demanded(job, set(statuses.values())),
+        periodic=stop is None and not job.batch,
     )
 
 
 def _settle(job: JobParts, settled: Settled) -> _Commands:
-    checkpoint, stop = settled.checkpoint, job.stop
+    checkpoint, stop = settled.checkpoint, job.stopping.stop
     if settled.reason is not None:
         return _settle_failed(job, checkpoint, settled.reason, settled.detail)
     if not settled.sealed:
         if job.tasks.completed(checkpoint.number, checkpoint.batches):
-            job.engines.progressed()
+            job.engines.restarts.progressed()
         if checkpoint.asked.directory is not None:
             return ()  # who asked for the savepoint is answered when that is made
     asked = stop.savepoint if stop is not None else None
@@ -72,16 +77,16 @@ def _settle(job: JobParts, settled: Settled) -> _Commands:
 
 
 def _settle_failed(job: JobParts, checkpoint: PendingCheckpoint, reason: Reason, detail: str) -> _Commands:
-    words = reason.explained(detail)
-    if checkpoint.asked.kind is CheckpointKind.STOP and job.stop is not None and not job.stop.drain:
-        return _give_up(job, job.stop, words)
+    words, stop = reason.explained(detail), job.stopping.stop
+    if checkpoint.asked.kind is CheckpointKind.STOP and stop is not None and not stop.drain:
+        return _give_up(job, stop, words)
     if (
         checkpoint.asked.kind in (CheckpointKind.STOP, CheckpointKind.FINAL)
         and reason is Reason.TASKS_FINISHED_FEATURE_OFF
     ):
         # It would be refused forever, and what has not been committed must not be called finished.
-        tolerable = job.config.checkpoint_tolerable_failures
-        return job.fail("CHECKPOINTS_FAILING", failures=1, tolerable=tolerable, reason=words)
+        tolerable = job.coordinator.failures.tolerable
+        return fail(job, "CHECKPOINTS_FAILING", failures=1, tolerable=tolerable, reason=words)
     failed: Error = ("CHECKPOINT_FAILED", {"checkpoint": checkpoint.number, "job": job.name, "reason": words})
     return tuple(c.AnswerRequest(request=request, error=failed) for request in checkpoint.asked.requests)
 
@@ -94,7 +99,7 @@ def _give_up(job: JobParts, stop: Stop, reason: str) -> _Commands:
 
 def _closable(job: JobParts) -> _Commands:
     """A stop that owes a savepoint ends with the checkpoint of that savepoint, no earlier."""
-    if job.stop is not None and job.stop.waits_for_savepoint:
+    if job.stopping.stop is not None and job.stopping.stop.waits_for_savepoint:
         return ()
     return tuple(job.tasks.closable())
 
@@ -104,21 +109,21 @@ def _demanded(job: JobParts, statuses: set[TaskStatus]) -> CheckpointRequest | N
         return None
     if any(one.asked.kind is CheckpointKind.STOP for one in job.coordinator.sealing.values()):
         return None
-    if job.stop is None:
+    if job.stopping.stop is None:
         return CheckpointRequest(kind=CheckpointKind.FINAL, unaligned=job.coordinator.schedule.unaligned)
-    stop, savepoint = job.stop, job.stop.savepoint
+    stop, savepoint = job.stopping.stop, job.stopping.stop.savepoint
     directory = savepoint.directory if savepoint is not None else None
     return CheckpointRequest(kind=CheckpointKind.STOP, unaligned=stop.unaligned, directory=directory, counts=stop.drain)
 
 
 def _fail_over(job: JobParts) -> _Commands:
     """Too many checkpoints have failed: start every task again after a pause, or end where that is enough."""
-    failures, tolerable = job.coordinator.failures, job.config.checkpoint_tolerable_failures
-    reason = job.coordinator.last_failure
-    failing: Error = ("CHECKPOINTS_FAILING", {"failures": failures, "tolerable": tolerable, "reason": reason})
-    pause_ms = job.coordinator.restarts.failed(job.now_ms)
+    failures = job.coordinator.failures
+    counted = {"failures": failures.count, "tolerable": failures.tolerable, "reason": failures.last}
+    pause_ms = failures.restarts.failed(job.now_ms)
+    failing: Error = ("CHECKPOINTS_FAILING", counted)
     if pause_ms is None:
-        return job.end(JobState.FAILED, error=failing)
+        return end(job, JobState.FAILED, error=failing)
     aborted = job.coordinator.give_up(job.now_ms, Reason.TASK_FAILURE, "the job starts again")
     job.coordinator.wait(job.now_ms + pause_ms)
     job.tasks.fail_over(job.now_ms + pause_ms)
@@ -127,18 +132,19 @@ def _fail_over(job: JobParts) -> _Commands:
 
 def _without_engine(job: JobParts, lost: LostEngine) -> _Commands | None:
     """Return what to do now that there is none; None: continue as always."""
+    stop = job.stopping.stop
     statuses = set(job.tasks.statuses().values())
-    plain_stop = job.stop is not None and job.stop.plain
+    plain_stop = stop is not None and stop.plain
     if lost.may_go_on(statuses, plain_stop=plain_stop, tasks=len(job.tasks.states)):
-        if job.stop is not None and plain_stop:
-            job.stop.overtake()  # nothing reads what lies between tasks
+        if stop is not None and plain_stop:
+            stop.overtake()  # nothing reads what lies between tasks
         job.tasks.hurry(job.now_ms)
         return None
-    if job.stop is None and not statuses <= NEEDS_NO_ENGINE and job.now_ms < lost.since_ms + GRACE_MS:
+    if stop is None and not statuses <= NEEDS_NO_ENGINE and job.now_ms < lost.since_ms + GRACE_MS:
         return ()
-    delay_ms = job.engines.failed(job.now_ms) if lost.replaceable else None
+    delay_ms = job.engines.restarts.failed(job.now_ms) if lost.replaceable else None
     if delay_ms is None:
-        return job.fail("SPARK_DIED", reason=lost.reason)
+        return fail(job, "SPARK_DIED", reason=lost.reason)
     job.exited = True
-    over = c.FailOver(reason=lost.reason, failures=job.engines.failures, delay_ms=delay_ms)
+    over = c.FailOver(reason=lost.reason, failures=job.engines.restarts.failures, delay_ms=delay_ms)
     return (*job.tasks.kill(), over, c.Exit())

@@ -5,6 +5,7 @@ What a stop does to tasks and checkpoints is not decided here (`rules`), nor wha
 
 from __future__ import annotations
 
+from rekindle.config import Config
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.ending import AskedSavepoint, Error, Stop
@@ -13,8 +14,9 @@ from rekindle.protocol.ending import AskedSavepoint, Error, Stop
 class Stopping:
     """Whether one job is to stop, and how."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, config: Config) -> None:
         self._name = name
+        self._aligned_timeout_ms = config.checkpoint_aligned_timeout_ms
         #: the stop or drain in force
         self.stop: Stop | None = None
 
@@ -23,7 +25,7 @@ class Stopping:
         in_its_mode = unaligned and event.directory is None
         self.stop = Stop(
             drain=event.drain,
-            begun_ms=now_ms,
+            overtake_ms=now_ms + self._aligned_timeout_ms if self._aligned_timeout_ms else None,
             unaligned=(in_its_mode or event.unaligned) and not event.drain,
             savepoint=None if event.directory is None else AskedSavepoint(directory=event.directory),
             requests=[event.request],

@@ -165,7 +165,7 @@ class Heartbeat:
         waits = [commit_ms, self._engine_ms, *(task.next_attempt_ms for task in tasks)]
         restarts = (
             self._restarts
-            + self._job.coordinator.restarts.granted
+            + self._job.coordinator.failures.restarts.granted
             + sum(state.restarts.granted for state in self._job.tasks.states.values())
         )
         return Status(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from rekindle.config import Config
 from rekindle.protocol.job import JobMachine
 from rekindle.protocol.pending_checkpoint import GIVEN_UP_IN
 from rekindle.protocol.states import JobState, TaskStatus
@@ -30,26 +31,26 @@ class Wait(NamedTuple):
 class Punctuality:
     """Watches one run of a job."""
 
-    def __init__(self, job: JobMachine) -> None:
-        self._job = job
+    def __init__(self, job: JobMachine, config: Config) -> None:
+        self._job, self._config = job, config
         #: wait → true time when it was first seen
         self._seen: dict[Wait, int] = {}
 
     def late(self, true_ms: int) -> Iterator[str]:
         """Return what has waited for too long, in words."""
-        self._seen = {wait: self._seen.get(wait, true_ms) for wait in _waits(self._job)}
+        self._seen = {wait: self._seen.get(wait, true_ms) for wait in _waits(self._job, self._config)}
         for wait, since_ms in self._seen.items():
             if true_ms - since_ms > wait.most_ms + BOUND_MS:
                 yield f"times_are_kept: {wait.name} waits for more than {wait.most_ms} ms"
 
 
-def _waits(job: JobMachine) -> Iterator[Wait]:
-    config, coordinator = job.config, job.coordinator
+def _waits(job: JobMachine, config: Config) -> Iterator[Wait]:
+    coordinator = job.coordinator
     if job.state.terminal or job.exited:
         return
     for task, state in job.tasks.states.items():
         if state.status is TaskStatus.RESTARTING:
-            failures = (state.restarts.granted, coordinator.restarts.granted)
+            failures = (state.restarts.granted, coordinator.failures.restarts.granted)
             yield Wait(f"the restart of {task}", failures, config.restart_delay_max_ms)
     if coordinator.commits.again_ms is not None:
         yield Wait("a commit", coordinator.commits.again_ms, config.restart_delay_max_ms)
@@ -57,7 +58,7 @@ def _waits(job: JobMachine) -> Iterator[Wait]:
         if pending.phase in GIVEN_UP_IN:
             yield Wait(f"the expiry of checkpoint {number}", number, config.checkpoint_timeout_ms)
     running = all(state.status is TaskStatus.RUNNING for state in job.tasks.states.values())
-    plain = job.state is JobState.RUNNING and job.stop is None and job.lost is None
+    plain = job.state is JobState.RUNNING and job.stopping.stop is None and job.engines.lost is None
     if running and plain and config.checkpoint_interval_ms and not coordinator.busy:
         most_ms = max(config.checkpoint_interval_ms, config.checkpoint_min_pause_ms)
         if coordinator.schedule.periodic_due_ms == coordinator.schedule.not_before_ms:

@@ -113,12 +113,13 @@ class Simulation:
 
     def _driver(self, before: SimulatedDriver | None = None) -> SimulatedDriver:
         """Return the next driver; where it follows one of its own process, it hears what that one left unanswered."""
-        job = self._make_job(self.world.graph, _CALM if self._turmoil_steps == 0 else new_config(self.chance))
+        config = _CALM if self._turmoil_steps == 0 else new_config(self.chance)
+        job = self._make_job(self.world.graph, config)
         over = before.failed_over if before is not None else None
         driver = SimulatedDriver(self.world, job, self.faults, 0, engine_failures=over.failures if over else 0)
         self.elapsed = self._make_elapsed(lambda: self._clock_s)
         self._now_ms = self.elapsed.now_ms()
-        self.punctuality = Punctuality(job)
+        self.punctuality = Punctuality(job, config)
         driver.begin()
         for event in before.unanswered.values() if before is not None and over is not None else ():
             driver.post("control", event)

@@ -1,0 +1,45 @@
+"""The checkpoints that failed in a row: how many a job tolerates, and when it starts again for them.
+
+They are counted as Flink counts them (its ``CheckpointFailureManager``): by reason, reset by a success. One that was
+asked for and that the job can do without (a savepoint, a stop) is not counted: its failure is the answer.
+"""
+
+from __future__ import annotations
+
+from rekindle.config import Config
+from rekindle.protocol.pending_checkpoint import CheckpointRequest
+from rekindle.protocol.reasons import Reason
+from rekindle.protocol.restarts import Restarts
+
+
+class CheckpointFailures:
+    """The failures of the checkpoints of one job."""
+
+    def __init__(self, config: Config) -> None:
+        self.tolerable = config.checkpoint_tolerable_failures
+        #: counted, in a row
+        self.count = 0
+        #: the last one's words
+        self.last = ""
+        #: what too many of them lead to; a checkpoint that is complete is progress
+        self.restarts = Restarts(config)
+
+    @property
+    def too_many(self) -> bool:
+        """Whether the job does not tolerate them any more."""
+        return self.count > self.tolerable
+
+    def failed(self, asked: CheckpointRequest, reason: Reason, detail: str) -> None:
+        """Count a checkpoint that has failed, if it counts."""
+        if reason.counts and asked.counts:
+            self.count += 1
+            self.last = reason.explained(detail)
+
+    def completed(self) -> None:
+        """Note that a checkpoint is complete."""
+        self.count = 0
+        self.restarts.progressed()
+
+    def begin_again(self) -> None:
+        """Count from 0 again: too many have failed, and the job starts again."""
+        self.count = 0

@@ -1,0 +1,41 @@
+"""How a job ends: its result is decided here, recorded by the command, and said to those who wait for it."""
+
+from __future__ import annotations
+
+from rekindle.protocol import commands as c
+from rekindle.protocol.ending import Error
+from rekindle.protocol.job_parts import JobParts
+from rekindle.protocol.reasons import Reason
+from rekindle.protocol.states import JobState
+
+_Commands = tuple[c.Command, ...]
+
+
+def fail(job: JobParts, code: str, **parameters: object) -> _Commands:
+    """End as failed, with this error."""
+    return end(job, JobState.FAILED, error=(code, parameters))
+
+
+def end(job: JobParts, state: JobState, *, error: Error | None = None, waiting: Error | None = None) -> _Commands:
+    """Decide the result. `waiting`: the answer to requests that it overtakes."""
+    aborted = job.coordinator.give_up(job.now_ms, Reason.JOB_ENDED)
+    told = waiting or error
+    job.answers.overtaken(
+        told,
+        under_way=[
+            *(one.checkpoint for one in job.coordinator.take_settled()),
+            *job.coordinator.pending.values(),
+        ],
+        queue=job.coordinator.schedule.queue,
+        sealing=job.coordinator.sealing.values(),
+    )
+    job.become(state)
+    savepoint = job.answers.end(told, job.coordinator.latest)
+    result = c.RecordResult(
+        state=state.value,
+        checkpoint=job.coordinator.latest,
+        savepoint=savepoint,
+        notes=tuple(job.answers.notes),
+        error=error,
+    )
+    return (*aborted, result)
