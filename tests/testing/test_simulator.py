@@ -259,7 +259,7 @@ class ForgetsThatAStopWasGivenUp(Broken):
 
     def __init__(self, graph: JobGraph, config: Config) -> None:
         super().__init__(graph, config)
-        order = self.tasks.order
+        order = self.scheduler.order
 
         def and_remember(task: SubtaskId, stop: Stop | None) -> c.Command:
             state = self.tasks.states[task]
@@ -268,7 +268,7 @@ class ForgetsThatAStopWasGivenUp(Broken):
             state.covered = covered
             return command
 
-        self.tasks.order = and_remember  # type: ignore[method-assign]
+        self.scheduler.order = and_remember  # type: ignore[method-assign]
 
 
 class HoldsBackForEver(Broken):

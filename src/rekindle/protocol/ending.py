@@ -1,4 +1,4 @@
-"""How tasks and jobs end: the small records that `job` and `tasks` keep of it. No rules in here."""
+"""How tasks and jobs end: the small records that are kept of it. No rules in here."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def _job_started(job: JobParts, event: e.JobStarted) -> _Commands:
         job.tasks.restore(task, restored)
         job.answers.note(restored.notes)
     job.tasks.settle_restored()
-    return (*commands, *job.tasks.begin(job.stopping.stop), *job.coordinator.barriers.begin())
+    return (*commands, *job.scheduler.begin(job.stopping.stop), *job.coordinator.barriers.begin())
 
 
 # -- tasks ------------------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def _task_failed(job: JobParts, event: e.TaskFailed) -> _Commands:
         return aborted + fail(
             job, "RESTARTS_EXHAUSTED", task=str(event.task), attempts=task.restarts.failures, reason=event.reason
         )
-    job.tasks.restart(event.task, job.now_ms + pause_ms)
+    job.scheduler.restart(event.task, job.now_ms + pause_ms)
     return aborted
 
 
@@ -192,7 +192,7 @@ def _stop_requested(job: JobParts, event: e.StopRequested) -> _Commands:
     job.become(JobState.STOPPING)
     stop = job.stopping.begin(event, unaligned=job.coordinator.schedule.unaligned, now_ms=job.now_ms)
     refused = (refused_checkpoint(one.request, STOPPING) for one in job.coordinator.schedule.take_queue())
-    return (*refused, *job.tasks.stop_sources(stop, job.now_ms))
+    return (*refused, *job.scheduler.stop_sources(stop, job.now_ms))
 
 
 def _late_stop(job: JobParts, event: e.StopRequested) -> _Commands:
@@ -212,7 +212,7 @@ def _late_cancel(job: JobParts, event: e.CancelRequested) -> _Commands:
 
 def _result_recorded(job: JobParts, event: e.ResultRecorded) -> _Commands:
     job.exited = True
-    return (*job.answers.take(), *job.tasks.kill_open(), c.Exit())
+    return (*job.answers.take(), *job.scheduler.kill_open(), c.Exit())
 
 
 def _engine_died(job: JobParts, event: e.EngineDied) -> _Commands:
@@ -223,7 +223,7 @@ def _engine_died(job: JobParts, event: e.EngineDied) -> _Commands:
 def _driver_fenced(job: JobParts, event: e.DriverFenced) -> _Commands:
     """Write nothing more: the storage is the newer run's."""
     job.state, job.exited = JobState.FAILED, True
-    return (*job.tasks.kill(), c.Exit())
+    return (*job.scheduler.kill(), c.Exit())
 
 
 HANDLERS: dict[type[e.Event], Callable[[JobParts, Any], _Commands]] = {

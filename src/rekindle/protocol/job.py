@@ -7,7 +7,7 @@ Theory of operation
 handler change the state, and then runs the *state-triggered* rules until nothing more follows:
 
 1. a checkpoint has settled → its request is answered;
-2. a task's data has ended, its restart is due, or its final checkpoint is complete → order what follows (`tasks`);
+2. a task's data has ended, its restart is due, or its final checkpoint is complete → order what follows (`scheduler`);
 3. every open task waits → one checkpoint at once, for all of them (FLIP-147; FLIP-45 for a stop);
 4. every task is closed and nothing is left to commit → the result is recorded, and only then reported;
 5. a checkpoint is due, late, or to be overtaken, a commit is to be tried again → do it (`coordinator`).

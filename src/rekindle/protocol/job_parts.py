@@ -12,6 +12,7 @@ from rekindle.protocol import commands as c
 from rekindle.protocol.answers import Answers
 from rekindle.protocol.coordinator import Coordinator
 from rekindle.protocol.engine import Engines
+from rekindle.protocol.scheduler import Scheduler
 from rekindle.protocol.states import JOB_STEPS, JobState
 from rekindle.protocol.stopping import Stopping
 from rekindle.protocol.tasks import Tasks
@@ -30,6 +31,7 @@ class JobParts:
         self.now_ms = 0
         self.coordinator = Coordinator(config, graph.topology)
         self.tasks = Tasks(graph, self.coordinator.barriers, config)
+        self.scheduler = Scheduler(self.tasks, self.coordinator.barriers)
         self.stopping = Stopping(graph.name, config)
         self.answers = Answers(graph.name, self.stopping)
         self.engines = Engines(config)

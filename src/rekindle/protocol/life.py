@@ -5,7 +5,7 @@ Theory of operation
 
 FLIP-147, "Final Checkpoint and Stopping Job With Savepoint", has two tables: for source and for non-source tasks, what
 each does in order when its data ends by itself (and a final checkpoint follows), when a drain ends it, and when a plain
-stop does. `ACTS` is both of them in our terms. What makes a task take its next act is decided in `tasks` and `job`,
+stop does. `ACTS` is both of them in our terms. What makes a task take its next act is decided in `scheduler` and `job`,
 which follow the table; a task with sources *and* channels does both kinds' first acts, and continues once all of its
 inputs have ended. The worst end of them is its own. Ours differs from Flink's tables in four places, on purpose:
 

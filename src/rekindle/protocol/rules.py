@@ -43,7 +43,7 @@ def _next(job: JobParts) -> _Commands:
         return _fail_over(job)
     if stop is not None and stop.may_overtake(job.now_ms):
         stop.overtake()
-    ordered = (*job.tasks.orders(job.now_ms, stop), *_closable(job))
+    ordered = (*job.scheduler.orders(job.now_ms, stop), *_closable(job))
     if ordered:
         return ordered
     statuses = job.tasks.statuses()
@@ -94,14 +94,14 @@ def _settle_failed(job: JobParts, checkpoint: PendingCheckpoint, reason: Reason,
 def _give_up(job: JobParts, stop: Stop, reason: str) -> _Commands:
     """Give up a plain stop that failed: the job continues. What had finished by itself keeps waiting."""
     job.become(JobState.RUNNING)
-    return (*job.stopping.give_up(stop, reason), *job.tasks.go_on())
+    return (*job.stopping.give_up(stop, reason), *job.scheduler.go_on())
 
 
 def _closable(job: JobParts) -> _Commands:
     """A stop that owes a savepoint ends with the checkpoint of that savepoint, no earlier."""
     if job.stopping.stop is not None and job.stopping.stop.waits_for_savepoint:
         return ()
-    return tuple(job.tasks.closable())
+    return tuple(job.scheduler.closable())
 
 
 def _demanded(job: JobParts, statuses: set[TaskStatus]) -> CheckpointRequest | None:
@@ -126,7 +126,7 @@ def _fail_over(job: JobParts) -> _Commands:
         return end(job, JobState.FAILED, error=failing)
     aborted = job.coordinator.give_up(job.now_ms, Reason.TASK_FAILURE, "the job starts again")
     job.coordinator.wait(job.now_ms + pause_ms)
-    job.tasks.fail_over(job.now_ms + pause_ms)
+    job.scheduler.fail_over(job.now_ms + pause_ms)
     return (c.ReportFailure(error=failing), *aborted)
 
 
@@ -138,7 +138,7 @@ def _without_engine(job: JobParts, lost: LostEngine) -> _Commands | None:
     if lost.may_go_on(statuses, plain_stop=plain_stop, tasks=len(job.tasks.states)):
         if stop is not None and plain_stop:
             stop.overtake()  # nothing reads what lies between tasks
-        job.tasks.hurry(job.now_ms)
+        job.scheduler.hurry(job.now_ms)
         return None
     if stop is None and not statuses <= NEEDS_NO_ENGINE and job.now_ms < lost.since_ms + GRACE_MS:
         return ()
@@ -147,4 +147,4 @@ def _without_engine(job: JobParts, lost: LostEngine) -> _Commands | None:
         return fail(job, "SPARK_DIED", reason=lost.reason)
     job.exited = True
     over = c.FailOver(reason=lost.reason, failures=job.engines.restarts.failures, delay_ms=delay_ms)
-    return (*job.tasks.kill(), over, c.Exit())
+    return (*job.scheduler.kill(), over, c.Exit())
