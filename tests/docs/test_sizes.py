@@ -80,7 +80,6 @@ PORTS = {
 TO_BE_NARROWED = {
     "monitoring/monitor.py:Monitor": 23,
     "protocol/coordinator.py:Coordinator": 31,
-    "spark/inputs/intake.py:Intake": 13,
     "spark/query/query.py:Query": 14,
     "storage/run_documents.py:RunDocuments": 16,
     "testing/play.py:Play": 18,

@@ -35,7 +35,7 @@ class Intake:
     """
 
     def __init__(self, inputs: Sequence[Input], last: int) -> None:
-        self.inputs = inputs
+        self._inputs = inputs
         self._last = last
         self._lock = threading.Lock()
         #: whether more is admitted
@@ -98,7 +98,7 @@ class Intake:
             for _, timer in self._timers:
                 timer.ticked(now_ms)
             before = dict(self._probes)
-            if resting and any(map(self._unproven, self.inputs)):
+            if resting and any(map(self._unproven, self._inputs)):
                 self._admit()
             return before != self._probes
 
@@ -109,7 +109,7 @@ class Intake:
         with self._lock:
             self._last = record.batch
             self._note(record, met)
-            for item in self.inputs:
+            for item in self._inputs:
                 item.position = record.inputs[item.uid]
                 if item.feed is not None:
                     item.feed.recorded(item.position, duration_ms)
@@ -126,7 +126,7 @@ class Intake:
                 self._probes.pop(item.uid, None)
             elif position.mark >= self._probes.get(item.uid, position.mark + 1):
                 timer.proven()
-        for item in self.inputs:
+        for item in self._inputs:
             one = met.get(item.uid)
             if one is not None and one.last_us is not None and item.delay_ms is not None:
                 told_ms = one.last_us // 1000 - item.delay_ms
@@ -138,12 +138,12 @@ class Intake:
 
     @property
     def _timers(self) -> Sequence[tuple[Input, IdleTimer]]:
-        return [(item, item.idle_timer) for item in self.inputs if item.idle_timer is not None]
+        return [(item, item.idle_timer) for item in self._inputs if item.idle_timer is not None]
 
     @property
     def sources(self) -> Sequence[Input]:
         """The inputs that are sources."""
-        return [item for item in self.inputs if not item.is_channel]
+        return [item for item in self._inputs if not item.is_channel]
 
     @property
     def sources_ended(self) -> bool:
@@ -158,31 +158,31 @@ class Intake:
     @property
     def outstanding(self) -> bool:
         """Whether something was admitted that no record covers yet."""
-        return any(item.feed is not None and bool(item.feed.outstanding) for item in self.inputs)
+        return any(item.feed is not None and bool(item.feed.outstanding) for item in self._inputs)
 
     @property
     def only_inboxes(self) -> bool:
         """Whether Spark reads nothing that we do not admit."""
-        return all(item.feed is not None for item in self.inputs)
+        return all(item.feed is not None for item in self._inputs)
 
     def _progress(self) -> Progress:
         read = {
             SubtaskId(item.uid, index): feed.read(index)
-            for item in self.inputs
+            for item in self._inputs
             if isinstance(feed := item.feed, ChannelFeed)
             for index in item.producers
         }
         return Progress(self._last, read)
 
     def _channels(self) -> Mapping[str, ChannelFeed]:
-        return {item.uid: item.feed for item in self.inputs if isinstance(item.feed, ChannelFeed)}
+        return {item.uid: item.feed for item in self._inputs if isinstance(item.feed, ChannelFeed)}
 
     def _admit(self) -> None:
-        for item in self.inputs:
+        for item in self._inputs:
             if item.feed is not None and (item.is_channel or not self._sources_stopped):
                 item.feed.admit()
-        wanted = watermarks({item.uid: self._as_the_clock_sees(item) for item in self.inputs}, in_force=self._in_force)
-        for item in self.inputs:
+        wanted = watermarks({item.uid: self._as_the_clock_sees(item) for item in self._inputs}, in_force=self._in_force)
+        for item in self._inputs:
             at_ms, in_force_ms = wanted.get(item.uid), self._in_force.get(item.uid)
             probing = self._unproven(item)
             if item.marks is None or (at_ms in (None, in_force_ms) and not probing):
