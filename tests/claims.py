@@ -13,5 +13,5 @@ def claim(storage: JobStorage, make: Callable[[int], Run]) -> Run:
     while True:
         newest = storage.latest_run()
         run = make(newest.run + 1 if newest else 1)
-        if storage.claim(run):
+        if storage.fence.claim(run):
             return run

@@ -399,9 +399,9 @@ def test_a_storage_that_cannot_be_read_for_a_while_is_survived(world: World, mon
     until(lambda: world.read() == 4)
     away = Faulty(5, StorageError("STORAGE_UNAVAILABLE", uri="x", reason="away"))
     storage = handle._storage
-    for name in ("control", "fenced_by"):
-        real = getattr(storage, name)
-        monkeypatch.setattr(storage, name, lambda *args, real=real: (away(), real(*args))[1])
+    for owner, name in ((storage, "control"), (storage.fence, "newer_than")):
+        real = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *args, real=real: (away(), real(*args))[1])
     until(lambda: away.left == 0)
 
     assert handle.checkpoint().number == 1
@@ -487,7 +487,7 @@ def test_a_storage_in_which_the_job_seems_to_be_missing_for_a_moment_is_survived
             raise look
         return look
 
-    monkeypatch.setattr(handle._storage, "is_deleted", is_deleted)
+    monkeypatch.setattr(handle._storage.fence, "is_deleted", is_deleted)
     until(lambda: not looks)
 
     assert handle.checkpoint().number == 1
@@ -553,9 +553,9 @@ def test_a_driver_that_was_replaced_starts_no_query_even_before_it_has_noticed(
     until(lambda: world.read() == 4)
     ours = handle._driver
     assert ours is not None
-    look, asked, started = ours._storage.fenced_by, [], Faulty(0)
+    look, asked, started = ours._storage.fence.newer_than, [], Faulty(0)
 
-    def fenced_by(run: int) -> int | None:
+    def newer_than(run: int) -> int | None:
         asked.append(threading.current_thread().name)
         return look(run)
 
@@ -563,7 +563,7 @@ def test_a_driver_that_was_replaced_starts_no_query_even_before_it_has_noticed(
         unnoticed.setattr(ours, "_is_fenced", lambda: False)
         fence(world)
         world.before |= {"start": started, "batch": Faulty(1)}
-        unnoticed.setattr(ours._storage, "fenced_by", fenced_by)
+        unnoticed.setattr(ours._storage.fence, "newer_than", newer_than)
         world.rows.available = 8
         until(lambda: any(name.startswith("task-") for name in asked))
 

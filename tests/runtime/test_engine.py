@@ -61,14 +61,14 @@ def test_what_fails_for_good_while_the_engine_dies_is_tried_again(world: World) 
 def test_whoever_asked_a_run_is_answered_by_the_run_that_goes_on_in_its_process(tmp_path: Path) -> None:
     storage = JobStorage(LocalStore(str(tmp_path)), "job")
     first = Run(run=1, started_ms=0, lineage=1, **client_process())
-    storage.claim(first)
+    storage.fence.claim(first)
     request = client.send(storage, client.ControlRequest(verb="stop"))
-    storage.claim(replace(first, run=2, since=1))
+    storage.fence.claim(replace(first, run=2, since=1))
 
     with pytest.raises(client.ControlError, match="REQUEST_TIMED_OUT"):
         client.wait(storage, client.ControlRequest(verb="stop"), request, timeout_s=0.05)  # type: ignore[arg-type]
 
-    storage.claim(replace(first, run=3))
+    storage.fence.claim(replace(first, run=3))
     with pytest.raises(client.ControlError, match="REQUEST_STALE"):
         client.wait(storage, client.ControlRequest(verb="stop"), request)  # type: ignore[arg-type]
     assert storage.store.exists(layout.run("job", 3))

@@ -41,6 +41,6 @@ def test_what_a_late_record_names_is_kept_whichever_look_it_comes_after() -> Non
         record = BatchRecord(batch=0, offsets_hash="", run=1, committables={"out": made})
         storage = JobStorage(Late(after, layout.batch(layout.subtask("job", *TASK, 1), 0), record), "job")
         run = Run(run=2, started_ms=0, host="", pid=0, lineage=1)
-        assert storage.claim(run)
+        assert storage.fence.claim(run)
         clean(storage, [TASK], run, {"out": sink}, lambda storage=storage: prepared(storage, [TASK], 1, {}), no_steps)
         assert sink.staged, f"after look {after}"

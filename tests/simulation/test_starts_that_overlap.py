@@ -116,7 +116,7 @@ def test_a_run_that_finds_the_job_ended_under_its_claim_says_so_and_does_nothing
     assert recorded is not None and (recorded.state, recorded.checkpoint, recorded.began) == ("FINISHED", 7, False)
     assert world.storage.state() == "FINISHED"
     again = world.run(QUICK)
-    assert again == told and world.storage.fenced_by(2) is None, "it stays finished"
+    assert again == told and world.storage.fence.newer_than(2) is None, "it stays finished"
 
 
 def test_a_run_that_finds_another_storage_under_its_claim_ends_and_the_next_begins_there() -> None:

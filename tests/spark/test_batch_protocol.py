@@ -104,10 +104,10 @@ def run_number(number: int) -> Run:
 
 
 def test_a_driver_whose_plan_a_newer_run_has_replaced_records_nothing(subtask: Subtask) -> None:
-    subtask.storage.claim(run_number(1))
+    subtask.storage.fence.claim(run_number(1))
     subtask.batch(0)
     subtask.plan(1, 0)  # Spark runs this one, and the driver is paused before it looks
-    subtask.storage.claim(run_number(2))
+    subtask.storage.fence.claim(run_number(2))
     subtask.plan(1, 7)
 
     with pytest.raises(BatchFailedError):
@@ -121,7 +121,7 @@ def test_a_driver_whose_plan_a_newer_run_has_replaced_records_nothing(subtask: S
 
 def test_a_batch_is_not_counted_from_a_record_older_than_the_one_before_it(subtask: Subtask) -> None:
     """A driver that was thought dead records batch 1 and lets Spark commit it, before this one's query starts."""
-    subtask.storage.claim(run_number(1))
+    subtask.storage.fence.claim(run_number(1))
     subtask.batch(0)
     subtask.storage.create(layout.batch(subtask.folder, 1), BatchRecord(batch=1, offsets_hash="", run=0))
 
@@ -140,7 +140,7 @@ def test_a_batch_is_not_counted_from_a_record_older_than_the_one_before_it(subta
 
 
 def test_the_first_batch_of_a_lineage_follows_one_that_has_no_record_there(subtask: Subtask) -> None:
-    subtask.storage.claim(run_number(1))
+    subtask.storage.fence.claim(run_number(1))
     subtask.protocol.catch_up()
     subtask.batch(7)
     assert subtask.recorded == [7]
@@ -148,7 +148,7 @@ def test_the_first_batch_of_a_lineage_follows_one_that_has_no_record_there(subta
 
 def test_a_record_of_another_plan_that_comes_first_counts_and_its_plan_is_put_back(subtask: Subtask) -> None:
     """A driver that was thought dead records batch 1, which its successor has planned again meanwhile."""
-    subtask.storage.claim(run_number(1))
+    subtask.storage.fence.claim(run_number(1))
     subtask.batch(0)
     subtask.plan(1, 0)
     progress_dir = layout.spark_progress_dir(subtask.folder)

@@ -184,19 +184,19 @@ def test_of_racing_drivers_each_gets_its_own_run_and_all_but_the_newest_are_fenc
     assert sorted(run.run for run in runs) == list(range(1, 65))
     for run in runs:
         assert storage.run(run.run) == run
-        assert storage.fenced_by(run.run) == (64 if run.run < 64 else None)
+        assert storage.fence.newer_than(run.run) == (64 if run.run < 64 else None)
 
 
 def test_of_two_that_claim_one_number_the_second_is_refused(storage: JobStorage) -> None:
-    assert storage.claim(make_run(1))
-    assert not storage.claim(replace(make_run(1), pid=2))
+    assert storage.fence.claim(make_run(1))
+    assert not storage.fence.claim(replace(make_run(1), pid=2))
     assert storage.run(1) == make_run(1)
 
 
 def test_a_run_that_ended_before_it_began_does_not_count(storage: JobStorage) -> None:
     assert storage.last_begun() == (None, None)
     for number in (1, 2, 3):
-        storage.claim(make_run(number))
+        storage.fence.claim(make_run(number))
     finished = Result(run=1, state="FINISHED", ended_ms=0)
     storage.create(layout.result("job", 1), finished)
     assert storage.last_begun() == (make_run(3), None)
@@ -208,7 +208,7 @@ def test_a_run_that_ended_before_it_began_does_not_count(storage: JobStorage) ->
 def test_results_are_not_taken_for_runs(storage: JobStorage) -> None:
     claim(storage, make_run)
     storage.create(layout.result("job", 1), Result(run=1, state="FINISHED", ended_ms=0))
-    assert storage.fenced_by(1) is None
+    assert storage.fence.newer_than(1) is None
     assert claim(storage, make_run).run == 2
 
 
@@ -478,12 +478,12 @@ def test_a_damaged_heartbeat_counts_for_none(storage: JobStorage) -> None:
 def test_a_run_is_gone_where_its_job_is_or_where_another_process_has_its_number(storage: JobStorage) -> None:
     run = replace(make_run(1), token="mine")
     storage.create(layout.identity("job"), Identity(job="job", created_ms=0))
-    assert storage.is_deleted(run)
+    assert storage.fence.is_deleted(run)
     storage.create(layout.run("job", 1), run)
-    assert not storage.is_deleted(run)
-    assert storage.is_deleted(replace(run, token="another's")), "deleted, and begun again under the same number"
+    assert not storage.fence.is_deleted(run)
+    assert storage.fence.is_deleted(replace(run, token="another's")), "deleted, and begun again under the same number"
     storage.store.delete_tree(layout.identity("job"))
-    assert storage.is_deleted(run)
+    assert storage.fence.is_deleted(run)
 
 
 @pytest.mark.parametrize(
@@ -500,4 +500,4 @@ def test_the_highest_number_left_is_of_anything_that_a_run_writes(
 ) -> None:
     for path in left:
         storage.store.create(path, b"")
-    assert storage.highest_number_left() == number
+    assert storage.fence.highest_number_left() == number

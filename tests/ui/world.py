@@ -207,7 +207,7 @@ class World:
         """A job whose driver has not beaten yet: Spark starts."""
         storage = JobStorage(self.store, name)
         storage.create(layout.identity(name), Identity(job=name, created_ms=self.now_ms, id="0000"))
-        storage.claim(Run(run=1, started_ms=self.now_ms, lineage=1, **this_process()._asdict()))
+        storage.fence.claim(Run(run=1, started_ms=self.now_ms, lineage=1, **this_process()._asdict()))
         return storage
 
     # -- how they are written -----------------------------------------------------------------------------------------
@@ -229,9 +229,9 @@ class World:
         begun_ms = until_ms - self.checkpoints * INTERVAL_MS
         storage.create(layout.identity(name), Identity(job=name, created_ms=begun_ms - 60_000, id=f"{name}-id"))
         before = Run(run=1, started_ms=begun_ms - 60_000, lineage=1, description=DESCRIPTION, **self._dead()._asdict())
-        storage.claim(before)
+        storage.fence.claim(before)
         storage.record_result(Result(run=1, state="STOPPED", ended_ms=begun_ms - 1_000, checkpoint=2))
-        storage.claim(Run(run=2, started_ms=begun_ms, lineage=1, description=DESCRIPTION, **process._asdict()))
+        storage.fence.claim(Run(run=2, started_ms=begun_ms, lineage=1, description=DESCRIPTION, **process._asdict()))
         storage.create(
             layout.lineage(name, 1),
             Lineage(

@@ -150,7 +150,7 @@ class JobLog(logging.Handler):
                 self._claimed = self._storage.run(run)
                 self._piece, self._lines = pieces.Piece(run, 1), []
                 pieces.make_room(self._storage)
-            if self._claimed is None or self._storage.is_deleted(self._claimed):
+            if self._claimed is None or self._storage.fence.is_deleted(self._claimed):
                 return  # what is written now would be found by no one, or in another job
             self._fill()
             if self._changed:

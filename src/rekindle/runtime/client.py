@@ -172,7 +172,7 @@ def _timed_out(storage: JobStorage, wanted: ControlRequest, seconds: str) -> Con
 
 def _is_over(storage: JobStorage, request: Request) -> bool:
     """Whether a newer run has taken over, other than one that continues in the same process and answers for it."""
-    if not storage.fenced_by(request.run):
+    if not storage.fence.newer_than(request.run):
         return False
     newest = storage.latest_run()
     return newest is None or not newest.answers(request.run)

@@ -158,7 +158,7 @@ class Driver:
         told = error.to_json() if isinstance(error, RekindleError) else None
         result = Result(run=self._run.run, state=JobState.FAILED.value, ended_ms=self._clock(), error=told)
         with contextlib.suppress(Exception):
-            if self._storage.fenced_by(self._run.run) is None and not self._storage.is_deleted(self._run):
+            if self._storage.fence.newer_than(self._run.run) is None and not self._storage.fence.is_deleted(self._run):
                 self._heartbeat.ended(self._storage.record_result(result))
                 self._heartbeat.beat()
 

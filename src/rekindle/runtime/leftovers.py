@@ -74,7 +74,7 @@ def clean(
     def may_remove(batch: SinkBatch) -> bool:
         recorded = batch.batch <= last.get(SubtaskId(batch.task, batch.subtask), -1)
         decided = batch.lineage < run.lineage or (batch.lineage == run.lineage and recorded)
-        return decided and storage.fenced_by(run.run) is None
+        return decided and storage.fence.newer_than(run.run) is None
 
     for uid, sink in sinks.items():
         with step(steps, "sink.clean"):

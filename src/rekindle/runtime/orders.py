@@ -64,7 +64,7 @@ class TaskOrders:
             if again:
                 self._end_attempt(task)
             # What failed may have failed because of a newer run, whose query this one's would disturb.
-            if self._run.storage.fenced_by(self._run.run.run) is None:
+            if self._run.storage.fence.newer_than(self._run.run.run) is None:
                 runner.start()
 
         self._order(command.task, start)

@@ -21,11 +21,11 @@ class RunStanding:
 
     def fenced_by(self) -> int | None:
         """Return the newer run that has taken over; None while there is none."""
-        return tried(lambda: self._storage.fenced_by(self._run.run))
+        return tried(lambda: self._storage.fence.newer_than(self._run.run))
 
     def is_gone(self) -> bool:
         """Return True if the job is deleted, as it looks now."""
-        return bool(tried(lambda: self._storage.is_deleted(self._run)))
+        return bool(tried(lambda: self._storage.fence.is_deleted(self._run)))
 
     def look(self) -> bool:
         """Look whether the job is deleted; return True if it is there.

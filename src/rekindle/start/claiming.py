@@ -58,7 +58,7 @@ class Claiming:
             if not self._claimed(run):
                 decided = self._decider.decide()
                 continue
-            self._store.look = partial(self._storage.refuse_if_fenced, run.run)
+            self._store.look = partial(self._storage.fence.check, run.run)
             try:
                 self._storage.fence_checkpoints(run.run)
                 again = self._decider.decide(claimed=run.run)
@@ -80,7 +80,7 @@ class Claiming:
         claimed = False
         drive_here(self._storage, run.run)
         try:
-            claimed = self._storage.claim(run)
+            claimed = self._storage.fence.claim(run)
         finally:
             if not claimed:
                 drive_no_more(self._storage, run.run)

@@ -108,7 +108,7 @@ class Decider:
         decision = resolve(facts, restore=self._absolute(self._restore), allow_drained=self._permissions.drained)
         self._check_mode(decision, facts.lineage)
         # A new job begins in an empty folder, also where an old one of its name was deleted while it ran.
-        number = newest.run if newest is not None else storage.highest_number_left()
+        number = newest.run if newest is not None else storage.fence.highest_number_left()
         if isinstance(decision, AlreadyEnded):
             return Decided(decision=decision, newest_number=number)
         if isinstance(decision, Resume) and decision.lineage.graph.keys() != {task.uid for task in self._graph.tasks}:

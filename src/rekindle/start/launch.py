@@ -246,7 +246,7 @@ class Launch:
         """An earlier start came to nothing: its frozen lists may be just what was wrong with it."""
         for uid in self._definition.sources:
             folder = layout.source(self.storage.job, uid)
-            if self.storage.store.exists(folder) and self.storage.fenced_by(run.run) is None:
+            if self.storage.store.exists(folder) and self.storage.fence.newer_than(run.run) is None:
                 self.storage.store.delete_tree(folder)
 
     def _started(

@@ -69,7 +69,7 @@ class CheckpointDocuments(RunDocuments):
             # If a driver that was thought dead is quicker, its checkpoint counts, and so does the number after it.
             number = max(self.numbers_used(), default=0) + 1
             # After the list: a newer run that is not seen here has used no number of it, so it is met at this one.
-            self.refuse_if_fenced(run)
+            self.fence.check(run)
             used = self.use_up(number, run)
 
     def manifests(self) -> list[Manifest]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
-from rekindle.errors import ControlError, StorageError
+from rekindle.errors import StorageError
 from rekindle.storage import layout
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Identity, Result, Run
 from rekindle.storage.documents.status import Status
+from rekindle.storage.fence import Fence
 from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.liveness import is_alive
+from rekindle.storage.port import Store
 
 CREATED = "CREATED"
 """State of a job that no driver has started yet."""
@@ -24,11 +24,13 @@ LOST = "LOST"
 _RESERVE_BYTES = 64 * 1024
 """More than a result takes, since others may be waiting for room too."""
 
-_OF_RUN = re.compile(r"(\d+)(?:\.result)?\.json")
-
 
 class RunDocuments(JobDocuments):
     """The identity, the runs, the lineage and the heartbeat of a job."""
+
+    def __init__(self, store: Store, job: str) -> None:
+        super().__init__(store, job)
+        self.fence = Fence(store, job)
 
     def identity(self) -> Identity | None:
         """Which job lives here; None: none does."""
@@ -71,41 +73,6 @@ class RunDocuments(JobDocuments):
                 if result is None or result.began:
                     return run, result
         return None, None
-
-    def claim(self, run: Run) -> bool:
-        """Become the driver: create a run, which fences all earlier ones; False where its number is taken."""
-        return self.create(layout.run(self.job, run.run), run)
-
-    def fenced_by(self, run: int) -> int | None:
-        """Number of the newest run after `run`, which has taken over; None: `run` is in force."""
-        newest = max(self.numbers(layout.runs(self.job)), default=run)
-        return newest if newest > run else None
-
-    def refuse_if_fenced(self, run: int) -> None:
-        """Raise ControlError ``DRIVER_FENCED`` where a newer run has taken over from `run`."""
-        newer = self.fenced_by(run)
-        if newer is not None:
-            raise ControlError("DRIVER_FENCED", run=run, job=self.job, newer=newer)
-
-    def is_deleted(self, run: Run) -> bool:
-        """Return True if the job is gone, or `run`, which was claimed, or where another job's run has its number."""
-        found = self.run(run.run) if self.store.exists(layout.identity(self.job)) else None
-        return found is None or found.token != run.token
-
-    def highest_number_left(self) -> int:
-        """Return the highest number of a run or lineage of which anything is left, claimed or not; 0: nothing is.
-
-        A driver whose job was deleted writes for a moment more. What it leaves must be in no lineage of the next job.
-        """
-        runs = (match for name in self.store.names(layout.runs(self.job)) if (match := _OF_RUN.fullmatch(name)))
-        folder = layout.tasks(self.job)
-        parts = [
-            f"{folder}/{uid}/{part}" for uid in self.store.names(folder) for part in self.store.names(f"{folder}/{uid}")
-        ]
-        return max(
-            (*(int(match[1]) for match in runs), *(number for part in parts for number in self.numbers(part))),
-            default=0,
-        )
 
     def lineage(self) -> Lineage | None:
         """The lineage that is in force: the one with the highest number."""

@@ -265,7 +265,7 @@ def _claim(storage: JobStorage, number: int, savepoint: str, task: str, clock: C
         token=secrets.token_hex(8),
         **this_process()._asdict(),
     )
-    if not storage.claim(run):
+    if not storage.fence.claim(run):
         raise ControlError("ADOPT_JOB_HAS_RUN", job=storage.job, storage=storage.store.location)
     notes = (f"{task} was adopted: it goes on from {savepoint}",)
     ended = Result(run=number, state="STOPPED", ended_ms=clock(), notes=notes)

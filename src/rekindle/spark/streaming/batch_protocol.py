@@ -102,7 +102,7 @@ class BatchProtocol(Batches):
             reason = "its sources have names: spark.sql.streaming.offsetLog.formatVersion is 2"
             raise StorageError("PROGRESS_FORMAT_UNKNOWN", path=f"{folder}/spark/offsets/{batch}", reason=reason)
         # Only the run in force changes plans. If none has taken over by now, the plan read before is Spark's own.
-        self._storage.refuse_if_fenced(self._place.run)
+        self._storage.fence.check(self._place.run)
         record, met = self._storage.record(folder, batch), dict[str, EventTimeStats]()
         if record is not None:
             self._check_replay(record, offsets)

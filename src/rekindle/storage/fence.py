@@ -1,0 +1,51 @@
+"""Which driver a job has: the one of the run with the highest number, as long as the job is there."""
+
+from __future__ import annotations
+
+import re
+
+from rekindle.errors import ControlError
+from rekindle.storage import layout
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.job_documents import JobDocuments
+
+_OF_RUN = re.compile(r"(\d+)(?:\.result)?\.json")
+
+
+class Fence(JobDocuments):
+    """What keeps a driver out whose job another one has taken over, or somebody has deleted."""
+
+    def claim(self, run: Run) -> bool:
+        """Become the driver: create a run, which fences all earlier ones; False where its number is taken."""
+        return self.create(layout.run(self.job, run.run), run)
+
+    def newer_than(self, run: int) -> int | None:
+        """Number of the newest run after `run`, which has taken over; None: `run` is in force."""
+        newest = max(self.numbers(layout.runs(self.job)), default=run)
+        return newest if newest > run else None
+
+    def check(self, run: int) -> None:
+        """Raise ControlError ``DRIVER_FENCED`` where a newer run has taken over from `run`."""
+        newer = self.newer_than(run)
+        if newer is not None:
+            raise ControlError("DRIVER_FENCED", run=run, job=self.job, newer=newer)
+
+    def is_deleted(self, run: Run) -> bool:
+        """Return True if the job is gone, or `run`, which was claimed, or where another job's run has its number."""
+        found = self.read(layout.run(self.job, run.run), Run) if self.store.exists(layout.identity(self.job)) else None
+        return found is None or found.token != run.token
+
+    def highest_number_left(self) -> int:
+        """Return the highest number of a run or lineage of which anything is left, claimed or not; 0: nothing is.
+
+        A driver whose job was deleted writes for a moment more. What it leaves must be in no lineage of the next job.
+        """
+        runs = (match for name in self.store.names(layout.runs(self.job)) if (match := _OF_RUN.fullmatch(name)))
+        folder = layout.tasks(self.job)
+        parts = [
+            f"{folder}/{uid}/{part}" for uid in self.store.names(folder) for part in self.store.names(f"{folder}/{uid}")
+        ]
+        return max(
+            (*(int(match[1]) for match in runs), *(number for part in parts for number in self.numbers(part))),
+            default=0,
+        )
