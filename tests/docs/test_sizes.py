@@ -80,7 +80,6 @@ PORTS = {
 TO_BE_NARROWED = {
     "monitoring/monitor.py:Monitor": 23,
     "protocol/coordinator.py:Coordinator": 31,
-    "spark/query/query.py:Query": 14,
     "testing/play.py:Play": 18,
     "testing/simulated_files.py:TaskFiles": 13,
     "testing/simulated_parts.py:SimulatedParts": 32,

@@ -139,7 +139,7 @@ class _Run:
     def run(self, batch: int) -> tuple[int, Mapping[str, Any]]:
         """Run the batch that is planned; returns how many rows came out, and Spark's report on it."""
         report = self._query.run_to(batch)
-        if not self._query.is_committed(batch):
+        if not self._query.commits.has(batch):
             raise JobError("QUERY_DIED", task="flush", reason="it was stopped from outside")
         unplant(self._store, _COPY)
         return self.batches.count(batch), report

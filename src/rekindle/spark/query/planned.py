@@ -60,7 +60,7 @@ class PlannedBatches:
             record: of that.
         """
         self.put_back(record)
-        if not query.is_committed(last):
+        if not query.commits.has(last):
             query.run_to(last)
         self.forget()
 

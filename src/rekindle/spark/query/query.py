@@ -19,11 +19,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from rekindle.errors import DefinitionError, JobError
 from rekindle.ids import SubtaskId
-from rekindle.progress.directory import is_committed, last_committed
 from rekindle.runtime.steps import Steps
 from rekindle.spark.failures import brief
 from rekindle.spark.query.batches import Batches
 from rekindle.spark.query.calls import Calls
+from rekindle.spark.query.commits import Commits
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.query.own_files import written_by_calls
 from rekindle.spark.query.polling import INTERVAL_MS, Polling
@@ -77,7 +77,6 @@ class Query:
         self._batches = batches
         self._store = store
         self._progress_dir = progress_dir
-        self._steps = steps
         self._state_partitions = state_partitions
         self._kept = kept
         self._polls_every_ms = polls_every_ms
@@ -94,8 +93,7 @@ class Query:
         self._expected: set[str] = set()
         #: whether it was stopped for good
         self.interrupted = False
-        #: last batch that Spark is known to have committed, -1 for none
-        self.committed = last_committed(store, progress_dir)
+        self.commits = Commits(store, progress_dir, steps)
 
     def start(self, hold_after: int | None = None, *, counts_state: bool = False) -> None:
         """Start it; batches after `hold_after` are held.
@@ -131,7 +129,7 @@ class Query:
             **same_for_each_batch(self._frame),
             **first_run_in(self._state_partitions),
             **written_by_calls(session, progress_dir),
-            BATCHES_KEPT: str(self._kept.start(max(self.committed, self._batches.last))),
+            BATCHES_KEPT: str(self._kept.start(max(self.commits.last, self._batches.last))),
             **({STATE_COUNTED: "true"} if counts_state else {}),
         }
         polling = self._polling = Polling(self._spark, every_ms=self._polls_every_ms, rows_read=self._rows_read)
@@ -160,7 +158,7 @@ class Query:
             return
         was_active = _is_active(query)
         self._batches.hold_after = batch
-        self.wait(lambda: self._batches.running is None and self.is_committed(self._batches.last))
+        self.wait(lambda: self._batches.running is None and self.commits.has(self._batches.last))
         died_of = self._batches.failure if was_active and not _is_active(query) else None
         self.expect_end()
         with suppress(Exception):
@@ -196,7 +194,7 @@ class Query:
         """
         # Where the session leaves it out, 0 rows are reported, and a flush would take its state for empty.
         self.start(hold_after=batch, counts_state=True)
-        self.wait(lambda: self._batches.last >= batch and self.is_committed(batch))
+        self.wait(lambda: self._batches.last >= batch and self.commits.has(batch))
         if self._batches.failure is not None:
             self.expect_end()  # it is reported here, and not by the watch too
             raise self._batches.failure
@@ -222,18 +220,6 @@ class Query:
         query = self._query
         while query is not None and not until() and _is_active(query):
             time.sleep(_POLL_S * self._store.pace)
-
-    def is_committed(self, batch: int) -> bool:
-        """Whether Spark has committed `batch`."""
-        if batch > self.committed and is_committed(self._store, self._progress_dir, batch):
-            self.note_commit(batch)
-        return batch <= self.committed
-
-    def note_commit(self, batch: int) -> None:
-        """Spark is known to have committed `batch`: it has begun the next one, say."""
-        if batch > self.committed:
-            self.committed = batch
-            self._steps("spark.commit/after")
 
     def report(self) -> Mapping[str, Any]:
         """Return Spark's last progress report as far as it is known here; calls nothing in Spark."""

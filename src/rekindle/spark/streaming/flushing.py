@@ -35,9 +35,9 @@ def flush_state(
     """
     progress_dir = layout.spark_progress_dir(folder)
     stateful = bool(storage.store.names(f"{progress_dir}/state"))
-    if not stateful or task.output_mode == "complete" or query.committed < 0:
+    if not stateful or task.output_mode == "complete" or query.commits.last < 0:
         return Flushed(0, complete=True)
-    protocol.flush_from = query.committed + 1
+    protocol.flush_from = query.commits.last + 1
 
     def run_planted(batch: int) -> tuple[int | None, Mapping[str, Any]]:
         report = query.run_to(batch)

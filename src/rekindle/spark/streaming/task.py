@@ -164,7 +164,7 @@ class SparkTask:
             self._siblings.begin(self._place.subtask)
             self._hold()
             self._replay()
-            return self._query.committed
+            return self._query.commits.last
 
     def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
         """See `TaskRunner`."""
@@ -200,7 +200,7 @@ class SparkTask:
         unread = notes_on_unread(self._intake.sources) if last else ()
         notes = (*unread, *notes_on_unflushed(self._task, flushed))
         end = End(
-            batch=self._query.committed,
+            batch=self._query.commits.last,
             run=self._place.run,
             drained=drain,
             watermark_before_flush_ms=before.watermark_ms if before else None,
@@ -209,7 +209,7 @@ class SparkTask:
             notes=notes,
         )
         self._storage.create(layout.end(folder), end)
-        return self._query.committed, notes
+        return self._query.commits.last, notes
 
     def close(self) -> None:
         """See `TaskRunner`."""
@@ -244,7 +244,7 @@ class SparkTask:
 
     def _recorded(self, record: BatchRecord, duration_ms: int, met: Mapping[str, EventTimeStats]) -> None:
         """Let the inputs continue after a batch record. Called by the batch itself, before Spark commits it."""
-        self._query.note_commit(record.batch - 1)
+        self._query.commits.note(record.batch - 1)
         self._rows_out = record.batch, record.rows_out
         self._last_duration_ms = duration_ms
         if self._kept.ran(record.batch) and self._runs:
@@ -268,7 +268,7 @@ class SparkTask:
     def snapshot(self, batch: int) -> SubtaskSnapshot | None:
         """See `TaskRunner`."""
         return snapshot_at(
-            self._storage, self._place.folder, batch, is_committed=self._query.is_committed, pin=self._kept.pin
+            self._storage, self._place.folder, batch, is_committed=self._query.commits.has, pin=self._kept.pin
         )
 
     def copy(self, snapshot: SubtaskSnapshot, store: Store, folder: str) -> int:
@@ -283,7 +283,7 @@ class SparkTask:
         if over:
             self._purging.purge_all(oldest_batch, oldest_output, now_ms=self._now_ms)
         else:
-            self._purging.purge(oldest_batch, oldest_output, committed=self._query.committed)
+            self._purging.purge(oldest_batch, oldest_output, committed=self._query.commits.last)
 
     def status(self) -> TaskStatusDocument:
         """See `TaskRunner`."""
