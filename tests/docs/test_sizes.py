@@ -80,7 +80,6 @@ PORTS = {
 TO_BE_NARROWED = {
     "monitoring/monitor.py:Monitor": 23,
     "protocol/coordinator.py:Coordinator": 31,
-    "testing/play.py:Play": 18,
     "testing/simulated_files.py:TaskFiles": 13,
     "testing/simulated_parts.py:SimulatedParts": 32,
     "testing/simulated_world.py:World": 29,

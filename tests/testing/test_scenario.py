@@ -77,9 +77,9 @@ def test_a_step_that_stands_for_several_shows_each_with_its_answer() -> None:
 def test_a_batch_that_is_not_named_is_the_last_one_or_the_one_that_was_ordered() -> None:
     steps = ("the job starts", "all start", "a/0 recorded batch 4", "ann asks for a checkpoint")
     play = _played(*steps, "snapshot of a/0 for checkpoint 1 taken")
-    assert play.job.coordinator.pending[1].batches == {("a", 0): 4}
+    assert play.driver.job.coordinator.pending[1].batches == {("a", 0): 4}
     play = _played(*steps, "a/0's sources ended", "a/0 finished")
-    assert play.job.coordinator.barriers.batches["a", 0] == 4  # type: ignore[index]
+    assert play.driver.job.coordinator.barriers.batches["a", 0] == 4  # type: ignore[index]
 
 
 def _played(*steps: str) -> Play:
@@ -90,18 +90,18 @@ def _played(*steps: str) -> Play:
 
 def test_a_failure_takes_back_what_was_ordered() -> None:
     play = _played("the job starts", "all start", "ann asks for a checkpoint", "a/0 failed: x")
-    assert play.orders == []
-    assert _played("the job starts", "all start", "eve asks to cancel", "the result is recorded").orders == []
+    assert play.driver.orders == []
+    assert _played("the job starts", "all start", "eve asks to cancel", "the result is recorded").driver.orders == []
 
 
 def test_time_passes() -> None:
-    assert _played("the job starts", "5 seconds pass", "1 minute passes").now_ms == 65_000
-    assert _played("the job starts at 5 seconds", "the clock shows 8 seconds").now_ms == 8_000
+    assert _played("the job starts", "5 seconds pass", "1 minute passes").driver.now_ms == 65_000
+    assert _played("the job starts at 5 seconds", "the clock shows 8 seconds").driver.now_ms == 8_000
 
 
 def test_the_job_starts_again_as_another_driver() -> None:
     play = _played("the job starts", "all start", "eve asks to cancel", "the result is recorded", "the job starts")
-    assert len(play.orders) == 3
+    assert len(play.driver.orders) == 3
 
 
 def test_what_is_illegal_is_refused_and_the_script_goes_on() -> None:
@@ -148,7 +148,7 @@ def test_a_step_before_any_job_is_an_error() -> None:
 def test_an_order_that_cannot_be_carried_out_is_named() -> None:
     play = Play()
     record(f"{JOB}> the job starts\n", play)
-    play.job.tasks.states.clear()
+    play.driver.job.tasks.states.clear()
     with pytest.raises(ScriptError, match="this cannot be done now: start a/0"):
         play.step("all start")
 
