@@ -109,7 +109,7 @@ def test_rates_of_a_job_that_does_not_run_are_left_out(world: World) -> None:
 def test_a_job_that_was_deleted_and_made_again_is_another(world: World) -> None:
     world.healthy("job")
     monitor, clocks = _watch(world)
-    before = monitor.checkpoints("job")
+    before = monitor.checkpoints.newest("job")
     world.jobs["job"].storage.forget_job()
     again = World(world.store.location, checkpoints=5)
     again.healthy("job")
@@ -117,7 +117,7 @@ def test_a_job_that_was_deleted_and_made_again_is_another(world: World) -> None:
     again.store.replace(layout.identity("job"), b'{"job": "job", "created_ms": 1, "id": "another", "format": 1}')
     clocks.pass_(1_000)
 
-    after = monitor.checkpoints("job")
+    after = monitor.checkpoints.newest("job")
 
     assert identity is not None
     assert (before.counts.completed, after.counts.completed) == (40, 5)
@@ -130,7 +130,7 @@ def test_what_a_dead_driver_left_in_progress_has_failed(world: World) -> None:
     written.storage.replace(layout.status("job"), replace(written.status, history=(stats, *written.status.history)))
     monitor, _ = _watch(world)
 
-    newest = monitor.checkpoint("job", 41).overview
+    newest = monitor.checkpoints.one("job", 41).overview
 
     assert (newest.status, newest.failure) == ("failed", "JOB_ENDED: the job ended")
 
@@ -142,7 +142,7 @@ def test_checkpoints_are_known_of_a_job_without_a_history(world: World) -> None:
     written.storage.replace(layout.status("job"), replace(written.status, history=()))
     monitor, _ = _watch(world)
 
-    found = monitor.checkpoints("job")
+    found = monitor.checkpoints.newest("job")
 
     assert [(row.id, row.status, row.acknowledged, row.kept) for row in found.history] == [
         (40, "completed", 3, True),
@@ -157,11 +157,11 @@ def test_closed_segments_and_manifests_are_read_once(world: World) -> None:
     world.healthy("job")
     store = Counting(world.store.location)
     monitor, clocks = _watch(world, store)
-    monitor.checkpoints("job")
+    monitor.checkpoints.newest("job")
     store.was_read.clear()
 
     clocks.pass_(1_000)
-    found = monitor.checkpoints("job", limit=1_000)
+    found = monitor.checkpoints.newest("job", limit=1_000)
 
     assert len(found.history) == 350
     assert [path for path in store.was_read if "/checkpoints/" in path] == [
@@ -219,7 +219,7 @@ def test_a_run_has_a_state_also_where_it_has_no_result(world: World) -> None:
     clocks.pass_(3_000)
     _beat(world, "healthy", clocks.now_ms)
 
-    states = {name: [run.state for run in monitor.runs(name)] for name in world.jobs}
+    states = {name: [run.state for run in monitor.history.runs(name)] for name in world.jobs}
 
     assert {name: found[0] for name, found in states.items()} == {
         "silent": "SILENT", "lost": "LOST", "healthy": "RUNNING",
@@ -238,7 +238,7 @@ def test_the_samples_since_a_moment_are_all_of_them_and_older_segments_are_not_r
         storage.replace(layout.history_segment("job", "rates", 2, k, 60 * k), RateSegment(first=60 * k, rows=rows))
     since_ms = world.now_ms - minutes * 60_000
 
-    found = Monitor(store).rates("job", since_ms).samples
+    found = Monitor(store).history.rates("job", since_ms).samples
 
     assert [one.time_ms for one in found] == [one.time_ms for one in samples if one.time_ms > since_ms]
     read = {path for path in store.was_read if "/rates/" in path}

@@ -23,7 +23,7 @@ _COLOURS = {"error": "red", "warning": "yellow"}
 def runs(job: str, storage: str, as_json: bool) -> None:
     """List the runs of a job, newest first: when each began, and how it ended."""
     monitor = watch(storage)
-    found = seen(monitor, lambda: monitor.runs(job, limit=None))
+    found = seen(monitor, lambda: monitor.history.runs(job, limit=None))
     if as_json:
         output.as_json([documents.run_json(one) for one in found])
     elif found:
@@ -47,9 +47,9 @@ def events(*, job: str, number: int | None, follow: bool, traces: bool, storage:
     monitor = watch(storage)
     identity, last, first = "", -1, True
     while True:
-        if (now := monitor.identity(job)) != identity:  # another job may have taken the name
+        if (now := monitor.watch.known(job).identity.id) != identity:  # another job may have taken the name
             identity, last = now, -1
-        found = monitor.events(job, number, last, limit=None)
+        found = monitor.history.events(job, number, last, limit=None)
         last = found[-1].number if found else last
         if as_json and not follow:
             output.as_json([documents.event_json(one) for one in found])

@@ -50,11 +50,11 @@ def seen(monitor: Monitor, read: Callable[[], Answer]) -> Answer:
 
     Clocks differ and laptops sleep: only a heartbeat that does not move is silent.
     """
-    answer, wait_ms = read(), monitor.second_look_ms()
+    answer, wait_ms = read(), monitor.watch.second_look_ms()
     if not wait_ms:
         return answer
     output.wait(wait_ms / 1_000)
-    monitor.look_again()
+    monitor.watch.look_again()
     return read()
 
 
@@ -128,11 +128,11 @@ def status(
             click.clear()
         _say_status(view, monitor.now(job))
         output.wait(_WATCH_S * monitor.store.pace)
-        monitor.look_again()
+        monitor.watch.look_again()
         view = monitor.job(job)
     now = monitor.now(job)
     if as_json:
-        output.as_json(documents.status_json(view, now, monitor.summary(job)))
+        output.as_json(documents.status_json(view, now, monitor.checkpoints.summary(job)))
     else:
         _say_status(view, now)
     return _checked(view.overview, max_age_ms, max_lag_ms) if check else 0
@@ -189,12 +189,12 @@ def _say_status(view: JobView, now: Now) -> None:
 def checkpoints(job: str, storage: str, as_json: bool) -> None:
     """List a job's checkpoints, newest first: as text the newest ones, with --json all of them and their subtasks."""
     monitor = watch(storage)
-    found = monitor.all_checkpoints(job)
+    found = monitor.checkpoints.all(job)
     if as_json:
         output.as_json([documents.checkpoint_json(one) for one in found])
     elif found:
         rows = [one.overview for one in found]
-        output.say("\n".join(views.checkpoint_lines(rows, monitor.summary(job), output.width())))
+        output.say("\n".join(views.checkpoint_lines(rows, monitor.checkpoints.summary(job), output.width())))
     else:
         output.say(f"{job} has no checkpoints yet.")
 

@@ -13,7 +13,7 @@ from rekindle.monitoring.sign_of_life import Pulse
 from rekindle.storage import layout
 from rekindle.storage.codec import Document, decode
 from rekindle.storage.documents.checkpoint import Manifest
-from rekindle.storage.documents.runs import Identity, Result, Run
+from rekindle.storage.documents.runs import Identity, JobDescription, Result, Run
 from rekindle.storage.documents.status import Status
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import is_alive
@@ -39,6 +39,11 @@ class Now:
     #: of that run, or of the one before it, which then shows its tasks
     status: Status | None = None
     result: Result | None = None
+
+    @property
+    def description(self) -> JobDescription | None:
+        """What the run consists of; older versions recorded none."""
+        return self.run.description if self.run else None
 
     @property
     def at_work(self) -> bool:

@@ -47,7 +47,7 @@ def _of_storage(monitor: Monitor, now_ms: int) -> Iterator[RecentView]:
 def _values(monitor: Monitor, name: str, now_ms: int) -> tuple[float | None, ...] | None:
     try:
         readers = {edge.target.removeprefix("task:") for edge in monitor.graph(name).edges if edge.kind == "input"}
-        return slots(monitor.rates(name, now_ms - SLOTS * SLOT_MS).samples, readers, now_ms)
+        return slots(monitor.history.rates(name, now_ms - SLOTS * SLOT_MS).samples, readers, now_ms)
     except RekindleError:
         return None
 

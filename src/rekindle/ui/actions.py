@@ -68,7 +68,7 @@ class Actions:
             ControlError: ``JOB_UNKNOWN``, ``JOB_NOT_RUNNING``.
         """
         monitor, name = self._monitors.find(job_id)
-        storage = monitor.storage(name)
+        storage = monitor.watch.known(name).storage
         target = open_store(body.directory).location if body.directory else None
         if verb == "savepoint":
             target = target or default_folder(storage.store.location)

@@ -64,17 +64,19 @@ def _of_job(read: Callable[[Monitor, str, Request], Any]) -> Read:
 
 
 def _of_checkpoint(savepoint: bool) -> Read:
-    return _of_job(lambda monitor, name, request: monitor.contents(name, number(request, "id", 0), savepoint))
+    return _of_job(
+        lambda monitor, name, request: monitor.checkpoints.contents(name, number(request, "id", 0), savepoint)
+    )
 
 
 def _events(monitor: Monitor, name: str, request: Request) -> list[views.EventView]:
     run = number(request, "run", -1)
-    return monitor.events(name, run if run >= 0 else None, number(request, "after", -1), _limit(request, 500))
+    return monitor.history.events(name, run if run >= 0 else None, number(request, "after", -1), _limit(request, 500))
 
 
 def _logs(monitor: Monitor, name: str, request: Request) -> list[LogLine]:
     run = number(request, "run", -1)
-    return monitor.logs(name, run if run >= 0 else None, _limit(request, 500))
+    return monitor.history.logs(name, run if run >= 0 else None, _limit(request, 500))
 
 
 def _limit(request: Request, default: int) -> int:
@@ -106,26 +108,26 @@ ROUTES = (
         "/jobs/{job}/checkpoints",
         "Counts, the latest ones, and the newest of the history.",
         checkpoint_views.CheckpointsView,
-        _of_job(lambda one, name, request: one.checkpoints(name, _limit(request, 50))),
+        _of_job(lambda one, name, request: one.checkpoints.newest(name, _limit(request, 50))),
         (_LIMIT,),
     ),
     Route(
         "/jobs/{job}/checkpoints/summary",
         "What the newest thousand completed checkpoints cost.",
         Summary,
-        _of_job(lambda one, name, _: one.summary(name)),
+        _of_job(lambda one, name, _: one.checkpoints.summary(name)),
     ),
     Route(
         "/jobs/{job}/checkpoints/config",
         "How checkpoints are taken.",
         checkpoint_views.CheckpointConfig,
-        _of_job(lambda one, name, _: one.checkpoint_config(name)),
+        _of_job(lambda one, name, _: one.checkpoints.config(name)),
     ),
     Route(
         "/jobs/{job}/checkpoints/{id}",
         "A checkpoint with its subtasks.",
         checkpoint_views.CheckpointView,
-        _of_job(lambda one, name, request: one.checkpoint(name, number(request, "id", 0))),
+        _of_job(lambda one, name, request: one.checkpoints.one(name, number(request, "id", 0))),
     ),
     Route(
         "/jobs/{job}/checkpoints/{id}/contents",
@@ -137,7 +139,7 @@ ROUTES = (
         "/jobs/{job}/savepoints",
         "The savepoints that the history knows, the newest first.",
         list[checkpoint_views.SavepointView],
-        _of_job(lambda one, name, _: one.savepoints(name)),
+        _of_job(lambda one, name, _: one.checkpoints.savepoints(name)),
     ),
     Route(
         "/jobs/{job}/savepoints/{id}/contents",
@@ -149,7 +151,7 @@ ROUTES = (
         "/jobs/{job}/runs",
         "The runs, the newest first.",
         list[views.RunView],
-        _of_job(lambda one, name, request: one.runs(name, _limit(request, 200))),
+        _of_job(lambda one, name, request: one.history.runs(name, _limit(request, 200))),
         (_LIMIT,),
     ),
     Route(
@@ -170,7 +172,7 @@ ROUTES = (
         "/jobs/{job}/rates",
         "How quick each subtask was, a sample every ten seconds, the oldest first.",
         views.RatesView,
-        _of_job(lambda one, name, request: one.rates(name, number(request, "since", 0))),
+        _of_job(lambda one, name, request: one.history.rates(name, number(request, "since", 0))),
         (_SINCE,),
     ),
     Route(

@@ -74,28 +74,30 @@ def _config_of_job(flink: Flink, request: Request) -> Any:
 
 def _exceptions(flink: Flink, request: Request) -> Any:
     monitor, name = flink.place(request)
-    return flink_views.exceptions(flink.shown(request), monitor.events(name, limit=_EXCEPTIONS))
+    return flink_views.exceptions(flink.shown(request), monitor.history.events(name, limit=_EXCEPTIONS))
 
 
 def _checkpoints(flink: Flink, request: Request) -> Any:
     monitor, name = flink.place(request)
-    return flink_checkpoints.checkpoints(monitor.checkpoints(name, _HISTORY), monitor.summary(name))
+    return flink_checkpoints.checkpoints(monitor.checkpoints.newest(name, _HISTORY), monitor.checkpoints.summary(name))
 
 
 def _checkpoint_config(flink: Flink, request: Request) -> Any:
     monitor, name = flink.place(request)
-    return flink_checkpoints.config(monitor.checkpoint_config(name))
+    return flink_checkpoints.config(monitor.checkpoints.config(name))
 
 
 def _checkpoint(flink: Flink, request: Request) -> Any:
     monitor, name = flink.place(request)
-    return flink_checkpoints.details(monitor.checkpoint(name, request.path_params["id"]), request.path_params["job"])
+    return flink_checkpoints.details(
+        monitor.checkpoints.one(name, request.path_params["id"]), request.path_params["job"]
+    )
 
 
 def _checkpoint_subtasks(flink: Flink, request: Request) -> Any:
     monitor, name = flink.place(request)
     _, vertex = flink.vertex(request)
-    return flink_checkpoints.subtasks(monitor.checkpoint(name, request.path_params["id"]), vertex.uid)
+    return flink_checkpoints.subtasks(monitor.checkpoints.one(name, request.path_params["id"]), vertex.uid)
 
 
 def _vertex_metrics(flink: Flink, request: Request) -> Any:

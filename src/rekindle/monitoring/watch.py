@@ -1,0 +1,78 @@
+"""What a monitor has read of the jobs of one storage, and for how long that is good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+from rekindle.errors import ControlError, RekindleError
+from rekindle.ids import check_uid
+from rekindle.monitoring import sign_of_life
+from rekindle.monitoring.facts import Facts, Now, ReadAgain
+from rekindle.storage.port import Store
+
+Answer = TypeVar("Answer")
+
+_FRESH_MS = 1_000
+"""How long an answer is good for on a store of pace 1: a driver beats once a second."""
+
+
+class Watch:
+    """Looks at the documents of jobs, each no more often than they change. Threads may use it at the same time."""
+
+    def __init__(self, store: Store, now_ms: Callable[[], int], elapsed_ms: Callable[[], int]) -> None:
+        self.store = store
+        self._now_ms = now_ms
+        self._elapsed_ms = elapsed_ms
+        self._facts: dict[str, Facts] = {}
+        self._answers: dict[tuple[Any, ...], tuple[int, Any]] = {}
+
+    def known(self, name: str) -> Facts:
+        """Return what is known of a job; ``JOB_UNKNOWN`` where there is none."""
+        facts = self._facts.get(name)
+        try:
+            storage = facts.storage if facts is not None else ReadAgain(self.store, check_uid(name))
+        except RekindleError:
+            raise ControlError("JOB_UNKNOWN", job=name, storage=self.store.location) from None
+        identity = storage.identity()
+        if identity is None:
+            self._facts.pop(name, None)
+            raise ControlError("JOB_UNKNOWN", job=name, storage=self.store.location)
+        if facts is None or facts.identity != identity:
+            facts = self._facts[name] = Facts(storage, identity, self._now_ms, self._elapsed_ms)
+        return facts
+
+    def now(self, name: str) -> tuple[Facts, Now]:
+        """Return the same, and the documents that tell where the job stands."""
+        facts = self.known(name)
+        return facts, self.fresh(("now", name, facts.identity.id), facts.now)
+
+    def fresh(self, key: tuple[Any, ...], read: Callable[[], Answer]) -> Answer:
+        """Return the answer of a moment ago, or read it."""
+        now_ms = self._elapsed_ms()
+        found = self._answers.get(key)
+        if found is not None and now_ms - found[0] < _FRESH_MS * self.store.pace:
+            answer: Answer = found[1]
+            return answer
+        answer = read()
+        self._answers[key] = (now_ms, answer)
+        if len(self._answers) > 10_000:
+            self._answers.clear()
+        return answer
+
+    def forget_all_but(self, names: Collection[str]) -> None:
+        """Forget the jobs that are gone."""
+        for gone in self._facts.keys() - set(names):
+            self._facts.pop(gone, None)
+
+    def second_look_ms(self) -> int:
+        """Return how long to wait before `look_again`: 0 unless a heartbeat that was read looks old.
+
+        For those that look once; a server looks again and again.
+        """
+        doubtful = any(facts.doubtful for facts in self._facts.values())
+        return sign_of_life.BEATS_MS * self.store.pace if doubtful else 0
+
+    def look_again(self) -> None:
+        """Forget the answers of a moment ago."""
+        self._answers.clear()
