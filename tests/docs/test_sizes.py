@@ -79,9 +79,6 @@ PORTS = {
 
 TO_BE_NARROWED = {
     "protocol/coordinator.py:Coordinator": 31,
-    "testing/simulated_files.py:TaskFiles": 13,
-    "testing/simulated_parts.py:SimulatedParts": 32,
-    "testing/simulated_world.py:World": 29,
 }
 """Class → the most public methods and attributes that it may have meanwhile."""
 

@@ -273,5 +273,5 @@ def test_whatever_goes_wrong_no_operator_is_asked_to_commit_after_it_is_closed()
     for seed in range(100):
         simulation = Simulation(seed)
         simulation.live()
-        calls += live_by_the_table(simulation.driver.world)
+        calls += live_by_the_table(simulation.world)
     assert calls > 1_000

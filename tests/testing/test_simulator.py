@@ -21,7 +21,7 @@ from rekindle.protocol.job import JobMachine
 from rekindle.testing import simulator
 from rekindle.testing.invariants import CHECKERS
 from rekindle.testing.simulated_facts import DriverDied
-from rekindle.testing.simulated_world import World
+from rekindle.testing.simulated_folder import CheckpointFolder
 from rekindle.testing.simulator import live
 
 LIVES = 1000
@@ -334,7 +334,7 @@ def test_a_broken_protocol_is_found_out(broken: type[JobMachine], checker: str) 
 def test_every_checker_can_fail() -> None:
     """The test above shows it for those of `FOUND_BY`; rows that come twice are planted here."""
     planted = live(1).world
-    planted.sink.update(list(planted.sink)[:1])
+    planted.outputs.sink.update(list(planted.outputs.sink)[:1])
     silent = {checker.__name__ for checker in CHECKERS if not list(checker(planted))} - set(FOUND_BY.values())
     for seed, broken in itertools.product(range(20), FOUND_BY):
         if silent:
@@ -379,8 +379,8 @@ def test_a_restart_that_never_comes_is_found_out() -> None:
 
 def test_a_driver_that_wakes_up_before_it_creates_a_manifest_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless it meets a number that is used: a sink that goes by numbers then commits the same batches twice."""
-    monkeypatch.setattr(World, "fence_checkpoints", lambda _: None)
-    monkeypatch.setattr(World, "use_up", lambda *_: True)
+    monkeypatch.setattr(CheckpointFolder, "fence", lambda *_: None)
+    monkeypatch.setattr(CheckpointFolder, "use_up", lambda *_: True)
     seeds = (642, 4_073)
     assert any("in the table twice" in words for seed in seeds for words in live(seed).wrong)
     monkeypatch.undo()

@@ -19,6 +19,7 @@ from rekindle.testing.simulated_facts import (
     ResultDurable,
     SealedFromNothing,
 )
+from rekindle.testing.simulated_files import Row
 from rekindle.testing.simulated_world import World
 
 Checker = Callable[[World], Iterator[str]]
@@ -41,19 +42,36 @@ def nothing_is_lost(world: World) -> Iterator[str]:
     last = world.results.get(world.run)
     if last is None or last.state not in ("FINISHED", "DRAINED"):
         return
-    expected = [*world.rows_expected()]
-    for name, shown in (("sink", world.sink), ("table", world.table)):
+    expected = [*_rows_expected(world)]
+    for name, shown in (("sink", world.outputs.sink), ("table", world.outputs.table)):
         missing = [row for row in expected if row not in shown]
         if missing:
             yield f"{len(missing)} rows were read and are not in the {name}: {missing[:5]}"
-    unread = [str(task) for task, files in world.tasks.items() if not files.sources_ended]
+    unread = [str(task) for task, files in world.tasks.items() if not files.sources_ended_at(files.batch)]
     if last.state == "FINISHED" and unread:
         yield f"FINISHED with unread inputs: {', '.join(unread)}"
 
 
+def _rows_expected(world: World) -> Iterator[Row]:
+    """Return every row that was read, after every task it has to go through."""
+    after: dict[str, set[Row]] = {}
+    topology = world.graph.topology
+    for uid in topology.order:
+        after[uid] = {
+            (source, index, (uid,))
+            for task, files in world.tasks.items()
+            if task.task == uid
+            for source, position in files.last.positions.items()
+            for index in range(position)
+        }
+        for edge in topology.inputs_of(uid):
+            after[uid] |= {(source, index, (*via, uid)) for source, index, via in after[edge.source]}
+        yield from after[uid]
+
+
 def nothing_is_there_twice(world: World) -> Iterator[str]:
     """No row is shown twice, neither by a sink that knows batches nor by one that knows checkpoints by their number."""
-    for name, shown in (("sink", world.sink), ("table", world.table)):
+    for name, shown in (("sink", world.outputs.sink), ("table", world.outputs.table)):
         twice = [row for row, count in shown.items() if count > 1]
         if twice:
             yield f"{len(twice)} rows are in the {name} twice: {twice[:5]}"
@@ -154,7 +172,7 @@ def answers_are_true(world: World) -> Iterator[str]:
     for run, thing in world.history:
         if not isinstance(thing, c.AnswerRequest):
             continue
-        if thing.savepoint is not None and thing.savepoint not in world.savepoints:
+        if thing.savepoint is not None and thing.savepoint not in world.checkpoints.savepoints:
             yield f"run {run} answered {thing.request} with a savepoint that does not exist"
         if thing.checkpoint is not None and thing.checkpoint not in complete:
             yield f"run {run} answered {thing.request} with a checkpoint that is not complete"
@@ -164,7 +182,7 @@ def answers_are_true(world: World) -> Iterator[str]:
 
 def checkpoints_are_consistent_cuts(world: World) -> Iterator[str]:
     """What a consumer had not read of what its producer had written is in flight, and nothing else is (FLIP-76)."""
-    for number, manifest in world.manifests.items():
+    for number, manifest in world.checkpoints.manifests.items():
         for task, snapshot in manifest.snapshots.items():
             for producer in world.tasks[task].producers:
                 written = manifest.snapshots[producer].batch + 1

@@ -24,6 +24,10 @@ class Record:
     read: Mapping[SubtaskId, int]
     held: tuple[Row, ...]
 
+    def flushed(self) -> Record:
+        """The batch after it that reads nothing and puts out all that is held back."""
+        return Record(self.held, self.positions, self.read, ())
+
 
 @dataclass(frozen=True, slots=True)
 class SimulatedEnd:
@@ -64,20 +68,16 @@ class TaskFiles:
             return self.records[batch]
         return Record((), dict.fromkeys(self.sources, 0), dict.fromkeys(self.producers, 0), ())
 
-    @property
-    def sources_ended(self) -> bool:
-        """Whether all rows of all sources are in a record."""
-        return self.sources_ended_at(self.batch)
+    def create(self, batch: int, record: Record) -> Record:
+        """Create a batch record; returns the one that is there."""
+        if len(self.records) == batch:
+            self.records.append(record)
+        return self.records[batch]
 
     def sources_ended_at(self, batch: int) -> bool:
         """Whether all rows of all sources are in a record up to `batch`."""
         positions = self.at(batch).positions
         return all(size is not None and positions[uid] >= size for uid, size in self.sources.items())
-
-    def flushed(self, after: int) -> Record:
-        """A batch that puts out all that is held back."""
-        before = self.at(after)
-        return Record(before.held, before.positions, before.read, ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,111 +3,130 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.testing.simulated_files import SimulatedEnd
-from rekindle.testing.simulated_parts import SimulatedParts, SimulatedQuery, Steps
+from rekindle.testing.simulated_run import Steps
+from rekindle.testing.simulated_subtask import SimulatedQuery, SimulatedSubtask
+
+if TYPE_CHECKING:
+    from rekindle.testing.simulated_driver import SimulatedDriver
 
 
-def order(driver: SimulatedParts, command: c.TaskCommand, work: Callable[[SimulatedParts, Any], Steps]) -> None:
-    driver.on(command.task, answered(driver, command.task, work(driver, command)))
+Work = Callable[["SimulatedDriver", SimulatedSubtask, Any], Steps]
 
 
-def answered(driver: SimulatedParts, task: SubtaskId, work: Steps) -> Steps:
+def order(driver: SimulatedDriver, command: c.TaskCommand, work: Work) -> None:
+    driver.lanes.put(command.task, answered(driver, command, work))
+
+
+def answered(driver: SimulatedDriver, command: c.TaskCommand, work: Work) -> Steps:
     yield
-    if driver.faults.strike(0.03):
-        driver.post(task, e.TaskFailed(task=task, reason="the order failed"))
+    task = driver.tasks[command.task]
+    if driver.run.faults.strike(0.03):
+        fails(task, "the order failed")
         return
-    yield from work
+    yield from work(driver, task, command)
 
 
-def start(driver: SimulatedParts, command: c.StartTask) -> Steps:
-    task = command.task
-    if (end := driver.world.tasks[task].end) is not None:
-        driver.post(task, e.TaskFinished(task=task, batch=end.batch, drained=end.drained))
+def fails(task: SimulatedSubtask, reason: str) -> None:
+    task.run.post(task.id, e.TaskFailed(task=task.id, reason=reason))
+
+
+def finished(task: SimulatedSubtask, end: SimulatedEnd) -> None:
+    task.run.post(task.id, e.TaskFinished(task=task.id, batch=end.batch, drained=end.drained))
+
+
+def start(driver: SimulatedDriver, task: SimulatedSubtask, command: c.StartTask) -> Steps:
+    if (end := task.files.end) is not None:
+        finished(task, end)
         return
-    if driver.lost:
-        fails_without_engine(driver, task)
+    if driver.engine.lost:
+        fails_without_engine(task)
         return
-    driver.queries[task] = SimulatedQuery(live=True)
+    task.query = SimulatedQuery(live=True)
     yield
-    driver.post(task, e.TaskStarted(task=task))
+    task.run.post(task.id, e.TaskStarted(task=task.id))
 
 
-def hold(driver: SimulatedParts, task: SubtaskId) -> Steps:
-    query = driver.queries[task]
+def hold(task: SimulatedSubtask) -> Steps:
+    query = task.query
     while query.batch is not None:
-        if next(query.batch, driver) is driver:
+        if next(query.batch, task) is task:
             query.batch = None
         yield
-    driver.queries[task] = SimulatedQuery()
+    task.query = SimulatedQuery()
 
 
-def suspend(driver: SimulatedParts, command: c.SuspendTask) -> Steps:
-    yield from hold(driver, command.task)
-    if (yield from replay(driver, command.task)):
-        driver.post(command.task, e.TaskSuspended(task=command.task, batch=driver.last[command.task]))
+def suspend(driver: SimulatedDriver, task: SimulatedSubtask, command: c.SuspendTask) -> Steps:
+    yield from hold(task)
+    if (yield from replay(driver, task)):
+        task.run.post(task.id, e.TaskSuspended(task=task.id, batch=task.last))
 
 
-def fails_without_engine(driver: SimulatedParts, task: SubtaskId) -> None:
-    driver.post(task, e.TaskFailed(task=task, reason="there is no engine", permanent=False))
+def fails_without_engine(task: SimulatedSubtask) -> None:
+    task.run.post(task.id, e.TaskFailed(task=task.id, reason="there is no engine", permanent=False))
 
 
-def finish(driver: SimulatedParts, command: c.FinishTask) -> Steps:
-    task, files = command.task, driver.world.tasks[command.task]
+def finish(driver: SimulatedDriver, task: SimulatedSubtask, command: c.FinishTask) -> Steps:
+    run, files = task.run, task.files
     if files.end is None:
         if command.drain:
-            if driver.is_fenced():
+            if run.is_fenced():
                 return
             files.drain_begun = True
             yield
-        yield from hold(driver, task)
+        yield from hold(task)
         if not (yield from replay(driver, task)):
             return
-        if files.at(driver.last[task]).held:
-            if driver.lost:
-                fails_without_engine(driver, task)
+        before = files.at(task.last)
+        if before.held:
+            if driver.engine.lost:
+                fails_without_engine(task)
                 return
-            if not driver.record(task, files.flushed(driver.last[task])):
+            if not task.record(before.flushed()):
                 return
             yield
             if not (yield from replay(driver, task)):
                 return
-        if driver.faults.strike(0.05):
-            driver.post(task, e.TaskFailed(task=task, reason="finish() raised"))
+        if run.faults.strike(0.05):
+            fails(task, "finish() raised")
             return
-        if driver.is_fenced():
+        if run.is_fenced():
             return
-        files.end = SimulatedEnd(driver.last[task], command.drain)
+        files.end = SimulatedEnd(task.last, command.drain)
         yield
-    driver.post(task, e.TaskFinished(task=task, batch=files.end.batch, drained=files.end.drained))
+    finished(task, files.end)
 
 
-def replay(driver: SimulatedParts, task: SubtaskId) -> Generator[None, None, bool]:
+def replay(driver: SimulatedDriver, task: SimulatedSubtask) -> Generator[None, None, bool]:
     """Let Spark commit what is recorded; False where it would have to and is gone."""
-    if driver.last[task] >= 0:
-        driver.tell(task)
+    if task.last >= 0:
+        task.tell()
     yield
-    if driver.lost and driver.world.tasks[task].committed < driver.last[task]:
-        fails_without_engine(driver, task)
+    if driver.engine.lost and task.files.committed < task.last:
+        fails_without_engine(task)
         return False
-    driver.spark_commits(task)
+    task.spark_commits()
     yield
     return True
 
 
-def close(driver: SimulatedParts, command: c.CloseTask) -> Steps:
+def close(driver: SimulatedDriver, task: SimulatedSubtask, command: c.CloseTask) -> Steps:
     yield
-    driver.queries[command.task] = SimulatedQuery()
-    driver.post(command.task, e.TaskClosed(task=command.task))
+    task.query = SimulatedQuery()
+    task.run.post(task.id, e.TaskClosed(task=task.id))
 
 
-def allow(driver: SimulatedParts, command: c.AllowReading) -> None:
-    driver.allowed[command.task][command.producer] = command.upto
+def allow(driver: SimulatedDriver, command: c.AllowReading) -> None:
+    driver.tasks[command.task].allowed[command.producer] = command.upto
 
 
-def kill(driver: SimulatedParts, command: c.KillTask) -> None:
-    driver.queries[command.task] = SimulatedQuery()
+def stop_sources(driver: SimulatedDriver, command: c.StopSources) -> None:
+    driver.tasks[command.task].stopped = True
+
+
+def kill(driver: SimulatedDriver, command: c.KillTask) -> None:
+    driver.tasks[command.task].query = SimulatedQuery()

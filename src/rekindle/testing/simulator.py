@@ -31,9 +31,10 @@ from rekindle.testing.faults import Faults
 from rekindle.testing.invariants import broken
 from rekindle.testing.punctuality import Punctuality
 from rekindle.testing.simulated_chance import new_config, new_world
-from rekindle.testing.simulated_driver import SimulatedDriver
+from rekindle.testing.simulated_driver import JobFactory, SimulatedDriver
+from rekindle.testing.simulated_engine import SimulatedEngine
 from rekindle.testing.simulated_facts import DriverDied
-from rekindle.testing.simulated_parts import JobFactory
+from rekindle.testing.simulated_run import SimulatedRun
 from rekindle.testing.simulated_world import World
 
 TURMOIL_STEPS = 500
@@ -115,14 +116,15 @@ class Simulation:
         """Return the next driver; where it follows one of its own process, it hears what that one left unanswered."""
         config = _CALM if self._turmoil_steps == 0 else new_config(self.chance)
         job = self._make_job(self.world.graph, config)
-        over = before.failed_over if before is not None else None
-        driver = SimulatedDriver(self.world, job, self.faults, 0, engine_failures=over.failures if over else 0)
+        over = before.engine.failed_over if before is not None else None
+        engine = SimulatedEngine(failures=over.failures if over else 0)
+        driver = SimulatedDriver(SimulatedRun(self.world, self.faults), job, engine)
         self.elapsed = self._make_elapsed(lambda: self._clock_s)
         self._now_ms = self.elapsed.now_ms()
         self.punctuality = Punctuality(job, config)
         driver.begin()
         for event in before.unanswered.values() if before is not None and over is not None else ():
-            driver.post("control", event)
+            driver.run.post("control", event)
         return driver
 
     def live(self) -> Life:
@@ -142,7 +144,7 @@ class Simulation:
 
     def _gone_on_elsewhere(self) -> list[str]:
         """Now and then a checkpoint of this life is restored under another storage, and must come to a good end too."""
-        numbers = [number for number, manifest in self.world.manifests.items() if not manifest.drained]
+        numbers = [number for number, manifest in self.world.checkpoints.manifests.items() if not manifest.drained]
         if not self._faults_at_first or not numbers or self.chance.random() < 0.7:
             return []
         number = self.chance.choice(numbers)
@@ -171,7 +173,7 @@ class Simulation:
         if not self.driver.exited:
             self.world.note(self.world.run, DriverDied())
             if self.faults.strike(0.3):
-                self.driver.has_looked = True
+                self.driver.run.has_looked = True
                 self._sleepers.append((self.driver, self.chance.randint(1, 30)))
         self.driver = self._driver()
 
@@ -211,19 +213,20 @@ class Simulation:
 
     def _upset(self) -> None:
         """Something from outside: a request, the death of a query, a newer driver."""
-        live = [task for task, query in self.driver.queries.items() if query.live]
+        tasks = self.driver.tasks.values()
+        live = [task for task in tasks if task.query.live]
         if live and self.faults.strike(0.3):
-            self.driver.kill_query(self.chance.choice(live))
-        elif self._engine_dies and not self.driver.lost and self.faults.strike(0.2):
-            self.driver.kill_engine(replaceable=self.chance.random() < 0.7)
+            self.chance.choice(live).kill_query()
+        elif self._engine_dies and not self.driver.engine.lost and self.faults.strike(0.2):
+            self.driver.engine.kill(self.driver.run, tasks, replaceable=self.chance.random() < 0.7)
         elif self.faults.strike(0.03):
-            self.driver.post("fence", e.DriverFenced(newer_run=self.world.run + 1))
+            self.driver.run.post("fence", e.DriverFenced(newer_run=self.world.run + 1))
         else:
             self._ask(self.chance.choice(_WISHES))
 
     def _ask(self, wish: Callable[[str], e.Event]) -> None:
         self._requests += 1
-        self.driver.post("control", wish(f"q{self._requests}"))
+        self.driver.run.post("control", wish(f"q{self._requests}"))
 
     def _drain(self) -> None:
         """In calm, what has no end is drained, once a run."""

@@ -1,0 +1,101 @@
+"""A subtask as a simulated driver runs it: its query, and what it remembers of it. All of it is volatile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rekindle.ids import SubtaskId
+from rekindle.protocol import events as e
+from rekindle.testing.simulated_batches import next_batch
+from rekindle.testing.simulated_files import Record, TaskFiles
+from rekindle.testing.simulated_run import SimulatedRun, Steps
+
+
+@dataclass(slots=True)
+class SimulatedQuery:
+    """The running query of a task."""
+
+    live: bool = False
+    #: the batch that is being run
+    batch: Steps | None = None
+    #: whether the end of the inputs was reported
+    reported: bool = False
+
+
+@dataclass(slots=True)
+class SimulatedSubtask:
+    """One subtask in one run."""
+
+    run: SimulatedRun
+    id: SubtaskId
+    #: last batch that it knows to be recorded
+    last: int
+    query: SimulatedQuery = field(default_factory=SimulatedQuery)
+    #: producer → how many of its batches may be read
+    allowed: dict[SubtaskId, int] = field(default_factory=dict)
+    #: its sources give no more
+    stopped: bool = False
+
+    @property
+    def files(self) -> TaskFiles:
+        """Its folder."""
+        return self.run.world.tasks[self.id]
+
+    def run_query(self) -> None:
+        """Let the query do one step of its batch."""
+        query, files = self.query, self.files
+        if query.batch is None:
+            ended = files.sources and files.sources_ended_at(self.last)
+            if ended and (not query.reported or self.run.faults.strike(0.02)):
+                query.reported = True
+                self.run.post(self.id, e.SourcesEnded(task=self.id))
+            query.batch = self._batch()
+        if next(query.batch, self) is self:
+            query.batch = None
+
+    def _batch(self) -> Steps:
+        files, rows_each = self.files, self.run.faults.chance.randint(1, 4)
+        if files.committed > self.last:
+            # What another driver let Spark commit meanwhile is not run again, but reported as if it were.
+            self.last = files.committed
+            self.tell()
+        if files.committed == self.last:
+            record = next_batch(self.run.world, self.id, self.last, rows_each, self.allowed, not self.stopped)
+            if record is None:
+                return
+            yield
+            if not self.record(record):
+                return
+        yield
+        self.tell()
+        yield
+        self.spark_commits()
+
+    def record(self, record: Record) -> bool:
+        """Create the next batch record, or adopt the one that is there if it is of the same batch."""
+        if self.run.is_fenced():
+            return False
+        if self.files.create(self.last + 1, record) != record:
+            self.query = SimulatedQuery()
+            # As BATCH_REPLAY_MISMATCH is: only another run, which reads the storage again, continues from there.
+            reason = "another driver has recorded another batch"
+            self.run.post(self.id, e.TaskFailed(task=self.id, reason=reason, permanent=True))
+            return False
+        self.last += 1
+        return True
+
+    def tell(self) -> None:
+        """Report the last record; a replayed one is reported again."""
+        read = self.files.records[self.last].read
+        self.run.post(self.id, e.BatchRecorded(task=self.id, batch=self.last, read=read))
+
+    def spark_commits(self) -> None:
+        """Let Spark commit what is recorded."""
+        self.files.committed = max(self.files.committed, self.last)
+
+    def kill_query(self) -> None:
+        """The query dies by itself; that is noticed late, and sometimes twice."""
+        self.query = SimulatedQuery()
+        self.run.post("watch", e.TaskFailed(task=self.id, reason="the query died"))
+        if self.run.faults.strike(0.2):
+            self.run.post("late", e.TaskFailed(task=self.id, reason="the query died"))
