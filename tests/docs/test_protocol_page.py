@@ -83,7 +83,7 @@ class Steps:
 
 
 def _phases(job: JobMachine) -> dict[int, Phase]:
-    under_way = {**job.coordinator.sealing, **job.coordinator.pending}
+    under_way = {**job.coordinator.completed.sealing, **job.coordinator.pending}
     return {number: one.phase for number, one in under_way.items()}
 
 

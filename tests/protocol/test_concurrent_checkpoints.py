@@ -109,7 +109,7 @@ def test_the_newest_checkpoint_stays_the_newest_when_an_earlier_one_completes_af
     world = several("mm")
     world.hear(*acknowledged(2, A, B), *acknowledged(1, A, B))
     assert manifests(world) == [2, 1]
-    assert world.job.coordinator.latest == 2
+    assert world.job.coordinator.completed.latest == 2
 
 
 def test_no_batch_is_named_by_two_manifests_in_whichever_order_they_complete() -> None:
@@ -306,7 +306,7 @@ def test_a_task_that_fails_gives_up_the_checkpoints_that_wait_for_acknowledgemen
     assert [*aborted(world)] == [3]
     world.hear(written(1))
     world.hear(written(2))
-    assert (manifests(world), world.job.coordinator.latest) == ([1, 2], 2)
+    assert (manifests(world), world.job.coordinator.completed.latest) == ([1, 2], 2)
 
 
 def test_a_late_message_of_one_that_was_given_up_does_not_touch_the_others() -> None:

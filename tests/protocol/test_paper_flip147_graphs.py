@@ -545,7 +545,7 @@ def test_a_later_checkpoint_that_was_acknowledged_before_the_task_was_closed_is_
     world.hear(closed(A), e.SnapshotTaken(task=B, checkpoint=44, batch=-1))
     assert manifests(world) == [43, 44]
     assert A not in world.said(c.WriteManifest)[1].transactions
-    assert world.job.coordinator.latest == 44
+    assert world.job.coordinator.completed.latest == 44
 
 
 def test_a_checkpoint_that_the_closed_task_had_not_acknowledged_fails_and_leaves_nothing_behind() -> None:

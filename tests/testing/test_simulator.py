@@ -250,7 +250,7 @@ class TakesAnyCheckpointForItsLast(Broken):
 
     def handle(self, event: e.Event) -> _Commands:
         for state in self.tasks.states.values():
-            state.covered = state.ended is not None and self.coordinator.latest is not None
+            state.covered = state.ended is not None and self.coordinator.completed.latest is not None
         return super().handle(event)
 
 

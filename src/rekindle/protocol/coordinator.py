@@ -36,6 +36,7 @@ from rekindle.protocol.checkpoint_plan import CheckpointPlan, named, plan_of
 from rekindle.protocol.checkpoint_schedule import Schedule
 from rekindle.protocol.commit import CommitPermit, Transactions
 from rekindle.protocol.commits import Commits
+from rekindle.protocol.completed_checkpoints import CompletedCheckpoints
 from rekindle.protocol.events import RestoredTask
 from rekindle.protocol.operator_state import check_union
 from rekindle.protocol.pending_checkpoint import CheckpointRequest, PendingCheckpoint, Phase, Settled
@@ -47,42 +48,40 @@ _Commands = tuple[c.Command, ...]
 
 
 class Coordinator:
-    """State of the coordinator. Its methods return commands; what has settled is taken from `settled`."""
+    """State of the coordinator. Its methods return commands; what has settled is taken by `take_settled`."""
 
     def __init__(self, config: Config, topology: Topology) -> None:
-        self.config = config
-        self.topology = topology
+        self._config = config
+        self._topology = topology
         self.schedule = Schedule(config)
         self.barriers = Barriers(topology)
         #: what each subtask has written and no checkpoint has committed
-        self.transactions = {task: Transactions() for task in self.barriers.batches}
+        self._transactions = {task: Transactions() for task in self.barriers.batches}
         #: number of the next checkpoint; numbers are never used twice
         self.next_number = 1
         self.pending = UnderWay()
-        #: those that are settled and of which a savepoint is being made
-        self.sealing: dict[int, PendingCheckpoint] = {}
+        self.completed = CompletedCheckpoints(config)
         self.commits = Commits(config)
         self.failures = CheckpointFailures(config)
-        self.latest: int | None = None
-        self.settled: list[Settled] = []
+        self._settled: list[Settled] = []
 
     def start(self, now_ms: int, next_number: int, latest: int | None, committed: bool) -> _Commands:
         """Begin with what the storage holds: what the newest manifest left to commit is committed first (rule 2), and
         what the driver before has not cleaned up is."""
-        self.next_number, self.latest = next_number, latest
+        self.next_number, self.completed.latest = next_number, latest
         self.schedule.begin(now_ms)
         if latest is None or committed:
-            return () if latest is None else (self._discard_older(),)
+            return () if latest is None else (self.completed.discard_older(),)
         return (self.commits.recover(latest),)
 
     def take_settled(self) -> list[Settled]:
         """Return what has settled since this was asked for last."""
-        settled, self.settled = self.settled, []
+        settled, self._settled = self._settled, []
         return settled
 
     def finished(self, task: SubtaskId) -> None:
         """Note that a task has called ``finish()``: what it has written is its last transaction."""
-        self.transactions[task].finished()
+        self._transactions[task].finished()
 
     @property
     def busy(self) -> bool:
@@ -98,7 +97,7 @@ class Coordinator:
 
         `demanded`: the checkpoint that all tasks wait for, None where they wait for none.
         """
-        expired = self.pending.expired(now_ms, self.config.checkpoint_timeout_ms)
+        expired = self.pending.expired(now_ms, self._config.checkpoint_timeout_ms)
         if expired is not None:
             return self._fail(now_ms, expired, Reason.CHECKPOINT_EXPIRED)
         if self.commits.due(now_ms):
@@ -107,7 +106,7 @@ class Coordinator:
 
     def _overtake(self, now_ms: int) -> _Commands:
         """Let the oldest aligned checkpoint continue unaligned once its time is up; a savepoint stays aligned."""
-        oldest = self.pending.late_to_align(now_ms, self.config.checkpoint_aligned_timeout_ms)
+        oldest = self.pending.late_to_align(now_ms, self._config.checkpoint_aligned_timeout_ms)
         if oldest is None:
             return ()
         oldest.asked.unaligned = True
@@ -116,11 +115,11 @@ class Coordinator:
     def _trigger_next(
         self, now_ms: int, statuses: Mapping[SubtaskId, TaskStatus], demanded: CheckpointRequest | None, periodic: bool
     ) -> _Commands:
-        asked = self.schedule.next(now_ms, demanded, periodic=periodic, sealing=bool(self.sealing))
-        most = self.config.checkpoint_max_concurrent
+        asked = self.schedule.next(now_ms, demanded, periodic=periodic, sealing=bool(self.completed.sealing))
+        most = self._config.checkpoint_max_concurrent
         if asked is None or self.commits.recovering is not None or not self.pending.has_room(asked, most):
             return ()
-        planned = plan_of(self.topology, statuses, after_tasks_finish=self.config.checkpoint_after_tasks_finish)
+        planned = plan_of(self._topology, statuses, after_tasks_finish=self._config.checkpoint_after_tasks_finish)
         if planned is Reason.NOT_ALL_REQUIRED_TASKS_RUNNING:
             return ()
         self.schedule.triggered(now_ms, asked)
@@ -145,14 +144,14 @@ class Coordinator:
     def restore(self, task: SubtaskId, fact: RestoredTask) -> None:
         """Where a subtask stands when the driver starts."""
         self.barriers.restore(task, fact.batch, fact.read)
-        self.transactions[task] = Transactions(after=fact.committed)
-        self.transactions[task].written(fact.batch)
+        self._transactions[task] = Transactions(after=fact.committed)
+        self._transactions[task].written(fact.batch)
         if fact.closed or fact.ended:
-            self.transactions[task].finished()
+            self._transactions[task].finished()
 
     def recorded(self, task: SubtaskId, batch: int, read: Mapping[SubtaskId, int]) -> _Commands:
         """A batch is durable: it is part of the transaction that is open."""
-        self.transactions[task].written(batch)
+        self._transactions[task].written(batch)
         return self._snapshots(self.barriers.recorded(task, batch, read))
 
     def acknowledge(self, now_ms: int, task: SubtaskId, number: int, batch: int, uses_union: bool) -> _Commands:
@@ -161,7 +160,7 @@ class Coordinator:
         if pending is None:
             return ()
         pending.acknowledge(task, batch, uses_union)
-        violation = check_union(pending.closing(self.topology)) if pending.phase is Phase.READY else None
+        violation = check_union(pending.closing(self._topology)) if pending.phase is Phase.READY else None
         if violation is not None:
             return self._fail(now_ms, pending, violation.reason, violation.detail)
         return self._write_next()
@@ -175,7 +174,7 @@ class Coordinator:
         """A task has finished (rule 7)."""
         missed = [one for one in self.pending.values() if task in one.awaited]
         failed = [self._fail(now_ms, one, Reason.TASK_FINISHED_MEANWHILE, str(task)) for one in missed]
-        self.transactions[task].closed()
+        self._transactions[task].closed()
         passed_on = self._snapshots(self.barriers.closed(task))
         return (*(command for commands in failed for command in commands), *passed_on)
 
@@ -185,12 +184,12 @@ class Coordinator:
         if pending is None:
             return ()
         pending.move(Phase.COMMITTING)
-        self.latest = max(number, self.latest or 0)
+        self.completed.complete(number)
         self.failures.completed()
         older = [one for one in self.pending.values() if one.number < number and one.asked.subsumable]
         subsumed = [self._fail(now_ms, one, Reason.CHECKPOINT_SUBSUMED) for one in older]
         permit = CommitPermit(number)
-        for transactions in self.transactions.values():
+        for transactions in self._transactions.values():
             transactions.completed(permit)
         return (c.CommitTransactions(permit=permit), *(command for commands in subsumed for command in commands))
 
@@ -207,7 +206,7 @@ class Coordinator:
         # A try that was called failed may have gone through late: then there is nothing to try again.
         self.commits.succeeded()
         if pending is None:
-            return (self._discard_older(), *self._write_next())
+            return (self.completed.discard_older(), *self._write_next())
         return self._settle(now_ms, pending)
 
     def commit_failed(self, now_ms: int, number: int) -> bool:
@@ -223,12 +222,11 @@ class Coordinator:
 
     def sealed(self, number: int, savepoint: str | None, detail: str = "") -> _Commands:
         """The savepoint is whole, or (None) could not be made; its checkpoint is complete either way."""
-        checkpoint = self.sealing.pop(number, None)
+        checkpoint = self.completed.sealed(number)
         if checkpoint is None:
             return ()
-        checkpoint.move(Phase.COMPLETE)
-        self.settled.append(Settled(checkpoint=checkpoint, savepoint=savepoint, detail=detail, sealed=True))
-        return (self._discard_older(),)
+        self._settled.append(Settled(checkpoint=checkpoint, savepoint=savepoint, detail=detail, sealed=True))
+        return (self.completed.discard_older(),)
 
     def give_up(self, now_ms: int, reason: Reason, detail: str = "") -> _Commands:
         """Fail every checkpoint that can still be given up; one that all have acknowledged needs no task any more."""
@@ -240,7 +238,7 @@ class Coordinator:
         del self.pending[pending.number]
         self.schedule.failed(now_ms, pending.asked.kind)
         self.failures.failed(pending.asked, reason, detail)
-        self.settled.append(Settled(checkpoint=pending, reason=reason, detail=detail))
+        self._settled.append(Settled(checkpoint=pending, reason=reason, detail=detail))
         abort = c.AbortCheckpoint(checkpoint=pending.number, reason=reason.explained(detail))
         released = self._snapshots(self.barriers.abort(pending.number))
         return (abort, *released, *self._write_next())
@@ -249,8 +247,8 @@ class Coordinator:
         """Pre-commit what belongs to the snapshots that are ordered."""
         for command in commands:
             if isinstance(command, c.TakeSnapshot):
-                self.transactions[command.task].snapshot(command.checkpoint, upto=command.batch)
-                if self.transactions[command.task].has_finished:
+                self._transactions[command.task].snapshot(command.checkpoint, upto=command.batch)
+                if self._transactions[command.task].has_finished:
                     self.pending[command.checkpoint].ended.add(command.task)
         return commands
 
@@ -260,7 +258,7 @@ class Coordinator:
         if ready is None or self.commits.recovering is not None:
             return ()
         ready.move(Phase.WRITING)
-        covered = {task: self.transactions[task].covered(ready.number) for task in sorted(ready.batches)}
+        covered = {task: self._transactions[task].covered(ready.number) for task in sorted(ready.batches)}
         return (
             c.WriteManifest(
                 checkpoint=ready.number,
@@ -274,19 +272,6 @@ class Coordinator:
     def _settle(self, now_ms: int, pending: PendingCheckpoint) -> _Commands:
         del self.pending[pending.number]
         self.schedule.settled(now_ms)
-        self.settled.append(Settled(checkpoint=pending))
-        seal: _Commands = ()
-        if pending.asked.directory is None:
-            pending.move(Phase.COMPLETE)
-        else:
-            pending.move(Phase.SEALING)
-            self.sealing[pending.number] = pending
-            seal = (c.SealSavepoint(checkpoint=pending.number, directory=pending.asked.directory),)
-        return (*seal, self._discard_older(), *self._write_next())
-
-    def _discard_older(self) -> c.DiscardOlder:
-        """After each commit; a driver that died in between has left it to the start of the next.
-
-        The newest is kept whatever the setting says: the job resumes from it (FLIP-45).
-        """
-        return c.DiscardOlder(keep=max(1, self.config.checkpoint_retained), pinned=tuple(self.sealing))
+        self._settled.append(Settled(checkpoint=pending))
+        seal = self.completed.committed(pending)
+        return (*seal, self.completed.discard_older(), *self._write_next())

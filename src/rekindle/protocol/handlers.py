@@ -196,7 +196,7 @@ def _stop_requested(job: JobParts, event: e.StopRequested) -> _Commands:
 
 
 def _late_stop(job: JobParts, event: e.StopRequested) -> _Commands:
-    job.answers.late_stop(event, job.state, job.coordinator.latest)
+    job.answers.late_stop(event, job.state, job.coordinator.completed.latest)
     return ()
 
 

@@ -27,13 +27,13 @@ def end(job: JobParts, state: JobState, *, error: Error | None = None, waiting: 
             *job.coordinator.pending.values(),
         ],
         queue=job.coordinator.schedule.queue,
-        sealing=job.coordinator.sealing.values(),
+        sealing=job.coordinator.completed.sealing.values(),
     )
     job.become(state)
-    savepoint = job.answers.end(told, job.coordinator.latest)
+    savepoint = job.answers.end(told, job.coordinator.completed.latest)
     result = c.RecordResult(
         state=state.value,
-        checkpoint=job.coordinator.latest,
+        checkpoint=job.coordinator.completed.latest,
         savepoint=savepoint,
         notes=tuple(job.answers.notes),
         error=error,

@@ -48,7 +48,7 @@ def _next(job: JobParts) -> _Commands:
         return ordered
     statuses = job.tasks.statuses()
     if set(statuses.values()) == {TaskStatus.CLOSED} and not job.coordinator.busy:
-        if stop is None and job.coordinator.sealing:
+        if stop is None and job.coordinator.completed.sealing:
             return ()  # an end by itself waits for savepoints, a stop for its own alone (`_closable`)
         return end(job, final_state(job.tasks.ends()))
     return job.coordinator.advance(
@@ -107,7 +107,7 @@ def _closable(job: JobParts) -> _Commands:
 def _demanded(job: JobParts, statuses: set[TaskStatus]) -> CheckpointRequest | None:
     if not statuses <= {TaskStatus.WAITING, TaskStatus.CLOSED}:
         return None
-    if any(one.asked.kind is CheckpointKind.STOP for one in job.coordinator.sealing.values()):
+    if any(one.asked.kind is CheckpointKind.STOP for one in job.coordinator.completed.sealing.values()):
         return None
     if job.stopping.stop is None:
         return CheckpointRequest(kind=CheckpointKind.FINAL, unaligned=job.coordinator.schedule.unaligned)

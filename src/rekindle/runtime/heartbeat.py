@@ -177,7 +177,7 @@ class Heartbeat:
             tasks=tasks,
             checkpoints_completed=self._completed,
             checkpoints_failed=self._failed,
-            latest_checkpoint=self._job.coordinator.latest,
+            latest_checkpoint=self._job.coordinator.completed.latest,
             latest_checkpoint_ms=self._latest_ms,
             history=self._stats,
             mode=self._run.mode,
