@@ -510,6 +510,7 @@ def test_an_answer_that_the_storage_refuses_is_given_a_moment_later(world: World
 
 def test_a_driver_that_sees_a_newer_run_ends_and_writes_nothing_more(world: World) -> None:
     world.rows.available, world.rows.ended = 4, False
+    others = {*threading.enumerate()}
     handle = world.start(**OFTEN)
     until(lambda: world.read() == 4)
 
@@ -522,7 +523,8 @@ def test_a_driver_that_sees_a_newer_run_ends_and_writes_nothing_more(world: Worl
     world.rows.available = 100
     before = world.files()
     assert world.storage.result(1) is None
-    threading.Event().wait(0.1)
+    writers = {*threading.enumerate()} - others
+    until(lambda: not any(one.is_alive() for one in writers))
     assert world.files() == before
 
 
