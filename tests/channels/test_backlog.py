@@ -21,6 +21,17 @@ def test_the_slowest_reader_counts() -> None:
     assert backlog.bytes == 40
 
 
+def test_what_each_reader_has_before_it_is_known_by_its_slowest_subtask() -> None:
+    backlog = Backlog(100, {FAST: 0, SLOW: 0, SubtaskId("slow", 1): 0}, {})
+    backlog.wrote(0, 30)
+    backlog.wrote(1, 40)
+    backlog.read(FAST, 2)
+    backlog.read(SubtaskId("slow", 1), 2)
+    assert backlog.unread() == {"fast": 0, "slow": 70}
+    backlog.read(SLOW, 1)
+    assert backlog.unread() == {"fast": 0, "slow": 40}
+
+
 def test_what_lay_there_when_the_driver_started_counts() -> None:
     backlog = Backlog(100, {READER: 3}, {2: 500, 3: 20, 4: 30})
     assert backlog.bytes == 50

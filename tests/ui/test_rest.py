@@ -107,6 +107,8 @@ def test_the_graph_has_what_the_job_consists_of_with_figures_on_its_edges(addres
         ("task:clean", "sink:rows"): 800,
         ("task:hourly", "sink:counts"): 20,
     }
+    unread = {(edge["source"], edge["target"]): edge["unread_bytes"] for edge in found["edges"] if edge["unread_bytes"]}
+    assert unread == {("task:clean", "task:hourly"): 8_192}, "of both its subtasks"
 
 
 def test_a_graph_is_known_of_a_run_that_described_nothing(tmp_path) -> None:

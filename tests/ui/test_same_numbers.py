@@ -109,6 +109,10 @@ def check_same_numbers(tab: playwright.Page, address: str, location: str, name: 
     held = sum(round(share * 1_000) for share in back)
     assert measured.get(("flink_taskmanager_job_task_backPressuredTimeMsPerSecond", name), 0) == held
 
+    edges = http.get(f"{address}/api/v1/jobs/{name}/graph").json()["edges"]
+    unread = sum(edge["unread_bytes"] or 0 for edge in edges)
+    assert measured.get(("rekindle_channel_unread_bytes", name), 0) == unread
+
     percentiles = http.get(f"{address}/api/v1/jobs/{name}/checkpoints/summary").json()
     assert status["checkpoint_summary"] == percentiles
     for row in checkpoints:

@@ -307,6 +307,7 @@ class World:
                 idle=0.55,
                 state_rows=None if uid == "clean" else 98_765,
                 state_bytes=None if uid == "clean" else 7_654_321,
+                unread_bytes={"hourly": 4_096} if uid == "clean" else {},
             )
             tasks.append(replace(task, **changes.get(uid, {})))  # type: ignore[arg-type]
         return tuple(tasks)

@@ -41,6 +41,15 @@ class Backlog:
         oldest = min(self._read.values())
         return sum(size for batch, size in self._sizes.items() if batch >= oldest)
 
+    def unread(self) -> dict[str, int]:
+        """Return the bytes that each task which reads the channels has still to read, its slowest subtask."""
+        with self._changed:
+            behind: dict[str, int] = {}
+            for reader, read in self._read.items():
+                size = sum(size for batch, size in self._sizes.items() if batch >= read)
+                behind[reader.task] = max(size, behind.get(reader.task, 0))
+            return behind
+
     def wrote(self, batch: int, size_bytes: int) -> None:
         """A batch is in the channels."""
         with self._changed:

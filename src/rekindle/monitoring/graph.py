@@ -32,7 +32,10 @@ def graph(description: JobDescription, subtasks: Sequence[SubtaskView], at_work:
         for uid in task.inputs:
             kind, source = ("channel", f"task:{uid}") if uid in tasks else ("input", f"source:{uid}")
             rate = figures.total(item.rows_per_second for item in _inputs(tasks[task.uid], uid)) if at_work else None
-            edges.append(Edge(source=source, target=f"task:{task.uid}", kind=kind, rows_per_second=rate))
+            unread = _unread(tasks[uid], task.uid) if uid in tasks and at_work else None
+            edges.append(
+                Edge(source=source, target=f"task:{task.uid}", kind=kind, rows_per_second=rate, unread_bytes=unread)
+            )
     for sink in description.sinks:
         rate = figures.total(of_rates(tasks.get(sink.task, []), lambda one: one.rows_out)) if at_work else None
         edges.append(Edge(source=f"task:{sink.task}", target=f"sink:{sink.uid}", kind="output", rows_per_second=rate))
@@ -123,6 +126,11 @@ def _sink(sink: SinkDescription, subtasks: Sequence[SubtaskView], at_work: bool)
         rows_in=figures.total(of_status(subtasks, lambda one: one.rows_out)),
         rows_in_per_second=rate,
     )
+
+
+def _unread(producers: Sequence[SubtaskView], reader: str) -> int | None:
+    """What lies in a channel; None where no producer says."""
+    return figures.total(one.status.unread_bytes.get(reader) for one in producers)
 
 
 def _inputs(subtasks: Sequence[SubtaskView], uid: str) -> list[InputStatus]:

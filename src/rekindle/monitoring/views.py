@@ -160,6 +160,8 @@ class Edge:
     #: input: a task reads a source; channel: a task reads a task; output: a sink gets what a task writes
     kind: str
     rows_per_second: float | None = None
+    #: of a channel: bytes that lie in it, and are not read
+    unread_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ OF_JOB_PLAIN = {
 }
 """Metric → what it says, and the field of the overview."""
 
+UNREAD = "rekindle_channel_unread_bytes"
 FLINK_JOB = "flink_jobmanager_job_"
 FLINK_TASK = "flink_taskmanager_job_task_"
 
@@ -125,6 +126,14 @@ def _subtask(families: dict[str, GaugeMetricFamily], job: JobOverview, one: Subt
     }
     for name, figure in subtask_metrics(one, at_work=job.state in _AT_WORK).items():
         _add(families, FLINK_TASK + name, f"Flink's {name}.", labels, figure)
+    for reader, size in status.unread_bytes.items():
+        _add(
+            families,
+            UNREAD,
+            "Bytes of a task's output that the reader has still to read.",
+            {**labels, "reader": reader},
+            size,
+        )
 
 
 def _add(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from rekindle.channels.backlog import Backlog
 from rekindle.channels.channel_feed import ChannelFeed
 from rekindle.channels.feed import FileFeed
 from rekindle.runtime.occupation import Occupation
@@ -28,12 +29,14 @@ def shown(
     duration_ms: int | None,
     rows_read: RowsRead,
     occupation: Occupation,
+    backlog: Backlog | None,
 ) -> TaskStatusDocument:
     """Return a subtask's part of the status.
 
     Args:
         report: Spark's on the query; empty where there is none yet.
         batch: the last one that is recorded, -1 for none.
+        backlog: of its channels; None where no task reads its output.
     """
     return TaskStatusDocument(
         uid=place.task,
@@ -50,6 +53,7 @@ def shown(
         held_ms=occupation.held_ms,
         state_rows=state_rows(report),
         state_bytes=state_bytes(report),
+        unread_bytes=backlog.unread() if backlog is not None else {},
     )
 
 

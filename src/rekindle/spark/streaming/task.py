@@ -64,6 +64,7 @@ class SparkTask:
         self._orders = threading.Lock()
         #: whether the query is to run; not while and after it is suspended or finished
         self._runs = False
+        self._backlog = parts.backlog
         self._rows_read = counter(storage.store, place, parts.inputs, self._protocol.last)
         self._query = Query(
             spark,
@@ -296,4 +297,5 @@ class SparkTask:
             duration_ms=self._last_duration_ms,
             rows_read=self._rows_read,
             occupation=self._protocol.occupation,
+            backlog=self._backlog,
         )

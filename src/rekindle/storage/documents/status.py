@@ -82,6 +82,8 @@ class TaskStatusDocument:
     idle: float | None = None
     state_rows: int | None = None
     state_bytes: int | None = None
+    #: task that reads it → bytes of its output which that has still to read
+    unread_bytes: dict[str, int] = field(default_factory=dict)
     #: the last one of this run; None: there was none, or an older version wrote it
     failure: Failure | None = None
     #: how often this run has started it again, or is about to

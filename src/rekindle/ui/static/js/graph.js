@@ -101,6 +101,7 @@ function Edge({ edge, at }) {
     <path d=${curve(at.points)} marker-end="url(#arrow)" />
     ${edge.full && html`<title>Too much lies unread here: the task before it waits</title>`}
     ${edge.label && html`<text x=${at.x} y=${at.y + 4} text-anchor="middle" data-edge=${`${edge.from} ${edge.to}`}>${edge.label}</text>`}
+    ${edge.below && html`<text class="below" x=${at.x} y=${at.y + 17} text-anchor="middle">${edge.below}</text>`}
   </g>`;
 }
 

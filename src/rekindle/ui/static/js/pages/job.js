@@ -104,7 +104,7 @@ function Drawing({ graph, job, chosen, choose }) {
     return html`<${Empty} title="The graph is not known yet.">It is written when the job's first run begins.<//>`;
   const labelled = {
     vertices: graph.vertices.map((one) => ({ ...one, status: status(job, one) })),
-    edges: graph.edges.map((edge) => ({ ...edge, label: edgeLabel(edge), full: heldBack(graph, edge) })),
+    edges: graph.edges.map((edge) => ({ ...edge, label: edgeLabel(edge), below: unread(edge), full: heldBack(graph, edge) })),
   };
   const vertex = labelled.vertices.find(({ id }) => id === chosen);
   return html`<${JobGraph} graph=${labelled} chosen=${chosen} onChoose=${(id) => choose(id === chosen ? null : id)} />
@@ -116,6 +116,11 @@ function Drawing({ graph, job, chosen, choose }) {
 /** A task that waits for most of its time waits for those that read its channels: too much lies unread there. */
 function heldBack({ vertices }, edge) {
   return edge.kind === "channel" && vertices.find(({ id }) => id === edge.from)?.back_pressured > 0.5;
+}
+
+/** What lies in a channel: nothing is said of one that is empty. */
+function unread(edge) {
+  return edge.unread_bytes ? `${format.bytes(edge.unread_bytes)} unread` : "";
 }
 
 function edgeLabel(edge) {
