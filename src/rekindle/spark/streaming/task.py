@@ -41,9 +41,7 @@ class SparkTask:
     """A `StreamRunner` on Spark."""
 
     def __init__(self, run: RunContext, spark: SparkSession, parts: SubtaskParts) -> None:
-        storage, place = run.storage, parts.place
-        self._storage = storage
-        self._place = place
+        storage, place = self._storage, self._place = run.storage, parts.place
         self._task = parts.task
         self._inputs = parts.inputs
         self._outputs = parts.outputs
