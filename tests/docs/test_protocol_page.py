@@ -83,7 +83,7 @@ class Steps:
 
 
 def _phases(job: JobMachine) -> dict[int, Phase]:
-    under_way = {**job.coordinator.completed.sealing, **job.coordinator.pending}
+    under_way = {**job.coordinator.settlement.completed.sealing, **job.coordinator.pending}
     return {number: one.phase for number, one in under_way.items()}
 
 
@@ -174,7 +174,7 @@ def could_happen(job: JobMachine, config: Config, allowed: int, request: str) ->
         for fact in ({}, {"ended": True}, {"closed": True}, {"ended": True, "drained": True}):
             yield e.JobStarted(now_ms=0, next_checkpoint=2, latest_checkpoint=1, tasks={READ: e.RestoredTask(**fact)})
         return
-    batches = job.coordinator.barriers.batches
+    batches = job.coordinator.snapshots.barriers.batches
     drained = job.stopping.stop is not None and job.stopping.stop.drain
     for task in (READ, COUNT):
         yield e.TaskStarted(task=task)

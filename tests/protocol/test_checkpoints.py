@@ -244,7 +244,7 @@ def test_a_success_resets_the_count_of_failures() -> None:
     job = running(checkpoint_tolerable_failures=1)
     for number in (1, 3, 5):
         tell(job, checkpoint(f"r{number}"), declined(number), checkpoint(f"q{number}"), *done(number + 1))
-        assert job.coordinator.completed.latest == number + 1
+        assert job.coordinator.settlement.completed.latest == number + 1
     assert job.state is JobState.RUNNING
 
 
@@ -444,4 +444,4 @@ def test_a_newest_checkpoint_that_is_known_to_be_committed_is_shown_and_not_comm
     job = created()
     commands = job.handle(e.JobStarted(now_ms=0, next_checkpoint=8, latest_checkpoint=7, committed=True))
     assert commands == (discard(), c.StartTask(task=A)), "a driver may have died before it had cleaned up"
-    assert job.coordinator.completed.latest == 7
+    assert job.coordinator.settlement.completed.latest == 7

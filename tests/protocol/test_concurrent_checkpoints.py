@@ -109,7 +109,7 @@ def test_the_newest_checkpoint_stays_the_newest_when_an_earlier_one_completes_af
     world = several("mm")
     world.hear(*acknowledged(2, A, B), *acknowledged(1, A, B))
     assert manifests(world) == [2, 1]
-    assert world.job.coordinator.completed.latest == 2
+    assert world.job.coordinator.settlement.completed.latest == 2
 
 
 def test_no_batch_is_named_by_two_manifests_in_whichever_order_they_complete() -> None:
@@ -163,7 +163,7 @@ def test_a_subsumed_checkpoint_is_not_counted_as_a_failure() -> None:
     world = several("pp")
     world.hear(*acknowledged(2, A, B))
     assert aborted(world) == {1: SUBSUMED}
-    assert (world.job.state, world.job.coordinator.failures.count) == (JobState.RUNNING, 0)
+    assert (world.job.state, world.job.coordinator.settlement.failures.count) == (JobState.RUNNING, 0)
 
 
 # -- room --------------------------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def test_a_task_that_fails_gives_up_the_checkpoints_that_wait_for_acknowledgemen
     assert [*aborted(world)] == [3]
     world.hear(written(1))
     world.hear(written(2))
-    assert (manifests(world), world.job.coordinator.completed.latest) == ([1, 2], 2)
+    assert (manifests(world), world.job.coordinator.settlement.completed.latest) == ([1, 2], 2)
 
 
 def test_a_late_message_of_one_that_was_given_up_does_not_touch_the_others() -> None:

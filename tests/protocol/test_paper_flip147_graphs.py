@@ -130,7 +130,7 @@ def test_a_checkpoint_is_declined_while_a_task_with_union_state_has_finished_in_
     (aborted,) = world.said(c.AbortCheckpoint)
     assert aborted.reason.startswith("CHECKPOINT_DECLINED_TASK_CLOSING: ")
     assert manifests(world) == []
-    assert world.job.coordinator.failures.count == 0
+    assert world.job.coordinator.settlement.failures.count == 0
     assert world.status(A) is TaskStatus.WAITING
 
 
@@ -243,7 +243,7 @@ def test_the_failure_of_a_checkpoint_that_missed_a_finished_task_is_not_counted(
     """Triggering: "Since checkpoint timeout would block the next checkpoint and cause failover by default"."""
     world = Obedient(graph(a="s", d="t"), keep=[c.TakeSnapshot, c.CloseTask], checkpoint_max_concurrent=3)
     world.hear(sources_ended(A), checkpoint("r1"), checkpoint("r2"), taken(1, A), taken(1, D), closed(A))
-    assert world.job.coordinator.failures.count == 0
+    assert world.job.coordinator.settlement.failures.count == 0
     world.hear(checkpoint("r3"))
     assert snapshots(world, 3) == [D]
 
@@ -545,7 +545,7 @@ def test_a_later_checkpoint_that_was_acknowledged_before_the_task_was_closed_is_
     world.hear(closed(A), e.SnapshotTaken(task=B, checkpoint=44, batch=-1))
     assert manifests(world) == [43, 44]
     assert A not in world.said(c.WriteManifest)[1].transactions
-    assert world.job.coordinator.completed.latest == 44
+    assert world.job.coordinator.settlement.completed.latest == 44
 
 
 def test_a_checkpoint_that_the_closed_task_had_not_acknowledged_fails_and_leaves_nothing_behind() -> None:

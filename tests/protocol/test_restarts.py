@@ -99,8 +99,8 @@ def test_checkpoints_that_fail_for_hours_end_with_the_first_that_does_not() -> N
         assert c.StartTask(task=A) in tick(job, 60_000)
         tell(job, started())
     tell(job, checkpoint("good"), *done(HOURS * 60))
-    assert (job.state, job.coordinator.completed.latest) == (JobState.RUNNING, HOURS * 60)
-    assert job.coordinator.failures.restarts.failures == 0
+    assert (job.state, job.coordinator.settlement.completed.latest) == (JobState.RUNNING, HOURS * 60)
+    assert job.coordinator.settlement.failures.restarts.failures == 0
 
 
 def test_the_job_starts_again_as_often_as_is_allowed() -> None:

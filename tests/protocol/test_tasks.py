@@ -86,7 +86,7 @@ def test_a_completed_checkpoint_resets_the_count_of_failures() -> None:
         tell(job, failed())
         tick(job, DELAY_MS)
         tell(job, started(), checkpoint(f"r{number}"), *done(number))
-        assert job.coordinator.completed.latest == number
+        assert job.coordinator.settlement.completed.latest == number
     assert job.state is JobState.RUNNING
 
 

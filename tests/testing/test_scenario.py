@@ -79,7 +79,7 @@ def test_a_batch_that_is_not_named_is_the_last_one_or_the_one_that_was_ordered()
     play = _played(*steps, "snapshot of a/0 for checkpoint 1 taken")
     assert play.driver.job.coordinator.pending[1].batches == {("a", 0): 4}
     play = _played(*steps, "a/0's sources ended", "a/0 finished")
-    assert play.driver.job.coordinator.barriers.batches["a", 0] == 4  # type: ignore[index]
+    assert play.driver.job.coordinator.snapshots.barriers.batches["a", 0] == 4  # type: ignore[index]
 
 
 def _played(*steps: str) -> Play:

@@ -106,7 +106,7 @@ class CommitsNothingAfterACrash(Broken):
     def handle(self, event: e.Event) -> _Commands:
         said = super().handle(event)
         if isinstance(event, e.JobStarted):
-            self.coordinator.commits.recovering = None
+            self.coordinator.settlement.commits.recovering = None
             return tuple(one for one in said if not isinstance(one, c.CommitTransactions))
         return said
 
@@ -213,7 +213,7 @@ class LetsConsumersReadAll(Broken):
 
     def __init__(self, graph: JobGraph, config: Config) -> None:
         super().__init__(graph, config)
-        self.coordinator.barriers._limit = lambda channel: channel.written  # type: ignore[method-assign]
+        self.coordinator.snapshots.barriers._limit = lambda channel: channel.written  # type: ignore[method-assign]
 
 
 class TriggersSourcesAlone(Broken):
@@ -221,7 +221,7 @@ class TriggersSourcesAlone(Broken):
 
     def __init__(self, graph: JobGraph, config: Config) -> None:
         super().__init__(graph, config)
-        barriers = self.coordinator.barriers
+        barriers = self.coordinator.snapshots.barriers
         trigger = barriers.trigger
 
         def without_new_roots(checkpoint: int, roots: Iterable[SubtaskId], unaligned: bool) -> _Commands:
@@ -250,7 +250,7 @@ class TakesAnyCheckpointForItsLast(Broken):
 
     def handle(self, event: e.Event) -> _Commands:
         for state in self.tasks.states.values():
-            state.covered = state.ended is not None and self.coordinator.completed.latest is not None
+            state.covered = state.ended is not None and self.coordinator.settlement.completed.latest is not None
         return super().handle(event)
 
 

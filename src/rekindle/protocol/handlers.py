@@ -31,11 +31,11 @@ def _job_started(job: JobParts, event: e.JobStarted) -> _Commands:
         job.stopping.carry_through()
     job.become(JobState.RUNNING if job.stopping.stop is None else JobState.STOPPING)
     for task, restored in event.tasks.items():
-        job.coordinator.restore(task, restored)
+        job.coordinator.snapshots.restore(task, restored)
         job.tasks.restore(task, restored)
         job.answers.note(restored.notes)
     job.tasks.settle_restored()
-    return (*commands, *job.scheduler.begin(job.stopping.stop), *job.coordinator.barriers.begin())
+    return (*commands, *job.scheduler.begin(job.stopping.stop), *job.coordinator.snapshots.barriers.begin())
 
 
 # -- tasks ------------------------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ def _task_started(job: JobParts, event: e.TaskStarted) -> _Commands:
 
 
 def _batch_recorded(job: JobParts, event: e.BatchRecorded) -> _Commands:
-    return job.coordinator.recorded(event.task, event.batch, event.read)
+    return job.coordinator.snapshots.recorded(event.task, event.batch, event.read)
 
 
 def _sources_ended(job: JobParts, event: e.SourcesEnded) -> _Commands:
@@ -68,7 +68,7 @@ def _task_suspended(job: JobParts, event: e.TaskSuspended) -> _Commands:
 
 def _task_finished(job: JobParts, event: e.TaskFinished) -> _Commands:
     followed = _ended(job, event, Ended.DRAINED if event.drained else Ended.FINISHED, event.notes)
-    job.coordinator.finished(event.task)
+    job.coordinator.snapshots.finished(event.task)
     return followed
 
 
@@ -78,7 +78,7 @@ def _ended(
     """Take in that a task has ended its data; what it did first counts, a repetition changes nothing."""
     if job.tasks.ended(event, how):
         job.answers.note(notes)
-    return job.coordinator.recorded(event.task, event.batch, {})
+    return job.coordinator.snapshots.recorded(event.task, event.batch, {})
 
 
 def _task_closed(job: JobParts, event: e.TaskClosed) -> _Commands:
@@ -124,23 +124,23 @@ def _snapshot_declined(job: JobParts, event: e.SnapshotDeclined) -> _Commands:
 
 
 def _manifest_written(job: JobParts, event: e.ManifestWritten) -> _Commands:
-    return job.coordinator.complete(job.now_ms, event.checkpoint)
+    return job.coordinator.settlement.complete(job.now_ms, event.checkpoint)
 
 
 def _manifest_failed(job: JobParts, event: e.ManifestFailed) -> _Commands:
-    return job.coordinator.manifest_failed(job.now_ms, event.checkpoint, event.detail)
+    return job.coordinator.settlement.manifest_failed(job.now_ms, event.checkpoint, event.detail)
 
 
 def _transactions_committed(job: JobParts, event: e.TransactionsCommitted) -> _Commands:
-    return job.coordinator.committed(job.now_ms, event.checkpoint)
+    return job.coordinator.settlement.committed(job.now_ms, event.checkpoint)
 
 
 def _commit_failed(job: JobParts, event: e.CommitFailed) -> _Commands:
     if job.engines.lost is not None:
-        job.coordinator.commit_failed(job.now_ms, event.checkpoint)
+        job.coordinator.settlement.commit_failed(job.now_ms, event.checkpoint)
         job.engines.lost.commit_failed()
         return ()
-    if event.permanent or not job.coordinator.commit_failed(job.now_ms, event.checkpoint):
+    if event.permanent or not job.coordinator.settlement.commit_failed(job.now_ms, event.checkpoint):
         unnamed: Error = (
             "SINK_COMMIT_FAILED",
             {"sink": "-", "checkpoint": event.checkpoint, "reason": event.detail},
@@ -150,11 +150,11 @@ def _commit_failed(job: JobParts, event: e.CommitFailed) -> _Commands:
 
 
 def _savepoint_sealed(job: JobParts, event: e.SavepointSealed) -> _Commands:
-    return job.coordinator.sealed(event.checkpoint, event.path)
+    return job.coordinator.settlement.sealed(event.checkpoint, event.path)
 
 
 def _savepoint_failed(job: JobParts, event: e.SavepointFailed) -> _Commands:
-    return job.coordinator.sealed(event.checkpoint, None, event.detail)
+    return job.coordinator.settlement.sealed(event.checkpoint, None, event.detail)
 
 
 # -- requests ---------------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def _stop_requested(job: JobParts, event: e.StopRequested) -> _Commands:
 
 
 def _late_stop(job: JobParts, event: e.StopRequested) -> _Commands:
-    job.answers.late_stop(event, job.state, job.coordinator.completed.latest)
+    job.answers.late_stop(event, job.state, job.coordinator.settlement.completed.latest)
     return ()
 
 

@@ -30,8 +30,8 @@ class JobParts:
         self.state = JobState.CREATED
         self.now_ms = 0
         self.coordinator = Coordinator(config, graph.topology)
-        self.tasks = Tasks(graph, self.coordinator.barriers, config)
-        self.scheduler = Scheduler(self.tasks, self.coordinator.barriers)
+        self.tasks = Tasks(graph, self.coordinator.snapshots.barriers, config)
+        self.scheduler = Scheduler(self.tasks, self.coordinator.snapshots.barriers)
         self.stopping = Stopping(graph.name, config)
         self.answers = Answers(graph.name, self.stopping)
         self.engines = Engines(config)

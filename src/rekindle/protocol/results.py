@@ -23,17 +23,17 @@ def end(job: JobParts, state: JobState, *, error: Error | None = None, waiting: 
     job.answers.overtaken(
         told,
         under_way=[
-            *(one.checkpoint for one in job.coordinator.take_settled()),
+            *(one.checkpoint for one in job.coordinator.settlement.take_settled()),
             *job.coordinator.pending.values(),
         ],
         queue=job.coordinator.schedule.queue,
-        sealing=job.coordinator.completed.sealing.values(),
+        sealing=job.coordinator.settlement.completed.sealing.values(),
     )
     job.become(state)
-    savepoint = job.answers.end(told, job.coordinator.completed.latest)
+    savepoint = job.answers.end(told, job.coordinator.settlement.completed.latest)
     result = c.RecordResult(
         state=state.value,
-        checkpoint=job.coordinator.completed.latest,
+        checkpoint=job.coordinator.settlement.completed.latest,
         savepoint=savepoint,
         notes=tuple(job.answers.notes),
         error=error,

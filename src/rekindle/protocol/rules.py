@@ -32,14 +32,14 @@ def follow(job: JobParts) -> list[c.Command]:
 
 def _next(job: JobParts) -> _Commands:
     stop = job.stopping.stop
-    settled = job.coordinator.take_settled()
+    settled = job.coordinator.settlement.take_settled()
     if settled:
         return tuple(command for one in settled for command in _settle(job, one)) or _next(job)
     if job.engines.lost is not None:
         instead = _without_engine(job, job.engines.lost)
         if instead is not None:
             return instead
-    if job.coordinator.failures.too_many:
+    if job.coordinator.settlement.failures.too_many:
         return _fail_over(job)
     if stop is not None and stop.may_overtake(job.now_ms):
         stop.overtake()
@@ -48,7 +48,7 @@ def _next(job: JobParts) -> _Commands:
         return ordered
     statuses = job.tasks.statuses()
     if set(statuses.values()) == {TaskStatus.CLOSED} and not job.coordinator.busy:
-        if stop is None and job.coordinator.completed.sealing:
+        if stop is None and job.coordinator.settlement.completed.sealing:
             return ()  # an end by itself waits for savepoints, a stop for its own alone (`_closable`)
         return end(job, final_state(job.tasks.ends()))
     return job.coordinator.advance(
@@ -85,7 +85,7 @@ def _settle_failed(job: JobParts, checkpoint: PendingCheckpoint, reason: Reason,
         and reason is Reason.TASKS_FINISHED_FEATURE_OFF
     ):
         # It would be refused forever, and what has not been committed must not be called finished.
-        tolerable = job.coordinator.failures.tolerable
+        tolerable = job.coordinator.settlement.failures.tolerable
         return fail(job, "CHECKPOINTS_FAILING", failures=1, tolerable=tolerable, reason=words)
     failed: Error = ("CHECKPOINT_FAILED", {"checkpoint": checkpoint.number, "job": job.name, "reason": words})
     return tuple(c.AnswerRequest(request=request, error=failed) for request in checkpoint.asked.requests)
@@ -107,7 +107,7 @@ def _closable(job: JobParts) -> _Commands:
 def _demanded(job: JobParts, statuses: set[TaskStatus]) -> CheckpointRequest | None:
     if not statuses <= {TaskStatus.WAITING, TaskStatus.CLOSED}:
         return None
-    if any(one.asked.kind is CheckpointKind.STOP for one in job.coordinator.completed.sealing.values()):
+    if any(one.asked.kind is CheckpointKind.STOP for one in job.coordinator.settlement.completed.sealing.values()):
         return None
     if job.stopping.stop is None:
         return CheckpointRequest(kind=CheckpointKind.FINAL, unaligned=job.coordinator.schedule.unaligned)
@@ -118,14 +118,15 @@ def _demanded(job: JobParts, statuses: set[TaskStatus]) -> CheckpointRequest | N
 
 def _fail_over(job: JobParts) -> _Commands:
     """Too many checkpoints have failed: start every task again after a pause, or end where that is enough."""
-    failures = job.coordinator.failures
+    failures = job.coordinator.settlement.failures
     counted = {"failures": failures.count, "tolerable": failures.tolerable, "reason": failures.last}
     pause_ms = failures.restarts.failed(job.now_ms)
     failing: Error = ("CHECKPOINTS_FAILING", counted)
     if pause_ms is None:
         return end(job, JobState.FAILED, error=failing)
     aborted = job.coordinator.give_up(job.now_ms, Reason.TASK_FAILURE, "the job starts again")
-    job.coordinator.wait(job.now_ms + pause_ms)
+    failures.begin_again()
+    job.coordinator.schedule.wait(job.now_ms + pause_ms)
     job.scheduler.fail_over(job.now_ms + pause_ms)
     return (c.ReportFailure(error=failing), *aborted)
 

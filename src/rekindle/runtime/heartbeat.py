@@ -161,11 +161,11 @@ class Heartbeat:
         return self._status(tuple(self._task(task) for task in self._job.tasks.states))
 
     def _status(self, tasks: tuple[TaskStatusDocument, ...]) -> Status:
-        commit_ms = self._as_time_of_day(self._job.coordinator.commits.again_ms)
+        commit_ms = self._as_time_of_day(self._job.coordinator.settlement.commits.again_ms)
         waits = [commit_ms, self._engine_ms, *(task.next_attempt_ms for task in tasks)]
         restarts = (
             self._restarts
-            + self._job.coordinator.failures.restarts.granted
+            + self._job.coordinator.settlement.failures.restarts.granted
             + sum(state.restarts.granted for state in self._job.tasks.states.values())
         )
         return Status(
@@ -177,7 +177,7 @@ class Heartbeat:
             tasks=tasks,
             checkpoints_completed=self._completed,
             checkpoints_failed=self._failed,
-            latest_checkpoint=self._job.coordinator.completed.latest,
+            latest_checkpoint=self._job.coordinator.settlement.completed.latest,
             latest_checkpoint_ms=self._latest_ms,
             history=self._stats,
             mode=self._run.mode,

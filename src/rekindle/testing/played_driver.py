@@ -70,7 +70,7 @@ class PlayedDriver:
 
     def last_batch(self, task: SubtaskId) -> int:
         """The last batch of a task that the job knows of."""
-        return self.job.coordinator.barriers.batches.get(task, -1)
+        return self.job.coordinator.snapshots.barriers.batches.get(task, -1)
 
     def _is_answered(self, order: c.Command, event: e.Event) -> bool:
         good = self.done(order)

@@ -50,10 +50,10 @@ def _waits(job: JobMachine, config: Config) -> Iterator[Wait]:
         return
     for task, state in job.tasks.states.items():
         if state.status is TaskStatus.RESTARTING:
-            failures = (state.restarts.granted, coordinator.failures.restarts.granted)
+            failures = (state.restarts.granted, coordinator.settlement.failures.restarts.granted)
             yield Wait(f"the restart of {task}", failures, config.restart_delay_max_ms)
-    if coordinator.commits.again_ms is not None:
-        yield Wait("a commit", coordinator.commits.again_ms, config.restart_delay_max_ms)
+    if coordinator.settlement.commits.again_ms is not None:
+        yield Wait("a commit", coordinator.settlement.commits.again_ms, config.restart_delay_max_ms)
     for number, pending in coordinator.pending.items():
         if pending.phase in GIVEN_UP_IN:
             yield Wait(f"the expiry of checkpoint {number}", number, config.checkpoint_timeout_ms)

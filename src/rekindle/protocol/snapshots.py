@@ -1,0 +1,82 @@
+"""The snapshots of the subtasks: where barriers cut what each has written, and what belongs to which checkpoint.
+
+A batch record is the pre-commit, in `commit`; where a barrier stands is in `barriers`. A snapshot is both in one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rekindle.graph.topology import Topology
+from rekindle.ids import SubtaskId
+from rekindle.protocol import commands as c
+from rekindle.protocol.barriers import Barriers
+from rekindle.protocol.commit import CommitPermit, Transactions
+from rekindle.protocol.events import RestoredTask
+from rekindle.protocol.pending_checkpoint import PendingCheckpoint
+from rekindle.protocol.under_way import UnderWay
+
+_Commands = tuple[c.Command, ...]
+
+
+class Snapshots:
+    """What every subtask has written, and how the checkpoints under way cut it."""
+
+    def __init__(self, topology: Topology, pending: UnderWay) -> None:
+        self.barriers = Barriers(topology)
+        self._pending = pending
+        #: what each subtask has written and no checkpoint has committed
+        self._transactions = {task: Transactions() for task in self.barriers.batches}
+
+    def restore(self, task: SubtaskId, fact: RestoredTask) -> None:
+        """Where a subtask stands when the driver starts."""
+        self.barriers.restore(task, fact.batch, fact.read)
+        self._transactions[task] = Transactions(after=fact.committed)
+        self._transactions[task].written(fact.batch)
+        if fact.closed or fact.ended:
+            self._transactions[task].finished()
+
+    def recorded(self, task: SubtaskId, batch: int, read: Mapping[SubtaskId, int]) -> _Commands:
+        """A batch is durable: it is part of the transaction that is open."""
+        self._transactions[task].written(batch)
+        return self._pre_commit(self.barriers.recorded(task, batch, read))
+
+    def finished(self, task: SubtaskId) -> None:
+        """Note that a task has called ``finish()``: what it has written is its last transaction."""
+        self._transactions[task].finished()
+
+    def closed(self, task: SubtaskId) -> _Commands:
+        """A task is closed: its channels have ended."""
+        self._transactions[task].closed()
+        return self._pre_commit(self.barriers.closed(task))
+
+    def trigger(self, checkpoint: int, roots: Iterable[SubtaskId], unaligned: bool) -> _Commands:
+        """Begin a checkpoint at the roots."""
+        return self._pre_commit(self.barriers.trigger(checkpoint, roots, unaligned))
+
+    def overtake(self, checkpoint: int) -> _Commands:
+        """Let an aligned checkpoint, the oldest one pending, continue unaligned."""
+        return self._pre_commit(self.barriers.overtake(checkpoint))
+
+    def abort(self, checkpoint: int) -> _Commands:
+        """Take the barriers of a checkpoint away; what was pre-committed for it goes with the next."""
+        return self._pre_commit(self.barriers.abort(checkpoint))
+
+    def covered(self, checkpoint: PendingCheckpoint) -> dict[SubtaskId, tuple[int, int]]:
+        """Return the batches that the manifest of a checkpoint names, first and last of each subtask that has any."""
+        covered = {task: self._transactions[task].covered(checkpoint.number) for task in sorted(checkpoint.batches)}
+        return {task: (due[0].first, due[-1].last) for task, due in covered.items() if due}
+
+    def completed(self, permit: CommitPermit) -> None:
+        """Note that a checkpoint is complete: what was pre-committed for it is to be committed."""
+        for transactions in self._transactions.values():
+            transactions.completed(permit)
+
+    def _pre_commit(self, commands: _Commands) -> _Commands:
+        """Pre-commit what belongs to the snapshots that are ordered."""
+        for command in commands:
+            if isinstance(command, c.TakeSnapshot):
+                self._transactions[command.task].snapshot(command.checkpoint, upto=command.batch)
+                if self._transactions[command.task].has_finished:
+                    self._pending[command.checkpoint].ended.add(command.task)
+        return commands
