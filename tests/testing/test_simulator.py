@@ -235,14 +235,14 @@ class ClosesBeforeItsConsumersHaveRead(Broken):
 
     def __init__(self, graph: JobGraph, config: Config) -> None:
         super().__init__(graph, config)
-        self.tasks._acknowledged = lambda task: True  # type: ignore[method-assign]
+        self.tasks.is_acknowledged = lambda task: True  # type: ignore[method-assign]
 
 
 class EndsBeforeItsChannelsAreRead(Broken):
     def __init__(self, graph: JobGraph, config: Config) -> None:
         super().__init__(graph, config)
-        self.tasks._barriers = copy.copy(self.tasks._barriers)
-        self.tasks._barriers.has_read = lambda consumer, producer: True  # type: ignore[method-assign]
+        self.scheduler._barriers = copy.copy(self.scheduler._barriers)
+        self.scheduler._barriers.has_read = lambda consumer, producer: True  # type: ignore[method-assign]
 
 
 class TakesAnyCheckpointForItsLast(Broken):
