@@ -177,13 +177,6 @@ class Config:
         "In how many partitions each task keeps its state, from its first run on; 0 leaves it as it is, and at first "
         "to spark.sql.shuffle.partitions. It changes with a start from a checkpoint or savepoint only.",
     )
-    storage_fsync: bool = _setting(
-        "storage.fsync",
-        True,
-        _flag,
-        "Where the storage is a directory: what decides is forced to the disk, with all that it rests on, so that the "
-        "job survives a loss of power.",
-    )
     log_level: str = _setting(
         "log.level", "info", _choice("debug", "info", "warning", "error"), "The least that the log of a run keeps."
     )

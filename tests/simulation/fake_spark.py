@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rekindle.channels.inbox import CARRIED_OVER, unstamp
-from rekindle.storage.forwarding import ForwardingStore
 from rekindle.storage.port import Store
 from tests.simulation.cooperative import Process, Scheduler
 
@@ -437,8 +436,6 @@ class StreamingQuery:
     def _open(self, number: int, leaf: Leaf) -> Any:
         engine = self.engine
         if leaf.live is not None:
-            if isinstance(engine.store, ForwardingStore):
-                engine.store.create(f"{self._folder}/sources/{number}/0", b"v1\n0")
             return LiveSource(engine.scheduler, *leaf.live)
         log = f"{self._folder}/sources/{number}"
         return FileSource(engine.scheduler, engine.store, str(leaf.inbox), log)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from functools import partial
 
 from rekindle.errors import RekindleError
 from rekindle.runtime.client import ControlRequest
 from rekindle.storage.documents.runs import Result
-from rekindle.storage.forcing import Force, force_of
 from rekindle.testing.crash import InjectedError
-from rekindle.testing.volatile_store import VolatileStore
 from tests.simulation.watched import check_history
 from tests.simulation.world import World, random_plan
 
@@ -103,37 +100,6 @@ def live(seed: int, *, freezes: bool = False) -> World:
     return world
 
 
-def live_with_power_failures(seed: int, force_of: Callable[[str], Force] = force_of) -> World:
-    """The life of a seed in which the power fails, often: its process dies, and its storage loses what was not forced.
-
-    Args:
-        force_of: what a write forces; a test puts less here, to see that it is missed.
-    """
-    chance = random.Random(seed)
-    store = VolatileStore(force_of)
-    world = World(random_plan(chance, 3), seed, store=store)
-    scheduler = world.scheduler
-    starts = random.Random(f"starts of {seed}")
-    failures = chance.choice((0.002, 0.01, 0.03))
-    turmoil_runs = chance.randint(3, 12)
-    turmoil, calm = partial(_turmoil, world, chance, False), partial(_calm, world, chance)
-    for number in range(_MOST_RUNS):
-        is_calm = number >= turmoil_runs
-        scheduler.kill_at_a_write = 0 if is_calm else failures
-        settings = {**world.plan.settings, "checkpoint.interval": "10 s"} if is_calm else world.plan.settings
-        restore = None if is_calm or starts.random() < 0.7 else _newest(world)
-        result = world.run(settings, calm if is_calm else turmoil, restore=restore)
-        if result is None or chance.random() < 0.3:
-            store.lose_power(chance)
-        elif result.state in ("FINISHED", "DRAINED"):
-            break
-        assert result is None or result.state in ("STOPPED", "CANCELED", "FINISHED", "DRAINED"), f"{result}"
-    else:
-        raise AssertionError(f"it never ended: {world.results}")
-    _check(world, result, history=False)
-    return world
-
-
 def live_with_faults(seed: int) -> World:
     """The life of a seed in which steps fail, a number of times, and nothing is killed: each run ends by itself.
 
@@ -163,15 +129,14 @@ def live_with_faults(seed: int) -> World:
     return world
 
 
-def _check(world: World, result: Result, *, history: bool = True) -> None:
+def _check(world: World, result: Result) -> None:
     shown = world.shown()
     for uid, rows in world.expected().items():
         assert shown[uid] == rows, f"{uid}: lost {rows - shown[uid]}, twice {shown[uid] - rows}: {world.results}"
     assert not world.engine.late, f"dropped as late: {world.engine.late}"
     if result.state == "FINISHED":
         assert world.all_read(), "a job that has finished has read all"
-    if history:
-        check_history(world.storage)
+    check_history(world.storage)
 
 
 def _newest(world: World) -> int | None:

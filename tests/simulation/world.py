@@ -74,7 +74,6 @@ from rekindle.storage.origin import Origin
 from rekindle.testing.fake_engine import FakeLifeline
 from rekindle.testing.fake_sink import FakeSink
 from rekindle.testing.memory_store import MemoryStore
-from rekindle.testing.volatile_store import VolatileStore
 from tests.simulation.cooperative import Process, Scheduler, Strand, Threading
 from tests.simulation.fake_spark import ENGINE, BatchFrame, Engine, Frame, Leaf, Row, Writer, live_row, path_of
 
@@ -226,9 +225,7 @@ class World:
         self.store = store or FreezingStore(self.scheduler)
         self.storage = JobStorage(self.store, plan.graph.name)
         self.sinks = {sink.uid: RowSink() for sink in plan.graph.sinks}
-        # What Spark writes it forces to no disk.
-        of_spark = self.store.of_others() if isinstance(self.store, VolatileStore) else self.store
-        self.engine = Engine(self.scheduler, of_spark, self._rows_of, self._seconds)
+        self.engine = Engine(self.scheduler, self.store, self._rows_of, self._seconds)
         #: queries that run, so that one can be made to die
         self.queries: list[Any] = []
         #: of the machine's clock, which somebody sets now and then

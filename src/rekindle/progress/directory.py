@@ -25,8 +25,6 @@ from rekindle.errors import StorageError
 from rekindle.storage.port import NotFound, Store
 
 COMPACTED = ".compact"
-_TORN_AT_MOST = 3
-"""Newest files of a log that a loss of power may have torn, and one more."""
 _LOG_FILE = re.compile(r"[0-9]+(\.compact)?")
 
 
@@ -222,17 +220,14 @@ def first_entry(store: Store, log: str) -> dict[str, Any] | None:
     Returns None where there is no log, and an empty entry where it is none of files.
     """
     found = {number: name for name, number in log_numbers(store.names(log)).items()}
-    met = False
-    for number in sorted(found, reverse=True)[:_TORN_AT_MOST]:
+    for number in sorted(found, reverse=True):
         try:
             with store.open(f"{log}/{found[number]}") as file:
                 head = [file.readline(), file.readline()]
         except NotFound:
             continue
-        met = True
-        if entries := file_log(b"".join(head).rstrip(b"\n"), f"{log}/{found[number]}"):
-            return entries[0]
-    return {} if met else None
+        return next(iter(file_log(b"".join(head).rstrip(b"\n"), f"{log}/{found[number]}") or ()), {})
+    return None
 
 
 def log_entries(store: Store, log: str, log_offset: int) -> list[dict[str, Any]]:

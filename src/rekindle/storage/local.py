@@ -2,8 +2,8 @@
 
 Objects appear under their name in one step: they are written to a hidden temporary file beside it, which is then linked
 (`LocalStore.create`, which so has one winner) or renamed (`LocalStore.replace`). The file system needs hard links. What
-is written survives the death of the process, and a loss of power where that is wanted: the temporary file is forced to
-the disk before it appears, and its name after it.
+is written survives the death of the process; like Spark's own progress files it is not forced to the disk, so it shares
+their fate when the machine loses power.
 
 Hadoop, through which Spark reads and writes the same directory, keeps a checksum of each file NAME in a *side file*
 ``.NAME.crc`` and refuses a file that does not fit it. A side file belongs to its object: it is never listed, and is
@@ -18,14 +18,12 @@ import errno
 import io
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from rekindle.errors import StorageError
 from rekindle.storage.addresses import encoded
-from rekindle.storage.disk import Disk
-from rekindle.storage.forcing import Force, force_nothing
 from rekindle.storage.port import Entry, NotFound, Store, check_path
 
 _TEMPORARY = ".tmp-"
@@ -51,18 +49,11 @@ def file_uri(path: str) -> str:
 
 
 class LocalStore:
-    """A `Store` below the directory `root`, which need not exist yet.
+    """A `Store` below the directory `root`, which need not exist yet."""
 
-    Args:
-        force_of: what a write to a path forces to the disk.
-        beside: other folders on which it is forced as well, where that is everything.
-    """
-
-    def __init__(self, root: str, force_of: Callable[[str], Force] = force_nothing, beside: Sequence[str] = ()) -> None:
+    def __init__(self, root: str) -> None:
         # POSIX keeps a double slash at the start, which Hadoop would print as one.
         self._root = "/" + os.path.abspath(root).lstrip("/")
-        self._force_of = force_of
-        self._disk = Disk(self._root, beside)
 
     @property
     def location(self) -> str:
@@ -109,21 +100,17 @@ class LocalStore:
         target = self.path(check_path(path))
         if os.path.lexists(target):
             return False
-        force = self._force_of(path)
-        with self._errors(path, _WRITE_ERRORS), self._staged(target, io.BytesIO(data), force) as temporary:
+        with self._errors(path, _WRITE_ERRORS), _staged(target, io.BytesIO(data)) as temporary:
             _remove(_side_file(target))
             try:
                 os.link(temporary, target)
             except FileExistsError:
                 # A network file system may repeat a request whose answer was lost: the second link shows who won.
-                if os.stat(temporary).st_nlink == 1:
-                    return False
-            if force is not Force.NOTHING:
-                self._disk.force_name(target)
+                return os.stat(temporary).st_nlink > 1
             return True
 
     def replace(self, path: str, data: bytes) -> None:
-        self._put(path, io.BytesIO(data), self._force_of(path))
+        self._put(path, io.BytesIO(data))
 
     def names(self, folder: str) -> list[str]:
         with self._errors(folder):
@@ -195,34 +182,11 @@ class LocalStore:
                 raise NotFound(source) from None
             _remove(_side_file(old))
 
-    def _put(self, path: str, source: BinaryIO, force: Force = Force.NOTHING) -> None:
+    def _put(self, path: str, source: BinaryIO) -> None:
         target = self.path(check_path(path))
-        with self._errors(path, _WRITE_ERRORS), self._staged(target, source, force) as temporary:
+        with self._errors(path, _WRITE_ERRORS), _staged(target, source) as temporary:
             _remove(_side_file(target))
             os.replace(temporary, target)
-            if force is not Force.NOTHING:
-                self._disk.force_name(target)
-
-    @contextmanager
-    def _staged(self, target: str, source: BinaryIO, force: Force) -> Iterator[str]:
-        """The bytes of `source` in a temporary file beside `target`, gone afterwards unless it was renamed."""
-        folder = os.path.dirname(target)
-        self._disk.make_folder(folder)
-        temporary = os.path.join(folder, _TEMPORARY + os.urandom(8).hex())
-        try:
-            with open(temporary, "xb") as file:
-                _copied_by_the_system(source, file)
-                while chunk := source.read(_CHUNK_BYTES):
-                    file.write(chunk)
-                if force is Force.ITSELF:
-                    file.flush()
-                    os.fsync(file.fileno())
-            if force is Force.EVERYTHING:
-                self._disk.settle()
-            yield temporary
-        finally:
-            with suppress(OSError):
-                os.unlink(temporary)
 
     def _children(self, folder: str) -> list[tuple[str, int | None]]:
         """Names below `folder` with their bytes (None: a folder), in the order of the paths below them."""
@@ -251,6 +215,23 @@ class LocalStore:
             code = (codes or {}).get(error.errno or 0, "STORAGE_UNAVAILABLE")
             reason = f"{error.strerror or error} ({path or 'its root'})"
             raise StorageError(code, uri=self.location, reason=reason) from error
+
+
+@contextmanager
+def _staged(target: str, source: BinaryIO) -> Iterator[str]:
+    """The bytes of `source` in a temporary file beside `target`, gone afterwards unless it was renamed."""
+    folder = os.path.dirname(target)
+    os.makedirs(folder, exist_ok=True)
+    temporary = os.path.join(folder, _TEMPORARY + os.urandom(8).hex())
+    try:
+        with open(temporary, "xb") as file:
+            _copied_by_the_system(source, file)
+            while chunk := source.read(_CHUNK_BYTES):
+                file.write(chunk)
+        yield temporary
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
 
 
 def _copied_by_the_system(source: BinaryIO, target: BinaryIO) -> None:

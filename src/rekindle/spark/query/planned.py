@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from rekindle.progress.directory import last_committed, last_planned, plant_due, put_back, read_offsets, unplant
-from rekindle.progress.mending import mend
 from rekindle.spark.query.flush import END_OF_TIME_MS
 from rekindle.spark.query.query import Query
 from rekindle.storage.documents.batch import BatchRecord
@@ -22,13 +21,11 @@ class PlannedBatches:
 
     Args:
         folder: what Spark keeps of the query.
-        record: the last batch record.
     """
 
-    def __init__(self, store: Store, folder: str, record: BatchRecord | None) -> None:
+    def __init__(self, store: Store, folder: str) -> None:
         self._store = store
         self._folder = folder
-        mend(store, folder, record)
         #: the batch that this run has found planned and that may have been run, -1 for none
         self.found = self._find()
 

@@ -55,7 +55,7 @@ class SparkTask:
         self._read_from = parts.read_from
         self._siblings = parts.siblings
         self._kept = parts.kept
-        self._planned = PlannedBatches(storage.store, self._progress_dir, self._last_record())
+        self._planned = PlannedBatches(storage.store, self._progress_dir)
         self._purging = Purging(storage, place.folder, parts.kept, parts.source_logs)
         self._blame = Blame(self._id, parts.inputs)
         #: orders of the driver, and starting the query again, one at a time
