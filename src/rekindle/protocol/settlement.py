@@ -97,7 +97,7 @@ class Settlement:
         return (self.completed.discard_older(),)
 
     def fail(self, now_ms: int, pending: PendingCheckpoint, reason: Reason, detail: str = "") -> _Commands:
-        """Give a checkpoint up, and go on with those that it held up."""
+        """Give a checkpoint up, and continue with those that it held up."""
         pending.move(Phase.FAILED)
         del self._pending[pending.number]
         self._schedule.failed(now_ms, pending.asked.kind)

@@ -13,7 +13,7 @@ _OF_RUN = re.compile(r"(\d+)(?:\.result)?\.json")
 
 
 class Fence(JobDocuments):
-    """What keeps a driver out whose job another one has taken over, or somebody has deleted."""
+    """What keeps a driver out whose job another one has taken over, or that was deleted."""
 
     def claim(self, run: Run) -> bool:
         """Become the driver: create a run, which fences all earlier ones; False where its number is taken."""

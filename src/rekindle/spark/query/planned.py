@@ -27,6 +27,10 @@ class PlannedBatches:
         self._store = store
         self._folder = folder
         #: the batch that this run has found planned and that may have been run, -1 for none
+        self.found = -1
+
+    def look(self) -> None:
+        """Find what is planned, before this run plans anything."""
         self.found = self._find()
 
     def _find(self) -> int:

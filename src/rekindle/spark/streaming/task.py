@@ -43,8 +43,7 @@ class SparkTask:
     def __init__(self, run: RunContext, spark: SparkSession, parts: SubtaskParts) -> None:
         storage, place = self._storage, self._place = run.storage, parts.place
         self._task = parts.task
-        self._inputs = parts.inputs
-        self._outputs = parts.outputs
+        self._inputs, self._outputs = parts.inputs, parts.outputs
         self._max_rounds = run.config.drain_max_rounds
         self._post = run.post
         self._clock = run.clock
@@ -56,6 +55,8 @@ class SparkTask:
         self._siblings = parts.siblings
         self._kept = parts.kept
         self._planned = PlannedBatches(storage.store, self._progress_dir)
+        if parts.frame is not None:  # where it has ended, an overtaken driver may have left anything
+            self._planned.look()
         self._purging = Purging(storage, place.folder, parts.kept, parts.source_logs)
         self._blame = Blame(self._id, parts.inputs)
         #: orders of the driver, and starting the query again, one at a time
