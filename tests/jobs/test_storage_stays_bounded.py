@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -84,9 +85,9 @@ def test_spark_clears_up_what_no_checkpoint_needs_and_nothing_that_one_needs(
     starts: list[int] = []
     start = Query.start
 
-    def counted(self: Query, hold_after: int | None = None) -> None:
-        starts.append(self.committed)
-        start(self, hold_after)
+    def counted(self: Query, *given: Any, **named: Any) -> None:
+        starts.append(self.commits.last)
+        start(self, *given, **named)
 
     monkeypatch.setattr(Query, "start", counted)
     world.add_live(*(rows(hour / 2, 3) for hour in range(3)))

@@ -45,10 +45,11 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         place = Place(owner="job-1a2b", task="sums", subtask=0, lineage=1, run=2, folder=FOLDER)
         task, heard = Task(uid="sums", inputs=("clean",)), list[e.Event]()
         spark: Any = None
+        frame: Any = object()
         parts = SubtaskParts(
             task=task,
             place=place,
-            frame=None,
+            frame=frame,
             inputs=[],
             outputs=Outputs(place, {}, None, no_steps),
             backlog=None,
