@@ -81,6 +81,7 @@ def flink_table(_: str) -> str:
 def metrics_table(_: str) -> str:
     """Metrics that Flink has no name for."""
     rows = [(f"`{name}`", text) for name, (text, _) in {**metrics.OF_JOB, **metrics.OF_JOB_PLAIN}.items()]
+    rows.append((f"`{metrics.UNREAD[0]}`", metrics.UNREAD[1]))
     own = [
         ("`rekindle_storage_up`", "1 for a storage that can be read, else 0."),
         ("`rekindle_job_state`", "With the label `state`: 1 for the state the job is in, 0 for the others."),

@@ -58,6 +58,13 @@ def rate(value: float | None) -> str:
     return f"{value:.1f}" if value and abs(value) < 9.95 else f"{value:,.0f}"
 
 
+def test_bytes_that_are_unread_are_told_of_jobs_that_run(world: World, address: str) -> None:
+    told = {job for metric, job in metrics(address) if metric == "rekindle_channel_unread_bytes"}
+    ended = {"failed", "lost", "finished", "stopped"}
+    assert not told & ended, "what a job that has ended left unread is no figure of now"
+    assert "healthy" in told
+
+
 def there(source: str, target: str) -> None:
     """Copy a file, unless it is gone meanwhile."""
     with suppress(FileNotFoundError):

@@ -38,7 +38,11 @@ OF_JOB_PLAIN = {
 }
 """Metric → what it says, and the field of the overview."""
 
-UNREAD = "rekindle_channel_unread_bytes"
+UNREAD = (
+    "rekindle_channel_unread_bytes",
+    "Bytes of a subtask's output that a task, the label `reader`, has still to read.",
+)
+"""Metric, and what it says."""
 FLINK_JOB = "flink_jobmanager_job_"
 FLINK_TASK = "flink_taskmanager_job_task_"
 
@@ -126,14 +130,8 @@ def _subtask(families: dict[str, GaugeMetricFamily], job: JobOverview, one: Subt
     }
     for name, figure in subtask_metrics(one, at_work=job.state in _AT_WORK).items():
         _add(families, FLINK_TASK + name, f"Flink's {name}.", labels, figure)
-    for reader, size in status.unread_bytes.items():
-        _add(
-            families,
-            UNREAD,
-            "Bytes of a task's output that the reader has still to read.",
-            {**labels, "reader": reader},
-            size,
-        )
+    for reader, size in (status.unread_bytes if job.state in _AT_WORK else {}).items():
+        _add(families, *UNREAD, {**labels, "reader": reader}, size)
 
 
 def _add(
