@@ -49,3 +49,16 @@ def test_an_admission_that_somebody_else_made_counts_as_it_stands() -> None:
     late.admit()
 
     assert late.after(0).files == 3
+
+
+def test_an_admission_that_the_query_has_seen_before_its_feed_has_counts_as_well() -> None:
+    store = MemoryStore()
+    late = feed(store)
+    feed(store).admit()
+
+    read = late.after(0)
+    late.recorded(read, 100)
+    late.admit()
+
+    assert read.files == 2
+    assert Inbox(store, FOLDER, 0).admitted(1) == FILES[2:], "nothing is admitted twice"

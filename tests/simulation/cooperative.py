@@ -85,7 +85,7 @@ class Scheduler:
         self.sleepers: list[Process] = []
         #: what one of the strands has raised: a bug, in the product or in what stands in
         self.failure: BaseException | None = None
-        self._current = Strand("main", Process())
+        self._current = self._first = Strand("main", Process())
         self._strands = [self._current]
 
     @property
@@ -97,6 +97,12 @@ class Scheduler:
     def process(self) -> Process:
         """The process whose turn it is."""
         return self._current.process
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no process but that whose turn it is lives, frozen or not, beside the first strand's."""
+        alive = {one.process for one in self._strands if not one.dead}
+        return alive <= {self._first.process, self.process}
 
     def spawn(self, act: Callable[[], None], name: str, process: Process | None = None) -> Strand:
         """Let `act` be done beside the others; in the process whose turn it is unless another is named."""

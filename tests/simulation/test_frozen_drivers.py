@@ -11,7 +11,7 @@ from rekindle.storage.port import Store
 from tests.simulation.lives import live
 
 
-@pytest.mark.parametrize("seed", [*range(7), 51, 67, 145, 207])
+@pytest.mark.parametrize("seed", [*range(7), 51, 67, 145, 207, 351, 692, 826])
 def test_a_life_full_of_drivers_that_wake_up_ends_well(seed: int) -> None:
     live(seed, freezes=True)
 

@@ -317,7 +317,7 @@ class World:
         self, config: Config, before_claim: Callable[[], object] | None, restore: int | None
     ) -> Driver | Result:
         launch, path = self.launch(config), None if restore is None else f"{restore}"
-        undisturbed = before_claim is None and not self.scheduler.sleepers
+        undisturbed = before_claim is None and self.scheduler.is_alone
         said = self.launch(config).preview(path) if undisturbed else None
         ended = launch.prepare(path)
         if ended is not None:

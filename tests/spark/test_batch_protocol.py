@@ -43,6 +43,7 @@ class Subtask:
         parts = SubtaskParts(
             task=Task(uid="task", inputs=()),
             place=place,
+            last=max(self.storage.records(self.folder), default=-1),
             frame=None,
             inputs=[],
             outputs=Outputs(place, {"out": self.sink}, None, no_steps),

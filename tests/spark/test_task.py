@@ -49,6 +49,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         parts = SubtaskParts(
             task=task,
             place=place,
+            last=max(storage.records(FOLDER), default=-1),
             frame=frame,
             inputs=[],
             outputs=Outputs(place, {}, None, no_steps),

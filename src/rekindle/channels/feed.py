@@ -66,6 +66,9 @@ class Feed(ABC):
         """The position once a batch has read up to `admission`, the outstanding one or an earlier one."""
         if admission <= self.position.admission:
             return self.position
+        if not self._outstanding:
+            # A driver that was taken for dead has admitted it meanwhile, and the query has seen that first.
+            self._outstanding = self._inbox.admitted(admission)
         return self._reached(
             replace(
                 self.position,

@@ -114,8 +114,9 @@ class Assembly:
         storage, folder = self._of.storage, self._of.folder(subtask)
         place = place_of(self._of, subtask)
         frame, inputs, windows, too_old_ms = None, [], None, None
+        # Read once: a driver that was taken for dead may record another batch at any time.
+        record = storage.last_record(folder)
         if storage.end(folder) is None:
-            record = storage.last_record(folder)
             positions = record.inputs if record else {}
             inputs = [
                 self._input(task, subtask, uid, 2 * number, positions.get(uid, InputPosition()))
@@ -134,6 +135,7 @@ class Assembly:
         parts = SubtaskParts(
             task=task,
             place=place,
+            last=record.batch if record else -1,
             frame=frame,
             inputs=inputs,
             outputs=outputs_of(self._of, self._spark, task, place),

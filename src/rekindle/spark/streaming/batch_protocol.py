@@ -53,7 +53,7 @@ class BatchProtocol(Batches):
         parts: SubtaskParts,
         recorded: Callable[[BatchRecord, int, Mapping[str, EventTimeStats]], None],
     ) -> None:
-        super().__init__(last=max(run.storage.records(parts.place.folder), default=-1))
+        super().__init__(last=parts.last)
         self._spark = spark
         self._storage = run.storage
         self._steps = run.steps
@@ -158,13 +158,14 @@ class BatchProtocol(Batches):
         self.life.call(Call.PREPARE)
         prepared = self._outputs.prepare(df, batch)
         prepared_ms = _ms_since(started)
+        positions = self._positions(offsets)
         self._refuse_losses(offsets, batch)
         made = BatchRecord(
             batch=batch,
             offsets_hash=offsets.hash,
             offsets=offsets.text,
             run=self._place.run,
-            inputs=self._positions(offsets),
+            inputs=positions,
             committables=prepared.committables,
             segments=prepared.segments,
             rows_out=prepared.rows,

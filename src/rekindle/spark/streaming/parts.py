@@ -24,6 +24,8 @@ class SubtaskParts:
 
     task: Task
     place: Place
+    #: the batch whose record the positions of `inputs` are of, -1 for none
+    last: int
     #: the task's DataFrame, built from `inputs`; None for a subtask that has ended, which is never started
     frame: DataFrame | None
     inputs: Sequence[Input]
