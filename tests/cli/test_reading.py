@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: Jo
                 "idle": None,
                 "state_rows": None,
                 "state_bytes": None,
+                "unread_bytes": {},
                 "failure": None,
                 "restarts": 0,
                 "next_attempt_at": None,
@@ -119,6 +121,21 @@ def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: Jo
             "sync_ms": None,
         },
     }
+
+
+def test_status_shows_what_lies_unread_in_the_channels_of_a_task(command: Command, job: JobStorage) -> None:
+    start(job)
+    beat(job)
+    status = job.status()
+    assert status is not None
+    task = replace(status.tasks[0], busy=0.2, back_pressured=0.8, unread_bytes={"enrich": 1_300_000, "empty": 0})
+    job.replace(layout.status("bids"), replace(status, tasks=(task,)))
+
+    assert command.json("status", "bids")["tasks"][0]["unread_bytes"] == {"enrich": 1_300_000, "empty": 0}
+    shown = replace(status, tasks=(task,))
+    held = "hourly  running  batch 41 in 4.8 s, busy 20 %, back-pressured 80 %, 1.2 MiB unread by enrich"
+    assert held in views.status_lines(shown, JANUARY_MS, 120)
+    assert "hourly  running  batch 41 in 4.8 s" in views.status_lines(shown, JANUARY_MS, 120, stale=True)
 
 
 @pytest.mark.parametrize("columns", [60, 80])

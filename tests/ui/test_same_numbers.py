@@ -65,6 +65,15 @@ def test_bytes_that_are_unread_are_told_of_jobs_that_run(world: World, address: 
     assert "healthy" in told
 
 
+def sized(size: float) -> str:
+    """Return what the pages show of a number of bytes."""
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1_023.95:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 99.95 else f"{size:.1f} {unit}"
+        size /= 1_024
+    return f"{size:.1f} GiB"
+
+
 def there(source: str, target: str) -> None:
     """Copy a file, unless it is gone meanwhile."""
     with suppress(FileNotFoundError):
@@ -119,6 +128,7 @@ def check_same_numbers(tab: playwright.Page, address: str, location: str, name: 
     edges = http.get(f"{address}/api/v1/jobs/{name}/graph").json()["edges"]
     unread = sum(edge["unread_bytes"] or 0 for edge in edges)
     assert measured.get(("rekindle_channel_unread_bytes", name), 0) == unread
+    assert sum(size for task in status["tasks"] for size in task["unread_bytes"].values()) == unread
 
     percentiles = http.get(f"{address}/api/v1/jobs/{name}/checkpoints/summary").json()
     assert status["checkpoint_summary"] == percentiles
@@ -144,6 +154,11 @@ def check_same_numbers(tab: playwright.Page, address: str, location: str, name: 
     assert figure("Rows out / s") == rate(line["rows_out_per_second"])
     assert figure("Rows to commit") == (NONE if line["rows_uncommitted"] is None else f"{line['rows_uncommitted']:,}")
     assert figure("Restarts") == f"{line['restarts_total']:,}"
+    for edge in edges:
+        lying = f"{sized(edge['unread_bytes'])} unread" if edge["unread_bytes"] else None
+        quick = None if edge["rows_per_second"] is None else f"{rate(edge['rows_per_second'])} / s"
+        drawn = tab.locator(f"[data-edge='{edge['source']} {edge['target']}'] text").all_text_contents()
+        assert drawn == [text for text in (quick, lying) if text], edge
     error = tab.locator("main .problem")
     assert error.count() >= 1 if line["error"] else error.count() == 0
 

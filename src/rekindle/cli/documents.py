@@ -127,6 +127,7 @@ def status_json(view: JobView, now: Now, summary: Summary) -> Json:
                 "idle": task.idle,
                 "state_rows": task.state_rows,
                 "state_bytes": task.state_bytes,
+                "unread_bytes": dict(task.unread_bytes),
                 **_failures_json(task, status.state),
                 "inputs": {
                     uid: {

@@ -107,7 +107,7 @@ def status_lines(
     for task in status.tasks:
         took = f" in {output.duration(task.batch_duration_ms)}" if task.batch_duration_ms is not None else ""
         name = f"{task.uid}/{task.subtask}" if several[task.uid] > 1 else task.uid
-        text = f"{name}  {task.status}  {batch(task.batch)}{took}{_load(task) if at_work else ''}"
+        text = f"{name}  {task.status}  {batch(task.batch)}{took}{_load(task) + _unread(task) if at_work else ''}"
         lines += output.wrapped(text, columns, "  ")
         lines += _failed_lines(task, status.state, now_ms, columns, "  ")
         if not batch_mode:
@@ -122,6 +122,11 @@ def _load(task: TaskStatusDocument) -> str:
     """``, busy 80 %, back-pressured 10 %``; empty where it is not known."""
     shares = {"busy": task.busy, "back-pressured": task.back_pressured}
     return "".join(f", {name} {round(value * 100)} %" for name, value in shares.items() if value)
+
+
+def _unread(task: TaskStatusDocument) -> str:
+    """``, 1.2 MiB unread by hourly``; empty where nothing lies in its channels."""
+    return "".join(f", {output.size(size)} unread by {uid}" for uid, size in task.unread_bytes.items() if size)
 
 
 def _failed_lines(

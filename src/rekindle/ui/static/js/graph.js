@@ -4,7 +4,11 @@ import { html, useMemo, useMedia } from "./lib.js";
 import { Graph, layout } from "../vendor/dagre.js";
 
 const SIZE = { task: [196, 86], source: [168, 50], sink: [168, 50] };
-const LABEL = [92, 20];
+/** Across the screen a line runs under its label; down the screen the label stands beside it. */
+const LABEL = {
+  LR: { width: 92, height: 20, labelpos: "c" },
+  TB: { width: 80, height: 30, labelpos: "r", labeloffset: 8 },
+};
 const MARGIN = 10;
 /** So small it may become to fit; what is still wider is scrolled. */
 const SMALLEST = 0.75;
@@ -21,13 +25,14 @@ function arrange(shape, rankdir) {
   }
   for (const [from, to] of edges) {
     if (graph.hasNode(from) && graph.hasNode(to))
-      graph.setEdge(from, to, { width: LABEL[0], height: LABEL[1], labelpos: "c" });
+      graph.setEdge(from, to, { ...LABEL[rankdir] });
   }
   layout(graph);
   const { width, height } = graph.graph();
   return {
     width: Math.ceil(width),
     height: Math.ceil(height),
+    beside: rankdir === "TB",
     vertices: new Map(vertices.map(([id]) => [id, graph.node(id)])),
     edges: new Map(edges.map(([from, to]) => [`${from} ${to}`, graph.edge(from, to)])),
   };
@@ -96,12 +101,15 @@ function Vertex({ vertex, at, chosen, onChoose }) {
   </g>`;
 }
 
-function Edge({ edge, at }) {
-  return html`<g class="edge ${edge.full ? "full" : ""}">
+function Edge({ edge, at, beside }) {
+  const anchor = beside ? "start" : "middle";
+  const x = beside ? at.x - LABEL.TB.width / 2 : at.x;
+  const y = at.y + (beside && edge.below ? -2 : 4);
+  return html`<g class="edge ${edge.full ? "full" : ""}" data-edge=${`${edge.from} ${edge.to}`}>
     <path d=${curve(at.points)} marker-end="url(#arrow)" />
     ${edge.full && html`<title>Too much lies unread here: the task before it waits</title>`}
-    ${edge.label && html`<text x=${at.x} y=${at.y + 4} text-anchor="middle" data-edge=${`${edge.from} ${edge.to}`}>${edge.label}</text>`}
-    ${edge.below && html`<text class="below" x=${at.x} y=${at.y + 17} text-anchor="middle">${edge.below}</text>`}
+    ${edge.label && html`<text x=${x} y=${y} text-anchor=${anchor}>${edge.label}</text>`}
+    ${edge.below && html`<text class="below" x=${x} y=${y + 13} text-anchor=${anchor}>${edge.below}</text>`}
   </g>`;
 }
 
@@ -127,7 +135,7 @@ export function JobGraph({ graph, chosen, onChoose }) {
       </defs>
       ${graph.edges.map((edge) => {
         const at = drawn.edges.get(`${edge.from} ${edge.to}`);
-        return at && html`<${Edge} key=${`${edge.from} ${edge.to}`} edge=${edge} at=${at} />`;
+        return at && html`<${Edge} key=${`${edge.from} ${edge.to}`} edge=${edge} at=${at} beside=${drawn.beside} />`;
       })}
       ${graph.vertices.map(
         (vertex) =>

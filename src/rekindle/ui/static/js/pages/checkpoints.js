@@ -181,14 +181,21 @@ function One({ id, path, base }) {
               ]}
             />
           <//>
-          <${Subtasks} subtasks=${one.parts} />`;
+          <${Subtasks} subtasks=${one.parts} status=${one.status} />`;
       }}
     <//>`;
 }
 
-const SUBTASKS = [
+/** When a subtask acknowledged; one that has not may still do so only while the checkpoint is being taken. */
+function Acknowledged({ s, status }) {
+  if (s.finished) return "finished before";
+  if (known(s.acknowledged_ms)) return html`<${Span} ms=${s.acknowledged_ms} />`;
+  return status === "in_progress" ? html`<${Badge} state="in_progress" />` : "never";
+}
+
+const SUBTASKS = (status) => [
   { label: "Subtask", head: true, cell: (s) => html`<span class="wrap">${s.uid}<span class="muted">/${s.subtask}</span></span>` },
-  { label: "Acknowledged", num: true, hint: "After the trigger", cell: (s) => (s.finished ? "finished before" : known(s.acknowledged_ms) ? html`<${Span} ms=${s.acknowledged_ms} />` : html`<${Badge} state="in_progress" />`) },
+  { label: "Acknowledged", num: true, hint: "After the trigger", cell: (s) => html`<${Acknowledged} s=${s} status=${status} />` },
   { label: "Alignment", num: true, hint: "How long the barriers took to arrive on all channels", cell: (s) => html`<${Span} ms=${s.alignment_ms} />` },
   { label: "Snapshot", num: true, hint: "From the barriers until Spark had committed the batch", cell: (s) => html`<${Span} ms=${s.sync_ms} />` },
   { label: "State", num: true, cell: (s) => html`<${Size} bytes=${s.state_bytes} />` },
@@ -204,7 +211,7 @@ const PARTS = [
   ["in_flight_bytes", "In flight", (size) => html`<${Size} bytes=${size} />`],
 ];
 
-function Subtasks({ subtasks }) {
+function Subtasks({ subtasks, status }) {
   if (!subtasks.length)
     return html`<section class="panel"><${Empty} title="What its subtasks took was not written down.">An older version took it, or its history is deleted.<//></section>`;
   const rows = PARTS.map(([key, label, show]) => {
@@ -214,7 +221,7 @@ function Subtasks({ subtasks }) {
   }).filter(Boolean);
   const figure = (key) => (row) => row.show(row[key]);
   return html`<${Panel} title="Subtasks" id="subtasks" flush>
-      <${Table} caption="Subtasks of this checkpoint" columns=${SUBTASKS} rows=${subtasks} rowKey=${(s) => `${s.uid}/${s.subtask}`} />
+      <${Table} caption="Subtasks of this checkpoint" columns=${SUBTASKS(status)} rows=${subtasks} rowKey=${(s) => `${s.uid}/${s.subtask}`} />
     <//>
     ${subtasks.length > 1 && rows.length > 0 &&
     html`<${Panel} title="Over all subtasks" id="over-subtasks" flush>
