@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.errors import RekindleError, StorageError
+from rekindle.errors import ControlError, RekindleError, StorageError
 from rekindle.history import log
 from rekindle.history.log import CHECKPOINTS, EVENTS, RATES
 from rekindle.storage import layout
 from rekindle.storage.documents.history import HistoryEvent
+from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.liveness import this_process
 from rekindle.storage.local import LocalStore
+from tests.claims import claim
 from tests.runtime.kit import NEVER, OFTEN, World, ended, until
 from tests.simulation.watched import check_history
 
@@ -50,6 +53,41 @@ def test_the_history_of_a_job_goes_on_from_run_to_run(world: World) -> None:
     assert (status.rows_in, status.rows_out, status.rows_uncommitted) == (25, 25, 0)
     assert status.batches == max(world.records()) + 1, "records that no checkpoint needs are gone"
     assert status.checkpoints_completed == len(completed)
+
+
+def test_a_run_without_a_result_was_fenced_by_the_one_that_took_over(world: World) -> None:
+    world.rows.available, world.rows.ended = 4, False
+    handle = world.start(**OFTEN)
+    until(lambda: [event.kind for event in events(world.storage)] == ["run_started"] and world.read() == 4)
+    # The next one claims its run and dies; the first lives, and learns of it.
+    dead = this_process()._asdict() | {"process_started": this_process().process_started + "0"}
+    status = world.storage.status()
+    assert status is not None
+    claim(
+        world.storage,
+        lambda number: Run(run=number, started_ms=status.written_ms + 75_000, lineage=1, **dead),
+    )
+    with pytest.raises(ControlError, match="DRIVER_FENCED"):
+        ended(handle)
+    world.rows.available, world.rows.ended = 10, True
+    world.run(**OFTEN)
+
+    check_history(world.storage)
+    happened = events(world.storage)
+    assert [(event.run, event.kind) for event in happened if event.kind != "checkpoint_completed"] == [
+        (1, "run_started"),
+        (1, "fenced"),
+        (2, "run_started"),
+        (2, "fenced"),
+        (3, "run_started"),
+        (3, "task_finished"),
+        (3, "run_ended"),
+    ]
+    first, second = (event for event in happened if event.kind == "fenced")
+    assert first.severity == "error" and first.by == f"process {dead['pid']} on {dead['host']}"
+    said = "run 2 has taken over from run 1, which had recorded no result; it was last heard of "
+    assert first.message.startswith(said) and first.message.endswith(" s before")
+    assert second.message == "run 3 has taken over from run 2, which had recorded no result"
 
 
 def test_rows_that_a_driver_had_recorded_and_not_shown_are_counted_by_the_next_run(world: World) -> None:

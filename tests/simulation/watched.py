@@ -17,7 +17,7 @@ def check_history(storage: JobStorage) -> None:
     kinds = {record.id: record.kind for record in records if record.status == "completed"}
     events = [one.row for one in log.read(storage, EVENTS)]
     started = Counter(event.run for event in events if event.kind == "run_started")
-    ended = Counter(event.run for event in events if event.kind == "run_ended")
+    ended = Counter(event.run for event in events if event.kind in ("run_ended", "fenced"))
     # One that was taken for dead right after its last checkpoint, and whose successor died before its first beat, has
     # no run that would write either down.
     for manifest in (one for one in storage.manifests() if one.run in ended):
@@ -36,10 +36,11 @@ def check_history(storage: JobStorage) -> None:
     assert set(started) - set(ended) <= {max(started)}, f"began {set(started)}, ended {set(ended)}"
     begun, _ = storage.last_begun()
     assert begun is not None and max(started) >= begun.run
-    for run in ended:
-        result, told = storage.result(run), next(one for one in events if one.kind == "run_ended" and one.run == run)
+    for told in (one for one in events if one.kind in ("run_ended", "fenced")):
+        result = storage.result(told.run)
         # One that was taken for dead may wake up and record its result later.
-        assert "no result" in told.message or (result is not None and result.state in told.message), told.message
+        taken_over = told.kind == "fenced" and told.run < begun.run and f"run {told.run + 1} has taken" in told.message
+        assert taken_over or (result is not None and result.state in told.message), told
 
     for kind in (EVENTS, CHECKPOINTS, RATES):
         found = log.read(storage, kind)

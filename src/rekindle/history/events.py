@@ -35,6 +35,7 @@ KINDS: Mapping[str, str] = {
     "savepoint_failed": "a savepoint could not be made",
     "stop_requested": "somebody asked the job to stop, or to drain",
     "cancel_requested": "somebody asked the job to end at once",
+    "fenced": "another run has taken over from one that had recorded no result: its driver had died, or writes no more",
     "run_ended": "how a run has ended",
 }
 """Kind of an event → what it says."""
@@ -186,7 +187,7 @@ class EventLog:
         """What earlier runs could not write any more: how they ended; and what of them began no driver at all."""
         newest = rows[-1].run if rows else 0
         found: list[HistoryEvent] = []
-        if newest and not any(row.run == newest and row.kind == "run_ended" for row in rows):
+        if newest and not any(row.run == newest and row.kind in ("fenced", "run_ended") for row in rows):
             found.append(self._end_of(newest))
         for number in range(max(newest + 1, self._run.run - _MOST_RUNS), self._run.run):
             run = self._storage.run(number)
@@ -198,10 +199,7 @@ class EventLog:
         result = self._storage.result(number)
         if result is not None:
             return _ended(result)
-        last = self._last
-        seen_ms = last.written_ms if last is not None and last.run == number else self._run.started_ms
-        message = f"run {number} has recorded no result: its driver died, or run {self._run.run} took over from it"
-        return HistoryEvent(time_ms=seen_ms, run=number, kind="run_ended", severity="error", message=message)
+        return _fenced(number, self._storage.run(number + 1) or self._run, self._last)
 
 
 def _started(run: Run) -> HistoryEvent:
@@ -213,6 +211,21 @@ def _started(run: Run) -> HistoryEvent:
         kind="run_started",
         message=_cut(", ".join(parts), MESSAGE_LETTERS),
         by=f"process {run.pid} on {run.host}",
+    )
+
+
+def _fenced(number: int, newer: Run, last: Status | None) -> HistoryEvent:
+    """A run that had no result was taken over: whether its driver had died, or was only away, it writes no more."""
+    message = f"run {newer.run} has taken over from run {number}, which had recorded no result"
+    if last is not None and last.run == number:
+        message += f"; it was last heard of {max(newer.started_ms - last.written_ms, 0) / 1000:,.0f} s before"
+    return HistoryEvent(
+        time_ms=newer.started_ms,
+        run=number,
+        kind="fenced",
+        severity="error",
+        message=message,
+        by=f"process {newer.pid} on {newer.host}",
     )
 
 
