@@ -17,6 +17,9 @@ from rekindle.storage.place import DEFAULT, VARIABLE, location_of
 
 TOKEN = "REKINDLE_UI_TOKEN"  # noqa: S105 # its name
 
+_PATIENCE_S = 2.0
+"""A storage that has not been read by then is read on while the server answers."""
+
 
 @click.command("ui", epilog=example("rekindle ui --storage ./rekindle-state"))
 @click.option(
@@ -69,6 +72,8 @@ def ui(
         token, made = secrets.token_urlsafe(24), True
     policy = Policy(host=host, allowed_hosts=allowed_hosts, allow_actions=allow_actions, token=token)
     listener = listen(host, port)
+    monitors = Monitors(stores)
+    monitors.warm_up(_PATIENCE_S)
     address = _address(listener, host)
     if as_json:
         output.as_json({"address": address, "token": token if made else None})
@@ -76,7 +81,7 @@ def ui(
         output.say(f"{address}  (Ctrl-C ends it)")
         if made:
             output.say(f"The token for actions is {token}")
-    serve(application(Monitors(stores), policy, version()), listener)
+    serve(application(monitors, policy, version()), listener)
 
 
 def _token(file: str | None) -> str | None:

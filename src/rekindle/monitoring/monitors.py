@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
-from rekindle.errors import ControlError
+from rekindle.errors import ControlError, RekindleError
 from rekindle.monitoring import views
 from rekindle.monitoring.monitor import Monitor
 from rekindle.storage.port import Store
@@ -17,6 +19,23 @@ class Monitors:
         several = len(stores) > 1
         self.all = [Monitor(store, i, f"{i}~" if several else "") for i, store in enumerate(stores)]
         self._several = several
+
+    def warm_up(self, patience_s: float) -> None:
+        """Read all jobs once, so that the first answer need not read their history.
+
+        A storage that is slow holds no start up for longer than `patience_s`: it is read on beside the first answers.
+        One that is away is left to them: they say so.
+        """
+
+        def read(monitor: Monitor) -> None:
+            with suppress(RekindleError):
+                monitor.overview()
+
+        threads = [threading.Thread(target=read, args=(one,), name="warm-up", daemon=True) for one in self.all]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(patience_s / len(threads))
 
     def storages(self) -> list[views.StorageView]:
         """Return the storages, with how many jobs are in each."""
