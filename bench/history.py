@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
+COUNTED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 EVENTS, FILES = 5_434_783, 64
 FIRST_ADMISSION_BYTES_PER_CORE = 2 * MB
 
@@ -93,7 +94,7 @@ def main() -> None:
     given = parser.parse_args()
     load_before = load()
     assembly.FIRST_ADMISSION_BYTES_PER_CORE = FIRST_ADMISSION_BYTES_PER_CORE
-    spark = make_session("rekindle-bench", SETTINGS)
+    spark = make_session("rekindle-bench", {**SETTINGS, COUNTED: "true"})
     lines, written = [], set()
     with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as folder:
         data = Path(folder, "bids")

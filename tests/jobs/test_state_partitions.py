@@ -179,6 +179,8 @@ def moved(spark: SparkSession, world: World, uids: Sequence[str], counts: Sequen
     Each stop leaves a savepoint; the storage that it was made of is deleted before the next one is made of it.
     """
     number, first, *others = 0, *counts
+    spark = spark.newSession()
+    spark.conf.set("spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows", "true")
     storage = str(world.root / "storage0")
     world.add_live(rows(0, 90), rows(1, 60))
     handle = job_of(world, uids).start(spark, storage=storage, config=QUICK | {"state.partitions": first})

@@ -27,7 +27,7 @@ from rekindle.spark.query.commits import Commits
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.query.own_files import written_by_calls
 from rekindle.spark.query.polling import INTERVAL_MS, Polling
-from rekindle.spark.query.rows_read import RowsRead
+from rekindle.spark.query.rows_read import RowsRead, without_state_rows
 from rekindle.spark.query.state_partitions import first_run_in
 from rekindle.spark.session.optimizer import same_for_each_batch, started_with
 from rekindle.spark.session.session import NEEDED, check_settings
@@ -91,6 +91,8 @@ class Query:
         self._polling: Polling | None = None
         #: runs that are being stopped on purpose: their end is no failure
         self._expected: set[str] = set()
+        #: whether the reports of the query that runs, or ran last, say how many rows RocksDB's state holds
+        self._counts_state = True
         #: whether it was stopped for good
         self.interrupted = False
         self.commits = Commits(store, progress_dir, steps)
@@ -132,6 +134,7 @@ class Query:
             BATCHES_KEPT: str(self._kept.start(max(self.commits.last, self._batches.last))),
             **({STATE_COUNTED: "true"} if counts_state else {}),
         }
+        self._counts_state = counts_state or str(session.conf.get(STATE_COUNTED, "true")).lower() == "true"
         polling = self._polling = Polling(self._spark, every_ms=self._polls_every_ms, rows_read=self._rows_read)
         self._last_before = self._batches.last
         try:
@@ -223,7 +226,8 @@ class Query:
 
     def report(self) -> Mapping[str, Any]:
         """Return Spark's last progress report as far as it is known here; calls nothing in Spark."""
-        return self._polling.last_report() if self._polling is not None else {}
+        report = self._polling.last_report() if self._polling is not None else {}
+        return report if self._counts_state else without_state_rows(report)
 
     def _fetch_report(self) -> Mapping[str, Any]:
         if self._query is None or self._polling is None:

@@ -11,6 +11,9 @@ from typing import Any
 
 Report = Mapping[str, Any]
 
+_FILE_BYTES = "rocksdbSstFileSize"
+"""Of the state that RocksDB holds alone."""
+
 
 class RowsRead:
     """Counts the rows of each batch once.
@@ -50,10 +53,18 @@ class RowsRead:
         self._counted_of_sources = max(of_sources, self._counted_of_sources)
 
 
+def without_state_rows(report: Report) -> Report:
+    """Return a report without what RocksDB says of its rows: 0, where it does not count them."""
+    operators = [
+        {**one, "numRowsTotal": None} if _is_in_rocksdb(one) else one for one in report.get("stateOperators") or ()
+    ]
+    return {**report, "stateOperators": operators}
+
+
 def state_rows(report: Report) -> int | None:
     """Rows that a query's state holds; None where it has none, or no report tells."""
-    operators = report.get("stateOperators") or ()
-    return sum(int(one.get("numRowsTotal") or 0) for one in operators) if operators else None
+    rows = [one.get("numRowsTotal") for one in report.get("stateOperators") or ()]
+    return sum(map(int, rows)) if rows and None not in rows else None
 
 
 def state_bytes(report: Report) -> int | None:
@@ -62,6 +73,10 @@ def state_bytes(report: Report) -> int | None:
     return sum(map(_bytes, operators)) if operators else None
 
 
+def _is_in_rocksdb(operator: Mapping[str, Any]) -> bool:
+    return _FILE_BYTES in (operator.get("customMetrics") or {})
+
+
 def _bytes(operator: Mapping[str, Any]) -> int:
-    files = (operator.get("customMetrics") or {}).get("rocksdbSstFileSize")
-    return int(operator.get("memoryUsedBytes") or 0) if files is None else int(files)
+    figure = operator["customMetrics"][_FILE_BYTES] if _is_in_rocksdb(operator) else operator.get("memoryUsedBytes")
+    return int(figure or 0)

@@ -43,6 +43,8 @@ CHOSEN: dict[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     # Resuming and flushing then copy the state's files; with changelogs they would replay the changes of a minute.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
+    # To count the rows of state, RocksDB looks up each key before it writes it. Their number is unknown without.
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # Each batch leaves the names of its files in a cache, where nothing finds them again; Spark allows it 250 MB.
     "spark.sql.hive.filesourcePartitionFileCacheSize": "16777216",
     # Queries of one driver share its cores fairly, each in its own pool.
