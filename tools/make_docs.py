@@ -28,6 +28,7 @@ from click.testing import CliRunner
 
 from rekindle import config, errors
 from rekindle.cli.verbs import rekindle
+from rekindle.graph.changes import RULES, Outcome, Rule
 from rekindle.history import events
 from rekindle.runtime import steps
 from rekindle.spark.session import settings as spark_settings
@@ -222,10 +223,31 @@ def document_classes() -> Iterator[type]:
                 yield thing
 
 
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+
+def changes_table(_: str) -> str:
+    """What a start makes of each change of a job."""
+    rows = [
+        (kind.value, _outcome(rule, rule.in_place), _outcome(rule, rule.restored), rule.then)
+        for kind, rule in RULES.items()
+    ]
+    return table(("change", "in place", "with `--from`", "what becomes of it"), rows)
+
+
+def _outcome(rule: Rule, outcome: Outcome) -> str:
+    if outcome is Outcome.REFUSED:
+        return f"refused: [`{rule.code}`](errors.md#{str(rule.code).lower()})"
+    if rule.allow is not None and outcome is not Outcome.NEVER:
+        return f"{outcome.value}, with `--{rule.allow.replace('_', '-')}`"
+    return outcome.value
+
+
 # --- pages ------------------------------------------------------------------------------------------------------------
 
 
 MAKERS: dict[str, Callable[[str], str]] = {
+    "changes": changes_table,
     "settings": settings_table,
     "spark": spark_table,
     "decisions": decisions_table,

@@ -149,6 +149,7 @@ class DefinedJob:
         event_time: str | None = None,
         watermark: str | None = None,
         output_mode: OutputMode = "append",
+        was: str | None = None,
     ) -> Callable[[Callable[_Inputs, DataFrame]], TaskHandle[_Inputs]]:
         """Decorate the function that makes the task's output from its inputs, in the order given here.
 
@@ -160,6 +161,7 @@ class DefinedJob:
             watermark: how far that column may lag the task's watermark, e.g. ``"1 hour"`` where it is
                 the start of windows of an hour.
             output_mode: ``"append"``, ``"update"`` or ``"complete"``, as in Spark.
+            was: the uid that the task had before: a checkpoint that knows it under that one gives it its state.
         """
 
         def add(function: Callable[_Inputs, DataFrame]) -> TaskHandle[_Inputs]:
@@ -174,6 +176,7 @@ class DefinedJob:
                 output_mode=output_mode,
                 event_time=event_time,
                 watermark=watermark,
+                was=was,
             )
             self._define(self._tasks, task)
             self._functions[name] = function if len(set(read)) == len(read) else _with_repeats(function, read)

@@ -54,6 +54,7 @@ class Job(DefinedJob):
         allow_non_restored_state: bool = False,
         allow_drained: bool = False,
         allow_sink_ahead: bool = False,
+        allow_other_name: bool = False,
         allow_shared_target: bool = False,
         allow_changed_files: bool = False,
     ) -> JobResult:
@@ -77,6 +78,7 @@ class Job(DefinedJob):
                 allow_non_restored_state=allow_non_restored_state,
                 allow_drained=allow_drained,
                 allow_sink_ahead=allow_sink_ahead,
+                allow_other_name=allow_other_name,
                 allow_shared_target=allow_shared_target,
                 allow_changed_files=allow_changed_files,
             )
@@ -103,6 +105,7 @@ class Job(DefinedJob):
         allow_non_restored_state: bool = False,
         allow_drained: bool = False,
         allow_sink_ahead: bool = False,
+        allow_other_name: bool = False,
         allow_shared_target: bool = False,
         allow_changed_files: bool = False,
     ) -> JobHandle:
@@ -120,6 +123,7 @@ class Job(DefinedJob):
             allow_non_restored_state: drop state of tasks the job no longer has.
             allow_drained: continue from before the flush of a drained job.
             allow_sink_ahead: start before what a sink has committed.
+            allow_other_name: start from a checkpoint or savepoint of a job with another name.
             allow_shared_target: write to targets that another job, or another copy of this one, has written to.
             allow_changed_files: read files of a history that were replaced since the job first started.
 
@@ -137,6 +141,7 @@ class Job(DefinedJob):
             non_restored_state=allow_non_restored_state,
             drained=allow_drained,
             sink_ahead=allow_sink_ahead,
+            other_name=allow_other_name,
             shared_target=allow_shared_target,
             changed_files=allow_changed_files,
         )
@@ -168,6 +173,7 @@ class Job(DefinedJob):
         allow_non_restored_state: bool = False,
         allow_drained: bool = False,
         allow_sink_ahead: bool = False,
+        allow_other_name: bool = False,
     ) -> StartPreview:
         """Say what `start` would do now, and do none of it: no session, no run, nothing written.
 
@@ -184,7 +190,10 @@ class Job(DefinedJob):
         from rekindle.start.running import launches
 
         permissions = Permissions(
-            non_restored_state=allow_non_restored_state, drained=allow_drained, sink_ahead=allow_sink_ahead
+            non_restored_state=allow_non_restored_state,
+            drained=allow_drained,
+            sink_ahead=allow_sink_ahead,
+            other_name=allow_other_name,
         )
         launched = launches(self._definition(), location_of(storage), Config.of(config), permissions, mode=mode)
         return launched().preview(None if restore is None else str(restore))

@@ -58,6 +58,7 @@ def test_json_has_all_of_it(command: Command, job_file: Path) -> None:
         "tasks": [{"uid": "hourly", "fate": "begins", "subtasks": 1, "batch": None, "finished": 0}],
         "sinks": [{"uid": "out", "kind": "Parquet", "has_prepared": False}],
         "changes": [],
+        "graph": [],
     }
 
 

@@ -135,7 +135,7 @@ def test_every_option_reaches_the_job(tmp_path: Path) -> None:
     options = [
         "--storage", "/s", "--from", "/c", "--mode", "batch", "--set", "checkpoint.interval=10 s", "--set",
         "restart.attempts=0", "--conf", "spark.a=b=c", "--allow-non-restored-state", "--allow-drained",
-        "--allow-sink-ahead", "--allow-shared-target", "--allow-changed-files",
+        "--allow-sink-ahead", "--allow-shared-target", "--allow-changed-files", "--allow-other-name",
     ]  # fmt: skip
     line = run(tmp_path, "Job(JobResult())", *options).stdout.splitlines()[0]
 
@@ -150,6 +150,7 @@ def test_every_option_reaches_the_job(tmp_path: Path) -> None:
         "allow_sink_ahead": True,
         "allow_shared_target": True,
         "allow_changed_files": True,
+        "allow_other_name": True,
     }
 
 

@@ -13,8 +13,6 @@ from rekindle.graph.compatibility import (
     Violation,
     check_drained,
     check_finished_state,
-    check_graph,
-    check_parallelism,
     first_violation,
 )
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
@@ -22,37 +20,6 @@ from rekindle.graph.subtask_set import SubtaskSet
 from rekindle.graph.topology import Edge, EdgeKind, Topology, Vertex
 from rekindle.graph.validation import validated
 from tests.graph.kit import A2A, PW, subsets, topologies
-
-GRAPH = JobGraph(name="bids", tasks=(Task(uid="hourly", inputs=("history", "live")), Task(uid="new", inputs=("live",))))
-
-
-def refusal(saved: dict[str, list[str]], **options: bool) -> RestoreError:
-    with pytest.raises(RestoreError) as raised:
-        check_graph(GRAPH, saved, "/save/1", **options)
-    assert "/save/1" in raised.value.message
-    return raised.value
-
-
-def test_a_job_as_it_was_and_a_task_added_to_it_are_restored() -> None:
-    check_graph(GRAPH, {"hourly": ["history", "live"]}, "/save/1")
-
-
-def test_inputs_in_another_order_are_another_graph() -> None:
-    error = refusal({"hourly": ["live", "history"]})
-    assert error.code == "GRAPH_CHANGED"
-    assert "task hourly read live, history and now reads history, live" in error.message
-
-
-def test_state_of_tasks_that_are_gone_is_not_dropped_silently() -> None:
-    error = refusal({"z": ["live"], "daily": ["live"], "hourly": ["history", "live"]})
-    assert error.code == "STATE_NOT_RESTORED"
-    assert "daily, z" in error.message
-
-
-def test_state_of_tasks_that_are_gone_is_dropped_where_that_is_allowed_and_the_rest_is_still_compared() -> None:
-    check_graph(GRAPH, {"daily": ["live"], "new": ["live"]}, "/save/1", allow_non_restored_state=True)
-    assert refusal({"daily": ["live"], "new": []}, allow_non_restored_state=True).code == "GRAPH_CHANGED"
-
 
 # --- what had finished ------------------------------------------------------------------------------------------------
 
@@ -220,27 +187,8 @@ def test_a_new_source_or_sink_of_a_finished_task_makes_a_mixed_chain() -> None:
 # --- what else is refused ---------------------------------------------------------------------------------------------
 
 
-def test_a_new_task_that_reads_one_that_has_run_is_refused_and_one_that_reads_a_source_is_not() -> None:
-    """Of a task's earlier output only what somebody has still to read is kept."""
-    tasks = (Task(uid="old", inputs=("live",)), Task(uid="new", inputs=("old",)), Task(uid="beside", inputs=("live",)))
-    graph = JobGraph(name="bids", sources=(Source(uid="live", bounded=False),), tasks=tasks)
-    with pytest.raises(RestoreError, match="task new is new and reads old, whose earlier output is not kept"):
-        check_graph(graph, {"old": ["live"]}, "/save/1")
-    check_graph(graph, {"old": ["live"], "new": ["old"]}, "/save/1")
-
-
 def test_a_drained_checkpoint_is_restored_only_where_that_is_allowed() -> None:
     check_drained(False, "/save/1", allow_drained=False)
     check_drained(True, "/save/1", allow_drained=True)
     with pytest.raises(RestoreError, match=r"JOB_DRAINED.*/save/1"):
         check_drained(True, "/save/1", allow_drained=False)
-
-
-def test_a_resume_needs_the_subtasks_that_there_were() -> None:
-    graph = JobGraph(
-        name="j", sources=(), tasks=(Task(uid="a", inputs=("s",), parallelism=3), Task(uid="b", inputs=("a",)))
-    )
-    check_parallelism(graph, {"a": 3}, "lineage 1")
-    for saved in ({}, {"a": 2}, {"a": 3, "b": 2}):
-        with pytest.raises(RestoreError, match="PARALLELISM_CHANGED"):
-            check_parallelism(graph, saved, "lineage 1")

@@ -162,7 +162,7 @@ def test_a_stopped_job_is_not_started_from_what_is_damaged_unknown_or_anothers_a
     # Not the job that it was.
     more = world.hourly()
     more._tasks[0] = _with_inputs(more, more.source("more", rk.Files(str(world.history)), event_time="ts"))
-    refused(world, more, "GRAPH_CHANGED", "as it was")
+    refused(world, more, "INPUTS_CHANGED", "as they were")
     refused(world, _renamed(world), "STATE_NOT_RESTORED", "--allow-non-restored-state")
     refused(world, world.hourly(), "KEY_UNKNOWN", "configuration", config={"checkpoint.intervall": "1 s"})
 
@@ -237,8 +237,8 @@ def test_what_was_prepared_is_neither_forgotten_nor_lost_without_a_word(spark: S
     from dataclasses import replace
 
     without._sinks[0] = replace(without._sinks[0], uid="other")
-    gone = refused(world, without, "GRAPH_CHANGED", "as it was")
-    assert "sink out has prepared rows" in gone.message
+    gone = refused(world, without, "SINK_UNSETTLED", "as it was")
+    assert "Rows are prepared for sink 'out'" in gone.message
 
     # The rows are gone.
     world.out.rename(world.root / "aside")

@@ -74,10 +74,12 @@ def test_a_task_that_was_dropped_does_not_come_back_as_if_it_had_been_there(spar
     runs(spark, world, job(world, "early"), "g")  # allowed once: this is the job now
     assert not list((world.root / "storage/tasks/tasks/late").glob("*/*")), "what nobody needs is not kept"
 
-    said = refused(spark, world, job(world, "early", "late"), "GRAPH_CHANGED")
-    assert "task late is new and reads read, whose earlier output is not kept" in said
-    assert written(world, "early") == each("abcdefg")
-    assert written(world, "late") == each("a")
+    said = job(world, "early", "late").check(storage=world.storage)
+    assert [(one.uid, one.what) for one in said.graph if one.uid == "late"] == [("late", "is new and reads read")]
+    keyed(world, "h")
+    runs(spark, world, job(world, "early", "late"), "h")
+    assert written(world, "early") == each("abcdefgh")
+    assert written(world, "late") == each("ah"), "it is new: what was written while it was gone is not kept"
 
 
 def test_a_task_that_was_added_is_known_from_then_on_and_what_ran_goes_on(spark: SparkSession, world: World) -> None:
@@ -107,8 +109,8 @@ def test_behind_a_crash_nothing_is_lost_or_twice_when_a_task_is_dropped(spark: S
         spark, storage=world.storage, config=KEPT
     )
     assert handle.wait().state == "FAILED"
-    said = refused(spark, world, job(world, "early"), "GRAPH_CHANGED", allow_non_restored_state=True)
-    assert "sink late_out has prepared rows and is gone" in said
+    said = refused(spark, world, job(world, "early"), "SINK_UNSETTLED", allow_non_restored_state=True)
+    assert "Rows are prepared for sink 'late_out'" in said and "the sink is gone" in said
 
     runs(spark, world, job(world, "early", "late"), "c")
     keyed(world, "d")
@@ -125,7 +127,7 @@ def test_without_a_checkpoint_there_is_nothing_to_go_on_from_with_other_tasks(
     with pytest.raises(RuntimeError, match="injected"):
         handle.wait()
     said = refused(spark, world, job(world, "early", "own"), "TASKS_CHANGED", allow_non_restored_state=True)
-    assert "(new: own; gone: late)" in said
+    assert "own is new; late is gone" in said
 
     runs(spark, world, job(world, "early", "late"), "a")
     assert (written(world, "early"), written(world, "late")) == (each("a"), each("a"))
@@ -146,7 +148,7 @@ def test_a_batch_run_that_failed_is_not_run_on_with_other_tasks(spark: SparkSess
     start = {"storage": world.storage, "mode": "batch"}
     with pytest.raises(RuntimeError, match="injected"):
         heard_by(failing_at("manifest.create/before"), batch("early", "late").start)(spark, **start).wait()
-    with pytest.raises(RestoreError, match=r"TASKS_CHANGED.*new: none; gone: late"):
+    with pytest.raises(RestoreError, match=r"TASKS_CHANGED.*late is gone"):
         batch("early").start(spark, **start, allow_non_restored_state=True).wait()
 
     assert batch("early", "late").start(spark, **start).wait().state == "FINISHED"

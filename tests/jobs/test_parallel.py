@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import rekindle as rk
-from rekindle.errors import DefinitionError, RestoreError
+from rekindle.errors import DefinitionError
 from rekindle.ids import SubtaskId
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks import SinkBatch, TwoPhaseSink
@@ -94,20 +94,23 @@ def _files_read(handle: rk.JobHandle) -> Mapping[int, int]:
 
 
 @pytest.mark.parametrize(
-    ("clean", "shape"),
-    [(2, 3), pytest.param(1, 1, marks=pytest.mark.slow), pytest.param(4, 2, marks=pytest.mark.slow)],
+    ("clean", "shape", "in_place"),
+    [
+        (2, 3, True),
+        pytest.param(1, 1, False, marks=pytest.mark.slow),
+        pytest.param(4, 2, False, marks=pytest.mark.slow),
+    ],
 )
-def test_a_restore_deals_out_anew_what_was_unread_and_in_flight(
-    spark: SparkSession, world: ParallelWorld, clean: int, shape: int, gate: Gate
+def test_a_start_with_other_subtasks_deals_out_again_what_was_unread_and_in_flight(
+    spark: SparkSession, world: ParallelWorld, clean: int, shape: int, in_place: bool, gate: Gate
 ) -> None:
     stopped = in_flight(world, world.parallel(3, 2, gate), gate)
     assert stopped.in_flight_bytes > 0
     assert 0 < sum(until - first for first, until in stopped.unread["clean"]["history"]) < FILES
 
-    with pytest.raises(RestoreError, match="PARALLELISM_CHANGED"):
-        world.parallel(clean, shape).start(spark, storage=world.storage, config=SETTINGS).wait()
+    restore = None if in_place else str(stopped.checkpoint)
     job = world.parallel(clean, shape)
-    result = job.start(spark, storage=world.storage, restore=str(stopped.checkpoint), config=SETTINGS).wait()
+    result = job.start(spark, storage=world.storage, restore=restore, config=SETTINGS).wait()
 
     assert (result.state, result.error) == ("FINISHED", None)
     world.check()

@@ -320,19 +320,6 @@ def test_what_cannot_be_a_pipeline_is_refused(spark: SparkSession, world: Pipeli
     assert refused(lambda frame: frame, sinks=("begin",)).code == "SINK_MISSING"
 
 
-def test_a_task_that_changes_its_columns_is_refused_on_resume(spark: SparkSession, world: PipelineWorld) -> None:
-    world.fill()
-    handle = world.job().start(spark, storage=world.storage, config=NO_INTERVAL)
-    until(lambda: task(handle, "archive").batch >= 0)
-    handle.stop()
-    handle.wait()
-
-    changed = world.job(more="x")
-    with pytest.raises(rk.RekindleError, match="OUTPUT_CHANGED") as caught:
-        changed.start(spark, storage=world.storage, config=NO_INTERVAL)
-    assert "enrich" in str(caught.value)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_file_a_batch")
 def test_what_a_pipeline_keeps_is_bounded(spark: SparkSession, world: PipelineWorld) -> None:

@@ -60,6 +60,8 @@ def _show(preview: StartPreview) -> None:
     for sink in preview.sinks:
         if sink.has_prepared:
             output.say(f"Sink {sink.uid} commits first what was prepared for it.")
+    for one in preview.graph:
+        output.say(f"{one.uid} {one.what}: {one.then}.")
     if preview.changes:
         output.say("")
         changed = [(change.what, change.now or "(gone)", change.before or "(new)") for change in preview.changes]

@@ -49,6 +49,7 @@ _STARTED: tuple[Callable[[Any], Any], ...] = (
     click.option("--allow-non-restored-state", is_flag=True, help="Drop state of tasks the job no longer has."),
     click.option("--allow-drained", is_flag=True, help="Go on from before the flush of a drained job."),
     click.option("--allow-sink-ahead", is_flag=True, help="Start before what a sink has committed."),
+    click.option("--allow-other-name", is_flag=True, help="Start from a checkpoint of a job with another name."),
 )
 
 

@@ -50,6 +50,10 @@ CONDITIONS: dict[str, Condition] = {
             "Task {task!r} makes nothing from its input {input!r}, which Spark would then never read to its end.",
             "Use that parameter of the function, or take the input out of @job.task(...).",
         ),
+        WAS_TAKEN=(
+            "Task {task!r} is said to have been {was!r}, but {reason}.",
+            "Leave was= out where nothing was renamed; a task that takes over the uid of another is a new task.",
+        ),
         TASK_MISSING=("The job {job!r} has no task.", "Decorate a function with @job.task(source, ...)."),
         SINK_MISSING=(
             "The output of task {task!r} goes nowhere.",
@@ -458,21 +462,34 @@ CONDITIONS: dict[str, Condition] = {
             "Newer checkpoints have replaced the one at {path}: its job deleted it while it was copied.",
             "Start from a savepoint, which nothing replaces (rekindle savepoint JOB), or from a newer checkpoint.",
         ),
-        GRAPH_CHANGED=(
-            "The job has changed since {path}: {difference}",
-            "Restore it as it was, or start under another name; keep every uid.",
+        INPUTS_CHANGED=(
+            "Task {task!r} read {before} in {path}, and now reads {now}.",
+            (
+                "Put the inputs back as they were; or put what is new into a task of its own; or give the task a new "
+                "uid, drop its old state with --allow-non-restored-state, and start from the last checkpoint."
+            ),
+        ),
+        FINISHED_TASK_READ=(
+            "Task {task!r} is new and reads {producer!r}, which had finished in {path}: nothing of its output is kept.",
+            (
+                "Let {task!r} read what {producer!r} reads; or run {producer!r} again: give it a new uid and drop its "
+                "old state with --allow-non-restored-state."
+            ),
+        ),
+        SINK_UNSETTLED=(
+            "Rows are prepared for sink {sink!r} in {path}, and the sink {difference}: nothing could commit them.",
+            (
+                "Run the job once with that sink as it was, and stop it (rekindle stop): a stop commits all of them. "
+                "Then start it with the change."
+            ),
         ),
         TASKS_CHANGED=(
-            "The job has other tasks than {path} (new: {new}; gone: {gone}), and no checkpoint to begin them from.",
+            "The job has changed since {path}, which has no checkpoint to go on from: {difference}.",
             "Let it run as it was until it has a checkpoint; or begin again: rekindle forget JOB, or another name.",
         ),
-        PARALLELISM_CHANGED=(
-            "Task {task!r} had {before} subtasks in {path}, and now has {parallelism}.",
-            "Start it from its last checkpoint, which deals what was not read out again: --from CHECKPOINT.",
-        ),
         OUTPUT_CHANGED=(
-            "Task {task!r} put {before} into its channels, and now has {now}.",
-            "Give it the columns that it had; or let the job finish, and start under another name.",
+            "Column {column!r} that task {task!r} puts into its channels was {before}, and is now {now}.",
+            "Give the column another name, or its old type; or cast it in the tasks that read it.",
         ),
         STATE_NOT_RESTORED=(
             "{path} holds state of {uids}, which this job does not have.",
@@ -550,7 +567,10 @@ CONDITIONS: dict[str, Condition] = {
             "A batch run cannot start from {path}: it begins at the beginning, and has no checkpoint but its last.",
             "Leave --from out; or run the job in streaming mode.",
         ),
-        JOB_DIFFERENT=("{path} belongs to the job {found!r}, not {job!r}.", "Use that job's file, or rename the job."),
+        JOB_DIFFERENT=(
+            "{path} belongs to the job {found!r}, not {job!r}.",
+            "Use that job's file; or start another job from it: --allow-other-name.",
+        ),
         SPARK_CHECKPOINT_MISSING=(
             "There is no checkpoint of a Spark query at {path}.",
             "Give the query's checkpointLocation: the folder that holds metadata, offsets and commits.",

@@ -25,12 +25,11 @@ This module does not know where a checkpoint lies, or how a restore is carried o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from rekindle.errors import RestoreError
-from rekindle.graph.job_graph import JobGraph
 from rekindle.graph.subtask_set import SubtaskSet
 from rekindle.graph.topology import EdgeKind, Topology
 
@@ -151,49 +150,3 @@ def check_drained(drained: bool, place: str, *, allow_drained: bool) -> None:
     """
     if drained and not allow_drained:
         raise RestoreError("JOB_DRAINED", path=place)
-
-
-def check_graph(
-    graph: JobGraph, saved: Mapping[str, Sequence[str]], place: str, *, allow_non_restored_state: bool = False
-) -> None:
-    """Compare a job with the graph that was saved with its state.
-
-    Args:
-        saved: task uid → uids of its inputs, in order. Spark keeps positions by order, so the order counts.
-        place: the checkpoint, for the message.
-
-    Raises:
-        RestoreError: ``GRAPH_CHANGED``, ``STATE_NOT_RESTORED``.
-    """
-    tasks = {task.uid: task for task in graph.tasks}
-    gone = sorted(set(saved) - set(tasks))
-    if gone and not allow_non_restored_state:
-        raise RestoreError("STATE_NOT_RESTORED", path=place, uids=", ".join(gone))
-    for task in graph.tasks:
-        for producer in graph.producers_of(task):
-            if task.uid not in saved and producer.uid in saved:
-                # It would read what happens to be kept of that, and call it all.
-                difference = f"task {task.uid} is new and reads {producer.uid}, whose earlier output is not kept."
-                raise RestoreError("GRAPH_CHANGED", path=place, difference=difference)
-    for uid, inputs in saved.items():
-        if uid in tasks and list(tasks[uid].inputs) != list(inputs):
-            difference = f"task {uid} read {', '.join(inputs)} and now reads {', '.join(tasks[uid].inputs)}."
-            raise RestoreError("GRAPH_CHANGED", path=place, difference=difference)
-
-
-def check_parallelism(graph: JobGraph, saved: Mapping[str, int], place: str) -> None:
-    """Refuse to resume with other subtasks than the records are of; a restore deals the inputs out again.
-
-    Args:
-        saved: task uid → its parallelism, where that is not 1.
-        place: the lineage, for the message.
-
-    Raises:
-        RestoreError: ``PARALLELISM_CHANGED``.
-    """
-    for task in graph.tasks:
-        before = saved.get(task.uid, 1)
-        if task.parallelism != before:
-            raise RestoreError(
-                "PARALLELISM_CHANGED", path=place, task=task.uid, before=before, parallelism=task.parallelism
-            )

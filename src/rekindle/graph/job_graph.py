@@ -50,6 +50,8 @@ class Task:
     event_time: str | None = None
     #: how far that column may lag the task's own watermark, e.g. "1 hour"; None: not at all
     watermark: str | None = None
+    #: uid that it had before, under which a checkpoint may know it
+    was: str | None = None
 
     @property
     def lateness_ms(self) -> int:

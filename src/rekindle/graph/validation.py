@@ -24,6 +24,7 @@ def validated(graph: JobGraph) -> JobGraph:
     readable |= {task.uid: task for task in graph.tasks}
     for task in graph.tasks:
         _check_task(graph, task, readable)
+    _check_renames(graph.tasks)
     for sink in graph.sinks:
         _check_sink(sink, readable)
     _ = graph.topology
@@ -63,6 +64,18 @@ def _check_task(graph: JobGraph, task: Task, readable: Mapping[str, Source | Tas
         raise DefinitionError("OUTPUT_MODE_UNKNOWN", task=task.uid, output_mode=task.output_mode)
     if not graph.sinks_of(task) and not any(task.uid in reader.inputs for reader in graph.tasks):
         raise DefinitionError("SINK_MISSING", task=task.uid)
+
+
+def _check_renames(tasks: Sequence[Task]) -> None:
+    """Refuse what would give the state of one task to two, or that of a task that is still there."""
+    taken = {task.uid: f"there is a task {task.uid}" for task in tasks}
+    for task in tasks:
+        if task.was is None:
+            continue
+        check_uid(task.was)
+        if task.was in taken:
+            raise DefinitionError("WAS_TAKEN", task=task.uid, was=task.was, reason=taken[task.was])
+        taken[task.was] = f"task {task.uid} was {task.was} too"
 
 
 def _check_sink(sink: Sink, readable: Mapping[str, Source | Task]) -> None:

@@ -8,18 +8,20 @@ on. What counts is the second decision; `rekindle.start.resolve` has its rules.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from rekindle.config import Config
 from rekindle.errors import ControlError, RestoreError
-from rekindle.graph.compatibility import check_drained, check_finished_state, check_graph, check_parallelism
+from rekindle.graph.changes import Change, renames, settle, unsettled
+from rekindle.graph.compatibility import check_drained, check_finished_state
 from rekindle.graph.job_graph import JobGraph
 from rekindle.ids import SubtaskId
 from rekindle.progress.partitions import state_partitions
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.driven import is_driven_here
 from rekindle.runtime.leftovers import prepared, refuse_sink_ahead
+from rekindle.start.changed import since_lineage, since_origin, with_chains_of
 from rekindle.start.finished import finished_operators
 from rekindle.start.resolve import AlreadyEnded, Decision, Facts, Restore, Resume, resolve
 from rekindle.storage import layout
@@ -42,6 +44,12 @@ class Permissions:
     sink_ahead: bool = False
     shared_target: bool = False
     changed_files: bool = False
+    other_name: bool = False
+
+    def granted(self) -> set[str]:
+        """What is allowed, by the names that a user writes."""
+        permissions = {"allow_non_restored_state": self.non_restored_state, "allow_other_name": self.other_name}
+        return {name for name, given in permissions.items() if given}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +61,14 @@ class Decided:
     origin: Origin | None = None
     #: the newest run there was; of a job that was deleted the highest number that it has left, 0 for none
     newest_number: int
+    #: what is not as it was
+    changes: tuple[Change, ...] = ()
 
 
 class Decider:
     """Decides how one start of a job begins.
 
     Args:
-        sinks: uids of the job's sinks.
         restore: what the user wants to start from: a checkpoint's number or path, or a savepoint's path.
     """
 
@@ -69,7 +78,6 @@ class Decider:
         graph: JobGraph,
         *,
         mode: str,
-        sinks: Collection[str],
         config: Config,
         permissions: Permissions,
         restore: str | None,
@@ -77,7 +85,6 @@ class Decider:
         self._storage = storage
         self._graph = graph
         self._mode = mode
-        self._sinks = sinks
         self._config = config
         self._permissions = permissions
         self._restore = restore
@@ -105,22 +112,28 @@ class Decider:
             lineage=None if lineage is not None and self._came_to_nothing(lineage, run) else lineage,
             latest_checkpoint=self._checkpoint_path(checkpoint) if checkpoint is not None else None,
         )
+        self._kinds = {sink.uid: sink.kind for sink in run.description.sinks} if run and run.description else {}
         decision = resolve(facts, restore=self._absolute(self._restore), allow_drained=self._permissions.drained)
         self._check_mode(decision, facts.lineage)
         # A new job begins in an empty folder, also where an old one of its name was deleted while it ran.
         number = newest.run if newest is not None else storage.fence.highest_number_left()
         if isinstance(decision, AlreadyEnded):
             return Decided(decision=decision, newest_number=number)
-        if isinstance(decision, Resume) and decision.lineage.graph.keys() != {task.uid for task in self._graph.tasks}:
-            decision = self._with_other_tasks(decision.lineage)
-        origin = None
+        origin, changes = None, list[Change]()
+        if isinstance(decision, Resume):
+            lineage, place = with_chains_of(decision.lineage, run), self._place(decision.lineage)
+            changes = since_lineage(self._graph, lineage, self._ends(lineage), self._kinds)
+            if settle(changes, place, in_place=True):
+                decision = self._from_last_checkpoint(lineage, changes)
+            else:
+                self._check_resumed(lineage)
         if isinstance(decision, Restore):
             origin = find_origin(decision.path)
-            self._check_origin(origin, decision)
-        elif isinstance(decision, Resume):
-            self._check_resumed(decision.lineage)
+            origin = origin.with_renamed(renames(self._graph, origin.manifest.graph))
+            changes = since_origin(self._graph, origin, self._kinds, undo_drain=decision.undo_drain)
+            self._check_origin(origin, decision, changes)
         self._check_sinks(decision)
-        return Decided(decision=decision, origin=origin, newest_number=number)
+        return Decided(decision=decision, origin=origin, newest_number=number, changes=tuple(changes))
 
     def _refuse_second_driver(self) -> None:
         storage = self._storage
@@ -146,19 +159,14 @@ class Decider:
             place = f"The job {self._graph.name!r} in {self._storage.store.location}"
             raise RestoreError("MODE_FIXED", path=place, found=lineage.mode, mode=self._mode)
 
-    def _with_other_tasks(self, lineage: Lineage) -> Restore:
-        """From the lineage's last checkpoint, in a lineage that is theirs: a task that came back in place would not
-        find in its channels what was written while it was gone.
+    def _from_last_checkpoint(self, lineage: Lineage, changes: Sequence[Change]) -> Restore:
+        """From the lineage's last checkpoint, in a lineage of its own: a task that came back in place would not find
+        in its channels what was written while it was gone.
         """
         newest = self._storage.latest_manifest(lineage.lineage) if self._mode == "streaming" else None
         if newest is None:
-            before, now = set(lineage.graph), {task.uid for task in self._graph.tasks}
-            raise RestoreError(
-                "TASKS_CHANGED",
-                path=self._place(lineage),
-                new=", ".join(sorted(now - before)) or "none",
-                gone=", ".join(sorted(before - now)) or "none",
-            )
+            difference = "; ".join(f"{change.uid} {change.what}" for change in changes)
+            raise RestoreError("TASKS_CHANGED", path=self._place(lineage), difference=difference)
         return Restore(self._checkpoint_path(newest.checkpoint))
 
     def _place(self, lineage: Lineage) -> str:
@@ -192,20 +200,14 @@ class Decider:
     def _checkpoint_path(self, number: int) -> str:
         return f"{self._storage.store.location.rstrip('/')}/{layout.checkpoint(self._storage.job, number)}"
 
-    def _check_origin(self, origin: Origin, decision: Restore) -> None:
+    def _check_origin(self, origin: Origin, decision: Restore, changes: Sequence[Change]) -> None:
         manifest = origin.manifest
-        if manifest.job != self._graph.name:
-            raise RestoreError("JOB_DIFFERENT", path=decision.path, found=manifest.job, job=self._graph.name)
+        permissions = replace(self._permissions, other_name=decision.repeated or self._permissions.other_name)
         if manifest.mode != self._mode:
             raise RestoreError("MODE_FIXED", path=decision.path, found=manifest.mode, mode=self._mode)
         ends = {task: snapshot.end for task, snapshot in snapshots_of(manifest).items()}
         self._check_finished(ends, manifest.chains, decision.path, undo_drain=decision.undo_drain)
-        check_graph(
-            self._graph,
-            manifest.graph,
-            decision.path,
-            allow_non_restored_state=self._permissions.non_restored_state,
-        )
+        settle(changes, decision.path, in_place=False, allowed=permissions.granted())
         if decision.repeated:
             return
         check_drained(manifest.drained, decision.path, allow_drained=self._permissions.drained)
@@ -215,8 +217,6 @@ class Decider:
     def _check_resumed(self, lineage: Lineage) -> None:
         place = self._place(lineage)
         self._check_finished(self._ends(lineage), lineage.chains, place)
-        check_graph(self._graph, lineage.graph, place)
-        check_parallelism(self._graph, lineage.parallelism, place)
         self._check_state_partitions(lineage)
 
     def _check_finished(
@@ -239,15 +239,14 @@ class Decider:
         return {subtask: self._storage.end(folder) for subtask, folder in folders.items()}
 
     def _check_sinks(self, decision: Decision) -> None:
-        """A sink with prepared rows may not vanish: its rows could never be committed."""
+        """A sink with prepared rows may not vanish or become another: its rows could never be committed."""
         storage = self._storage
         # A lineage that is opened has prepared nothing; what is left is of a checkpoint that was not yet committed.
         lineage = decision.lineage.lineage if isinstance(decision, Resume) else 0
         manifest = latest_manifest(storage, decision, lineage)
-        for uid in prepared(storage, self._graph.subtasks(), lineage, covered_by(manifest)):
-            if uid not in self._sinks:
-                place, difference = storage.store.location, f"sink {uid} has prepared rows and is gone."
-                raise RestoreError("GRAPH_CHANGED", path=place, difference=difference)
+        left = prepared(storage, self._graph.subtasks(), lineage, covered_by(manifest))
+        found = unsettled(self._graph, self._kinds, [uid for uid, rows in left.items() if rows])
+        settle(found, storage.store.location, in_place=not isinstance(decision, Restore))
 
     def _check_state_partitions(self, lineage: Lineage) -> None:
         """Refuse another number: Spark would silently continue with what it has."""

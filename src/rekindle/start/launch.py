@@ -114,7 +114,6 @@ class Launch:
             self.storage,
             self._graph,
             mode=self._mode,
-            sinks=self._definition.sinks,
             config=self._config,
             permissions=self._permissions,
             restore=restore,

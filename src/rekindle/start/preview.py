@@ -65,6 +65,18 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GraphChange:
+    """A change of the job's tasks, channels or sinks, and what becomes of it."""
+
+    #: of the task or sink, or the name of the job
+    uid: str
+    #: e.g. ``was read``
+    what: str
+    #: what a start makes of it
+    then: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartPreview:
     """What `Job.start` would do now; see `Job.check`."""
 
@@ -80,6 +92,8 @@ class StartPreview:
     sinks: tuple[SinkPreview, ...]
     #: against the last run; empty where there was none, or where an older version ran it
     changes: tuple[Change, ...]
+    #: against what the start goes on from, by the table of docs/change.md
+    graph: tuple[GraphChange, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -110,6 +124,7 @@ def preview(
         tasks=tuple(_tasks(storage, graph, decided)),
         sinks=tuple(SinkPreview(uid=sink.uid, kind=sink.kind, has_prepared=sink.uid in left) for sink in now.sinks),
         changes=tuple(changes(last.description, now)) if last is not None and last.description is not None else (),
+        graph=tuple(GraphChange(uid=one.uid, what=one.what, then=one.rule.then) for one in decided.changes),
     )
 
 

@@ -231,12 +231,11 @@ def _copy_in_flight(
     old_parallelism = topology_of(origin.manifest).vertex(subtask.task).parallelism
     parallelism = graph.task(subtask.task).parallelism
     readers = {task.uid for task in graph.consumers_of(graph.task(subtask.task))}
-    documents = JobStorage(origin.store, origin.manifest.job)
     for index in range(old_parallelism):
         if index * parallelism // old_parallelism != subtask.subtask:
             continue
         old = SubtaskId(subtask.task, index)
-        record_of = partial(documents.record, origin.subtask(old))
+        record_of = partial(origin.record, old)
         for number, segment in enumerate(in_flight(origin.manifest, old, record_of)):
             wanted = tuple(uid for uid in segment.readers if uid in readers)
             if wanted:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from rekindle.errors import RestoreError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import read_manifest
+from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.port import NotFound, Store
+from rekindle.storage.renaming import renamed_manifest, renamed_record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,13 +25,27 @@ class Origin:
     store: Store
     #: folder of the manifest in `store`
     folder: str
+    #: in the uids that the job's tasks have now
     manifest: Manifest
+    #: uid that a task has now → uid that it had, where that is another
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def with_renamed(self, renamed: Mapping[str, str]) -> Origin:
+        """The same for a job in which these tasks have other uids."""
+        names = {old: now for now, old in renamed.items()}
+        return replace(self, manifest=renamed_manifest(self.manifest, names), renamed=renamed)
 
     def subtask(self, task: SubtaskId) -> str:
         """Folder that holds the subtask's progress directory."""
+        uid = self.renamed.get(task.task, task.task)
         if self.manifest.savepoint:
-            return layout.savepoint_subtask(self.folder, task.task, task.subtask)
-        return layout.subtask(self.manifest.job, task.task, task.subtask, self.manifest.lineage)
+            return layout.savepoint_subtask(self.folder, uid, task.subtask)
+        return layout.subtask(self.manifest.job, uid, task.subtask, self.manifest.lineage)
+
+    def record(self, task: SubtaskId, batch: int) -> BatchRecord | None:
+        """The record of a batch."""
+        record = JobStorage(self.store, self.manifest.job).record(self.subtask(task), batch)
+        return record and renamed_record(record, {old: now for now, old in self.renamed.items()})
 
     @contextmanager
     def read_whole(self) -> Iterator[None]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 
+import pyspark
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from rekindle.errors import RestoreError
+from rekindle.graph.changes import settle
+from rekindle.graph.columns import column_changes, known_columns
 from rekindle.sinks.writing import write_parquet
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import OutputSchema, Segment
@@ -69,10 +71,10 @@ class SegmentWriter:
 
 
 def output_schema(storage: JobStorage, folder: str, task: str, frame: DataFrame | None) -> T.StructType:
-    """The columns of what a task puts into its channels: those it began with, which `frame`, if given, must have.
+    """The columns of what a task puts into its channels: those of `frame`, or those it last had.
 
     Raises:
-        RestoreError: ``OUTPUT_CHANGED``: readers were planned, and segments written, with other columns.
+        RestoreError: ``OUTPUT_CHANGED``: segments that were written before could not be read with these columns.
     """
     path = layout.output_schema(folder)
     if frame is None:
@@ -80,10 +82,15 @@ def output_schema(storage: JobStorage, folder: str, task: str, frame: DataFrame 
         return T.StructType.fromJson(saved.columns) if saved else T.StructType()
     schema = _nullable(frame.schema)
     saved = storage.adopt(path, OutputSchema(columns=schema.jsonValue()))
-    found = T.StructType.fromJson(saved.columns)
-    if found != schema:
-        raise RestoreError("OUTPUT_CHANGED", task=task, before=found.simpleString(), now=schema.simpleString())
-    return found
+    if T.StructType.fromJson(saved.columns) != schema:
+        before, now = saved.known or saved.columns, schema.jsonValue()
+        settle(column_changes(task, before, now, widens=_WIDENS), folder, in_place=True)
+        storage.replace(path, OutputSchema(columns=now, known=dict(known_columns(before, now))))
+    return schema
+
+
+_WIDENS = int(pyspark.__version__.split(".")[0]) >= 4
+"""Whether this Spark reads a Parquet column of a narrower type as one of a wider type."""
 
 
 def _nullable(schema: T.StructType) -> T.StructType:

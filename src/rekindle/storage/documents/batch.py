@@ -60,6 +60,8 @@ class OutputSchema:
 
     #: Spark's JSON schema
     columns: Json
+    #: the same with columns that were dropped since the lineage began; None: none were
+    known: Json | None = None
     format: int = FORMAT_VERSION
 
 

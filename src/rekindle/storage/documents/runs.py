@@ -64,7 +64,7 @@ class SinkDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDescription:
-    """What a run consists of, and the settings in force, for people: nothing is decided by it."""
+    """What a run consists of, and the settings in force, for people; only the kinds of its sinks decide anything."""
 
     sources: tuple[SourceDescription, ...] = ()
     tasks: tuple[TaskDescription, ...] = ()

@@ -1,0 +1,261 @@
+"""What a start makes of a job that is not as it was: one table, and how the changes are found.
+
+A job is compared with what was saved of it: with its lineage where it resumes in place, or with the manifest that it
+starts from. Each difference is a `Change` of one `Kind`, and `RULES` says what a start makes of that: whether it goes
+on in place, or from the last checkpoint in a lineage of its own, or not at all. The page docs/change.md is made from
+the table.
+
+This module does not know where a checkpoint lies, how a restore is carried out, or what Spark makes of a query. What
+has finished is the business of `rekindle.graph.compatibility`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from rekindle.errors import RestoreError
+from rekindle.graph.job_graph import JobGraph, Task
+
+
+class Kind(Enum):
+    """What can be different. The value is how a person says it."""
+
+    TASK_ADDED = "a task is new and reads sources"
+    READER_ADDED = "a task is new and reads a task that has run"
+    READER_OF_FINISHED = "a task is new and reads a task that has finished"
+    TASK_RENAMED = 'a task is renamed: `@job.task(..., was="old_uid")`'
+    TASK_DROPPED = "a task is gone"
+    INPUTS_CHANGED = "a task reads other inputs, or the same ones in another order"
+    PARALLELISM = "a task has another `parallelism`"
+    SINK_ADDED = "a sink is new, or has another task"
+    SINK_DROPPED = "a sink is gone, and nothing is prepared for it"
+    SINK_REPLACED = "a sink is of another kind, and nothing is prepared for it"
+    SINK_UNSETTLED = "a sink is gone, or of another kind, and rows are prepared for it"
+    JOB_RENAMED = "the job has another name"
+    COLUMN_ADDED = "a task that others read puts out another column"
+    COLUMN_DROPPED = "a task that others read puts out a column less"
+    TYPE_WIDENED = "a column that others read has a wider type: `int` to `long`, `float` to `double`, …"
+    TYPE_CHANGED = "a column that others read has another type"
+
+
+class Outcome(Enum):
+    """What a start does. The value is how the table says it."""
+
+    RESUMES = "resumes"
+    #: in a lineage of its own, as with ``--from``
+    FROM_CHECKPOINT = "resumes from the last checkpoint"
+    REFUSED = "refused"
+    #: it cannot come about there
+    NEVER = "does not come about"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A row of the table."""
+
+    in_place: Outcome
+    #: from a checkpoint or savepoint that the user names, or that a start in place falls back to
+    restored: Outcome
+    #: what becomes of what there was
+    then: str
+    #: of the error where it is refused, or has to be allowed first
+    code: str | None = None
+    #: the option that allows it, as Python has it
+    allow: str | None = None
+
+
+_ON, _CHECKPOINT, _NO = Outcome.RESUMES, Outcome.FROM_CHECKPOINT, Outcome.REFUSED
+
+RULES: dict[Kind, Rule] = {
+    Kind.TASK_ADDED: Rule(in_place=_CHECKPOINT, restored=_ON, then="it reads its sources from their beginning"),
+    Kind.READER_ADDED: Rule(
+        in_place=_CHECKPOINT,
+        restored=_ON,
+        then="it reads what that task puts out from its next batch on; what came before is not kept",
+    ),
+    Kind.READER_OF_FINISHED: Rule(
+        in_place=_NO, restored=_NO, then="nothing of that task's output is kept", code="FINISHED_TASK_READ"
+    ),
+    Kind.TASK_RENAMED: Rule(
+        in_place=_CHECKPOINT,
+        restored=_ON,
+        then="state, positions and what is in flight go along; `was=` may stay or go afterwards",
+    ),
+    Kind.TASK_DROPPED: Rule(
+        in_place=_CHECKPOINT,
+        restored=_ON,
+        then="its state is dropped; a task that comes back later is a new one",
+        code="STATE_NOT_RESTORED",
+        allow="allow_non_restored_state",
+    ),
+    Kind.INPUTS_CHANGED: Rule(
+        in_place=_NO, restored=_NO, then="Spark keeps positions and state by the order of inputs", code="INPUTS_CHANGED"
+    ),
+    Kind.PARALLELISM: Rule(
+        in_place=_CHECKPOINT, restored=_ON, then="what was not read is dealt out again among its subtasks"
+    ),
+    Kind.SINK_ADDED: Rule(in_place=_ON, restored=_ON, then="it gets the rows from the next batch on"),
+    Kind.SINK_DROPPED: Rule(in_place=_ON, restored=_ON, then="it keeps what is committed"),
+    Kind.SINK_REPLACED: Rule(
+        in_place=_ON, restored=_ON, then="the old target keeps what is committed, the new one gets what follows"
+    ),
+    Kind.SINK_UNSETTLED: Rule(
+        in_place=_NO, restored=_NO, then="only the sink as it was can commit these rows", code="SINK_UNSETTLED"
+    ),
+    Kind.JOB_RENAMED: Rule(
+        in_place=Outcome.NEVER,
+        restored=_ON,
+        then="it is another job from there on; the old one stays as it is",
+        code="JOB_DIFFERENT",
+        allow="allow_other_name",
+    ),
+    Kind.COLUMN_ADDED: Rule(in_place=_ON, restored=_ON, then="it is null in rows that are in flight"),
+    Kind.COLUMN_DROPPED: Rule(in_place=_ON, restored=_ON, then="rows in flight are read without it"),
+    Kind.TYPE_WIDENED: Rule(
+        in_place=_ON, restored=_ON, then="rows in flight are read with the new type; needs Spark 4.0 or later"
+    ),
+    Kind.TYPE_CHANGED: Rule(in_place=_NO, restored=_NO, then="rows in flight could not be read", code="OUTPUT_CHANGED"),
+}
+"""What a start makes of each kind of change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Something that is not as it was."""
+
+    kind: Kind
+    #: of the task or sink, or name of the job
+    uid: str
+    #: what exactly, in words
+    what: str
+    #: of the error, where it is refused
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def rule(self) -> Rule:
+        """What a start makes of it."""
+        return RULES[self.kind]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """What was saved of a job, in the uids that its tasks have now."""
+
+    job: str
+    #: task → its inputs, in order
+    graph: Mapping[str, Sequence[str]]
+    parallelism: Mapping[str, int]
+    #: tasks all of which has finished for good
+    finished: Collection[str] = ()
+    #: task → its operators; nothing is known of sinks where that is empty
+    chains: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: sink → its kind, as far as that is known
+    kinds: Mapping[str, str] = field(default_factory=dict)
+
+
+def renames(graph: JobGraph, saved: Collection[str]) -> dict[str, str]:
+    """Return new uid → old uid of the tasks that were saved under another one."""
+    return {
+        task.uid: task.was
+        for task in graph.tasks
+        if task.was is not None and task.was in saved and task.uid not in saved
+    }
+
+
+def changes(graph: JobGraph, saved: Saved, renamed: Mapping[str, str]) -> list[Change]:
+    """Find what is not as it was, in the order of the table."""
+    found = [*_of_tasks(graph, saved), *_of_sinks(graph, saved)]
+    found += [Change(kind=Kind.TASK_RENAMED, uid=now, what=f"was {old}") for now, old in renamed.items()]
+    if saved.job != graph.name:
+        parameters = {"found": saved.job, "job": graph.name}
+        found.append(Change(kind=Kind.JOB_RENAMED, uid=graph.name, what=f"was {saved.job}", parameters=parameters))
+    order = [*Kind]
+    return sorted(found, key=lambda change: order.index(change.kind))
+
+
+def _of_tasks(graph: JobGraph, saved: Saved) -> Iterator[Change]:
+    for task in graph.tasks:
+        if task.uid not in saved.graph:
+            yield _added(graph, task, saved)
+            continue
+        before, parallelism = saved.graph[task.uid], saved.parallelism.get(task.uid, 1)
+        if list(task.inputs) != list(before):
+            parameters = {"task": task.uid, "before": ", ".join(before), "now": ", ".join(task.inputs)}
+            what = f"read {parameters['before']}, and now reads {parameters['now']}"
+            yield Change(kind=Kind.INPUTS_CHANGED, uid=task.uid, what=what, parameters=parameters)
+        if parallelism != task.parallelism:
+            what = f"had {parallelism} subtasks, and now has {task.parallelism}"
+            yield Change(kind=Kind.PARALLELISM, uid=task.uid, what=what)
+    gone = sorted(saved.graph.keys() - {task.uid for task in graph.tasks})
+    for uid in gone:
+        yield Change(kind=Kind.TASK_DROPPED, uid=uid, what="is gone", parameters={"uids": ", ".join(gone)})
+
+
+def _added(graph: JobGraph, task: Task, saved: Saved) -> Change:
+    read = [producer.uid for producer in graph.producers_of(task) if producer.uid in saved.graph]
+    over = [uid for uid in read if uid in saved.finished]
+    if over:
+        parameters = {"task": task.uid, "producer": over[0]}
+        what = f"is new and reads {over[0]}, which has finished"
+        return Change(kind=Kind.READER_OF_FINISHED, uid=task.uid, what=what, parameters=parameters)
+    if read:
+        return Change(kind=Kind.READER_ADDED, uid=task.uid, what=f"is new and reads {', '.join(read)}")
+    return Change(kind=Kind.TASK_ADDED, uid=task.uid, what="is new")
+
+
+def _of_sinks(graph: JobGraph, saved: Saved) -> Iterator[Change]:
+    before = {uid: task for task, chain in saved.chains.items() for uid in sinks_of_chain(task, chain)}
+    known = {task for task in saved.graph if saved.chains.get(task)}
+    for sink in graph.sinks:
+        if before.get(sink.uid) != sink.task:
+            if sink.task in known:
+                yield Change(kind=Kind.SINK_ADDED, uid=sink.uid, what=f"is new to task {sink.task}")
+        elif (kind := saved.kinds.get(sink.uid, sink.kind)) != sink.kind:
+            yield Change(kind=Kind.SINK_REPLACED, uid=sink.uid, what=f"was {kind}, and is now {sink.kind}")
+    for uid in sorted(before.keys() - {sink.uid for sink in graph.sinks}):
+        yield Change(kind=Kind.SINK_DROPPED, uid=uid, what="is gone")
+
+
+def sinks_of_chain(task: str, chain: Sequence[str]) -> list[str]:
+    """Return the uids of the sinks among the operators of a task."""
+    return [uid.removeprefix("sink:") for uid in chain if uid != task and "/" not in uid]
+
+
+def unsettled(graph: JobGraph, kinds: Mapping[str, str], prepared: Collection[str]) -> list[Change]:
+    """Find the sinks with prepared rows that are gone, or of another kind.
+
+    Args:
+        kinds: sink → its kind when the rows were prepared, as far as that is known.
+    """
+    now = {sink.uid: sink.kind for sink in graph.sinks}
+    found = []
+    for uid in prepared:
+        if uid not in now or kinds.get(uid, now[uid]) != now[uid]:
+            what = "is gone" if uid not in now else f"is now {now[uid]}, and was {kinds[uid]}"
+            parameters = {"sink": uid, "difference": what}
+            found.append(Change(kind=Kind.SINK_UNSETTLED, uid=uid, what=what, parameters=parameters))
+    return found
+
+
+def settle(found: Iterable[Change], place: str, *, in_place: bool, allowed: Collection[str] = ()) -> bool:
+    """Refuse what cannot be; return True if a start in place has to go on from the last checkpoint.
+
+    Args:
+        place: what the job is compared with, for the message.
+        allowed: what the user allows, see `Rule.allow`.
+
+    Raises:
+        RestoreError: with the code of the first change that is refused, or is not allowed.
+    """
+    outcomes = []
+    for change in found:
+        rule = change.rule
+        outcome = rule.in_place if in_place else rule.restored
+        # What falls back to a checkpoint is asked for there.
+        asks = outcome is Outcome.RESUMES and rule.allow is not None and rule.allow not in allowed
+        if rule.code is not None and (outcome is Outcome.REFUSED or asks):
+            raise RestoreError(rule.code, path=place, **change.parameters)
+        outcomes.append(outcome)
+    return Outcome.FROM_CHECKPOINT in outcomes

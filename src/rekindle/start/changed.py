@@ -1,0 +1,77 @@
+"""What of a job has changed since its lineage, or since a manifest that it is to start from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from rekindle.graph.changes import Change, Saved, changes, renames
+from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.ids import SubtaskId
+from rekindle.runtime.checkpointing import snapshots_of
+from rekindle.storage.documents.batch import End
+from rekindle.storage.documents.lineage import Lineage
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.origin import Origin
+from rekindle.storage.renaming import renamed_chains, renamed_graph
+
+Kinds = Mapping[str, str]
+"""Sink → its kind in the last run, as far as that is known."""
+
+
+def with_chains_of(lineage: Lineage, run: Run | None) -> Lineage:
+    """Return the lineage with the operators that its tasks had in `run`, the last in it.
+
+    Sinks come and go in place. What had finished before that run had just these operators, or it had been refused.
+    """
+    described = run.description if run is not None and run.lineage == lineage.lineage else None
+    if described is None:
+        return lineage
+    graph = JobGraph(
+        name="",
+        sources=tuple(Source(uid=one.uid, bounded=one.bounded) for one in described.sources),
+        tasks=tuple(Task(uid=one.uid, inputs=one.inputs) for one in described.tasks),
+        sinks=tuple(Sink(uid=one.uid, task=one.task, kind=one.kind) for one in described.sinks),
+    )
+    return replace(lineage, chains={vertex.uid: list(vertex.chain) for vertex in graph.topology.vertices})
+
+
+def since_lineage(
+    graph: JobGraph, lineage: Lineage, ends: Mapping[SubtaskId, End | None], kinds: Kinds
+) -> list[Change]:
+    """Compare a job with the lineage that it would resume in place.
+
+    Args:
+        ends: how each subtask of the lineage has ended; None for one that has not.
+    """
+    renamed = renames(graph, lineage.graph)
+    names = {old: now for now, old in renamed.items()}
+    going = {subtask.task for subtask, end in ends.items() if end is None}
+    saved = Saved(
+        job=graph.name,
+        graph=renamed_graph(lineage.graph, names),
+        parallelism={names.get(uid, uid): count for uid, count in lineage.parallelism.items()},
+        finished=[names.get(uid, uid) for uid in lineage.graph if uid not in going],
+        chains=renamed_chains(lineage.chains, names),
+        kinds=kinds,
+    )
+    return changes(graph, saved, renamed)
+
+
+def since_origin(graph: JobGraph, origin: Origin, kinds: Kinds, *, undo_drain: bool) -> list[Change]:
+    """Compare a job with the checkpoint or savepoint that it would start from, whose tasks are renamed already."""
+    manifest = origin.manifest
+    going = {
+        subtask.task
+        for subtask, snapshot in snapshots_of(manifest).items()
+        if snapshot.end is None or (undo_drain and snapshot.end.drained)
+    }
+    saved = Saved(
+        job=manifest.job,
+        graph=manifest.graph,
+        parallelism={uid: len(subtasks) for uid, subtasks in manifest.tasks.items()},
+        finished=[uid for uid in manifest.tasks if uid not in going],
+        chains=manifest.chains,
+        kinds=kinds,
+    )
+    return changes(graph, saved, origin.renamed)

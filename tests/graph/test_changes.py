@@ -1,0 +1,131 @@
+"""Each kind of change has a rule, and is found where it is there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rekindle.errors import CONDITIONS, DefinitionError, RestoreError
+from rekindle.graph.changes import RULES, Change, Kind, Outcome, Saved, changes, renames, settle, unsettled
+from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.graph.validation import validated
+
+LIVE = Source(uid="live", bounded=False)
+READ = Task(uid="read", inputs=("live",))
+COUNT = Task(uid="count", inputs=("read",))
+OUT = Sink(uid="out", task="count", kind="Parquet")
+JOB = JobGraph(name="job", sources=(LIVE,), tasks=(READ, COUNT), sinks=(OUT,))
+
+
+def saved(graph: JobGraph = JOB, **other: object) -> Saved:
+    """What is saved of a job."""
+    found = Saved(
+        job=graph.name,
+        graph={task.uid: task.inputs for task in graph.tasks},
+        parallelism={task.uid: task.parallelism for task in graph.tasks},
+        chains={vertex.uid: vertex.chain for vertex in graph.topology.vertices},
+        kinds={sink.uid: sink.kind for sink in graph.sinks},
+    )
+    return replace(found, **other)  # type: ignore[arg-type]
+
+
+def kinds(graph: JobGraph, before: Saved) -> list[tuple[Kind, str]]:
+    return [(one.kind, one.uid) for one in changes(graph, before, {})]
+
+
+def test_every_kind_has_a_rule_and_every_refusal_a_code_that_says_what_to_do() -> None:
+    assert set(RULES) == set(Kind)
+    for rule in RULES.values():
+        refused = Outcome.REFUSED in (rule.in_place, rule.restored)
+        assert (rule.code is not None) == (refused or rule.allow is not None)
+        assert rule.code is None or CONDITIONS[rule.code].next_step
+
+
+def test_a_job_that_is_as_it_was_has_no_changes() -> None:
+    assert changes(JOB, saved(), {}) == []
+    assert changes(JOB, saved(chains={}), {}) == [], "an older version did not save its sinks"
+
+
+def test_what_is_new_is_found() -> None:
+    beside = Task(uid="beside", inputs=("live",))
+    more = Task(uid="more", inputs=("beside", "read"))
+    last = Task(uid="last", inputs=("more",))
+    added = (beside, more, last)
+    graph = replace(JOB, tasks=(*JOB.tasks, *added), sinks=(OUT, Sink(uid="second", task="count")))
+    assert kinds(graph, saved()) == [
+        (Kind.TASK_ADDED, "beside"),
+        (Kind.TASK_ADDED, "last"),
+        (Kind.READER_ADDED, "more"),
+        (Kind.SINK_ADDED, "second"),
+    ]
+    assert (Kind.READER_OF_FINISHED, "more") in kinds(graph, saved(finished=("read",)))
+
+
+def test_what_is_gone_or_another_is_found() -> None:
+    count = replace(COUNT, inputs=("live",), parallelism=2)
+    other = replace(JOB, name="other", tasks=(count,), sinks=(replace(OUT, kind="Delta"), Sink(uid="new", task="gone")))
+    before = saved(replace(JOB, sinks=(OUT, Sink(uid="old", task="read"))))
+    assert kinds(other, before) == [
+        (Kind.TASK_DROPPED, "read"),
+        (Kind.INPUTS_CHANGED, "count"),
+        (Kind.PARALLELISM, "count"),
+        (Kind.SINK_DROPPED, "old"),
+        (Kind.SINK_REPLACED, "out"),
+        (Kind.JOB_RENAMED, "other"),
+    ]
+
+
+def test_a_sink_with_the_uid_of_a_task_is_the_same_sink() -> None:
+    graph = replace(JOB, sinks=(OUT, Sink(uid="read", task="count")))
+    assert changes(graph, saved(graph), {}) == []
+
+
+def test_a_renamed_task_is_one_whose_new_uid_was_not_saved() -> None:
+    graph = replace(JOB, tasks=(READ, replace(COUNT, uid="per_key", was="count")), sinks=())
+    assert renames(graph, {"read", "count"}) == {"per_key": "count"}
+    assert renames(graph, {"read", "per_key"}) == {}, "it was renamed before"
+    assert renames(graph, {"read", "per_key", "count"}) == {}
+    found = changes(graph, saved(replace(JOB, tasks=graph.tasks, sinks=())), {"per_key": "count"})
+    assert [(one.kind, one.uid, one.what) for one in found] == [(Kind.TASK_RENAMED, "per_key", "was count")]
+
+
+@pytest.mark.parametrize("was", ["read", "count"])
+def test_one_task_cannot_have_been_another_that_is_still_there(was: str) -> None:
+    graph = replace(JOB, tasks=(READ, replace(COUNT, was=was)))
+    with pytest.raises(DefinitionError, match=f"WAS_TAKEN.*there is a task {was}"):
+        validated(graph)
+
+
+def test_two_tasks_cannot_have_been_one() -> None:
+    graph = replace(JOB, tasks=(replace(READ, was="old"), replace(COUNT, was="old")))
+    with pytest.raises(DefinitionError, match="task read was old too"):
+        validated(graph)
+    validated(replace(JOB, tasks=(READ, replace(COUNT, was="old"))))
+
+
+def test_a_sink_with_prepared_rows_stays_what_it_was() -> None:
+    assert unsettled(JOB, {"out": "Parquet"}, ["out"]) == []
+    assert unsettled(JOB, {}, ["out"]) == []
+    for graph, difference in ((replace(JOB, sinks=()), "is gone"), (JOB, "is now Parquet, and was Delta")):
+        found = unsettled(graph, {"out": "Delta"}, ["out"])
+        with pytest.raises(RestoreError, match=rf"SINK_UNSETTLED.*{difference}"):
+            settle(found, "/state", in_place=True)
+
+
+def test_in_place_a_change_goes_on_or_goes_back_to_the_last_checkpoint() -> None:
+    assert settle([change(Kind.SINK_ADDED), change(Kind.COLUMN_ADDED)], "/state", in_place=True) is False
+    assert settle([change(Kind.SINK_ADDED), change(Kind.PARALLELISM)], "/state", in_place=True) is True
+    assert settle([change(Kind.PARALLELISM)], "/save/1", in_place=False) is False
+
+
+def test_what_has_to_be_allowed_is_asked_for_where_the_checkpoint_is_known() -> None:
+    gone = Change(kind=Kind.TASK_DROPPED, uid="read", what="is gone", parameters={"uids": "read"})
+    assert settle([gone], "/state", in_place=True) is True
+    with pytest.raises(RestoreError, match=r"STATE_NOT_RESTORED.*/save/1.*read"):
+        settle([gone], "/save/1", in_place=False)
+    settle([gone], "/save/1", in_place=False, allowed={"allow_non_restored_state"})
+
+
+def change(kind: Kind) -> Change:
+    return Change(kind=kind, uid="x", what="is another")

@@ -1,0 +1,204 @@
+"""A job that is not as it was goes on where it can, and nothing is lost or there twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import rekindle as rk
+from rekindle.errors import RestoreError
+from tests.crash.pipeline_kit import Gate
+from tests.jobs.kit import QUICK, World, committed, rows, until
+
+Query = Callable[..., Any]
+
+
+def same(frame: Any) -> Any:
+    return frame
+
+
+def job(world: World, *, query: Query = same, counted: Query | None = None, name: str = "job") -> rk.Job:
+    """A live stream → `read` → `count`, which counts its keys and so has state."""
+    made = rk.Job(name)
+    read = made.task(made.source("live", world.stream()), uid="read")(query)
+    count = made.task(read, uid="count", output_mode="update")(counted or (lambda frame: frame.groupBy("k").count()))
+    made.sink("counts", count, keep(world, "counts"))
+    return made
+
+
+def keep(world: World, name: str) -> rk.sinks.Foreach:
+    """A sink that appends what it gets to a file."""
+
+    def write(frame: Any, batch: Any) -> None:
+        folder = world.root / name
+        folder.mkdir(exist_ok=True)
+        lines = [f"{row['k']}={row['count']}" for row in frame.collect()]
+        written = folder / batch.key.replace("/", "+")
+        written.write_text("\n".join(lines))
+        written.rename(f"{written}.txt")
+
+    return rk.sinks.Foreach(write)
+
+
+def counts(world: World) -> Counter[str]:
+    """The highest count that was put out for each key."""
+    found: Counter[str] = Counter()
+    for file in (world.root / "counts").glob("*.txt"):
+        for line in file.read_text().splitlines():
+            key, _, count = line.partition("=")
+            found[key] = max(found[key], int(count))
+    return found
+
+
+def lives(spark: SparkSession, made: rk.Job, world: World, done: Callable[[], bool], **start: Any) -> None:
+    """Run it until something is committed, and stop it."""
+    handle = made.start(spark, **({"storage": world.storage, "config": QUICK} | start))
+    until(lambda: done() or not handle.is_running())
+    handle.stop()
+    assert handle.wait().state == "STOPPED"
+
+
+@pytest.mark.spark
+def test_a_renamed_task_goes_on_with_its_state_and_its_channels(spark: SparkSession, world: World) -> None:
+    world.add_live(rows(0, 10, keys="a"))
+    lives(spark, job(world), world, lambda: counts(world)["a"] == 10)
+
+    def renamed() -> rk.Job:
+        made = rk.Job("job")
+        task = made.task(made.source("live", world.stream()), uid="parse", was="read")(same)
+        counted = made.task(task, uid="per_key", was="count", output_mode="update")(
+            lambda frame: frame.groupBy("k").count()
+        )
+        made.sink("counts", counted, keep(world, "counts"))
+        return made
+
+    said = renamed().check(storage=world.storage)
+    assert (said.beginning, [task.fate for task in said.tasks]) == ("restores", ["resumes", "resumes"])
+    assert [(one.uid, one.what) for one in said.graph] == [("parse", "was read"), ("per_key", "was count")]
+    world.add_live(rows(0, 5, keys="a"))
+    lives(spark, renamed(), world, lambda: counts(world)["a"] == 15)
+    world.add_live(rows(0, 5, keys="ab"))
+    lives(spark, renamed(), world, lambda: counts(world)["b"] == 2)
+    assert counts(world) == {"a": 18, "b": 2}
+
+
+@pytest.mark.spark
+def test_columns_of_a_channel_come_go_and_widen_while_rows_are_in_it(spark: SparkSession, world: World) -> None:
+    """What is in flight was written with the columns that were."""
+    narrow = lambda frame: frame.select("k", F.col("v").cast("int").alias("v"))  # noqa: E731
+    world.add_live(rows(0, 5, keys="a"), rows(0, 5, keys="a"))
+    canceled_in_flight(spark, world, narrow)
+
+    def counted(frame: Any) -> Any:
+        known = F.when(F.col("w").isNull(), F.lit("in flight")).otherwise(F.col("w"))
+        return frame.groupBy(F.concat("k", F.lit("/"), known).alias("k")).agg(F.sum("v").alias("count"))
+
+    wide = job(
+        world, query=lambda frame: (same if WIDENS else narrow)(frame).withColumn("w", F.lit("new")), counted=counted
+    )
+    world.add_live(rows(0, 5, keys="a"))
+    lives(spark, wide, world, lambda: len(counts(world)) == 2)
+    assert counts(world) == {"a/in flight": 10, "a/new": 5}
+
+    other = job(world, query=lambda frame: frame.select("k", F.lit(1).alias("w"), "v"), counted=counted)
+    refused = caught(spark, other, world)
+    assert refused.code == "OUTPUT_CHANGED"
+    assert "Column 'w' that task 'read' puts into its channels was string, and is now integer" in str(refused)
+
+
+@pytest.mark.spark
+def test_sinks_come_go_and_become_others_and_prepared_rows_are_not_forgotten(spark: SparkSession, world: World) -> None:
+    def made(**sinks: Any) -> rk.Job:
+        job = rk.Job("job")
+        task = job.task(job.source("live", world.stream()), uid="read")(same)
+        for uid, sink in sinks.items():
+            job.sink(uid, task, sink)
+        return job
+
+    def parquet(name: str) -> rk.sinks.Parquet:
+        return rk.sinks.Parquet(world.root / name)
+
+    def keys(name: str) -> Counter[str]:
+        return Counter(row["k"] for row in committed(world.root / name))
+
+    world.add_live(rows(0, 3, keys="a"))
+    lives(spark, made(one=parquet("one")), world, lambda: keys("one")["a"] == 3)
+    world.add_live(rows(0, 3, keys="b"))
+    both = made(one=parquet("one"), two=parquet("two"))
+    assert [(one.uid, one.what) for one in both.check(storage=world.storage).graph] == [("two", "is new to task read")]
+    lives(spark, both, world, lambda: keys("two")["b"] == 3)
+
+    # Rows are prepared for `two`, and a checkpoint would commit them.
+    world.add_live(rows(0, 3, keys="c"))
+    handle = both.start(spark, storage=world.storage, config={**QUICK, "checkpoint.interval": "0"})
+    until(lambda: (handle.status().tasks[0].batch or 0) >= 2)
+    handle.cancel()
+    handle.wait()
+    for without in (made(one=parquet("one")), made(one=parquet("one"), two=rk.sinks.Foreach(lambda *_: None))):
+        refused = caught(spark, without, world)
+        assert refused.code == "SINK_UNSETTLED" and "sink 'two'" in str(refused)
+
+    lives(spark, both, world, lambda: keys("two")["c"] == 3)
+    world.add_live(rows(0, 3, keys="d"))
+    replaced = made(two=keep_keys(world, "three"))
+    assert [(one.uid, one.what) for one in replaced.check(storage=world.storage).graph] == [
+        ("one", "is gone"), ("two", "was Parquet, and is now Foreach"),
+    ]  # fmt: skip
+    lives(spark, replaced, world, (world.root / "three").exists)
+    assert (keys("one"), keys("two")) == ({"a": 3, "b": 3, "c": 3}, {"b": 3, "c": 3})
+    assert [file.read_text() for file in (world.root / "three").iterdir()] == ["ddd"]
+
+
+@pytest.mark.spark
+def test_a_job_with_another_name_starts_from_a_savepoint_if_that_is_allowed(spark: SparkSession, world: World) -> None:
+    world.add_live(rows(0, 10, keys="a"))
+    lives(spark, job(world), world, lambda: counts(world)["a"] == 10)
+    checkpoint = str(max((world.root / "storage/job/checkpoints").iterdir()))
+    other = job(world, name="other")
+    refused = caught(spark, other, world, restore=checkpoint)
+    assert refused.code == "JOB_DIFFERENT" and "--allow-other-name" in refused.next_step
+
+    world.add_live(rows(0, 5, keys="a"))
+    lives(spark, other, world, lambda: counts(world)["a"] == 15, restore=checkpoint, allow_other_name=True)
+    world.add_live(rows(0, 5, keys="a"))
+    lives(spark, other, world, lambda: counts(world)["a"] == 20)
+
+
+WIDENS = int(pyspark.__version__.split(".")[0]) >= 4
+
+
+def keep_keys(world: World, name: str) -> rk.sinks.Foreach:
+    """A sink that notes the keys of each batch that has any."""
+
+    def write(frame: Any, batch: Any) -> None:
+        found = "".join(row["k"] for row in frame.collect())
+        if found:
+            (world.root / name).mkdir(exist_ok=True)
+            (world.root / name / batch.key.replace("/", "+")).write_text(found)
+
+    return rk.sinks.Foreach(write)
+
+
+def caught(spark: SparkSession, made: rk.Job, world: World, **start: Any) -> RestoreError:
+    """What a start is refused with."""
+    with pytest.raises(RestoreError) as refused:
+        made.start(spark, storage=world.storage, config=QUICK, **start)
+    return refused.value
+
+
+def canceled_in_flight(spark: SparkSession, world: World, query: Query) -> None:
+    """Let `read` write two batches while `count` is held in its first, and cancel."""
+    gate = Gate(world.root / "gate")
+    made = job(world, query=query, counted=lambda frame: gate(frame).groupBy("k").count())
+    handle = made.start(spark, storage=world.storage, config={**QUICK, "checkpoint.interval": "0"})
+    gate.await_held()
+    until(lambda: any(task.uid == "read" and (task.batch or 0) >= 1 for task in handle.status().tasks))
+    handle.cancel()
+    gate.open()
+    assert handle.wait().state == "CANCELED"

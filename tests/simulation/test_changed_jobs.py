@@ -1,0 +1,169 @@
+"""Lives of jobs that are changed between two runs: every sink that was there all the time shows each row once."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from rekindle.errors import RestoreError
+from rekindle.graph.job_graph import JobGraph, Sink, Task
+from rekindle.graph.validation import validated
+from rekindle.runtime.client import ControlRequest
+from rekindle.storage.documents.runs import Result
+from tests.simulation.world import Plan, RowSink, World, random_plan
+
+_REFUSALS = {
+    "TASKS_CHANGED", "FINISHED_TASK_READ", "SINK_UNSETTLED", "FINISHED_STATE_MIXED", "FINISHED_BEHIND_UNFINISHED",
+    "PARTLY_FINISHED_ALL_TO_ALL", "PARTLY_FINISHED_POINTWISE",
+}  # fmt: skip
+"""What a change may be refused with. Anything else that a start raises is a fault."""
+
+
+class Changing:
+    """The job of a life, as it is now."""
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        self.world, self.chance = world, chance
+        #: sinks that were there from the beginning
+        self.whole = {sink.uid for sink in world.plan.graph.sinks}
+        self.made: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+
+    @property
+    def graph(self) -> JobGraph:
+        return self.world.plan.graph
+
+    def change(self) -> None:
+        """Change something; `undo` takes it back."""
+        self.before = self.world.plan
+        graph, chance = self.graph, self.chance
+        kind = chance.choice(("rename", "rename", "parallelism", "reader", "sink", "drop sink"))
+        task = chance.choice(graph.tasks)
+        plan = self.world.plan
+        if kind == "rename":
+            for other in graph.tasks:
+                if other is task or chance.random() < 0.5:
+                    plan = renamed(plan, other.uid, f"{other.uid}r")
+        elif kind == "parallelism" and task.parallelism > 1:
+            other = chance.choice([count for count in (2, 3, 4) if count != task.parallelism])
+            plan = with_task(plan, replace(task, parallelism=other))
+        elif kind == "reader" and len(graph.tasks) < 6:
+            plan = with_reader(plan, task, f"n{len(graph.tasks)}{chance.randint(0, 999)}")
+        elif kind == "sink":
+            uid = f"{task.uid}_more{chance.randint(0, 999)}"
+            plan = replace(plan, graph=replace(graph, sinks=(*graph.sinks, Sink(uid=uid, task=task.uid, kind="Fake"))))
+        elif kind == "drop sink":
+            extra = [sink.uid for sink in graph.sinks if sink.uid not in self.whole and "more" in sink.uid]
+            gone = chance.choice(extra) if extra else None
+            plan = replace(plan, graph=replace(graph, sinks=tuple(one for one in graph.sinks if one.uid != gone)))
+        self.made[kind] += plan is not self.before
+        self.take(plan)
+
+    def take(self, plan: Plan) -> None:
+        self.world.plan = replace(plan, graph=validated(plan.graph))
+        for sink in plan.graph.sinks:
+            self.world.sinks.setdefault(sink.uid, RowSink())
+
+    def undo(self) -> None:
+        self.take(self.before)
+
+    def check(self) -> None:
+        shown, expected = self.world.shown(), self.world.expected()
+        for sink in self.graph.sinks:
+            rows = expected[f"{sink.task}_out"]
+            assert not shown[sink.uid] - rows, f"{sink.uid} has too much: {shown[sink.uid] - rows}"
+            if sink.uid in self.whole:
+                assert shown[sink.uid] == rows, f"{sink.uid} lacks {rows - shown[sink.uid]}"
+
+
+def renamed(plan: Plan, old: str, now: str) -> Plan:
+    """The same with another uid of a task."""
+
+    def name(uid: str) -> str:
+        return now if uid == old else uid
+
+    tasks = tuple(
+        replace(
+            task,
+            uid=name(task.uid),
+            inputs=tuple(map(name, task.inputs)),
+            was=old if task.uid == old else task.was,
+        )
+        for task in plan.graph.tasks
+    )
+    sinks = tuple(replace(sink, task=name(sink.task)) for sink in plan.graph.sinks)
+    return replace(
+        plan,
+        graph=replace(plan.graph, tasks=tasks, sinks=sinks),
+        speed={name(uid): speed for uid, speed in plan.speed.items()},
+        windowed=frozenset(map(name, plan.windowed)),
+    )
+
+
+def with_task(plan: Plan, changed: Task) -> Plan:
+    tasks = tuple(changed if task.uid == changed.uid else task for task in plan.graph.tasks)
+    return replace(plan, graph=replace(plan.graph, tasks=tasks))
+
+
+def with_reader(plan: Plan, read: Task, uid: str) -> Plan:
+    tasks = (*plan.graph.tasks, Task(uid=uid, inputs=(read.uid,), event_time="ts"))
+    sinks = (*plan.graph.sinks, Sink(uid=f"{uid}_out", task=uid, kind="Fake"))
+    return replace(plan, graph=replace(plan.graph, tasks=tasks, sinks=sinks), speed={**plan.speed, uid: 20.0})
+
+
+def live(seed: int) -> Changing:
+    """The life of a seed."""
+    chance = random.Random(seed)
+    world = World(random_plan(chance, 3), seed)
+    world.plan = replace(world.plan, settings={**world.plan.settings, "checkpoint.interval": "2 s"})
+    changing = Changing(world, chance)
+    changing.before = world.plan
+    kills, scheduler = chance.choice((0.0, 0.0, 0.003)), world.scheduler
+
+    def turmoil() -> None:
+        scheduler.pause(chance.choice((1, 3, 10, 30)))
+        while True:
+            world.ask(ControlRequest(verb=chance.choice(("stop", "stop", "cancel"))))
+            scheduler.pause(chance.choice((1, 10)))
+
+    def calm() -> None:
+        scheduler.pause(60)
+        while True:
+            if world.plan.live:
+                world.ask(ControlRequest(verb="stop", drain=True))
+            scheduler.pause(500)
+
+    result: Result | None = None
+    for number in range(40):
+        scheduler.kill_at_a_write = kills if number < 8 else 0
+        try:
+            result = world.run(world.plan.settings, turmoil if number < 8 else calm)
+        except RestoreError as error:
+            if error.code not in _REFUSALS:
+                raise
+            changing.refused[error.code] += 1
+            changing.undo()
+            continue
+        changing.before = world.plan
+        if result is not None and result.state in ("FINISHED", "DRAINED"):
+            break
+        if number < 7 and chance.random() < 0.8:
+            changing.change()
+    else:
+        raise AssertionError(f"it never ended: {world.results}")
+    changing.check()
+    return changing
+
+
+@pytest.mark.parametrize("seed", [*range(8), 64, 79])
+def test_a_life_full_of_changes_ends_well(seed: int) -> None:
+    live(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8, 300))
+def test_many_lives_full_of_changes_end_well(seed: int) -> None:
+    live(seed)
