@@ -14,10 +14,16 @@ from tests.ui.world import World
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 PICTURES = {
-    "ui-jobs": ("", "light", 1010),
-    "ui-job": ("jobs/back-pressured", "dark", 1100),
-    "ui-checkpoints": ("jobs/healthy/checkpoints/summary", "light", 580),
+    "ui-jobs": ("", "light", (1280, 1010)),
+    "ui-job": ("jobs/back-pressured", "dark", (1280, 1100)),
+    "ui-checkpoints": ("jobs/healthy/checkpoints/summary", "light", (1280, 580)),
+    "ui-log": ("jobs/failing/history", "light", (1280, 900)),
+    "ui-telephone": ("jobs/back-pressured", "light", (390, 844)),
 }
+"""Name → page, colours, width and height."""
+
+SHOWN = {"ui-log": "section:has(#log)"}
+"""What is moved into sight first, where that is not the top of the page."""
 
 SECONDS = 10
 """So long the jobs beat, all but the silent one, which shows that it is; and the charts have samples to draw."""
@@ -31,14 +37,16 @@ def main() -> None:
         world = World(f"{folder}/rekindle-state", customer="7").everything()
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         with served([world.store], Policy()) as address:
-            for name, (path, scheme, height) in PICTURES.items():
-                page = browser.new_page(viewport={"width": 1280, "height": height})
+            for name, (path, scheme, (width, height)) in PICTURES.items():
+                page = browser.new_page(viewport={"width": width, "height": height})
                 page.emulate_media(color_scheme=scheme)
                 page.goto(f"{address}/#/{path}")
                 page.locator("main .panel table").first.wait_for()
                 for _ in range(SECONDS):
                     world.beat()
                     page.wait_for_timeout(1_000)
+                if name in SHOWN:
+                    page.locator(SHOWN[name]).scroll_into_view_if_needed()
                 page.screenshot(path=IMAGES / f"{name}.png")
                 page.close()
         browser.close()
