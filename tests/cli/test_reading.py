@@ -457,6 +457,7 @@ def test_checkpoints_in_json_have_exactly_the_promised_shape_newest_first(comman
         "failed_at": None,
         "duration_ms": 250,
         "commit_ms": None,
+        "sink_commit_ms": {},
         "acknowledged": [1, 1],
         "acknowledged_at": None,
         "unaligned": False,

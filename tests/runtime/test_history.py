@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 
 from rekindle.errors import ControlError, RekindleError, StorageError
@@ -53,6 +56,24 @@ def test_the_history_of_a_job_goes_on_from_run_to_run(world: World) -> None:
     assert (status.rows_in, status.rows_out, status.rows_uncommitted) == (25, 25, 0)
     assert status.batches == max(world.records()) + 1, "records that no checkpoint needs are gone"
     assert status.checkpoints_completed == len(completed)
+
+
+def test_each_sink_has_the_time_of_its_commit(world: World) -> None:
+    slow, commit = world.sinks["second"], world.sinks["second"].commit
+
+    def commit_slowly(*arguments: Any) -> None:
+        until_s = time.monotonic() + 0.03
+        while time.monotonic() < until_s:
+            time.sleep(0.001)
+        commit(*arguments)
+
+    slow.commit = commit_slowly  # type: ignore[method-assign]
+    world.rows.available = 10
+    world.run(**NEVER)
+
+    (record,) = (one.row for one in log.read(world.storage, CHECKPOINTS))
+    assert [*record.sink_commit_ms] == ["out", "second"]
+    assert record.sink_commit_ms["second"] >= 30
 
 
 def test_a_run_without_a_result_was_fenced_by_the_one_that_took_over(world: World) -> None:

@@ -10,6 +10,7 @@ import pytest
 from rekindle.errors import error_from
 from rekindle.storage import layout
 from rekindle.storage.documents.control import Answer, Request
+from tests.runtime.kit import until
 from tests.ui.kit import Driver, good, http
 from tests.ui.world import World
 
@@ -115,6 +116,39 @@ def test_a_body_that_is_not_understood_asks_for_nothing(driver, serve, body: str
     answer = http.post(f"{address}/api/v1/jobs/job/stop", headers=BEARER, content=body)
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "BODY_INVALID")
+    assert job.requests == []
+
+
+def test_a_flink_client_triggers_a_checkpoint_and_cancels(driver, serve) -> None:
+    from flink_rest_client.v1.client import FlinkRestClientV1
+
+    job = driver(good)
+    address = serve([job.storage.store], allow_actions=True, token="secret")
+    host, _, port = address.removeprefix("http://").partition(":")
+    jobs = FlinkRestClientV1(host=f"flink:secret@{host}", port=port).jobs
+    (job_id,) = jobs.job_ids()
+
+    place = f"{address}/v1/jobs/{job_id}/checkpoints"
+    begun = http.post(place, headers={"Authorization": "Bearer secret"}, json={"checkpointType": "FULL"})
+    assert begun.status_code == 202
+    until(lambda: http.get(f"{place}/{begun.json()['request-id']}").json()["status"]["id"] == "COMPLETED")
+    made = http.get(f"{place}/{begun.json()['request-id']}").json()
+    assert jobs.terminate(job_id) is True
+    until(lambda: len(job.requests) == 2)
+
+    assert made["operation"] == {"location": None, "checkpointId": 41}
+    assert [one.verb for one in job.requests] == ["checkpoint", "cancel"]
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/checkpoints"), ("PATCH", "")])
+def test_flinks_verbs_need_the_token_and_leave(driver, serve, method: str, path: str) -> None:
+    job = driver(good)
+    reading, acting = serve([job.storage.store]), serve([job.storage.store], allow_actions=True, token="secret")
+    (found,) = http.get(f"{reading}/v1/jobs").json()["jobs"]
+
+    refused = [http.request(method, f"{one}/v1/jobs/{found['id']}{path}").status_code for one in (reading, acting)]
+
+    assert refused == [403, 401]
     assert job.requests == []
 
 

@@ -62,6 +62,10 @@ def test_a_checkpoint_has_the_figures_of_its_subtasks(page: playwright.Page, add
     assert [row["Unaligned"] for row in rows] == ["no", "no", "yes"]
     spread = {row["Figure"]: row for row in cards(page, "Least, average and most")}
     assert spread["Acknowledged"]["Max"] == f"{max(one['acknowledged_ms'] for one in found['record']['subtasks'])} ms"
+    assert cards(page, "How long each sink took to commit") == [
+        {"Sink": "rows", "Commit": "37 ms"},
+        {"Sink": "counts", "Commit": "9 ms"},
+    ]
     assert page.locator("[data-figure='Acknowledged']").inner_text() == "3 / 3"
     assert page.locator("[data-figure='Commit of the sinks']").inner_text() == f"{found['overview']['commit_ms']} ms"
 

@@ -175,6 +175,7 @@ def checkpoint_json(found: CheckpointView) -> Json:
         "failed_at": output.iso(row.failed_ms),
         "duration_ms": row.duration_ms,
         "commit_ms": row.commit_ms,
+        "sink_commit_ms": dict(found.record.sink_commit_ms),
         "acknowledged": [row.acknowledged, row.subtasks],
         "acknowledged_at": output.iso(row.latest_ack_ms),
         "unaligned": row.unaligned,

@@ -121,12 +121,12 @@ class CheckpointLog:
         """The sinks are to commit; also for the second time."""
         self._committing.setdefault(checkpoint, self._job.now_ms)
 
-    def committed(self, checkpoint: int) -> None:
-        """All sinks have committed."""
+    def committed(self, checkpoint: int, sinks_ms: dict[str, int]) -> None:
+        """All sinks have committed; `sinks_ms`: how long each took the last time."""
         since_ms = self._committing.pop(checkpoint, None)
         if since_ms is not None:
             took_ms = self._job.now_ms - since_ms
-            self._amend(checkpoint, lambda row: replace(row, commit_ms=took_ms))
+            self._amend(checkpoint, lambda row: replace(row, commit_ms=took_ms, sink_commit_ms=sinks_ms))
 
     def sealed(self, checkpoint: int, path: str, size_bytes: int) -> None:
         """A savepoint was made of it."""

@@ -58,7 +58,7 @@ class Recorder:
             case e.SnapshotTaken():
                 self.checkpoints.snapshot_taken(event.checkpoint, event.task, self._state_bytes(event.task))
             case e.TransactionsCommitted():
-                self.checkpoints.committed(event.checkpoint)
+                self.checkpoints.committed(event.checkpoint, dict(event.sink_commit_ms))
             case e.SavepointSealed():
                 self.checkpoints.sealed(event.checkpoint, event.path, event.size_bytes)
                 self.events.savepoint_completed(event.checkpoint, event.path)

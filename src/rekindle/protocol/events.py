@@ -168,6 +168,8 @@ class TransactionsCommitted(Event):
     """Every sink has committed what the checkpoint's manifest names."""
 
     checkpoint: int
+    #: each sink that had something to commit, and how long that took; for the history
+    sink_commit_ms: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ what counts.
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -176,8 +177,8 @@ class Checkpointing:
                         )
         return transactions
 
-    def commit(self, permit: CommitPermit) -> None:
-        """Commit what the manifest in the storage names, and only that."""
+    def commit(self, permit: CommitPermit) -> dict[str, int]:
+        """Commit what the manifest in the storage names, and only that; return how long each sink took, in ms."""
         manifest = self._storage.manifest(permit.checkpoint)
         if manifest is None:
             raise ControlError(
@@ -186,7 +187,9 @@ class Checkpointing:
                 job=self._storage.job,
                 reason="its manifest is gone",
             )
+        took_ms: dict[str, int] = {}
         for uid, transactions in manifest.transactions.items():
+            begun_s = time.monotonic()
             committables = [one for transaction in transactions for one in transaction.committables]
             try:
                 with step(self._steps, "sink.commit"):
@@ -200,8 +203,10 @@ class Checkpointing:
                     checkpoint=permit.checkpoint,
                     reason=one_line(error),
                 ) from error
+            took_ms[uid] = round((time.monotonic() - begun_s) * 1_000)
         done = Committed(checkpoint=permit.checkpoint, run=self._run.run, committed_ms=self._clock())
         self._storage.create(layout.committed(layout.checkpoint(self._storage.job, permit.checkpoint)), done)
+        return took_ms
 
     def seal(self, checkpoint: int, directory: str, look: Callable[[], None] = allow) -> tuple[str, int]:
         """Copy what the checkpoint names into a new folder below `directory`; returns its absolute path, and bytes.

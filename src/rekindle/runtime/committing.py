@@ -18,13 +18,13 @@ def commit(checkpointing: Checkpointing, command: c.CommitTransactions) -> e.Eve
     """Commit what a checkpoint covers; return what came of it."""
     number = command.permit.checkpoint
     try:
-        checkpointing.commit(command.permit)
+        took_ms = checkpointing.commit(command.permit)
     except BaseException as error:  # a sink's code may call sys.exit(): the thread that commits must not end silently
         # No one else says so while it is tried again.
         _LOG.warning("Checkpoint %d is not committed yet: %s", number, error)
         permanent = isinstance(error, RekindleError) and error.permanent
         return e.CommitFailed(checkpoint=number, detail=str(error), permanent=permanent, error=known(error))
-    return e.TransactionsCommitted(checkpoint=number)
+    return e.TransactionsCommitted(checkpoint=number, sink_commit_ms=tuple(took_ms.items()))
 
 
 def seal(checkpointing: Checkpointing, command: c.SealSavepoint, is_over: Callable[[], bool]) -> e.Event:

@@ -90,6 +90,8 @@ class CheckpointRecord:
     in_flight_bytes: int = 0
     #: how long the sinks took to commit, with what had to be repeated; None: not yet, or not known
     commit_ms: int | None = None
+    #: sink → how long its commit took, without what had to be repeated; of sinks that had something to commit
+    sink_commit_ms: dict[str, int] = field(default_factory=dict)
     #: its folder
     path: str | None = None
     #: reason, of one that has failed

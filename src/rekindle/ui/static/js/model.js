@@ -79,7 +79,7 @@ export const checkpoints = (found) => ({
   },
 });
 
-export const checkpoint = ({ overview, record }) => ({ ...overview, parts: record.subtasks });
+export const checkpoint = ({ overview, record }) => ({ ...overview, parts: record.subtasks, sinks: Object.entries(record.sink_commit_ms) });
 
 export const savepoints = (found) => ({ savepoints: found });
 

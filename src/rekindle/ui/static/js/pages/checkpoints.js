@@ -181,9 +181,25 @@ function One({ id, path, base }) {
               ]}
             />
           <//>
+          <${Sinks} sinks=${one.sinks} />
           <${Subtasks} subtasks=${one.parts} status=${one.status} />`;
       }}
     <//>`;
+}
+
+function Sinks({ sinks }) {
+  if (!sinks.length) return null;
+  return html`<${Panel} title="Sinks" id="sinks" flush>
+    <${Table}
+      caption="How long each sink took to commit"
+      columns=${[
+        { label: "Sink", head: true, cell: ([uid]) => html`<span class="wrap">${uid}</span>` },
+        { label: "Commit", num: true, hint: "Without what had to be repeated", cell: ([, ms]) => html`<${Span} ms=${ms} />` },
+      ]}
+      rows=${sinks}
+      rowKey=${([uid]) => uid}
+    />
+  <//>`;
 }
 
 /** When a subtask acknowledged; one that has not may still do so only while the checkpoint is being taken. */
