@@ -31,6 +31,9 @@ def test_rows_read_and_put_out_and_the_state_are_counted(spark: SparkSession, wo
     check_history(storage)
     (record,) = (one.row for one in log.read(storage, CHECKPOINTS))
     assert record.kind == "final" and record.commit_ms is not None
+    (part,) = record.subtasks
+    assert part.state_bytes and record.state_bytes == part.state_bytes
+    assert [*record.sink_commit_ms] == ["out"]
     run = storage.latest_run()
     assert run is not None and run.description is not None
     assert [source.kind for source in run.description.sources] == ["Files"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import httpx
 
@@ -13,6 +16,18 @@ from tests.ui.world import World
 
 http = httpx.Client(timeout=60)
 """One for all: each makes certificates ready, which takes longer than any answer."""
+
+
+@contextmanager
+def serving(storage: str, *options: str) -> Iterator[str]:
+    """Run `rekindle ui` in a process of its own; yields its address."""
+    command = [sys.executable, "-m", "rekindle.cli", "ui", "--storage", storage, "--port", "0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().split()[0]
+        finally:
+            process.terminate()
 
 
 class Counting(LocalStore):

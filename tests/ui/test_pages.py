@@ -105,6 +105,17 @@ def test_a_lost_and_a_failed_job_stand_first_with_what_to_do(page: playwright.Pa
 
 
 @browsing
+def test_a_silent_job_stands_out_among_the_others(page: playwright.Page, address: str) -> None:
+    page.goto(address)
+    silent = page.locator("section:has(#attention) .problem", has=page.locator("[data-state=SILENT]"))
+    silent.wait_for()  # the server looks twice, three seconds apart
+    assert "gives no sign of life" in silent.inner_text()
+    names = [text.split()[0] for text in page.locator("tbody tr").all_inner_texts()]
+    assert names.index("silent") < min(names.index(name) for name in ("healthy", "back-pressured", "finished"))
+    assert "bad" in (page.locator("tbody tr", has_text="silent").get_attribute("class") or "")
+
+
+@browsing
 def test_what_is_hostile_is_shown_as_text(page: playwright.Page, address: str) -> None:
     page.goto(address)
     page.get_by_text("no such customer <script>document.title='owned'</script>").first.wait_for()
