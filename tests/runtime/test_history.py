@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -169,14 +170,15 @@ def test_every_ten_seconds_there_is_a_row_of_rates(world: World) -> None:
     until(lambda: world.read() == 10)
     heartbeat = handle._driver.heartbeat  # type: ignore[union-attr]
     rates = heartbeat.recorder.rates
-    tasks = [heartbeat._task(task) for task in heartbeat._job.tasks.states]
+    status = replace(heartbeat.status(), rows_uncommitted=3, restarts_total=12)
     for second in range(100, 131):
-        rates.look(second * 1_000, tasks, 3)
+        rates.look(second * 1_000, status)
     until(lambda: len(log.read(world.storage, RATES)) >= 3)
     handle.cancel()
     ended(handle)
     sample = log.read(world.storage, RATES)[-1].row
     assert set(sample.tasks) == {"task/0"}
+    assert (sample.rows_uncommitted, sample.restarts) == (3, 12)
     shares = sample.tasks["task/0"]
     assert shares.busy + shares.idle + shares.back_pressured == pytest.approx(1)
 

@@ -442,7 +442,11 @@ class World:
             }
             samples.append(
                 RateSample(
-                    time_ms=until_ms - (log.RATES.rows - 1 - number) * 10_000, run=2, tasks=rates, rows_uncommitted=900
+                    time_ms=until_ms - (log.RATES.rows - 1 - number) * 10_000,
+                    run=2,
+                    tasks=rates,
+                    rows_uncommitted=900,
+                    restarts=0,
                 )
             )
         return samples

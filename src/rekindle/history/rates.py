@@ -8,12 +8,12 @@ channels, and *idle* the rest of the time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from rekindle.history.log import RATES
 from rekindle.history.writer import LogWriter
 from rekindle.storage.documents.history import RateSample, TaskRates
-from rekindle.storage.documents.status import TaskStatusDocument
+from rekindle.storage.documents.status import Status, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 
 SAMPLE_MS = 10_000
@@ -42,13 +42,13 @@ class RateLog:
         #: of each subtask, as of the last look; replaced as a whole, because others read it from their threads
         self.rates: Mapping[tuple[str, int], TaskRates] = {}
 
-    def look(self, now_ms: int, tasks: Sequence[TaskStatusDocument], rows_uncommitted: int | None) -> None:
-        """Take in where the subtasks stand; add a row when one is due.
+    def look(self, now_ms: int, status: Status) -> None:
+        """Take in where the job and its subtasks stand; add a row when one is due.
 
         Args:
             now_ms: a time that never goes back.
         """
-        self._looks.append((now_ms, {(task.uid, task.subtask): task for task in tasks}))
+        self._looks.append((now_ms, {(task.uid, task.subtask): task for task in status.tasks}))
         while len(self._looks) > 2 and now_ms - self._looks[1][0] >= SAMPLE_MS - _EARLY_MS:
             self._looks.popleft()
         (then_ms, before), (_, now) = self._looks[0], self._looks[-1]
@@ -59,7 +59,13 @@ class RateLog:
             self._sampled_ms = now_ms
             named = {f"{uid}/{subtask}": rates for (uid, subtask), rates in self.rates.items()}
             self.writer.add(
-                RateSample(time_ms=self._clock(), run=self._run, tasks=named, rows_uncommitted=rows_uncommitted)
+                RateSample(
+                    time_ms=self._clock(),
+                    run=self._run,
+                    tasks=named,
+                    rows_uncommitted=status.rows_uncommitted,
+                    restarts=status.restarts_total,
+                )
             )
 
 

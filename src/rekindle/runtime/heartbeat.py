@@ -200,11 +200,11 @@ class Heartbeat:
             return
         try:
             self._beat += 1
-            tasks = {task: self._task(task) for task in self._job.tasks.states}
-            self._shown = tasks
-            self.recorder.rates.look(self._job.now_ms, [*tasks.values()], self._rows_uncommitted())
+            self._shown = tasks = {task: self._task(task) for task in self._job.tasks.states}
+            status = self._status(tuple(tasks.values()))
+            self.recorder.rates.look(self._job.now_ms, status)
             self.recorder.flush()
-            self._storage.replace(layout.status(self._storage.job), self._status(tuple(tasks.values())))
+            self._storage.replace(layout.status(self._storage.job), replace(status, written_ms=self._clock()))
         except (StorageError, ControlError):
             return
         finally:

@@ -135,6 +135,8 @@ class RateSample:
     tasks: dict[str, TaskRates] = field(default_factory=dict)
     #: rows in records that no checkpoint has committed; None where no sink counts rows
     rows_uncommitted: int | None = None
+    #: of the job or a task of it, over all runs; None where an older version wrote it
+    restarts: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
