@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from rekindle.errors import DefinitionError, RestoreError
 from rekindle.progress.stored_state import JOIN, TIMERS, StatefulOperator, TaskState
@@ -82,11 +82,46 @@ def state_frame(spark: SparkSession, state: TaskState, operator: StatefulOperato
     if int(pyspark.__version__.split(".")[0]) < 4:
         reason = "it cannot read state"
         raise DefinitionError("PYSPARK_TOO_OLD", version=pyspark.__version__, reason=reason, wanted=_READER_SINCE)
-    options = {"batchId": state.batch, "operatorId": operator.number, **_part_option(operator, part)}
+    frame = read_state(spark, state, operator, **_part_option(operator, part))
+    if operator.name == JOIN:
+        frame = frame.withColumn("value", _as_its_schema_says(frame))
+    return with_distinct_names(frame)
+
+
+def read_state(spark: SparkSession, state: TaskState, operator: StatefulOperator, **more: str | bool) -> DataFrame:
+    """Return what Spark's reader of state gives, with `more` options.
+
+    Raises:
+        RestoreError: ``STATE_UNREADABLE``.
+    """
+    options = {"batchId": state.batch, "operatorId": operator.number, **more}
     path = state.store.spark_path(state.folder)
     with read_by_spark(path):
-        frame = spark.read.format("statestore").options(**options).load(path)
-    return frame.withColumn("value", _as_its_schema_says(frame)) if operator.name == JOIN else frame
+        return spark.read.format("statestore").options(**options).load(path)
+
+
+def with_distinct_names(frame: DataFrame) -> DataFrame:
+    """Return the state with a number added to names that come twice in the key or the value: sum, sum_2.
+
+    Spark calls what an aggregation keeps by its function, so two sums have one name, by which neither could be had.
+    """
+    for column in ("key", "value"):
+        kind = frame.schema[column].dataType if column in frame.columns else None
+        if isinstance(kind, StructType) and len({*kind.names}) < len(kind.names):
+            frame = frame.withColumn(column, F.col(column).cast(_distinct(kind)))
+    return frame
+
+
+def _distinct(kind: StructType) -> StructType:
+    names: list[str] = []
+    for name in kind.names:
+        made, number = name, 1
+        while made in names or (number > 1 and made in kind.names):
+            number += 1
+            made = f"{name}_{number}"
+        names.append(made)
+    fields = zip(names, kind, strict=True)
+    return StructType([StructField(name, one.dataType, one.nullable, one.metadata) for name, one in fields])
 
 
 @contextmanager
