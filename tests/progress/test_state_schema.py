@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from rekindle.progress.state_schema import all_nullable, is_state_schema
+from rekindle.progress.state_schema import all_nullable, is_state_schema, with_value
 
 ARCHIVE = Path(__file__).parents[1] / "plain" / "checkpoints" / "spark-4.0.zip"
 OF_A_JOIN = "joined-rocksdb/checkpoint/state/0/0/right-keyWithIndexToValue/_metadata/schema"
@@ -30,6 +31,22 @@ def test_columns_that_could_not_be_null_may_be_and_the_rest_stays() -> None:
     assert after.endswith(text.replace(b'"nullable":false', b'"nullable":true'))
     assert len(after) == len(before) - 1
     assert all_nullable(after) == after
+
+
+def test_the_schema_of_the_value_is_replaced_however_long_it_is() -> None:
+    before = read(OF_A_JOIN)
+    short = '{"type":"struct","fields":[]}'
+    long = short.replace("[]", "[" + ",".join(['"x"'] * 20_000) + "]")
+    for text in (short, long):
+        made = with_value(before, text)
+        assert made.startswith(before[: before.rindex(b'{"type":"struct"') - 6]), "the key's is as it was"
+        assert with_value(made, short) == with_value(before, short)
+    assert with_value(before, short).endswith(struct.pack(">iH", 1, len(short)) + short.encode())
+    count = struct.unpack(">i", with_value(before, long)[before.rindex(b'{"type":"struct"') - 6 :][:4])[0]
+    assert count == -(-len(long) // 20_000) > 1
+
+    with pytest.raises(ValueError, match="version v3"):
+        with_value(b"\x00\x02v3" + before[4:], short)
 
 
 def test_schemas_of_other_versions_stay_as_they_are() -> None:

@@ -63,6 +63,10 @@ def test_operators_have_the_parts_that_sparks_reader_takes_apart(query: Query) -
         "symmetricHashJoin": ("left", "right"),
         "transformWithStateExec": ("count", "seen", "timers"),
     }
+    store = open_store(str(query.root.parent))
+    operator = next(one for one in stateful_operators(store, query.root.name, 5) if one.variables)
+    assert operator.timers == "$eventTimers"
+    assert operator.variables == {"seen": ("ValueState", False), "count": ("ValueState", False)}
 
 
 def test_metadata_are_those_of_the_batch_and_not_the_newest(query: Query) -> None:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from rekindle.errors import StorageError
 from rekindle.progress.directory import encode_file_log, read_offsets
-from rekindle.progress.files import at_home, files_needed, is_operator_metadata, log_batches
+from rekindle.progress.files import at_home, files_needed, is_operator_metadata, is_state_data, log_batches
 from rekindle.progress.state_schema import all_nullable, is_state_schema
 from rekindle.storage.copying import copy_all, copy_between
 from rekindle.storage.port import Store
@@ -63,6 +63,37 @@ def copy_for_savepoint(
     rest = [path for path in paths if not path.startswith("sources/")]
     size += _copy_all(source_store, source_folder, target_store, target_folder, filterfalse(is_operator_metadata, rest))
     return size + _move_metadata(source_store, source_folder, target_store, target_folder, rest)
+
+
+def copy_without_rows(
+    source_store: Store, source_folder: str, target_store: Store, target_folder: str, batch: int, operator: int
+) -> None:
+    """Copy a savepoint's directory with the one stateful `operator`, and without the rows of its state.
+
+    `copy_other_state` copies what is left out of other operators.
+
+    Raises:
+        StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed.
+    """
+    ours = f"state/{operator}/"
+    paths = [
+        path
+        for path in files_needed(source_store, source_folder, batch)
+        if not path.startswith("state/") or (path.startswith(ours) and not is_state_data(path))
+    ]
+    _copy_all(source_store, source_folder, target_store, target_folder, filterfalse(is_operator_metadata, paths))
+    _move_metadata(source_store, source_folder, target_store, target_folder, paths)
+
+
+def copy_other_state(
+    source_store: Store, source_folder: str, target_store: Store, target_folder: str, batch: int, operator: int
+) -> None:
+    """Copy the state of all operators but one, as it is."""
+    ours = f"state/{operator}/"
+    needed = files_needed(source_store, source_folder, batch)
+    paths = [path for path in needed if path.startswith("state/") and not path.startswith(ours)]
+    _copy_all(source_store, source_folder, target_store, target_folder, filterfalse(is_operator_metadata, paths))
+    _move_metadata(source_store, source_folder, target_store, target_folder, paths)
 
 
 def _move_metadata(

@@ -86,6 +86,11 @@ def is_operator_metadata(path: str) -> bool:
     return _OPERATOR_METADATA.fullmatch(path) is not None
 
 
+def is_state_data(path: str) -> bool:
+    """Return True for a file that holds rows of a state store, False for one that says how they are kept."""
+    return (_VERSION.fullmatch(path) or _SHARED.fullmatch(path)) is not None
+
+
 def at_home(metadata: bytes, path: str, home: str) -> bytes:
     """An operator's metadata in another progress directory, whose URI is `home`: its files are named there."""
     try:

@@ -16,6 +16,7 @@ import struct
 from typing import BinaryIO
 
 _FILE = re.compile(r"(?:.*/)?state/\d+/\d+/(?:[^/]+/)?_metadata/schema")
+_CHUNK = 20_000
 _NOT_NULL = re.compile(rb'"(nullable|containsNull|valueContainsNull)":false')
 
 
@@ -36,6 +37,23 @@ def all_nullable(schema: bytes) -> bytes:
         chunks = [_string(file) for _ in range(*struct.unpack(">i", count))]
         made += [count, *(_written(_NOT_NULL.sub(rb'"\1":true', chunk)) for chunk in chunks)]
     return b"".join(made)
+
+
+def with_value(schema: bytes, value: str) -> bytes:
+    """Return the file with another schema of the value, as JSON in ASCII.
+
+    Raises:
+        ValueError: it is of another version than 2.
+    """
+    file = io.BytesIO(schema)
+    if (version := _string(file)) != b"v2":
+        raise ValueError(f"the schema of the state is of version {version.decode(errors='replace')}")
+    (chunks,) = struct.unpack(">i", file.read(4))
+    for _ in range(chunks):
+        _string(file)
+    text = value.encode("ascii")
+    parts = [text[start : start + _CHUNK] for start in range(0, len(text), _CHUNK)]
+    return schema[: file.tell()] + struct.pack(">i", len(parts)) + b"".join(map(_written, parts))
 
 
 def _string(file: BinaryIO) -> bytes:

@@ -6,9 +6,9 @@ A task that keeps state has one subtask. A plain query is one task without a nam
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from rekindle.errors import RestoreError, StorageError
 from rekindle.ids import SubtaskId
@@ -27,6 +27,15 @@ JOIN = "symmetricHashJoin"
 _SIDES = ("left", "right")
 
 
+class StateVariable(NamedTuple):
+    """A state variable of transformWithState."""
+
+    #: ``ValueState``, ``ListState`` or ``MapState``
+    kind: str
+    #: whether its values expire
+    expires: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatefulOperator:
     """A stateful operator of a query, by its metadata."""
@@ -39,6 +48,10 @@ class StatefulOperator:
     parts: tuple[str, ...]
     #: URIs of the files with its schemas, where Spark keeps them apart
     schema_files: tuple[str, ...]
+    #: of transformWithState, by name
+    variables: Mapping[str, StateVariable] = field(default_factory=dict)
+    #: what the names of its column families of timers begin with; empty: it has none
+    timers: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,13 +157,18 @@ def stateful_operators(store: Store, folder: str, batch: int) -> Iterator[Statef
 def _operator(number: int, content: Mapping[str, Any]) -> StatefulOperator:
     name = str(content["operatorInfo"]["operatorName"])
     files = [file for store in content["stateStoreInfo"] for file in store.get("stateSchemaFilePaths", ())]
-    parts: Sequence[str] = _SIDES if name == JOIN else ()
-    if properties := content.get("operatorPropertiesJson"):
-        variables = json.loads(properties).get("stateVariables", ())
-        named = [one["stateName"] for one in variables if not one["stateName"].startswith("$")]
-        timers = [TIMERS] if any(one["stateVariableType"] == "TimerState" for one in variables) else []
-        parts = [*sorted(named), *timers]
-    return StatefulOperator(number=number, name=name, parts=tuple(parts), schema_files=tuple(files))
+    properties = json.loads(content.get("operatorPropertiesJson") or "{}")
+    named, timers = dict[str, StateVariable](), ""
+    for one in properties.get("stateVariables", ()):
+        variable = StateVariable(one["stateVariableType"], bool(one.get("ttlEnabled")))
+        if variable.kind == "TimerState":
+            timers = one["stateName"].rpartition("_")[0]
+        elif not one["stateName"].startswith("$"):
+            named[one["stateName"]] = variable
+    parts = _SIDES if name == JOIN else (*sorted(named), *([TIMERS] if timers else []))
+    return StatefulOperator(
+        number=number, name=name, parts=parts, schema_files=tuple(files), variables=named, timers=timers
+    )
 
 
 def _plain_path(uri: str) -> str:

@@ -1,0 +1,73 @@
+"""A savepoint made of another one, with the state of one stateful operator written again.
+
+It is a new folder from the first byte on, and gets its manifest last: what a crash leaves has none, so nothing starts
+from it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from rekindle.errors import RekindleError
+from rekindle.ids import SubtaskId
+from rekindle.progress.copies import copy_for_savepoint, copy_other_state, copy_without_rows
+from rekindle.runtime.checkpointing import snapshots_of
+from rekindle.storage import layout
+from rekindle.storage.copying import copy_all
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.open import open_store
+from rekindle.storage.origin import Origin
+from rekindle.storage.port import Store
+
+
+def rewritten(
+    origin: Origin, directory: str, task: SubtaskId, operator: int, write: Callable[[Store, str], None]
+) -> str:
+    """Copy a savepoint into a new folder below `directory`, all but the rows of one operator; return its absolute path.
+
+    Args:
+        write: writes these rows into a progress directory, and looks whether that has succeeded.
+
+    Raises:
+        RekindleError: what `write` raises, or the storage; what was begun is deleted, as far as that can be.
+    """
+    manifest, store = origin.manifest, open_store(directory)
+    into = f"{manifest.job}-{manifest.checkpoint:09d}-{secrets.token_hex(3)}"
+    try:
+        _copy(origin, store, into, task, operator, write)
+        size = sum(entry.size_bytes for entry in store.walk(into))
+        sealed = replace(manifest, size_bytes=size)
+        JobStorage(store, manifest.job).create(layout.manifest(into), sealed)
+    except BaseException:
+        with suppress(RekindleError):
+            store.delete_tree(into)
+        raise
+    return f"{store.location.rstrip('/')}/{into}"
+
+
+def _copy(
+    origin: Origin, store: Store, into: str, task: SubtaskId, operator: int, write: Callable[[Store, str], None]
+) -> None:
+    with origin.read_whole():
+        queries = {
+            layout.spark_progress_dir(origin.subtask(subtask)): (subtask, snapshot.batch)
+            for subtask, snapshot in snapshots_of(origin.manifest).items()
+        }
+        others = [
+            entry.path
+            for entry in origin.store.walk(origin.folder)
+            if entry.path != layout.manifest(origin.folder)
+            and not any(entry.path.startswith(f"{folder}/") for folder in queries)
+        ]
+        copy_all(origin.store, store, ((path, into + path.removeprefix(origin.folder)) for path in others))
+        for folder, (subtask, batch) in queries.items():
+            target = layout.spark_progress_dir(layout.savepoint_subtask(into, subtask.task, subtask.subtask))
+            if subtask == task:
+                copy_without_rows(origin.store, folder, store, target, batch, operator)
+                write(store, target)
+                copy_other_state(origin.store, folder, store, target, batch, operator)
+            elif batch >= 0 and origin.store.exists(folder):
+                copy_for_savepoint(origin.store, folder, store, target, batch)
