@@ -11,6 +11,7 @@ from rekindle.job import Job
 from rekindle.results import Checkpoint, JobResult, JobStatus, Savepoint
 from rekindle.sources import Batch, Files, Stream
 from rekindle.start.preview import StartPreview
+from rekindle.state_editing import rewrite_state
 from rekindle.state_reading import state
 from rekindle.version import VERSION
 
@@ -30,6 +31,7 @@ __all__ = [
     "Stream",
     "errors",
     "flush",
+    "rewrite_state",
     "sinks",
     "sources",
     "state",

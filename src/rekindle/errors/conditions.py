@@ -458,6 +458,22 @@ CONDITIONS: dict[str, Condition] = {
             "The state in {path} was moved: its schema is looked for in {file}.",
             "Read it where it was made, or start a job from it and read a savepoint of that.",
         ),
+        STATE_REWRITE_UNSUPPORTED=(
+            "The state of operator {operator} ({name}) cannot be rewritten: {reason}.",
+            "See what can be rewritten: docs/state.md. The savepoint is as it was.",
+        ),
+        STATE_REWRITE_REFUSED=(
+            "What fn has made cannot be the state of operator {operator} ({name}): {reason}.",
+            "Return the columns that fn was given, with their types and one row for each key. Nothing was written.",
+        ),
+        STATE_REWRITE_FAILED=(
+            "Spark could not write the state below {path}: {reason}",
+            "The savepoint is as it was, and nothing starts from what was begun. Try again.",
+        ),
+        SAVEPOINT_NEEDED=(
+            "{path} is {found}, and only the state of a savepoint can be rewritten.",
+            "Take one of a job: rekindle savepoint JOB. Of a query without a job: rekindle adopt.",
+        ),
         CHECKPOINT_REPLACED=(
             "Newer checkpoints have replaced the one at {path}: its job deleted it while it was copied.",
             "Start from a savepoint, which nothing replaces (rekindle savepoint JOB), or from a newer checkpoint.",

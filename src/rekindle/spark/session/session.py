@@ -150,8 +150,7 @@ def prepare_session(spark: SparkSession, *, plain: bool = False) -> SparkSession
         DefinitionError: ``SPARK_CONNECT_UNSUPPORTED``, ``PYSPARK_TOO_OLD``, ``SPARK_SETTING_REFUSED``.
     """
     check_version()
-    if not isinstance(spark, SparkSession) or not hasattr(spark, "_jvm"):
-        raise DefinitionError("SPARK_CONNECT_UNSUPPORTED")
+    check_classic(spark)
     check_settings(spark)
     if not plain:
         refuse_settings({key: spark.conf.get(key, None) for key in of(Decision.ONLY_OF_JOBS)})
@@ -159,6 +158,12 @@ def prepare_session(spark: SparkSession, *, plain: bool = False) -> SparkSession
         for key, value in NEEDED.items():
             spark.conf.set(key, value)
     return spark
+
+
+def check_classic(spark: SparkSession) -> None:
+    """Raise ``SPARK_CONNECT_UNSUPPORTED`` for a session without a JVM of its own."""
+    if not isinstance(spark, SparkSession) or not hasattr(spark, "_jvm"):
+        raise DefinitionError("SPARK_CONNECT_UNSUPPORTED")
 
 
 def check_settings(spark: SparkSession) -> None:

@@ -1,0 +1,88 @@
+"""`rewrite_state`: what a user calls to change the state in a savepoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from rekindle.errors import DefinitionError, RestoreError
+from rekindle.ids import SubtaskId
+from rekindle.progress.stored_state import TaskState, find_state
+from rekindle.results import Savepoint
+from rekindle.runtime.rewriting import rewritten
+from rekindle.storage.origin import find_origin
+from rekindle.storage.port import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def rewrite_state(
+    savepoint: str | os.PathLike[str],
+    task: str | None,
+    fn: Callable[[DataFrame], DataFrame],
+    *,
+    target: str | os.PathLike[str] | None = None,
+    operator: int = 0,
+    part: str | None = None,
+    evolve: bool = False,
+    spark: SparkSession | None = None,
+    spark_config: Mapping[str, str] | None = None,
+) -> Savepoint:
+    """Make a new savepoint in which the state of a task's stateful operator is what `fn` has made of it.
+
+    The savepoint is only read. `fn` is called once, with the DataFrame that `rekindle.state` gives, and returns one
+    with the columns ``key`` and ``value``: rows left out are deleted, changed ones replaced, new ones inserted. Its
+    result is computed once, checked, written by Spark on the executors, read back and compared. The new savepoint is
+    complete after that, and not before.
+
+    Args:
+        savepoint: its folder.
+        task: uid; None where one task has state.
+        fn: from the state to what the state is to be.
+        target: the directory in which the new savepoint gets a folder; None: that of `savepoint`.
+        operator: its number in the query, counted from 0.
+        part: ``"left"`` or ``"right"`` of a join, whose rows have a column ``matched`` beside key and value: whether an
+            outer join has found a partner for them; the name of a state variable of ``transformWithState``.
+        evolve: the value may have other columns: some added, dropped, or of another type. Only a query that keeps
+            just these columns continues from there.
+        spark: the session to use; None: the active one, or one that is made and stays.
+        spark_config: settings of the session that is made.
+
+    Returns:
+        The new savepoint.
+
+    Raises:
+        RestoreError: ``SAVEPOINT_NEEDED``; there is no such state; ``STATE_REWRITE_UNSUPPORTED``: this Spark, or
+            Rekindle, cannot write such state; ``STATE_REWRITE_REFUSED``: what `fn` returned cannot be this state;
+            ``STATE_REWRITE_FAILED``.
+        DefinitionError: ``PYSPARK_TOO_OLD``: Spark can read state since version 4.0.
+    """
+    path = os.fspath(savepoint)
+    kept = find_state(path)
+    if "" in kept.tasks:
+        raise RestoreError("SAVEPOINT_NEEDED", path=path, found="the checkpoint of a query without a job")
+    origin = find_origin(path)
+    if not origin.manifest.savepoint:
+        raise RestoreError("SAVEPOINT_NEEDED", path=path, found="a checkpoint, which belongs to its job")
+    source = kept.task(task)
+    uid = next(uid for uid, state in kept.tasks.items() if state is source)
+    (found,) = source.operators(operator)
+    try:
+        from rekindle.spark.session.session import active_or_made, check_classic
+        from rekindle.spark.state_rewriting import prepare
+    except ModuleNotFoundError as error:
+        if error.name in ("pyspark", "py4j"):
+            raise DefinitionError("PYSPARK_MISSING") from error
+        raise
+    session = spark or active_or_made("rekindle rewrite_state", spark_config or {})
+    check_classic(session)
+    prepared = prepare(session, source, found, part, fn, evolve=evolve)
+
+    def write(store: Store, folder: str) -> None:
+        prepared.write(TaskState(store=store, folder=folder, batch=source.batch))
+
+    directory = os.fspath(target) if target is not None else origin.store.location
+    made = rewritten(origin, directory, SubtaskId(uid, 0), operator, write)
+    return Savepoint(made, origin.manifest.checkpoint)
