@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import threading
 from itertools import count
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 from rekindle.config import Config
 from rekindle.errors import InputError, StorageError
 from rekindle.graph.job_graph import JobGraph, Source, Task
+from rekindle.history import log
+from rekindle.history.log import CHECKPOINTS
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.job import JobMachine
@@ -19,7 +21,7 @@ from rekindle.runtime import driver
 from rekindle.runtime.heartbeat import HISTORY, Heartbeat
 from rekindle.storage import layout
 from rekindle.storage.documents.runs import Run
-from rekindle.storage.documents.status import CheckpointStats, Status
+from rekindle.storage.documents.status import CheckpointStats, Status, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.memory_store import MemoryStore
 from tests.runtime.kit import NEVER, OFTEN, SOURCE, TASK, World, ended, until
@@ -35,13 +37,19 @@ GRAPH = JobGraph(
 class Told:
     """A job of two tasks and the heartbeat that listens to it, without a driver."""
 
-    def __init__(self, store: MemoryStore | None = None, tolerable: str = "1000", since: int | None = None) -> None:
+    def __init__(
+        self,
+        store: MemoryStore | None = None,
+        tolerable: str = "1000",
+        since: int | None = None,
+        runners: dict[SubtaskId, Any] | None = None,
+    ) -> None:
         self.storage = JobStorage(store or MemoryStore(), "job")
         config = Config.of({"checkpoint.interval": "0", "checkpoint.tolerable_failures": tolerable})
         self.job = JobMachine(GRAPH, config)
         run = Run(run=1, started_ms=0, host="here", pid=1, lineage=1, since=since)
         clock = count(1_000, 10)
-        self.heartbeat = Heartbeat(self.storage, run, self.job, {}, lambda: next(clock))
+        self.heartbeat = Heartbeat(self.storage, run, self.job, runners or {}, lambda: next(clock))
         self.requests = count()
         self(e.JobStarted(now_ms=500))
         for task in TASKS:
@@ -58,6 +66,35 @@ class Told:
     @property
     def history(self) -> tuple[CheckpointStats, ...]:
         return self.heartbeat.status().history
+
+
+class Reported:
+    """As much of a runner as a heartbeat asks for: of its query Spark reports something sooner or later."""
+
+    def __init__(self) -> None:
+        self.state_bytes: int | None = None
+
+    def status(self) -> TaskStatusDocument:
+        """See `TaskRunner`."""
+        rate = None if self.state_bytes is None else 5.0
+        return TaskStatusDocument(
+            uid="a", subtask=0, status="", batch=0, rows_per_second=rate, state_bytes=self.state_bytes
+        )
+
+
+def test_a_snapshot_has_the_bytes_of_its_state_that_spark_has_reported_since_the_last_beat() -> None:
+    reported = Reported()
+    told = Told(runners={TASKS[0]: reported})
+    told.heartbeat.beat()
+    reported.state_bytes = 4_096
+    told.ask()
+    told(e.SnapshotTaken(task=TASKS[0], checkpoint=1))
+    told(e.SnapshotTaken(task=TASKS[1], checkpoint=1))
+    told(e.ManifestFailed(checkpoint=1, detail="full"))
+    told.heartbeat.recorder.flush()
+
+    (record,) = (one.row for one in log.read(told.storage, CHECKPOINTS))
+    assert [part.state_bytes for part in record.subtasks] == [4_096, None]
 
 
 def test_a_checkpoint_is_in_progress_then_completed_with_its_duration_and_place() -> None:

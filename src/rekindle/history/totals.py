@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 from rekindle.errors import StorageError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.storage import layout
 from rekindle.storage.documents.runs import Run
-from rekindle.storage.documents.status import Status
+from rekindle.storage.documents.status import CheckpointStats, Failure, Status
 from rekindle.storage.job_storage import JobStorage
 
 _MOST_APART = 10_000
@@ -98,3 +99,16 @@ class Totals:
             record = self._storage.record(folder, batch)
             return record.rows_out if record is not None else None
         return None
+
+
+def earlier_failures(last: Status | None, run: Run) -> tuple[Failure | None, int]:
+    """Return the last failure, and the restarts, of the earlier runs of this process."""
+    return (last.failure, last.restarts) if last is not None and run.since is not None else (None, 0)
+
+
+def earlier_stats(last: Status | None) -> tuple[CheckpointStats, ...]:
+    """Return the checkpoints that are shown from run to run; one that was in progress when a driver died has failed."""
+    return tuple(
+        replace(stats, status="failed", failure="the driver ended") if stats.status == "in_progress" else stats
+        for stats in (last.history if last else ())
+    )

@@ -14,7 +14,7 @@ from typing import Any
 
 from rekindle.errors import ControlError, RekindleError, StorageError, error_from
 from rekindle.history.recorder import Recorder
-from rekindle.history.totals import Totals
+from rekindle.history.totals import Totals, earlier_failures, earlier_stats
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
@@ -59,13 +59,13 @@ class Heartbeat:
         self._unshown: set[SubtaskId] = set()  # the log says it once
         last = storage.status()
         #: newest first; replaced as a whole, because others read it from their threads
-        self._stats: tuple[CheckpointStats, ...] = _earlier(last)
+        self._stats: tuple[CheckpointStats, ...] = earlier_stats(last)
         self._completed = last.checkpoints_completed if last else 0
         self._failed = last.checkpoints_failed if last else 0
         self._latest_ms: int | None = last.latest_checkpoint_ms if last else None
         #: the last one of each task, and of the job
         self._failures: dict[SubtaskId, Failure] = {}
-        self._failure, self._restarts = _failures_before(last, run)
+        self._failure, self._restarts = earlier_failures(last, run)
         #: of the processes before this one
         self._restarts_before = (last.restarts_total if last else 0) - self._restarts
         #: when another engine is tried; None while this run has one
@@ -260,7 +260,9 @@ class Heartbeat:
 
     def _state_bytes(self, task: SubtaskId) -> int | None:
         shown = self._shown.get(task)
-        return None if shown is None else shown.state_bytes
+        if shown is None or shown.rows_per_second is None:  # Spark had reported nothing by the last beat
+            shown = self._shown_by(task, self._runners.get(task))
+        return shown.state_bytes
 
     def _rows_uncommitted(self) -> int | None:
         return _sum(self._totals.waiting(task) for task in self._job.tasks.states if self._has_sinks(task.task))
@@ -279,19 +281,6 @@ class Heartbeat:
 
     def _change(self, checkpoint: int, **changes: Any) -> None:
         self._stats = tuple(replace(stats, **changes) if stats.id == checkpoint else stats for stats in self._stats)
-
-
-def _failures_before(last: Status | None, run: Run) -> tuple[Failure | None, int]:
-    """The last failure, and the restarts, of the earlier runs of this process."""
-    return (last.failure, last.restarts) if last is not None and run.since is not None else (None, 0)
-
-
-def _earlier(last: Status | None) -> tuple[CheckpointStats, ...]:
-    """The history continues from run to run; what was in progress when a driver died has failed."""
-    return tuple(
-        replace(stats, status="failed", failure="the driver ended") if stats.status == "in_progress" else stats
-        for stats in (last.history if last else ())
-    )
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
