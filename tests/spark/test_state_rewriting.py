@@ -354,3 +354,32 @@ def test_state_variables_are_changed_and_timers_stay(spark: SparkSession, tmp_pa
         3: (2, "b", "a1,b1", 1),
         9: (91, "b", "b1", 1),  # that was put in
     }
+
+
+def test_a_variable_of_a_processor_in_pandas_is_changed(spark: SparkSession, tmp_path: Path) -> None:
+    from pyspark.sql.streaming import StatefulProcessor
+
+    class Counting(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.total = handle.getValueState("total", "n long")
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
+            before = self.total.get()[0] if self.total.exists() else 0
+            self.total.update((before + sum(len(frame) for frame in rows),))
+            yield pd.DataFrame({"k": [key[0]], "n": [self.total.get()[0]]})
+
+        def close(self) -> None:
+            pass
+
+    query = Query(
+        spark,
+        tmp_path,
+        lambda rows: rows.groupBy("k").transformWithStateInPandas(Counting(), "k long, n long", "Update", "None"),
+        "update",
+    )
+    query.add((1, "a", 0), (2, "a", 0))
+    query.run()
+    ten = F.struct(F.lit(10).alias("n"))
+    query.edit(lambda state: state.where("key.k = 1").withColumn("value", ten), "total")
+    query.add((1, "b", 0), (2, "b", 0))
+    assert {(row["k"], row["n"]) for row in query.run()} == {(1, 11), (2, 1)}

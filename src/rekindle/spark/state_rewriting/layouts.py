@@ -208,10 +208,8 @@ KINDS: Mapping[str, Kind] = {
     "dedupe": Kind(Groups),
     "dedupeWithinWatermark": Kind(Groups),
     "sessionWindowStateStoreSaveExec": Kind(Sessions),
-    "flatMapGroupsWithState": Kind(Groups, evolves=True),
     "applyInPandasWithState": Kind(Groups, evolves=True),
     JOIN: Kind(JoinSide, (f"{_STREAMING}join.stateFormatVersion", "2")),
-    "transformWithStateExec": Kind(Variable),
     "transformWithStateInPandasExec": Kind(Variable),
     "transformWithStateInPySparkExec": Kind(Variable),
 }
