@@ -194,7 +194,11 @@ class DefinedJob:
         if not isinstance(sink, TwoPhaseSink):
             raise DefinitionError("SINK_UNKNOWN", sink=uid, found=type(sink).__name__)
         made = job_graph.Sink(
-            uid=uid, task=self._uid(uid, stream), kind=sink.kind, output_modes=tuple(sink.output_modes)
+            uid=uid,
+            task=self._uid(uid, stream),
+            kind=sink.kind,
+            output_modes=tuple(sink.output_modes),
+            can_rewind=sink.can_rewind,
         )
         self._define(self._sinks, made)
         self._targets[uid] = sink

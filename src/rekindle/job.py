@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rekindle.config import Config
 from rekindle.defining import DefinedJob
-from rekindle.errors import RekindleError
+from rekindle.errors import ConfigError, RekindleError
 from rekindle.handle import JobHandle, advise
 from rekindle.results import Checkpoint, JobResult, Savepoint, failure
 from rekindle.runtime.signals import stop_on_signals
@@ -51,6 +51,7 @@ class Job(DefinedJob):
         mode: Mode = "streaming",
         config: Mapping[str, Any] | None = None,
         spark_config: Mapping[str, str] | None = None,
+        rewind_sinks: bool = False,
         allow_non_restored_state: bool = False,
         allow_drained: bool = False,
         allow_sink_ahead: bool = False,
@@ -75,6 +76,7 @@ class Job(DefinedJob):
                 mode=mode,
                 config=config,
                 spark_config=spark_config,
+                rewind_sinks=rewind_sinks,
                 allow_non_restored_state=allow_non_restored_state,
                 allow_drained=allow_drained,
                 allow_sink_ahead=allow_sink_ahead,
@@ -102,6 +104,7 @@ class Job(DefinedJob):
         mode: Mode = "streaming",
         config: Mapping[str, Any] | None = None,
         spark_config: Mapping[str, str] | None = None,
+        rewind_sinks: bool = False,
         allow_non_restored_state: bool = False,
         allow_drained: bool = False,
         allow_sink_ahead: bool = False,
@@ -120,6 +123,7 @@ class Job(DefinedJob):
                 of its input, and everything is committed at the end.
             config: settings, e.g. ``{"checkpoint.interval": "10 seconds"}``.
             spark_config: settings of the session that is made.
+            rewind_sinks: take back what sinks have committed after the checkpoint named by `restore`.
             allow_non_restored_state: drop state of tasks the job no longer has.
             allow_drained: continue from before the flush of a drained job.
             allow_sink_ahead: start before what a sink has committed.
@@ -137,13 +141,15 @@ class Job(DefinedJob):
         from rekindle.start.decide import Permissions
         from rekindle.start.running import launches
 
+        _check_rewind(rewind_sinks, restore)
         permissions = Permissions(
+            rewind_sinks=rewind_sinks,
+            shared_target=allow_shared_target,
+            changed_files=allow_changed_files,
             non_restored_state=allow_non_restored_state,
             drained=allow_drained,
             sink_ahead=allow_sink_ahead,
             other_name=allow_other_name,
-            shared_target=allow_shared_target,
-            changed_files=allow_changed_files,
         )
         settings, definition = Config.of(config), self._definition()
         launched = launches(definition, location_of(storage), settings, permissions, mode=mode)
@@ -170,6 +176,7 @@ class Job(DefinedJob):
         restore: Origin | None = None,
         mode: Mode = "streaming",
         config: Mapping[str, Any] | None = None,
+        rewind_sinks: bool = False,
         allow_non_restored_state: bool = False,
         allow_drained: bool = False,
         allow_sink_ahead: bool = False,
@@ -189,11 +196,13 @@ class Job(DefinedJob):
         from rekindle.start.decide import Permissions
         from rekindle.start.running import launches
 
+        _check_rewind(rewind_sinks, restore)
         permissions = Permissions(
             non_restored_state=allow_non_restored_state,
             drained=allow_drained,
             sink_ahead=allow_sink_ahead,
             other_name=allow_other_name,
+            rewind_sinks=rewind_sinks,
         )
         launched = launches(self._definition(), location_of(storage), Config.of(config), permissions, mode=mode)
         return launched().preview(None if restore is None else str(restore))
@@ -237,3 +246,9 @@ class Job(DefinedJob):
         finally:
             if spark is None:
                 session.stop()
+
+
+def _check_rewind(rewind_sinks: bool, restore: Origin | None) -> None:
+    """Refuse to take sinks back to no checkpoint."""
+    if rewind_sinks and restore is None:
+        raise ConfigError("REWIND_TO_NOTHING")

@@ -59,6 +59,7 @@ def test_json_has_all_of_it(command: Command, job_file: Path) -> None:
         "sinks": [{"uid": "out", "kind": "Parquet", "has_prepared": False}],
         "changes": [],
         "graph": [],
+        "rewinds": [],
     }
 
 
@@ -112,3 +113,9 @@ def test_everything_that_a_line_may_have_to_say(capsys: pytest.CaptureFixture[st
         "sink out: kind          Parquet     (new)",
         "sink old: kind          (gone)      Parquet",
     ]
+
+
+def test_sinks_go_back_to_a_checkpoint_that_is_named_and_to_nothing_else(command: Command, job_file: Path) -> None:
+    result = command("check", str(job_file), "--rewind-sinks")
+    assert result.exit_code == 2
+    assert "[REWIND_TO_NOTHING]" in result.stderr

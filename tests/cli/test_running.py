@@ -19,6 +19,9 @@ import pytest
 
 from rekindle.cli import terminal, views
 from rekindle.cli.progress import LINE_EVERY_MS, LogLines
+from rekindle.cli.running import confirm_rewind
+from rekindle.errors import RestoreError
+from rekindle.start.preview import RewindPreview, StartPreview
 from rekindle.storage.documents.status import InputStatus, Status, TaskStatusDocument
 from tests.cli.kit import JANUARY_MS
 
@@ -136,6 +139,7 @@ def test_every_option_reaches_the_job(tmp_path: Path) -> None:
         "--storage", "/s", "--from", "/c", "--mode", "batch", "--set", "checkpoint.interval=10 s", "--set",
         "restart.attempts=0", "--conf", "spark.a=b=c", "--allow-non-restored-state", "--allow-drained",
         "--allow-sink-ahead", "--allow-shared-target", "--allow-changed-files", "--allow-other-name",
+        "--rewind-sinks", "--yes",
     ]  # fmt: skip
     line = run(tmp_path, "Job(JobResult())", *options).stdout.splitlines()[0]
 
@@ -151,7 +155,37 @@ def test_every_option_reaches_the_job(tmp_path: Path) -> None:
         "allow_shared_target": True,
         "allow_changed_files": True,
         "allow_other_name": True,
+        "rewind_sinks": True,
     }
+
+
+class Previewed:
+    """A job whose sinks would go back."""
+
+    def __init__(self, *rewinds: RewindPreview) -> None:
+        self._said = StartPreview(
+            job="bids", beginning="restores", running=None, path="/c/7", checkpoint=7, tasks=(), sinks=(), changes=(),
+            rewinds=rewinds,
+        )  # fmt: skip
+
+    def check(self, *, restore: str, rewind_sinks: bool) -> StartPreview:
+        assert (restore, rewind_sinks) == ("/c/7", True)
+        return self._said
+
+
+def test_sinks_go_back_only_if_that_was_shown_and_agreed_to() -> None:
+    arguments = {"restore": "/c/7", "rewind_sinks": True, "spark_config": {}}
+    job: Any = Previewed(RewindPreview(sink="hourly", kind="Delta", checkpoints=(8, 9), rows=120))
+    with pytest.raises(RestoreError, match="REWIND_UNCONFIRMED") as refused:
+        confirm_rewind(job, arguments, None)
+    shown = "Sink hourly (Delta): 120 rows of 2 checkpoints after 7 are taken back."
+    assert shown in refused.value.message and "--yes" in refused.value.next_step
+
+    asked: list[str] = []
+    confirm_rewind(job, arguments, asked.append)
+    assert asked == ["Take that back?"]
+    nothing: Any = Previewed()
+    confirm_rewind(nothing, arguments, None)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,9 @@ from tests.jobs.kit import World, at, committed, rows, until
 OF_PIPELINES = ("schema.create", "segment.copy", "segment.write", "split.assign")
 """Steps that only a job with channels reaches; see `pipeline_kit`, and `parallel_kit` for the last one."""
 
+OF_REWINDS = ("sink.rewind", "rewound.create")
+"""Steps that only sinks that go back reach; `tests/simulation/test_rewound_sinks.py` kills a driver at each."""
+
 LAST_LIVE_BATCH = 2
 """All of the live stream has been read when this batch is recorded: each takes one file while there are any."""
 

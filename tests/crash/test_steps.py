@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from rekindle.runtime import steps
 from rekindle.runtime.steps import SteppedStore, heard_by
 from rekindle.testing.crash import ALL_MOMENTS, WHEN, Moments
-from tests.crash.kit import CONFIG, OF_PIPELINES, CrashWorld, lose_the_first_record
+from tests.crash.kit import CONFIG, OF_PIPELINES, OF_REWINDS, CrashWorld, lose_the_first_record
 from tests.crash.pipeline_kit import Gate, PipelineWorld, held_up
 
 
@@ -37,6 +37,7 @@ def test_the_durable_steps_are_these() -> None:
         "request.create",
         "reserve.create",
         "result.create",
+        "rewound.create",
         "run.create",
         "schema.create",
         "segment.copy",
@@ -48,6 +49,7 @@ def test_the_durable_steps_are_these() -> None:
         "sink.commit",
         "sink.finish",
         "sink.prepare",
+        "sink.rewind",
         "spark.commit",
         "split.assign",
         "status.replace",
@@ -85,7 +87,7 @@ def test_a_life_with_everything_in_it_reaches_every_step_and_writes_nothing_besi
     assert result is not None and result.state == "DRAINED"
     world.check(already=before)
 
-    of_one_task = {moment.name for moment in ALL_MOMENTS if moment.step not in OF_PIPELINES}
+    of_one_task = {moment.name for moment in ALL_MOMENTS if moment.step not in (*OF_PIPELINES, *OF_REWINDS)}
     assert sorted(of_one_task - set(heard.reached)) == [], "no run reaches these: the list is wrong, or the product"
     refuse_silent_writes(written, Path(world.storage), savepoints, elsewhere)
 

@@ -8,11 +8,14 @@ from typing import Any
 
 import pyspark
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import RestoreError
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.open import open_store
 from tests.crash.pipeline_kit import Gate
 from tests.jobs.kit import QUICK, World, committed, rows, until
 
@@ -168,6 +171,40 @@ def test_a_job_with_another_name_starts_from_a_savepoint_if_that_is_allowed(spar
     lives(spark, other, world, lambda: counts(world)["a"] == 15, restore=checkpoint, allow_other_name=True)
     world.add_live(rows(0, 5, keys="a"))
     lives(spark, other, world, lambda: counts(world)["a"] == 20)
+
+
+@pytest.mark.spark
+def test_sinks_go_back_with_the_checkpoint_and_another_query_writes_the_rows_once_more(
+    spark: SparkSession, world: World
+) -> None:
+    def made(suffix: str) -> rk.Job:
+        job = rk.Job("job")
+        task = job.task(job.source("live", world.stream()), uid="read")(
+            lambda frame: frame.withColumn("k", F.concat("k", F.lit(suffix)))
+        )
+        job.sink("files", task, rk.sinks.Parquet(world.root / "files"))
+        job.sink("table", task, rk.sinks.Delta(world.root / "table"))
+        return job
+
+    def written() -> list[Counter[str]]:
+        table = DeltaTable(world.root / "table").to_pyarrow_table().to_pylist()
+        return [Counter(row["k"] for row in found) for found in (committed(world.root / "files"), table)]
+
+    config = {**QUICK, "checkpoint.retained": "1000"}
+    world.add_live(rows(0, 3, keys="a"))
+    lives(spark, made(""), world, lambda: bool(committed(world.root / "files")), config=config)
+    good = JobStorage(open_store(world.storage), "job").checkpoints()[0]
+    world.add_live(rows(0, 3, keys="b"), rows(0, 3, keys="c"))
+    bad = lambda: Counter(row["k"] for row in committed(world.root / "files"))["c-bad"] == 3  # noqa: E731
+    lives(spark, made("-bad"), world, bad, config=config)
+    assert written() == [{"a": 3, "b-bad": 3, "c-bad": 3}] * 2
+
+    said = made("").check(storage=world.storage, restore=good, rewind_sinks=True)
+    assert [(one.sink, one.kind, one.rows) for one in said.rewinds] == [("files", "Parquet", 6), ("table", "Delta", 6)]
+    mended = lambda: Counter(row["k"] for row in committed(world.root / "files"))["c"] == 3  # noqa: E731
+    lives(spark, made(""), world, mended, restore=good, rewind_sinks=True, config=config)
+    assert written() == [{"a": 3, "b": 3, "c": 3}] * 2
+    assert caught(spark, made(""), world, restore=good + 1).code == "CHECKPOINT_REWOUND"
 
 
 WIDENS = int(pyspark.__version__.split(".")[0]) >= 4

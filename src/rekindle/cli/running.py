@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from types import FrameType
@@ -17,13 +18,21 @@ import click
 from rekindle.cli import output, scraping
 from rekindle.cli.app import FAILED, INTERRUPTED, CommandLineError, example, with_json, with_storage
 from rekindle.cli.options import with_settings, with_spark_settings, with_what_is_started
-from rekindle.errors import RekindleError
+from rekindle.errors import RekindleError, RestoreError
 
 if TYPE_CHECKING:
+    from rekindle.job import Job
     from rekindle.results import JobResult
 
 _CODES = {"FINISHED": 0, "STOPPED": 0, "DRAINED": 0, "CANCELED": INTERRUPTED, "FAILED": FAILED}
-_WRONG_COMMAND_LINE = ("FUNCTION_UNKNOWN", "JOBFILE_MISSING", "METRICS_MISSING", "METRICS_PORT_TAKEN", "MODE_UNKNOWN")
+_WRONG_COMMAND_LINE = (
+    "FUNCTION_UNKNOWN",
+    "JOBFILE_MISSING",
+    "METRICS_MISSING",
+    "METRICS_PORT_TAKEN",
+    "MODE_UNKNOWN",
+    "REWIND_TO_NOTHING",
+)
 
 
 @click.command(
@@ -48,10 +57,18 @@ _WRONG_COMMAND_LINE = ("FUNCTION_UNKNOWN", "JOBFILE_MISSING", "METRICS_MISSING",
 )
 @click.option("--allow-shared-target", is_flag=True, help="Write to what another job, or a copy, has written to.")
 @click.option("--allow-changed-files", is_flag=True, help="Read files of a history that were replaced.")
+@click.option(
+    "--yes", is_flag=True, help="Do not ask before sinks go back; needed where there is no terminal to ask on."
+)
 @with_storage
 @with_json
 def run(
-    jobfile: str, as_json: bool, log_format: str | None, metrics_port: scraping.Address | None, **arguments: Any
+    jobfile: str,
+    as_json: bool,
+    log_format: str | None,
+    metrics_port: scraping.Address | None,
+    yes: bool,
+    **arguments: Any,
 ) -> int:
     """Run the job that JOBFILE defines; resume it, if it ran before.
 
@@ -67,6 +84,9 @@ def run(
             say = logs.LOG.info if log_format else partial(output.say, err=True)
             say(output.cut(f"Starting {os.path.basename(jobfile)} ...", output.width() - 1))
             job = jobfiles.load(jobfile)
+            if arguments["rewind_sinks"] and not yes:
+                asks = partial(click.confirm, abort=True, err=True) if sys.stdin.isatty() else None
+                confirm_rewind(job, arguments, asks)
             if metrics_port is not None:
                 scraping.serve(metrics_port, arguments["storage"], job.name)
             if sys.stderr.isatty():
@@ -78,6 +98,29 @@ def run(
     if code == INTERRUPTED:
         leave(code)
     return code
+
+
+def confirm_rewind(job: Job, arguments: Mapping[str, Any], ask: Callable[[str], object] | None) -> None:
+    """Show what would be taken back from the sinks, and ask.
+
+    Args:
+        ask: returns if the answer is yes; None where no one can be asked.
+
+    Raises:
+        RestoreError: ``REWIND_UNCONFIRMED``; whatever forbids the start.
+    """
+    from rekindle.cli.checking import rewound
+
+    names = inspect.signature(job.check).parameters
+    preview = job.check(**{name: value for name, value in arguments.items() if name in names})
+    lines = rewound(preview)
+    if not lines:
+        return
+    if ask is None:
+        raise RestoreError("REWIND_UNCONFIRMED", path=preview.path, what=" ".join(lines))
+    for line in lines:
+        output.say(line, err=True)
+    ask("Take that back?")
 
 
 @contextmanager

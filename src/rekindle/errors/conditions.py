@@ -278,6 +278,10 @@ CONDITIONS: dict[str, Condition] = {
         VERB_UNKNOWN=("There is no verb {verb!r}.{hint}", "Use one of: {verbs}."),
         OPTION_UNKNOWN=("{command!r} has no option {option}.{hint}", "See: {command} --help"),
         COMMAND_LINE_INVALID=("{reason}.", "See: {command} --help"),
+        REWIND_TO_NOTHING=(
+            "Sinks are to go back, and no checkpoint is named that they go back to.",
+            "Name it: --from CHECKPOINT --rewind-sinks (restore=..., rewind_sinks=True).",
+        ),
         CONFIRMATION_MISSING=(
             "There is no terminal on which to ask whether to delete the {what}.",
             "Answer in advance with --yes. Nothing was deleted.",
@@ -544,6 +548,25 @@ CONDITIONS: dict[str, Condition] = {
             "Sink {sink!r} has committed up to checkpoint {committed}, beyond {path}: its rows would come twice.",
             "Restore a later checkpoint, clean the sink, or accept it with --allow-sink-ahead.",
         ),
+        SINK_REWIND_UNSUPPORTED=(
+            "Sink {sink!r} ({kind}) cannot go back to {path}: {reason}.",
+            (
+                "Put its target right yourself and add --allow-sink-ahead, with which it stays as it is; or start from "
+                "a later checkpoint."
+            ),
+        ),
+        REWIND_IMPOSSIBLE=(
+            "Sinks cannot go back to {path}: {reason}.",
+            "Start from a checkpoint of this job that is kept (rekindle checkpoints), or from a later one.",
+        ),
+        REWIND_UNCONFIRMED=(
+            "A start from {path} takes back what sinks have committed since. {what}",
+            "To do that: --yes",
+        ),
+        CHECKPOINT_REWOUND=(
+            "What {path} had committed was taken back: the sinks went back to a checkpoint before it.",
+            "Start from that checkpoint, or from one that was taken since.",
+        ),
         FINISHED_BEHIND_UNFINISHED=(
             "In {path} task {task!r} had finished, and {predecessor!r}, which it reads in this job, {state}.",
             (
@@ -724,6 +747,10 @@ CONDITIONS: dict[str, Condition] = {
         TARGET_TAKEN=(
             "Sink {sink!r}: {target} belongs to another job, {owner} in {storage}, since {since}.",
             "Choose another target. If both are to write there, each all of its own rows: --allow-shared-target.",
+        ),
+        SINK_REWIND_FAILED=(
+            "Sink {sink!r} cannot go back to checkpoint {checkpoint}: {reason}",
+            "Put its target right yourself and add --allow-sink-ahead; or start from a later checkpoint.",
         ),
         SINK_STAGING_LOST=(
             "Sink {sink!r}: {path} was prepared and is gone, and is not in the target.",

@@ -69,6 +69,8 @@ class Sink:
     kind: str = "sink"
     #: output modes it can take
     output_modes: tuple[str, ...] = ("append",)
+    #: whether what is committed to it can be taken back
+    can_rewind: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from rekindle.ids import SubtaskId
 from rekindle.runtime.steps import Steps, step
 from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.storage import layout
-from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.checkpoint import Manifest, Rewound
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
 
@@ -81,6 +81,11 @@ def clean(
             sink.clean(named.get(uid, []), may_remove)
 
 
+def rewound(storage: JobStorage, checkpoint: int) -> Rewound | None:
+    """Return how what a checkpoint had committed was taken back; None where it was not."""
+    return storage.read(layout.rewound(layout.checkpoint(storage.job, checkpoint)), Rewound)
+
+
 def refuse_sink_ahead(storage: JobStorage, manifest: Manifest, path: str) -> None:
     """Refuse to start from a checkpoint where a sink has committed beyond it: its rows would come twice.
 
@@ -99,6 +104,8 @@ def refuse_sink_ahead(storage: JobStorage, manifest: Manifest, path: str) -> Non
         return
     # What this job committed, and another job's savepoint knows nothing of, is ahead of it.
     covered = manifest.checkpoint if manifest.job_id == newest.job_id else 0
-    for sink, committed in newest.last_commits.items():
+    for sink, last in newest.last_commits.items():
+        taken_back = rewound(storage, last)
+        committed = taken_back.to if taken_back is not None else last
         if committed > covered:
             raise RestoreError("SINK_AHEAD", sink=sink, committed=committed, path=path)

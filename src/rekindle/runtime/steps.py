@@ -31,6 +31,7 @@ BEYOND_STORAGE = (
     "sink.abort",
     "sink.clean",
     "sink.finish",
+    "sink.rewind",
     "spark.commit",
     "storage.delete",
 )

@@ -23,6 +23,7 @@ from urllib.parse import unquote
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.delta_features import features_refused
+from rekindle.sinks.delta_rewind import TRIES, rewind
 from rekindle.sinks.footers import delta_statistics
 from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.staging import NOTES, Attempts, open_writable
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable, Schema
     from deltalake.transaction import AddAction, RemoveAction
     from pyspark.sql import DataFrame
-
-TRIES = 10
-"""How often a commit is tried while others change the table; delta-rs itself tries again where they only add to it."""
 
 _PARTITION_TYPES = {"string", "byte", "short", "integer", "long", "date", "boolean"}
 """Types whose values read the same in Spark's folder names and in Delta's log."""
@@ -152,6 +150,13 @@ class Delta(TwoPhaseSink):
         """Remove the files."""
         for committable in committables:
             self._attempts.remove(committable["attempt"])
+
+    def rewind(self, to: int, commits: Mapping[int, Sequence[Committable]]) -> None:
+        """Remove the files in one entry of the log, which also says that the table has these checkpoints."""
+        from deltalake import DeltaTable
+
+        if commits and DeltaTable.is_deltatable(**self._reached):
+            rewind(self._table, self._application, self._attempts, to, commits)
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Remove files that neither a record nor the log names."""

@@ -22,6 +22,7 @@ from rekindle.errors import DefinitionError, SinkError, one_line
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.iceberg_columns import arrow_schema, split_by
 from rekindle.sinks.iceberg_files import NoPartitionError, data_file, partition_of
+from rekindle.sinks.iceberg_rewind import TRIES, rewind, try_once
 from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.staging import NOTES, Attempts
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
     from pyspark.sql import DataFrame
-
-TRIES = 10
-"""How often a commit is tried while others change the table."""
 
 
 class Iceberg(TwoPhaseSink):
@@ -162,6 +160,11 @@ class Iceberg(TwoPhaseSink):
             for committable in committables:
                 self._attempts(table).remove(committable["attempt"])
 
+    def rewind(self, to: int, commits: Mapping[int, Sequence[Committable]]) -> None:
+        """Remove the files in one snapshot, with which the table also says that it has these checkpoints."""
+        properties = self._done, f"rekindle.rewound.{self._job}.{self._sink}"
+        rewind(self._load, properties, self._attempts, to, commits)
+
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Remove files that neither a record nor a snapshot names."""
         table = self._load()
@@ -193,9 +196,7 @@ class Iceberg(TwoPhaseSink):
             files = for_each(attempts.store, described, attempts.files(committables))
         except ValueError as error:
             raise self._mismatch(one_line(error)) from error
-        # Were pyiceberg to try again by itself, it would add after a rival what that one has added.
-        tries_once = {**table.metadata.properties, "commit.retry.num-retries": "0"}
-        table.metadata = table.metadata.model_copy(update={"properties": tries_once})
+        try_once(table)
         tells = {"rekindle.job": self._job, "rekindle.sink": self._sink, "rekindle.checkpoint": str(checkpoint)}
         with table.transaction() as transaction:
             if table.metadata.name_mapping() is None:  # Spark's files do not know the numbers of the table's columns

@@ -115,6 +115,12 @@ class Parquet(TwoPhaseSink):
         for committable in committables:
             self._store.delete_tree(f"{self._staging}/{committable['attempt']}")
 
+    def rewind(self, to: int, commits: Mapping[int, Sequence[Committable]]) -> None:
+        """Delete the files, what is staged first: then no one can move it into place any more."""
+        committables = [one for each in commits.values() for one in each]
+        self.abort(committables)
+        for_each(self._store, self._store.delete, [file["to"] for one in committables for file in one["files"]])
+
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Remove staging directories that no record names."""
         kept = {committable["attempt"] for committable in named}

@@ -16,9 +16,10 @@ This module does not know which table it is, nor when something is committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from rekindle.errors import SinkError, StorageError
 from rekindle.sinks.session_settings import set_while
@@ -115,6 +116,37 @@ class Attempts:
         """These are part of the table: they are not ours any more."""
         for committable in committables:
             self.store.delete(f"{self._notes}/{committable['attempt']}")
+
+    def committed_files(
+        self, paths: Iterable[str], to: int, commits: Mapping[int, Sequence[Committable]], newest: int
+    ) -> list[str]:
+        """Return which of the table's files these checkpoints have put there: all that they have, or none is taken.
+
+        Args:
+            paths: of the files that the table consists of.
+            newest: the newest checkpoint that the table has.
+
+        Raises:
+            SinkError: ``SINK_REWIND_FAILED``.
+        """
+        there: dict[str, list[str]] = {}
+        for path in paths:
+            _, _, below = unquote(path).rpartition(f"{self._data}/")
+            there.setdefault(below.split("/")[0], []).append(path)
+        found = []
+        for checkpoint, committables in commits.items():
+            for committable in committables if checkpoint <= newest else ():
+                files = there.get(committable["attempt"], [])
+                if len(files) != len(committable["files"]):
+                    reason = f"others have rewritten or removed files that checkpoint {checkpoint} has committed"
+                    raise SinkError("SINK_REWIND_FAILED", sink=self._sink, checkpoint=to, reason=reason)
+                found += files
+        return found
+
+    def forget(self, attempt: str) -> None:
+        """Remove an attempt that was taken back, unless it was committed: then readers of earlier versions need it."""
+        if self.store.exists(f"{self._notes}/{attempt}"):
+            self.remove(attempt)
 
     def remove(self, attempt: str) -> None:
         """Remove an attempt that is not committed and never will be."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -168,6 +168,26 @@ class TwoPhaseSink(ABC):
     @abstractmethod
     def abort(self, committables: Sequence[Committable]) -> None:
         """Remove prepared rows that will never be committed. Idempotent."""
+
+    @property
+    def can_rewind(self) -> bool:
+        """Whether what is committed can be taken back: whether it has `rewind`."""
+        return type(self).rewind is not TwoPhaseSink.rewind
+
+    def rewind(self, to: int, commits: Mapping[int, Sequence[Committable]]) -> None:
+        """Take back what these checkpoints have made visible, or were about to. Idempotent, after a crash too.
+
+        Where `commit` is atomic, so is this. A commit of one of them that comes later, from a driver that was taken for
+        dead, changes nothing any more.
+
+        Args:
+            to: the checkpoint that the sink goes back to.
+            commits: checkpoint → what `commit` was given, or would have been, for each after that one.
+
+        Raises:
+            SinkError: ``SINK_REWIND_FAILED``: nothing was taken back.
+        """
+        raise NotImplementedError
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Remove what attempts have left that no record names (`named` holds all that do).

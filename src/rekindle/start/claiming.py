@@ -94,6 +94,7 @@ class Claiming:
             lineage=decision.lineage.lineage if isinstance(decision, Resume) else number,
             restore_from=decision.path if isinstance(decision, Restore) else None,
             undo_drain=isinstance(decision, Restore) and decision.undo_drain,
+            rewind_sinks=isinstance(decision, Restore) and decision.rewind_sinks,
             token=secrets.token_hex(8),
             mode=self._mode,
             since=self._since,

@@ -20,7 +20,8 @@ from rekindle.ids import SubtaskId
 from rekindle.progress.partitions import state_partitions
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.driven import is_driven_here
-from rekindle.runtime.leftovers import prepared, refuse_sink_ahead
+from rekindle.runtime.leftovers import prepared, refuse_sink_ahead, rewound
+from rekindle.runtime.rewinding import Rewind, plan_rewind
 from rekindle.start.changed import since_lineage, since_origin, with_chains_of
 from rekindle.start.finished import finished_operators
 from rekindle.start.resolve import AlreadyEnded, Decision, Facts, Restore, Resume, resolve
@@ -44,6 +45,7 @@ class Permissions:
     sink_ahead: bool = False
     shared_target: bool = False
     changed_files: bool = False
+    rewind_sinks: bool = False
     other_name: bool = False
 
     def granted(self) -> set[str]:
@@ -63,6 +65,8 @@ class Decided:
     newest_number: int
     #: what is not as it was
     changes: tuple[Change, ...] = ()
+    #: what sinks have committed since and is taken back; None: nothing is
+    rewind: Rewind | None = None
 
 
 class Decider:
@@ -113,13 +117,18 @@ class Decider:
             latest_checkpoint=self._checkpoint_path(checkpoint) if checkpoint is not None else None,
         )
         self._kinds = {sink.uid: sink.kind for sink in run.description.sinks} if run and run.description else {}
-        decision = resolve(facts, restore=self._absolute(self._restore), allow_drained=self._permissions.drained)
+        decision = resolve(
+            facts,
+            restore=self._absolute(self._restore),
+            allow_drained=self._permissions.drained,
+            rewind_sinks=self._permissions.rewind_sinks,
+        )
         self._check_mode(decision, facts.lineage)
         # A new job begins in an empty folder, also where an old one of its name was deleted while it ran.
         number = newest.run if newest is not None else storage.fence.highest_number_left()
         if isinstance(decision, AlreadyEnded):
             return Decided(decision=decision, newest_number=number)
-        origin, changes = None, list[Change]()
+        origin, changes, rewind = None, list[Change](), None
         if isinstance(decision, Resume):
             lineage, place = with_chains_of(decision.lineage, run), self._place(decision.lineage)
             changes = since_lineage(self._graph, lineage, self._ends(lineage), self._kinds)
@@ -132,8 +141,11 @@ class Decider:
             origin = origin.with_renamed(renames(self._graph, origin.manifest.graph))
             changes = since_origin(self._graph, origin, self._kinds, undo_drain=decision.undo_drain)
             self._check_origin(origin, decision, changes)
+            if decision.rewind_sinks:
+                leave = decision.repeated or self._permissions.sink_ahead
+                rewind = plan_rewind(storage, origin.manifest, decision.path, self._graph, leave_others=leave)
         self._check_sinks(decision)
-        return Decided(decision=decision, origin=origin, newest_number=number, changes=tuple(changes))
+        return Decided(decision=decision, origin=origin, newest_number=number, changes=tuple(changes), rewind=rewind)
 
     def _refuse_second_driver(self) -> None:
         storage = self._storage
@@ -208,10 +220,14 @@ class Decider:
         ends = {task: snapshot.end for task, snapshot in snapshots_of(manifest).items()}
         self._check_finished(ends, manifest.chains, decision.path, undo_drain=decision.undo_drain)
         settle(changes, decision.path, in_place=False, allowed=permissions.granted())
+        identity = self._storage.identity()
+        is_ours = identity is not None and identity.id == manifest.job_id
+        if is_ours and rewound(self._storage, manifest.checkpoint) is not None:
+            raise RestoreError("CHECKPOINT_REWOUND", path=decision.path)
         if decision.repeated:
             return
         check_drained(manifest.drained, decision.path, allow_drained=self._permissions.drained)
-        if not self._permissions.sink_ahead:
+        if not self._permissions.sink_ahead and not decision.rewind_sinks:
             refuse_sink_ahead(self._storage, manifest, decision.path)
 
     def _check_resumed(self, lineage: Lineage) -> None:

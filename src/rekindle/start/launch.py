@@ -26,6 +26,7 @@ from rekindle.runtime.elapsed import Clock, Elapsed, system_clock
 from rekindle.runtime.leftovers import clean, prepared, uncommitted
 from rekindle.runtime.mailbox import Mailbox
 from rekindle.runtime.ports import Engine, Subtasks
+from rekindle.runtime.rewinding import carry_out
 from rekindle.runtime.steps import SteppedStore, Steps, no_steps
 from rekindle.sinks.owners import Claim
 from rekindle.sources.globs import is_glob
@@ -165,6 +166,9 @@ class Launch:
     def _open(self, engine: Engine, run: Run, owner: str) -> Driver:
         storage, graph, sinks = self.storage, self._graph, self._definition.sinks
         origin, decision = self._decided.origin, self._decided.decision
+        for uid, sink in sinks.items():
+            sink.stage_in(storage.store, layout.sink(storage.job, uid))
+            sink.open(owner, uid)
         if origin is not None:
             repartitioned = partial(engine.repartition, storage, count=self._config.state_partitions)
             with origin.read_whole():
@@ -181,10 +185,10 @@ class Launch:
             self._forget_lists(run)
         lineage = decision.lineage if isinstance(decision, Resume) else self._lineage(run, origin)
         if run.lineage == run.run:
+            # Before the lineage is in force: a start that is killed in between is made again from the same place.
+            if self._decided.rewind is not None:
+                carry_out(self._decided.rewind, storage, sinks, run.run, self._clock(), self._steps)
             storage.create(layout.lineage(storage.job, run.lineage), lineage)
-        for uid, sink in sinks.items():
-            sink.stage_in(storage.store, layout.sink(storage.job, uid))
-            sink.open(owner, uid)
         job = JobMachine(graph, self._config, batch=self._mode == "batch")
         events = Mailbox(engine.lifeline)
         context = self._context(engine, run, owner, events)

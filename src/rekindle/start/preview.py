@@ -77,6 +77,18 @@ class GraphChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RewindPreview:
+    """What would be taken back from a sink."""
+
+    sink: str
+    kind: str
+    #: of the checkpoints whose commits they are, ascending
+    checkpoints: tuple[int, ...]
+    #: as far as the sink counts them
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartPreview:
     """What `Job.start` would do now; see `Job.check`."""
 
@@ -94,6 +106,8 @@ class StartPreview:
     changes: tuple[Change, ...]
     #: against what the start goes on from, by the table of docs/change.md
     graph: tuple[GraphChange, ...] = ()
+    #: what sinks have committed since and would be taken back
+    rewinds: tuple[RewindPreview, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -125,6 +139,7 @@ def preview(
         sinks=tuple(SinkPreview(uid=sink.uid, kind=sink.kind, has_prepared=sink.uid in left) for sink in now.sinks),
         changes=tuple(changes(last.description, now)) if last is not None and last.description is not None else (),
         graph=tuple(GraphChange(uid=one.uid, what=one.what, then=one.rule.then) for one in decided.changes),
+        rewinds=tuple(_rewinds(graph, decided)),
     )
 
 
@@ -134,6 +149,14 @@ _BEGINNINGS: dict[type, Beginning] = {
     Restore: "restores",
     AlreadyEnded: "has ended",
 }
+
+
+def _rewinds(graph: JobGraph, decided: Decided) -> Iterator[RewindPreview]:
+    kinds, rewind = {sink.uid: sink.kind for sink in graph.sinks}, decided.rewind
+    if rewind is None:
+        return
+    for uid, commits in rewind.commits.items():
+        yield RewindPreview(sink=uid, kind=kinds[uid], checkpoints=tuple(sorted(commits)), rows=rewind.rows(uid))
 
 
 def _checkpoint(storage: JobStorage, decided: Decided) -> int | None:

@@ -21,6 +21,7 @@
       sinks/<uid>/                              what a sink stages that cannot be staged in its target
       checkpoints/<id>/manifest.json
       checkpoints/<id>/committed.json           its transactions are committed: not to be repeated
+      checkpoints/<id>/rewound.json             what it had committed was taken back
       control/<request>.request.json, <request>.answer.json
       status.json
       history/<log>/<run>-<k>-<first>.json      events, checkpoints and rates, in segments; the oldest are deleted
@@ -206,6 +207,11 @@ def committed(checkpoint_folder: str) -> str:
     return f"{checkpoint_folder}/committed.json"
 
 
+def rewound(checkpoint_folder: str) -> str:
+    """Exists once what the checkpoint has committed was taken back."""
+    return f"{checkpoint_folder}/rewound.json"
+
+
 def control(name: str) -> str:
     return f"{name}/control"
 
@@ -267,6 +273,7 @@ STEPS: dict[str, str] = {
     "progress.write": r".*/spark/.*",
     "manifest.create": r"(.*/)?manifest\.json",
     "committed.create": r"[^/]+/checkpoints/\d+/committed\.json",
+    "rewound.create": r"[^/]+/checkpoints/\d+/rewound\.json",
     "request.create": r".*/control/[^/]+\.request\.json",
     "answer.create": r".*/control/[^/]+\.answer\.json",
     "status.replace": r"[^/]+/status\.json",

@@ -7,7 +7,7 @@ are whatever the runner hands it; `FakeRunner` hands it lists of numbers.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rekindle.errors import SinkError
@@ -70,6 +70,14 @@ class FakeSink(TwoPhaseSink):
                 if attempt not in self.staged:
                     raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=attempt)
                 self.committed[attempt] = self.staged.pop(attempt)
+
+    def rewind(self, to: int, commits: Mapping[int, Sequence[Committable]]) -> None:
+        """See `TwoPhaseSink`."""
+        self._called("rewind")
+        for committable in (one for each in commits.values() for one in each):
+            with self._lock:
+                self.staged.pop(committable["attempt"], None)
+                self.committed.pop(committable["attempt"], None)
 
     def abort(self, committables: Sequence[Committable]) -> None:
         """See `TwoPhaseSink`."""

@@ -9,7 +9,7 @@ from rekindle.errors import StorageError
 from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import manifest_at
 from rekindle.storage.documents.batch import BatchRecord, Drain, End, OutputSchema
-from rekindle.storage.documents.checkpoint import Committed
+from rekindle.storage.documents.checkpoint import Committed, Rewound
 from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Identity, Result, Run
@@ -59,6 +59,7 @@ OPENERS: dict[str, Opener] = {
     "mark.admit": _log,
     "manifest.create": _manifest,
     "committed.create": _document(Committed),
+    "rewound.create": _document(Rewound),
     "request.create": _document(Request),
     "answer.create": _document(Answer),
 }

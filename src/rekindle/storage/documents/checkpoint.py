@@ -105,3 +105,16 @@ class Committed:
     run: int
     committed_ms: int
     format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewound:
+    """``rewound.json``: what the checkpoint has committed was taken back from the sinks, so nothing starts from it."""
+
+    checkpoint: int
+    #: that took it back
+    run: int
+    #: the checkpoint that the sinks went back to
+    to: int
+    rewound_ms: int
+    format: int = FORMAT_VERSION

@@ -89,6 +89,8 @@ class Run:
     restore_from: str | None = None
     #: whether it continues from before the flush of a drained job
     undo_drain: bool = False
+    #: whether the sinks go back with it
+    rewind_sinks: bool = False
     #: tells two processes apart that race for one run number
     token: str = ""
     #: tells the process from a later one with the same pid, see `storage.liveness`

@@ -1,0 +1,116 @@
+"""Sinks go back to the checkpoint that a start begins from: what later checkpoints have committed is taken back.
+
+What that is stands in their manifests. Sink by sink it is taken back, then each of these checkpoints is marked: nothing
+starts from it any more, and no one commits it. A start that is killed in between is made again, by the next start in
+any case, and finds done what is done. A sink that cannot go back is refused before anything is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rekindle.errors import RekindleError, RestoreError, SinkError, one_line
+from rekindle.graph.job_graph import JobGraph
+from rekindle.runtime.leftovers import rewound
+from rekindle.runtime.steps import Steps, step
+from rekindle.sinks import TwoPhaseSink
+from rekindle.sinks.two_phase import Committable
+from rekindle.storage import layout
+from rekindle.storage.documents.checkpoint import Committed, Manifest, Rewound
+from rekindle.storage.job_storage import JobStorage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewind:
+    """What goes back, and to where."""
+
+    to: int
+    #: the checkpoints after that one which are not taken back yet
+    checkpoints: tuple[int, ...]
+    #: sink → checkpoint → what was committed with it
+    commits: Mapping[str, Mapping[int, list[Committable]]]
+
+    def rows(self, sink: str) -> int:
+        """How many rows of a sink are taken back, as far as it counts them."""
+        return sum(one.get("rows", 0) for each in self.commits.get(sink, {}).values() for one in each)
+
+
+def plan_rewind(
+    storage: JobStorage,
+    manifest: Manifest,
+    place: str,
+    graph: JobGraph,
+    *,
+    leave_others: bool = False,
+) -> Rewind:
+    """Find what has to be taken back.
+
+    Args:
+        manifest: of the checkpoint or savepoint that the start begins from.
+        place: where that lies, for the message.
+        leave_others: sinks that cannot go back stay as they are.
+
+    Raises:
+        RestoreError: ``REWIND_IMPOSSIBLE``, ``SINK_REWIND_UNSUPPORTED``.
+    """
+    identity, to = storage.identity(), manifest.checkpoint
+    if identity is None or identity.id != manifest.job_id:
+        reason = "it was taken by a job in another storage, and what that has committed is not known here"
+        raise RestoreError("REWIND_IMPOSSIBLE", path=place, reason=reason)
+    used = storage.numbers_used()
+    if missing := sorted({*range(to + 1, max(used, default=to) + 1)} - {*used}):
+        reason = f"what checkpoint {missing[0]} has committed is not known any more: it is not kept"
+        raise RestoreError("REWIND_IMPOSSIBLE", path=place, reason=reason)
+    checkpoints, commits = list[int](), dict[str, dict[int, list[Committable]]]()
+    for number in (one for one in used if one > to and rewound(storage, one) is None):
+        later = storage.manifest(number)
+        if later is None:
+            continue
+        checkpoints.append(number)
+        run = storage.run(later.run)
+        kinds = {sink.uid: sink.kind for sink in run.description.sinks} if run and run.description else {}
+        for uid, transactions in later.transactions.items():
+            found = next((sink for sink in graph.sinks if sink.uid == uid), None)
+            kind = kinds.get(uid, found.kind if found else "sink")
+            if found is None or kind != found.kind:
+                if leave_others:
+                    continue
+                reason = f"with checkpoint {number} it has committed, and the job does not have it so any more"
+                raise RestoreError("SINK_REWIND_UNSUPPORTED", sink=uid, kind=kind, path=place, reason=reason)
+            commits.setdefault(uid, {})[number] = [one for each in transactions for one in each.committables]
+    for sink in graph.sinks if checkpoints else ():
+        if sink.can_rewind:
+            continue
+        if not leave_others:
+            reason = "what such a sink has written cannot be taken back"
+            raise RestoreError("SINK_REWIND_UNSUPPORTED", sink=sink.uid, kind=sink.kind, path=place, reason=reason)
+        commits.pop(sink.uid, None)
+    return Rewind(to=to, checkpoints=tuple(checkpoints), commits=commits)
+
+
+def carry_out(
+    planned: Rewind, storage: JobStorage, sinks: Mapping[str, TwoPhaseSink], run: int, now_ms: int, steps: Steps
+) -> None:
+    """Take it back. The sinks are open; a newer driver is looked for before each of them.
+
+    Raises:
+        SinkError: ``SINK_REWIND_FAILED``.
+        ControlError: ``DRIVER_FENCED``.
+    """
+    for uid, commits in planned.commits.items():
+        storage.fence.check(run)
+        try:
+            with step(steps, "sink.rewind"):
+                sinks[uid].rewind(planned.to, commits)
+        except RekindleError:
+            raise
+        except Exception as error:
+            reason = one_line(error)
+            raise SinkError("SINK_REWIND_FAILED", sink=uid, checkpoint=planned.to, reason=reason) from error
+    # The newest first: only that one could still be committed, by any driver that starts.
+    for number in reversed(planned.checkpoints):
+        folder = layout.checkpoint(storage.job, number)
+        storage.create(layout.committed(folder), Committed(checkpoint=number, run=run, committed_ms=now_ms))
+        done = Rewound(checkpoint=number, run=run, to=planned.to, rewound_ms=now_ms)
+        storage.create(layout.rewound(folder), done)

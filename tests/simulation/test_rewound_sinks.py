@@ -1,0 +1,148 @@
+"""Sinks go back with the checkpoint that a start begins from, wherever that start is killed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from rekindle.config import Config
+from rekindle.errors import RestoreError
+from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.runtime.client import ControlRequest
+from rekindle.start.decide import Permissions
+from rekindle.storage.documents.runs import Result
+from tests.simulation.cooperative import Killed
+from tests.simulation.world import Plan, World
+
+QUICK = {"checkpoint.interval": "1 s", "checkpoint.retained": 9, "input.target_batch_duration": "1 ms"}
+REWIND = Permissions(rewind_sinks=True)
+
+
+def new_world() -> World:
+    """A history of 40 files of one row, one a batch; two tasks with a sink each."""
+    tasks = (
+        Task(uid="first", inputs=("files",), event_time="ts"),
+        Task(uid="second", inputs=("first",), event_time="ts"),
+    )
+    plan = Plan(
+        graph=JobGraph(
+            name="simulated",
+            sources=(Source(uid="files", bounded=True, event_time="ts"),),
+            tasks=tasks,
+            sinks=tuple(Sink(uid=f"{task.uid}_out", task=task.uid, kind="Fake", can_rewind=True) for task in tasks),
+        ),
+        files={"files": [[("files", number, 10_000_000 + number)] for number in range(40)]},
+        speed={"first": 10, "second": 10},
+        windowed=frozenset(),
+        live={},
+        settings=QUICK,
+        file_bytes=10**9,
+    )
+    return World(plan, 1, calm=True)
+
+
+def ends_after(world: World, seconds: float, verb: str = "stop") -> Result | None:
+    def ask() -> None:
+        world.scheduler.pause(seconds)
+        world.ask(ControlRequest(verb=verb))
+
+    return world.run(QUICK, ask)
+
+
+def committed_with(world: World, upto: int) -> dict[str, Counter[object]]:
+    """Sink → the rows of the checkpoints up to a number, by their manifests."""
+    found: dict[str, Counter[object]] = {uid: Counter() for uid in world.sinks}
+    for manifest in world.storage.manifests():
+        for uid, transactions in manifest.transactions.items() if manifest.checkpoint <= upto else ():
+            for committable in (one for each in transactions for one in each.committables):
+                found[uid] += Counter(map(tuple, world.sinks[uid].committed[committable["attempt"]]))
+    return found
+
+
+def test_rows_after_the_checkpoint_are_taken_back_and_written_once_more() -> None:
+    world = new_world()
+    ends_after(world, 3)
+    number, newest = 2, world.storage.checkpoints()[0]
+    before = committed_with(world, number)
+    world.permissions = REWIND
+    with world.stood_in():
+        said = world.launch(Config.of(QUICK)).preview(str(number))
+    assert [(one.sink, one.rows > 0, one.checkpoints[-1]) for one in said.rewinds] == [
+        ("first_out", True, newest), ("second_out", True, newest),
+    ]  # fmt: skip
+
+    seen = []
+    for sink in world.sinks.values():
+        sink.before["prepare"] = lambda: seen.append(world.shown()) if not seen else None
+    result = world.run(QUICK, restore=number)
+    assert result is not None and result.state == "FINISHED"
+    assert seen[0] == before, "as with that checkpoint"
+    assert world.shown() == world.expected() and world.all_read()
+
+    world.permissions = Permissions(sink_ahead=True)
+    with pytest.raises(RestoreError, match="CHECKPOINT_REWOUND"):
+        world.run(QUICK, restore=number + 1)
+
+
+@pytest.mark.parametrize("kill_at", [pytest.param(at, marks=pytest.mark.slow if at % 3 else ()) for at in range(1, 26)])
+def test_wherever_it_is_killed_the_same_command_or_a_plain_start_completes_it(
+    kill_at: int,
+) -> None:
+    world = new_world()
+    # The newest checkpoint may not be committed: its rows are prepared, or in part there.
+    scheduler, steps = world.scheduler, [0]
+
+    def step(name: str) -> None:
+        if scheduler.dead:
+            raise Killed
+        steps[0] += name in counted
+        if steps[0] == kill_at:
+            steps[0] += 1
+            scheduler.kill()
+            raise Killed
+
+    counted = {"sink.commit/before"}
+    scheduler.step = step  # type: ignore[method-assign]
+    steps[0] = kill_at - 5
+    assert ends_after(world, 60) is None, "it was killed before a commit"
+    # Each step of the start, until its lineage is there.
+    counted = {
+        f"{name}/{when}"
+        for name in ("sink.rewind", "committed.create", "rewound.create", "lineage.create", "record.create")
+        for when in ("before", "after")
+    }
+    steps[0], world.permissions = 0, REWIND
+    assert world.run(QUICK, restore=2) is None, "it was killed"
+    steps[0] = 1_000
+    is_plain = kill_at % 2 == 0
+    world.permissions = Permissions() if is_plain else REWIND
+    result = world.run(QUICK, restore=None if is_plain else 2)
+    assert result is not None and result.state == "FINISHED", result
+    assert world.shown() == world.expected() and world.all_read()
+
+
+def test_what_cannot_go_back_is_refused_by_name_and_nothing_is_touched() -> None:
+    world = new_world()
+    ends_after(world, 3)
+    before, graph = world.shown(), world.plan.graph
+    fixed = replace(graph.sinks[1], can_rewind=False)
+    refusals = {
+        "SINK_REWIND_UNSUPPORTED.*second_out.*taken back": replace(graph, sinks=(graph.sinks[0], fixed)),
+        "SINK_REWIND_UNSUPPORTED.*second_out.*so any more": replace(
+            graph, sinks=(graph.sinks[0], replace(graph.sinks[1], uid="other"))
+        ),
+    }
+    world.permissions = REWIND
+    for refusal, changed in refusals.items():
+        world.plan = replace(world.plan, graph=changed)
+        world.sinks.setdefault("other", world.sinks["second_out"])
+        with pytest.raises(RestoreError, match=refusal):
+            world.run(QUICK, restore=2)
+    world.sinks.pop("other")
+    world.plan = replace(world.plan, graph=graph)
+    world.storage.forget_checkpoints([3])
+    with pytest.raises(RestoreError, match=r"REWIND_IMPOSSIBLE.*what checkpoint 3 has committed"):
+        world.run(QUICK, restore=2)
+    assert world.shown() == before
