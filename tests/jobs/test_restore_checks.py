@@ -51,6 +51,37 @@ def test_a_sink_that_is_added_to_a_task_that_has_finished_is_refused_and_nothing
     assert again.wait().state == "DRAINED"
 
 
+def test_a_union_that_was_turned_round_is_refused_and_the_same_one_goes_on(spark: SparkSession, world: World) -> None:
+    """Spark would go on in each source where the other one stood."""
+
+    def job_of(turned: bool) -> rk.Job:
+        job = rk.Job("unions")
+        sources = job.source("history", world.files()), job.source("live", world.stream())
+
+        @job.task(*sources, uid="both")
+        def both(history: Any, live: Any) -> Any:
+            return live.unionByName(history) if turned else history.unionByName(live)
+
+        job.sink("out", both, rk.sinks.Parquet(world.out))
+        return job
+
+    world.add_history(rows(0, 3, keys="h"))
+    world.add_live(rows(0, 3, keys="l"), rows(0, 3, keys="m"))
+    handle = job_of(False).start(spark, storage=world.storage, config=QUICK)
+    until(lambda: has_read(handle, 2))
+    handle.stop()
+    handle.wait()
+    with pytest.raises(RestoreError) as refused:
+        job_of(True).start(spark, storage=world.storage)
+    assert refused.value.code == "SOURCES_MOVED"
+    assert refused.value.parameters == {"task": "both", "input": "history", "before": "1", "now": "2"}
+
+    handle = job_of(False).start(spark, storage=world.storage, config=QUICK)
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
+    assert sorted(row["k"] for row in committed(world.out)) == sorted("hhhlllmmm")
+
+
 def test_other_windows_over_old_state_are_refused_and_the_same_ones_go_on(spark: SparkSession, world: World) -> None:
     """Resumed in place and restored elsewhere; a query that has changed in another way is Spark's to judge."""
     world.add_live(rows(0, 90))

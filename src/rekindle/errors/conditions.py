@@ -532,6 +532,16 @@ CONDITIONS: dict[str, Condition] = {
                 "--allow-non-restored-state, and start from the last checkpoint."
             ),
         ),
+        SOURCES_MOVED=(
+            (
+                "Task {task!r} reads its inputs in another order than before: for Spark, {input!r} was source "
+                "{before}, and is now source {now}. Spark keeps positions by these numbers."
+            ),
+            (
+                "Put the inputs back into their order in the task's query (a union, a join); or give the task a new "
+                "uid, drop its old state with --allow-non-restored-state, and start from the last checkpoint."
+            ),
+        ),
         STATE_PARTITIONS_FIXED=(
             "Task {task!r} keeps its state in {found} partitions, not in {wanted}: in place that cannot be changed.",
             "Start from a checkpoint or savepoint, with --from; or leave state.partitions at {found}.",

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rekindle.errors import DefinitionError
+from rekindle.errors import DefinitionError, RestoreError
 from rekindle.graph.job_graph import Task
 from rekindle.progress.plain import SourceReader
 from rekindle.spark.failures import brief
@@ -31,6 +31,7 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
         DefinitionError: ``TASK_FUNCTION_FAILED``, ``TASK_BATCH_FRAME``, ``WATERMARK_IN_TASK``,
             ``EVENT_TIME_UNDECLARED``, ``TOTALS_NEVER_END``, ``DEDUPLICATION_UNSUPPORTED``, ``PARALLELISM_UNSUPPORTED``,
             ``WORKER_MODULE_MISSING``, ``INPUT_IGNORED``.
+        RestoreError: ``SOURCES_MOVED``.
     """
     frame = _called(task, function, [item.frame for item in inputs])
     if not isinstance(frame, DataFrame) or not frame.isStreaming:
@@ -38,6 +39,7 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
         raise DefinitionError("TASK_BATCH_FRAME", task=task.uid, returned=returned)
     refuse_plan(task, frame, inputs)
     _number_sources(task, frame, inputs)
+    refuse_moved_sources(task.uid, inputs)
     return frame
 
 
@@ -52,6 +54,23 @@ def _number_sources(task: Task, frame: DataFrame, inputs: Sequence[Input]) -> No
         item.mark_sources = _ending(names, f"/marks/{item.uid}]")
         if not item.spark_sources:
             raise DefinitionError("INPUT_IGNORED", task=task.uid, input=item.uid)
+
+
+def refuse_moved_sources(task: str, inputs: Sequence[Input]) -> None:
+    """Refuse a query whose sources stand in another order than when its positions were noted.
+
+    Spark keeps a position by the number of its source and nothing else: of a union that was turned round it would go on
+    in each source where the other one stood.
+
+    Raises:
+        RestoreError: ``SOURCES_MOVED``.
+    """
+    for item in inputs:
+        before = item.position.sources, item.position.mark_sources
+        now = item.spark_sources, item.mark_sources
+        if item.position.sources and before != now:
+            numbers = [", ".join(str(number + 1) for each in found for number in each) for found in (before, now)]
+            raise RestoreError("SOURCES_MOVED", task=task, input=item.uid, before=numbers[0], now=numbers[1])
 
 
 def _ending(names: Sequence[str], end: str) -> tuple[int, ...]:
