@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from rekindle.errors import RestoreError
-from rekindle.graph.job_graph import JobGraph, Sink, Task
+from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.graph.validation import validated
 from rekindle.runtime.client import ControlRequest
 from rekindle.storage.documents.runs import Result
@@ -167,3 +167,48 @@ def test_a_life_full_of_changes_ends_well(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10, 300))
 def test_many_lives_full_of_changes_end_well(seed: int) -> None:
     live(seed)
+
+
+def test_what_is_in_flight_goes_along_with_a_reader_that_is_renamed_again_and_again() -> None:
+    """What a restore has carried over is named with the reader of then."""
+    tasks = (Task(uid="first", inputs=("files",)), Task(uid="second", inputs=("first",)))
+    plan = Plan(
+        graph=JobGraph(
+            name="simulated",
+            sources=(Source(uid="files", bounded=True),),
+            tasks=tasks,
+            sinks=tuple(Sink(uid=f"{task.uid}_out", task=task.uid, kind="Fake") for task in tasks),
+        ),
+        files={"files": [[("files", number, 10_000_000)] for number in range(30)]},
+        speed={"first": 1_000, "second": 1.0},
+        windowed=frozenset(),
+        live={},
+        settings={},
+        file_bytes=10**9,
+    )
+    settings = {"checkpoint.interval": "1 s", "checkpoint.mode": "unaligned", "input.target_batch_duration": "1 ms"}
+    world = World(plan, 1, calm=True)
+
+    def cancel() -> None:
+        """When all lies in the channel or behind it, and a checkpoint knows."""
+        run = world.storage.latest_run()
+        assert run is not None
+        world.scheduler.pause(200, lambda: in_flight(world, run.lineage) > 0)
+        world.ask(ControlRequest(verb="cancel"))
+
+    for number in range(3):
+        result = world.run(settings, cancel)
+        assert result is not None and result.state == "CANCELED", result
+        world.plan = renamed(world.plan, f"second{'r' * number}", f"second{'r' * (number + 1)}")
+    result = world.run(settings)
+    assert result is not None and result.state == "FINISHED", result
+    every = Counter(("files", number, 10_000_000) for number in range(30))
+    assert world.shown() == {"first_out": every, "second_out": every}
+
+
+def in_flight(world: World, lineage: int) -> int:
+    """How many bytes lie in the channels by the newest checkpoint, once `first` has read all."""
+    manifest = world.storage.newest_manifest()
+    if manifest is None or manifest.lineage != lineage or "first" not in manifest.finished_tasks:
+        return 0
+    return manifest.in_flight_bytes
