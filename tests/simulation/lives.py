@@ -81,7 +81,7 @@ def live(seed: int, *, freezes: bool = False) -> World:
 
     turmoil, calm = partial(_turmoil, world, chance, freezes), partial(_calm, world, chance)
     for number in range(_MOST_RUNS):
-        is_calm = number >= turmoil_runs
+        is_calm = world.is_calm = number >= turmoil_runs
         scheduler.kill_at_a_write = 0 if is_calm else kills
         scheduler.freeze_at_a_write = 0 if is_calm else freeze
         settings = {**world.plan.settings, "checkpoint.interval": "10 s"} if is_calm else world.plan.settings

@@ -233,6 +233,8 @@ class World:
         self.results: list[str] = []
         #: of each start
         self.permissions = Permissions()
+        #: no task is given more of its live sources than it gets through; else each batch may be longer than the last
+        self.is_calm = False
         self._frozen = False
 
     def _rows_of(self, path: str) -> list[Row]:
@@ -241,7 +243,11 @@ class World:
 
     def _seconds(self, folder: str, rows: int) -> float:
         _, _, task, subtask, *_ = folder.split("/")
-        return 0.05 + rows * (1 + int(subtask)) / self.plan.speed[task]
+        speed = self.plan.speed[task]
+        if self.is_calm:
+            inputs = self.plan.graph.task(task).inputs
+            speed = max(speed, 2 * sum(self.plan.live.get(uid, 0) for uid in inputs))
+        return 0.05 + rows * (1 + int(subtask)) / speed
 
     # -- one run ------------------------------------------------------------------------------------------------------
 
