@@ -13,7 +13,7 @@ TESTS := python -m tests.class_archive; python -m pytest --durations=20
 # Material's notice is known: docs/decisions/0038-mkdocs-now-zensical-later.md
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-pipeline bench-sinks bench-requests bench-plan clean types archive lint strict-site
+.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-pipeline bench-nexmark bench-sinks bench-requests bench-plan clean types archive lint strict-site
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s%s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,9 @@ simulate: setup ## SEEDS=5000 whole lives of jobs without Spark; a failing seed 
 
 bench-pipeline: setup ## jobs of several tasks: idle, checkpoints, ends, steps, hops, recovery; rewrites docs/benchmarks.md
 	@$(ENV) for part in idle backlog ending shared_step hop recovery; do python bench/$$part.py $(ARGS); done
+
+bench-nexmark: setup ## Nexmark's queries beside plain Structured Streaming, each row checked; rewrites its part of docs/benchmarks.md
+	@$(ENV) python bench/nexmark_bench.py $(ARGS)
 
 bench-sinks: setup ## rows a second into each sink, against the usual way; rewrites its parts of docs/benchmarks.md
 	@$(ENV) for part in sinks producers; do python bench/$$part.py $(ARGS); done
