@@ -504,7 +504,7 @@ CONDITIONS: dict[str, Condition] = {
             ),
         ),
         TASKS_CHANGED=(
-            "The job has changed since {path}, which has no checkpoint to go on from: {difference}.",
+            "The job has changed since {path}, which has no checkpoint to resume from: {difference}.",
             "Let it run as it was until it has a checkpoint; or begin again: rekindle forget JOB, or another name.",
         ),
         OUTPUT_CHANGED=(

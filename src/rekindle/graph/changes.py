@@ -240,7 +240,7 @@ def unsettled(graph: JobGraph, kinds: Mapping[str, str], prepared: Collection[st
 
 
 def settle(found: Iterable[Change], place: str, *, in_place: bool, allowed: Collection[str] = ()) -> bool:
-    """Refuse what cannot be; return True if a start in place has to go on from the last checkpoint.
+    """Refuse what cannot be; return True if a start in place has to resume from the last checkpoint.
 
     Args:
         place: what the job is compared with, for the message.

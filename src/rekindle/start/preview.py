@@ -104,7 +104,7 @@ class StartPreview:
     sinks: tuple[SinkPreview, ...]
     #: against the last run; empty where there was none, or where an older version ran it
     changes: tuple[Change, ...]
-    #: against what the start goes on from, by the table of docs/change.md
+    #: against what the start resumes from, by the table of docs/change.md
     graph: tuple[GraphChange, ...] = ()
     #: what sinks have committed since and would be taken back
     rewinds: tuple[RewindPreview, ...] = ()

@@ -49,7 +49,7 @@ class Rewriting:
     value: StructType | None
 
     def write(self, target: TaskState) -> None:
-        """Write it into a progress directory that has all but the rows of this operator, and read it back.
+        """Write it into a progress directory that has all except the rows of this operator, and read it back.
 
         Raises:
             RestoreError: ``STATE_REWRITE_FAILED``; what lies in `target` is of no use then.
