@@ -26,7 +26,7 @@ from rekindle.storage.port import Store
 def rewritten(
     origin: Origin, directory: str, task: SubtaskId, operator: int, write: Callable[[Store, str], None]
 ) -> str:
-    """Copy a savepoint into a new folder below `directory`, all except the rows of one operator; return its absolute path.
+    """Copy a savepoint into a new folder below `directory`, except the rows of one operator; return its absolute path.
 
     Args:
         write: writes these rows into a progress directory, and looks whether that has succeeded.

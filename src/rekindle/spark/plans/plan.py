@@ -59,8 +59,8 @@ def _number_sources(task: Task, frame: DataFrame, inputs: Sequence[Input]) -> No
 def refuse_moved_sources(task: str, inputs: Sequence[Input]) -> None:
     """Refuse a query whose sources stand in another order than when its positions were noted.
 
-    Spark keeps a position by the number of its source and nothing else: of a union that was turned round it would resume
-    in each source where the other one stood.
+    Spark keeps a position by the number of its source and nothing else: of a union that was turned round it would
+    resume in each source where the other one stood.
 
     Raises:
         RestoreError: ``SOURCES_MOVED``.
