@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rekindle.start.preview import StartPreview
 
 Mode = Literal["streaming", "batch"]
+ClaimMode = Literal["no-claim", "claim"]
 Origin = str | int | Checkpoint | Savepoint
 """Where a job can start: the path of a checkpoint or savepoint, its name, a checkpoint's number, or what a handle
 returned."""
@@ -51,6 +52,7 @@ class Job(DefinedJob):
         mode: Mode = "streaming",
         config: Mapping[str, Any] | None = None,
         spark_config: Mapping[str, str] | None = None,
+        claim_mode: ClaimMode = "no-claim",
         rewind_sinks: bool = False,
         allow_non_restored_state: bool = False,
         allow_drained: bool = False,
@@ -76,6 +78,7 @@ class Job(DefinedJob):
                 mode=mode,
                 config=config,
                 spark_config=spark_config,
+                claim_mode=claim_mode,
                 rewind_sinks=rewind_sinks,
                 allow_non_restored_state=allow_non_restored_state,
                 allow_drained=allow_drained,
@@ -104,6 +107,7 @@ class Job(DefinedJob):
         mode: Mode = "streaming",
         config: Mapping[str, Any] | None = None,
         spark_config: Mapping[str, str] | None = None,
+        claim_mode: ClaimMode = "no-claim",
         rewind_sinks: bool = False,
         allow_non_restored_state: bool = False,
         allow_drained: bool = False,
@@ -123,6 +127,8 @@ class Job(DefinedJob):
                 of its input, and everything is committed at the end.
             config: settings, e.g. ``{"checkpoint.interval": "10 seconds"}``.
             spark_config: settings of the session that is made.
+            claim_mode: ``"no-claim"``: the savepoint named by `restore` stays yours; ``"claim"``: it is the job's,
+                which deletes it once it has as many checkpoints of its own as it retains.
             rewind_sinks: take back what sinks have committed after the checkpoint named by `restore`.
             allow_non_restored_state: drop state of tasks the job no longer has.
             allow_drained: continue from before the flush of a drained job.
@@ -142,7 +148,9 @@ class Job(DefinedJob):
         from rekindle.start.running import launches
 
         _check_rewind(rewind_sinks, restore)
+        _check_claim(claim_mode, restore)
         permissions = Permissions(
+            claim=claim_mode == "claim",
             rewind_sinks=rewind_sinks,
             shared_target=allow_shared_target,
             changed_files=allow_changed_files,
@@ -252,3 +260,11 @@ def _check_rewind(rewind_sinks: bool, restore: Origin | None) -> None:
     """Refuse to take sinks back to no checkpoint."""
     if rewind_sinks and restore is None:
         raise ConfigError("REWIND_TO_NOTHING")
+
+
+def _check_claim(claim_mode: str, restore: Origin | None) -> None:
+    """Refuse to claim nothing, and a mode that there is not."""
+    if claim_mode not in ("no-claim", "claim"):
+        raise ConfigError("CLAIM_MODE_UNKNOWN", mode=claim_mode)
+    if claim_mode == "claim" and restore is None:
+        raise ConfigError("CLAIM_OF_NOTHING")

@@ -70,7 +70,7 @@ from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Result
 from rekindle.storage.documents.sources import FrozenFile, FrozenFiles
 from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.origin import Origin
+from rekindle.storage.origin import Origin, find_origin
 from rekindle.testing.fake_engine import FakeLifeline
 from rekindle.testing.fake_sink import FakeSink
 from rekindle.testing.memory_store import MemoryStore
@@ -257,7 +257,7 @@ class World:
         wishes: Callable[[], None] | None = None,
         *,
         before_claim: Callable[[], object] | None = None,
-        restore: int | None = None,
+        restore: int | str | None = None,
     ) -> Result | None:
         """Start a driver and let it run to its end; None if it was killed, or is frozen and taken for dead.
 
@@ -322,7 +322,7 @@ class World:
                 self.scheduler.bury(self.scheduler.sleepers.pop())
 
     def _launched(
-        self, config: Config, before_claim: Callable[[], object] | None, restore: int | None
+        self, config: Config, before_claim: Callable[[], object] | None, restore: int | str | None
     ) -> Driver | Result:
         launch, path = self.launch(config), None if restore is None else f"{restore}"
         undisturbed = before_claim is None and self.scheduler.is_alone
@@ -455,7 +455,10 @@ class World:
         return [file for file in files if file.rows]
 
     def _origin(self, path: str) -> Origin:
-        manifest = self.storage.manifest(int(path.rsplit("/", 1)[1]))
+        number = path.rsplit("/", 1)[1]
+        if not number.isdigit():
+            return find_origin(path)  # a savepoint, in a folder of this machine
+        manifest = self.storage.manifest(int(number))
         assert manifest is not None, f"{path} is gone"
         return Origin(store=self.store, folder="", manifest=manifest)
 

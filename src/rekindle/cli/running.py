@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _CODES = {"FINISHED": 0, "STOPPED": 0, "DRAINED": 0, "CANCELED": INTERRUPTED, "FAILED": FAILED}
 _WRONG_COMMAND_LINE = (
+    "CLAIM_OF_NOTHING",
     "FUNCTION_UNKNOWN",
     "JOBFILE_MISSING",
     "METRICS_MISSING",
@@ -54,6 +55,13 @@ _WRONG_COMMAND_LINE = (
     "--log-format",
     type=click.Choice(["text", "json"]),
     help="Print the driver's log to stderr, in this format, in place of the display.",
+)
+@click.option(
+    "--claim-mode",
+    type=click.Choice(["no-claim", "claim"]),
+    default="no-claim",
+    show_default=True,
+    help="Let the job own the savepoint: it is deleted once the job has all the checkpoints that it retains.",
 )
 @click.option("--allow-shared-target", is_flag=True, help="Write to what another job, or a copy, has written to.")
 @click.option("--allow-changed-files", is_flag=True, help="Read files of a history that were replaced.")

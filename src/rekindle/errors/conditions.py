@@ -278,6 +278,14 @@ CONDITIONS: dict[str, Condition] = {
         VERB_UNKNOWN=("There is no verb {verb!r}.{hint}", "Use one of: {verbs}."),
         OPTION_UNKNOWN=("{command!r} has no option {option}.{hint}", "See: {command} --help"),
         COMMAND_LINE_INVALID=("{reason}.", "See: {command} --help"),
+        CLAIM_OF_NOTHING=(
+            "A savepoint is to be claimed, and none is named.",
+            'Name it: --from SAVEPOINT --claim-mode claim (restore=..., claim_mode="claim").',
+        ),
+        CLAIM_MODE_UNKNOWN=(
+            "There is no claim mode {mode!r}.",
+            "Use no-claim, or claim. LEGACY, in which a job uses files that it does not own, cannot come about.",
+        ),
         REWIND_TO_NOTHING=(
             "Sinks are to go back, and no checkpoint is named that they go back to.",
             "Name it: --from CHECKPOINT --rewind-sinks (restore=..., rewind_sinks=True).",
@@ -430,6 +438,10 @@ CONDITIONS: dict[str, Condition] = {
     **_conditions(
         "restore",
         CHECKPOINT_UNKNOWN=("There is no checkpoint or savepoint at {path}.", "See: rekindle checkpoints JOB"),
+        CLAIM_OF_CHECKPOINT=(
+            "{path} is a checkpoint, which belongs to its job: it cannot be claimed.",
+            "Leave out --claim-mode claim, or start from a savepoint.",
+        ),
         SAVEPOINT_EXPECTED=(
             "{path} is a checkpoint, which belongs to its job, and not a savepoint.",
             "Delete it with: rekindle forget JOB NUMBER",

@@ -18,7 +18,9 @@ from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.ports import TaskRunner
 from rekindle.runtime.worker import Worker
 from rekindle.storage import layout
+from rekindle.storage.disposal import dispose_claimed
 from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
 
@@ -38,6 +40,8 @@ class Retention:
         self._last: c.DiscardOlder | None = None
         #: whether folders of older lineages may be left
         self._older_lineages = True
+        #: whether a savepoint may be left that the job has claimed
+        self._may_own = True
 
     def order(self, command: c.DiscardOlder) -> None:
         """Have it done; returns at once."""
@@ -72,6 +76,22 @@ class Retention:
                 runner.purge(min(batches), min(read, default=min(batches)) - 1, over=over)
         if self._older_lineages:
             self._forget_lineages({manifest.lineage for manifest in kept} | {self._run.lineage})
+        self._dispose_claimed(len(ours), order.keep)
+
+    def _dispose_claimed(self, ours: int, keep: int) -> None:
+        """Delete the savepoint that the job has claimed, once it has as many checkpoints of its own as it retains.
+
+        Only if it still is the one that was claimed: another may lie at its place by now.
+        """
+        if not self._may_own or ours < keep:
+            return
+        folder = layout.lineages(self._storage.job)
+        for number in self._storage.numbers(folder):
+            lineage = self._storage.read(layout.lineage(self._storage.job, number), Lineage)
+            if lineage is not None and lineage.claimed and lineage.restored_from is not None:
+                self._storage.fence.check(self._run.run)
+                dispose_claimed(lineage.restored_from, lineage.restored_checkpoint)
+        self._may_own = False
 
     def _forget_checkpoints(self, order: c.DiscardOlder) -> list[Manifest]:
         """Delete what is older than the retained ones, and is not pinned; returns those that stay.

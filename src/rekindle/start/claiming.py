@@ -95,6 +95,7 @@ class Claiming:
             restore_from=decision.path if isinstance(decision, Restore) else None,
             undo_drain=isinstance(decision, Restore) and decision.undo_drain,
             rewind_sinks=isinstance(decision, Restore) and decision.rewind_sinks,
+            claim=isinstance(decision, Restore) and decision.claim,
             token=secrets.token_hex(8),
             mode=self._mode,
             since=self._since,

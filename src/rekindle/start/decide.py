@@ -46,6 +46,8 @@ class Permissions:
     shared_target: bool = False
     changed_files: bool = False
     rewind_sinks: bool = False
+    #: the job is to own the savepoint that it starts from
+    claim: bool = False
     other_name: bool = False
 
     def granted(self) -> set[str]:
@@ -122,6 +124,7 @@ class Decider:
             restore=self._absolute(self._restore),
             allow_drained=self._permissions.drained,
             rewind_sinks=self._permissions.rewind_sinks,
+            claim=self._permissions.claim,
         )
         self._check_mode(decision, facts.lineage)
         # A new job begins in an empty folder, also where an old one of its name was deleted while it ran.
@@ -214,6 +217,8 @@ class Decider:
 
     def _check_origin(self, origin: Origin, decision: Restore, changes: Sequence[Change]) -> None:
         manifest = origin.manifest
+        if decision.claim and not manifest.savepoint:
+            raise RestoreError("CLAIM_OF_CHECKPOINT", path=decision.path)
         permissions = replace(self._permissions, other_name=decision.repeated or self._permissions.other_name)
         if manifest.mode != self._mode:
             raise RestoreError("MODE_FIXED", path=decision.path, found=manifest.mode, mode=self._mode)

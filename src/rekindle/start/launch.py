@@ -237,6 +237,7 @@ class Launch:
             run=run.run,
             created_ms=self._clock(),
             restored_from=run.restore_from,
+            claimed=run.claim,
             restored_checkpoint=origin.manifest.checkpoint if origin else None,
             graph={task.uid: list(task.inputs) for task in self._graph.tasks},
             chains={vertex.uid: list(vertex.chain) for vertex in self._graph.topology.vertices},

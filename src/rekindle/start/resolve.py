@@ -51,6 +51,8 @@ class Restore:
     undo_drain: bool = False
     #: the sinks go back too
     rewind_sinks: bool = False
+    #: the job owns the savepoint from then on
+    claim: bool = False
     #: it was begun before, so whatever had to be allowed was
     repeated: bool = False
 
@@ -58,7 +60,9 @@ class Restore:
 Decision = AlreadyEnded | Fresh | Resume | Restore
 
 
-def resolve(facts: Facts, *, restore: str | None, allow_drained: bool, rewind_sinks: bool = False) -> Decision:
+def resolve(
+    facts: Facts, *, restore: str | None, allow_drained: bool, rewind_sinks: bool = False, claim: bool = False
+) -> Decision:
     """What a start does.
 
     1. What the user asks for comes first.
@@ -68,9 +72,15 @@ def resolve(facts: Facts, *, restore: str | None, allow_drained: bool, rewind_si
     """
     run, result, lineage = facts.run, facts.result, facts.lineage
     if restore is not None:
-        return Restore(restore, undo_drain=allow_drained, rewind_sinks=rewind_sinks)
+        return Restore(restore, undo_drain=allow_drained, rewind_sinks=rewind_sinks, claim=claim)
     if run is not None and run.restore_from is not None and (lineage is None or lineage.lineage < run.lineage):
-        return Restore(run.restore_from, undo_drain=run.undo_drain, rewind_sinks=run.rewind_sinks, repeated=True)
+        return Restore(
+            run.restore_from,
+            undo_drain=run.undo_drain,
+            rewind_sinks=run.rewind_sinks,
+            claim=run.claim,
+            repeated=True,
+        )
     if result is not None and result.state in ENDED:
         if result.state == "DRAINED" and allow_drained and facts.latest_checkpoint is not None:
             return Restore(facts.latest_checkpoint, undo_drain=True)

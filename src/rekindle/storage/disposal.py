@@ -29,6 +29,10 @@ class Disposal:
         if not self._is_begun() and not read_manifest(self._store, self._name).savepoint:
             raise RestoreError("SAVEPOINT_EXPECTED", path=self.path)
 
+    def is_of(self, checkpoint: int | None) -> bool:
+        """Return True if it was made of this checkpoint, or its deletion has begun."""
+        return self._is_begun() or read_manifest(self._store, self._name).checkpoint == checkpoint
+
     def run(self) -> None:
         """Delete it."""
         mark = layout.disposed(self._name)
@@ -41,3 +45,17 @@ class Disposal:
 
     def _is_begun(self) -> bool:
         return self._store.exists(layout.disposed(self._name))
+
+
+def dispose_claimed(path: str, checkpoint: int | None) -> None:
+    """Delete the savepoint at `path` that was made of this checkpoint; leave what else may lie there by now.
+
+    Raises:
+        StorageError: the place cannot be read or written.
+    """
+    try:
+        disposal = Disposal(path)
+        if disposal.is_of(checkpoint):
+            disposal.run()
+    except RestoreError:
+        return  # it is gone, or is no savepoint

@@ -20,6 +20,8 @@ class Lineage:
     restored_from: str | None = None
     #: id of that checkpoint, where it belongs to this very job
     restored_checkpoint: int | None = None
+    #: the job owns that savepoint, and deletes it once it has as many checkpoints as it retains
+    claimed: bool = False
     #: task uid → uids of its inputs, in order: what a resume checks the job against
     graph: dict[str, list[str]] = field(default_factory=dict)
     #: task uid → its operators: sources, the task itself, sinks; empty where an older version wrote it

@@ -91,6 +91,8 @@ class Run:
     undo_drain: bool = False
     #: whether the sinks go back with it
     rewind_sinks: bool = False
+    #: whether the job owns the savepoint that it started from, and deletes it
+    claim: bool = False
     #: tells two processes apart that race for one run number
     token: str = ""
     #: tells the process from a later one with the same pid, see `storage.liveness`
