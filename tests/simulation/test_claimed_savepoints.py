@@ -18,6 +18,7 @@ from rekindle.storage.disposal import Disposal, dispose_claimed
 from rekindle.storage.local import LocalStore
 from rekindle.storage.origin import find_origin
 from rekindle.storage.savepoints import savepoints_in
+from tests.simulation.cooperative import Killed
 from tests.simulation.test_storage_stays_bounded import two_tasks
 from tests.simulation.world import World
 
@@ -84,6 +85,22 @@ def test_a_claim_outlives_the_runs_and_an_outage_of_the_place(world: World, tmp_
     world.permissions = Permissions()
     lives(world, 8)
     assert not list(tmp_path.iterdir()), "the next run, which claims nothing, completes it"
+
+
+def test_a_start_that_is_killed_is_made_again_with_its_claim(world: World, tmp_path: Path) -> None:
+    scheduler = world.scheduler
+
+    def step(name: str) -> None:
+        if scheduler.dead or name == "lineage.create/before":
+            scheduler.kill()
+            raise Killed
+
+    world.permissions = CLAIM
+    with patch.object(scheduler, "step", step):
+        assert lives(world, 8, restore=savepoint_in(tmp_path)) is None, "it was killed"
+    world.permissions = Permissions()
+    assert lives(world, 8) == "STOPPED"
+    assert not list(tmp_path.iterdir())
 
 
 def test_only_a_savepoint_can_be_claimed(world: World) -> None:
