@@ -134,8 +134,15 @@ class Decider:
         origin, changes, rewind = None, list[Change](), None
         if isinstance(decision, Resume):
             lineage, place = with_chains_of(decision.lineage, run), self._place(decision.lineage)
-            changes = since_lineage(self._graph, lineage, self._ends(lineage), self._kinds)
-            if settle(changes, place, in_place=True):
+            ends = self._ends(lineage)
+            changes = since_lineage(self._graph, lineage, ends, self._kinds)
+            try:
+                resumes_elsewhere = settle(changes, place, in_place=True)
+            except RestoreError:
+                # What has finished may forbid the same change for good: that says more.
+                self._check_finished(ends, lineage.chains, place)
+                raise
+            if resumes_elsewhere:
                 decision = self._from_last_checkpoint(lineage, changes)
             else:
                 self._check_resumed(lineage)
