@@ -7,7 +7,7 @@ ENV := source .venv/env.sh;
 CORE := tests/graph tests/protocol tests/scenarios
 
 # Tests start many JVMs, which start quicker with Spark's classes kept in a file.
-# Each run ends with its twenty slowest tests.
+# Each run ends with its twenty slowest tests. Three at a time: on two cores one waits for a server or a clock.
 TESTS := python -m tests.class_archive; python -m pytest --durations=20
 
 # Material's notice is known: docs/decisions/0038-mkdocs-now-zensical-later.md
@@ -26,12 +26,12 @@ demo: ## the flagship job: history and live stream, savepoint, resume, drain, co
 	@$(ENV) python examples/demo.py
 
 test: setup ## all tests but those that take minutes; ARGS="-k word" is passed on
-	@$(ENV) $(TESTS) -n 2 --dist loadfile --no-loadscope-reorder -m "not crash and not slow" $(ARGS)
+	@$(ENV) $(TESTS) -n 3 --dist loadfile --no-loadscope-reorder -m "not crash and not slow" $(ARGS)
 
 check: setup ## what CI runs: format, lint, types, layers, dead code, prose, docs site, tests, full coverage of the pure core
 	@$(MAKE) --no-print-directory --jobs=2 types archive lint strict-site
 	@$(ENV) python -m pytest -n 2 $(CORE) --cov --cov-report=term-missing
-	@$(ENV) $(TESTS) -n 2 --dist loadfile --no-loadscope-reorder -m "not crash and not slow" $(CORE:%=--ignore=%) $(ARGS)
+	@$(ENV) $(TESTS) -n 3 --dist loadfile --no-loadscope-reorder -m "not crash and not slow" $(CORE:%=--ignore=%) $(ARGS)
 
 # Parts of `check` that need one core each; the longest come first.
 types:
