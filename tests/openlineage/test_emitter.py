@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,7 +21,7 @@ from rekindle.errors import ControlError
 from rekindle.logs.redaction import Redaction
 from rekindle.openlineage import emitter
 from rekindle.openlineage.datasets import Dataset
-from rekindle.openlineage.emitter import emitting, is_configured, named
+from rekindle.openlineage.emitter import Emitter, emitting, is_configured, named
 from rekindle.storage.documents.runs import Result
 
 pytest.importorskip("openlineage.client")
@@ -86,6 +88,11 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
     made.server.server_close()
 
 
+@pytest.fixture
+def again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emitter, "_AGAIN_S", 0.01)
+
+
 def make() -> RunEvents:
     return RunEvents(FACTS, Redaction())
 
@@ -149,9 +156,8 @@ def test_a_driver_that_ends_by_an_error_has_failed(server: Server) -> None:
 
 
 def test_a_server_that_is_away_at_first_hears_of_the_start_before_the_end(
-    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    server: Server, caplog: pytest.LogCaptureFixture, again_at_once: None
 ) -> None:
-    monkeypatch.setattr(emitter, "_AGAIN_S", 0.01)
     server.answers = [400] * 5
     with emitting(make, lambda: 0) as ended:
         until(lambda: server.states == ["START"])
@@ -159,6 +165,32 @@ def test_a_server_that_is_away_at_first_hears_of_the_start_before_the_end(
 
     assert server.states == ["START", "COMPLETE"]
     assert caplog.text.count("was not sent") == 1
+
+
+@pytest.mark.parametrize("when", ["before the first is sent", "while it is sent again"])
+@pytest.mark.usefixtures("again_at_once")
+def test_a_run_that_ends_at_an_awkward_moment_begins_once(when: str) -> None:
+    sent: list[str] = []
+    tries = itertools.count()
+
+    def end() -> None:
+        with suppress(RuntimeError):  # it cannot wait for the thread that it is called in, or that has not begun
+            made.end(events.ended(result("FINISHED")))
+
+    def send(event: Any) -> None:
+        if next(tries) == 0 and when != "before the first is sent":
+            raise OSError
+        sent.append(event.eventType.value)
+        if event.eventType.value == "START" and when != "before the first is sent":
+            end()
+
+    events = make()
+    made = Emitter(send, events, lambda: 0)
+    if when == "before the first is sent":
+        end()
+    made.start()
+    until(lambda: sent[-1:] == ["COMPLETE"])
+    assert sent == ["START", "COMPLETE"]
 
 
 def test_a_server_that_hangs_or_is_not_there_holds_up_no_end(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:

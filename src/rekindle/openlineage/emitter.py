@@ -111,14 +111,18 @@ class Emitter:
 
     def _work(self) -> None:
         # It is in the order of what has happened: a run that no one has heard of cannot end.
-        pause_s = 0.0
-        while not self._over.wait(pause_s) and not self._sent(self._begun):
-            pause_s = _AGAIN_S
-        if self._over.is_set() and pause_s and not self._sent(self._begun):
+        if not self._is_begun():
             return
         self._watch()
         if self._end is not None:
             self._sent(self._end)
+
+    def _is_begun(self) -> bool:
+        """Send the beginning until that has succeeded, or the run is over, and then once more."""
+        while not self._sent(self._begun):
+            if self._over.wait(_AGAIN_S):
+                return self._sent(self._begun)
+        return True
 
     def _watch(self) -> None:
         seen, next_s = self._completed(), time.monotonic() + RUNNING_EVERY_S

@@ -169,7 +169,7 @@ class TransactionsCommitted(Event):
 
     checkpoint: int
     #: each sink that had something to commit, and how long that took; for the history
-    sink_commit_ms: tuple[tuple[str, int], ...] = ()
+    sink_commit_ms: tuple[tuple[str, int], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
