@@ -193,6 +193,22 @@ def test_a_run_that_ends_at_an_awkward_moment_begins_once(when: str) -> None:
     assert sent == ["START", "COMPLETE"]
 
 
+@pytest.mark.usefixtures("server")
+def test_a_checkpoint_completed_while_the_beginning_is_sent_is_told() -> None:
+    sent: list[str] = []
+    completed = [7]
+
+    def send(event: Any) -> None:
+        sent.append(event.eventType.value)
+        completed[0] = 8
+
+    made = Emitter(send, make(), lambda: completed[0])
+    made.start()
+    until(lambda: sent == ["START", "RUNNING"])
+    made.end(make().ended(result("FINISHED")))
+    assert sent == ["START", "RUNNING", "COMPLETE"]
+
+
 def test_a_server_that_hangs_or_is_not_there_holds_up_no_end(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
     monkeypatch.setattr(emitter, "LEAVE_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:

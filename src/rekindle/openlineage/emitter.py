@@ -98,6 +98,7 @@ class Emitter:
         self._failed = False
         self._thread = threading.Thread(target=self._work, name="openlineage", daemon=True)
         self._begun = events.started(system_clock())
+        self._told = self._completed()
 
     def start(self) -> None:
         """Send from now on."""
@@ -125,12 +126,12 @@ class Emitter:
         return True
 
     def _watch(self) -> None:
-        seen, next_s = self._completed(), time.monotonic() + RUNNING_EVERY_S
+        next_s = time.monotonic() + RUNNING_EVERY_S
         while not self._over.wait(_LOOK_S):
             now = self._completed()
-            if now > seen and time.monotonic() >= next_s:
+            if now > self._told and time.monotonic() >= next_s:
                 self._sent(self._events.running(system_clock()))
-                seen, next_s = now, time.monotonic() + RUNNING_EVERY_S
+                self._told, next_s = now, time.monotonic() + RUNNING_EVERY_S
 
     def _completed(self) -> int:
         try:
