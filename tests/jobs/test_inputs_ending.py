@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,9 +60,18 @@ def chained(left: Frame, right: Frame) -> Frame:
     return days.select("window.start", "n", "v")
 
 
+def totals(left: Frame, right: Frame) -> Frame:
+    """What an outer join lets out at the end is counted after it, in the same flush."""
+    hours = outer(left, right).groupBy(F.window("ts", "1 hour")).agg(F.count("*").alias("n"), F.count("rv").alias("m"))
+    return hours.select("window.start", "n", "m")
+
+
 Pipeline = Callable[[Frame, Frame], Frame]
 
-PIPELINES: tuple[Pipeline, ...] = (filters, inner, outer, distinct, sessions, chained)
+PIPELINES: tuple[Pipeline, ...] = (filters, inner, outer, distinct, sessions, chained, totals)
+
+FLUSHES = {filters: 1, inner: 0, outer: 1, distinct: 0, sessions: 1, chained: 1, totals: 1}
+"""Batches at the end: one brings all, and where nothing is left that comes out there is none."""
 
 BATCHES = (outer, distinct)
 """Those whose history is an `rk.Batch`; the others read `rk.Files`."""
@@ -87,6 +98,13 @@ def end(handles: list[rk.JobHandle], *, drain: bool) -> set[str]:
     with ThreadPoolExecutor(len(handles)) as pool:
         list(pool.map(lambda handle: handle.stop(drain=drain), handles))
     return {handle.wait().state for handle in handles}
+
+
+def flushes(world: World, pipeline: Pipeline) -> int:
+    """How many batches the flush of its task took."""
+    (path,) = (Path(world.storage) / pipeline.__name__).rglob("end.json")
+    document = json.loads(path.read_text())
+    return int(document["batch"] - document["batch_before_flush"])
 
 
 def differences(
@@ -157,3 +175,4 @@ def test_inputs_that_all_end_give_what_a_batch_query_gives(spark: SparkSession, 
 
     assert {handle.wait().state for handle in handles} == {"FINISHED"}
     assert differences(spark, world) == {}
+    assert {pipeline: flushes(world, pipeline) for pipeline in PIPELINES} == FLUSHES

@@ -42,6 +42,7 @@ import rekindle.spark.query.kept_batches
 import rekindle.spark.query.query
 import rekindle.spark.streaming.assembly
 import rekindle.spark.streaming.batch_protocol
+import rekindle.spark.streaming.flushing
 import rekindle.spark.streaming.siblings
 import rekindle.spark.streaming.task
 import rekindle.start.decide
@@ -59,6 +60,7 @@ from rekindle.runtime.steps import Steps
 from rekindle.sinks.writing import WrittenFile
 from rekindle.sources import Files, Stream
 from rekindle.spark.inputs.event_times import EventTimeStats
+from rekindle.spark.plans.leftovers import Leftovers
 from rekindle.spark.session.settings import BATCHES_KEPT
 from rekindle.spark.streaming.assembly import Assembly
 from rekindle.start.decide import Permissions
@@ -412,6 +414,7 @@ class World:
             (assembly, "build_task", self._build_task),
             (assembly, "refuse_duplicate_columns", _nothing),
             (assembly, "windows_of", _nothing),
+            (rekindle.spark.streaming.flushing, "leftovers_of", _leftovers_of),
             (assembly, "files_too_old_ms", _nothing),
             (assembly, "refuse_other_windows", _nothing),
             (assembly, "refuse_duplicate_columns", _nothing),
@@ -576,6 +579,10 @@ class SimulatedEngine:
 
 def _watermarked(_: Any, data: Frame, *__: Any, delay: str, marks: str, **___: Any) -> Frame:
     return Frame((*data.leaves, Leaf(path_of(marks), is_marks=True)), (DELAY_MS[delay],))
+
+
+def _leftovers_of(frame: Frame) -> Leftovers:
+    return Leftovers.SPARKS_OWN if frame.windowed else Leftovers.NONE
 
 
 def _nothing(*_: Any) -> None:

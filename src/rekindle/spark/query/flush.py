@@ -1,9 +1,10 @@
 """The flush: emptying a query's state when nothing more comes (docs/architecture.md#an-ending).
 
 With the query held at a batch boundary, a batch is *planted*: the last one's offsets once more, with a watermark at the
-end of time. Spark runs it without input and emits every window, session, outer row and timer that is still in state.
-Timers that fire may set others, so it is done again, each time 1 ms higher, until a round changes nothing. What then
-is still there may belong to the last days of the year 9999, so one round goes beyond it.
+end of time. Spark runs it without input and emits every window, session and outer row that is still in state, also
+where operators follow each other. A user's own timers may set others as they fire: where there may be some, it is done
+again, each time 1 ms higher, until a round changes nothing, and no user's code is shown a time that Python's dates
+cannot hold. All else is done with the first round beyond the last days of the year 9999.
 """
 
 from __future__ import annotations
@@ -46,30 +47,35 @@ def flush(
     progress_dir: str,
     run_planted: Callable[[int], tuple[int | None, Mapping[str, Any]]],
     max_rounds: int,
+    first_ms: int = END_OF_TIME_MS,
 ) -> Flushed:
-    """Plant batches until one changes nothing.
+    """Plant batches until the state is empty, or nothing more comes out of it.
 
     Args:
         run_planted: runs the query for that one batch; returns how many rows came out, where that is known, and Spark's
-            progress report on it.
+            progress report on it, which is empty where Spark has made none in time.
         max_rounds: how many to try (``drain.max_rounds``).
+        first_ms: the watermark of the first; `BEYOND_TIME_MS` where no user's own code is in the query.
     """
-    aim_ms = END_OF_TIME_MS
+    aim_ms = first_ms
     for done in range(max_rounds):
         committed, batch = last_committed(store, progress_dir), last_planned(store, progress_dir)
         if batch > committed:
             # An earlier run has planted it, and may be at it still.
-            aim_ms = max(aim_ms, read_offsets(store, progress_dir, batch).batch_watermark_ms)
+            watermark_ms = read_offsets(store, progress_dir, batch).batch_watermark_ms
         else:
             before_ms = read_offsets(store, progress_dir, committed).batch_watermark_ms
-            batch = plant(store, progress_dir, max(aim_ms, before_ms + 1))
+            watermark_ms = max(aim_ms, before_ms + 1)
+            batch = plant(store, progress_dir, watermark_ms)
         rows_out, progress = run_planted(batch)
+        if not progress:
+            continue  # Spark owes its report: another round brings one
         operators = progress.get("stateOperators") or ()
         empty, changed = _state_after(rows_out, operators)
         users_own = any(_USERS_OWN.search(operator["operatorName"]) for operator in operators)
-        if empty or (not changed and (aim_ms >= BEYOND_TIME_MS or users_own)):
+        if empty or (not changed if users_own else watermark_ms >= BEYOND_TIME_MS):
             return Flushed(done + 1, complete=True, left=_held(operators))
-        if not changed:
+        if not users_own:
             aim_ms = BEYOND_TIME_MS
     return Flushed(max_rounds, complete=False)
 

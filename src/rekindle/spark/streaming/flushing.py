@@ -10,10 +10,12 @@ from rekindle.channels.feed import FileFeed
 from rekindle.errors import JobError
 from rekindle.graph.job_graph import Task
 from rekindle.spark.inputs.input import Input
-from rekindle.spark.query.flush import Flushed, flush
+from rekindle.spark.plans.leftovers import Leftovers, leftovers_of
+from rekindle.spark.query.flush import BEYOND_TIME_MS, END_OF_TIME_MS, Flushed, flush
 from rekindle.spark.query.planned import PlannedBatches
 from rekindle.spark.query.query import Query
 from rekindle.spark.streaming.batch_protocol import BatchProtocol
+from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.job_storage import JobStorage
@@ -21,21 +23,21 @@ from rekindle.storage.job_storage import JobStorage
 
 def flush_state(
     storage: JobStorage,
-    folder: str,
-    task: Task,
+    parts: SubtaskParts,
     query: Query,
     planned: PlannedBatches,
     protocol: BatchProtocol,
     max_rounds: int,
 ) -> Flushed:
-    """Empty the state of a query that is held, where it has any that comes out.
-
-    Args:
-        folder: the subtask's.
-    """
+    """Empty the state of a query that is held, where it has any that comes out."""
+    folder, task = parts.place.folder, parts.task
     progress_dir = layout.spark_progress_dir(folder)
     stateful = bool(storage.store.names(f"{progress_dir}/state"))
     if not stateful or task.output_mode == "complete" or query.commits.last < 0:
+        return Flushed(0, complete=True)
+    assert parts.frame is not None, "a subtask that has ended is never flushed"
+    leftovers = leftovers_of(parts.frame)
+    if leftovers is Leftovers.NONE and not planned.is_flushed():
         return Flushed(0, complete=True)
     protocol.flush_from = query.commits.last + 1
 
@@ -47,7 +49,8 @@ def flush_state(
             raise JobError("QUERY_DIED", task=task.uid, reason=f"the flush, batch {batch}, left no record")
         return record.rows_out, report
 
-    return flush(storage.store, progress_dir, run_planted, max_rounds)
+    first_ms = END_OF_TIME_MS if leftovers is Leftovers.USERS_OWN else BEYOND_TIME_MS
+    return flush(storage.store, progress_dir, run_planted, max_rounds, first_ms)
 
 
 def last_not_planted(storage: JobStorage, folder: str) -> BatchRecord | None:

@@ -42,7 +42,7 @@ class SparkTask:
 
     def __init__(self, run: RunContext, spark: SparkSession, parts: SubtaskParts) -> None:
         storage, place = self._storage, self._place = run.storage, parts.place
-        self._task = parts.task
+        self._parts, self._task = parts, parts.task
         self._inputs, self._outputs = parts.inputs, parts.outputs
         self._max_rounds = run.config.drain_max_rounds
         self._post = run.post
@@ -189,7 +189,7 @@ class SparkTask:
             self._planned.run_found(self._query, self._protocol.last)
             before = last_not_planted(self._storage, folder)
             flushed = flush_state(
-                self._storage, folder, self._task, self._query, self._planned, self._protocol, self._max_rounds
+                self._storage, self._parts, self._query, self._planned, self._protocol, self._max_rounds
             )
         for uid in sorted(self._protocol.life.open_inputs):
             self._protocol.life.end_input(uid)
