@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -15,20 +15,10 @@ from tests.jobs.kit import at, until, write
 NEVER_MS = 3_600_000
 
 
-class Started(NamedTuple):
-    """A query that reads the files ``<n>.parquet`` of the test's folder."""
+HasRead = Callable[[int], bool]
+"""Whether a query has run so many batches."""
 
-    query: Any
-    #: whether it has read so many of them
-    has_read: Callable[[int], bool]
-
-    def rests(self) -> bool:
-        """Whether it has looked after its last batch, and found nothing."""
-        status = self.query.status
-        return not status["isTriggerActive"] and not status["isDataAvailable"]
-
-
-Start = Callable[[Polling], Started]
+Start = Callable[[Polling], HasRead]
 
 
 @pytest.fixture
@@ -37,14 +27,14 @@ def start(spark: Any, tmp_path: Path) -> Iterator[Start]:
     write(tmp_path / "data", "0.parquet", [(at(0), "a", 0)])
     queries, watches = [], []
 
-    def started(polling: Polling) -> Started:
+    def started(polling: Polling) -> HasRead:
         progress = tmp_path / f"progress{len(queries)}"
         stream = spark.readStream.schema("ts timestamp, k string, v long").parquet(str(tmp_path / "data"))
         writer = stream.writeStream.format("noop").option("checkpointLocation", str(progress))
         queries.append(writer.trigger(processingTime=f"{INTERVAL_MS} milliseconds").start())
         watches.append(threading.Thread(target=polling.watch, args=(queries[-1],)))
         watches[-1].start()
-        return Started(queries[-1], lambda count: (progress / "commits" / str(count - 1)).exists())
+        return lambda count: (progress / "commits" / str(count - 1)).exists()
 
     yield started
     for query, watch in zip(queries, watches, strict=True):
@@ -57,21 +47,22 @@ def test_a_query_that_reads_inboxes_alone_looks_when_it_is_woken_and_not_before(
     start: Start, spark: Any, tmp_path: Path
 ) -> None:
     polling = Polling(spark, every_ms=NEVER_MS)
-    sleeper, other = start(polling), start(Polling(spark, every_ms=INTERVAL_MS))
-    until(lambda: sleeper.has_read(1) and polling._clock is not None and sleeper.rests())
+    asleep_has_read, other_has_read = start(polling), start(Polling(spark, every_ms=INTERVAL_MS))
+    until(lambda: asleep_has_read(1) and polling._clock is not None)
 
-    for number in (1, 2):  # one that polls has polled more than once meanwhile
+    for number in (1, 2, 3):  # one that polls has read each of them by itself
         write(tmp_path / "data", f"{number}.parquet", [(at(0), "a", number)])
-        until(lambda count=number + 1: other.has_read(count))
-    slept = not sleeper.has_read(2)
+        until(lambda count=number + 1: other_has_read(count))
+    # One look may be left from its beginning: the clock was put in while the first batch ran.
+    looked, slept = asleep_has_read(2), not asleep_has_read(3)
     polling.wake()
 
-    until(lambda: sleeper.has_read(2))
+    until(lambda: asleep_has_read(3 if looked else 2))
     assert slept, "an idle query costs nothing"
 
 
 def test_a_query_that_reads_a_stream_looks_by_itself(start: Start, spark: Any, tmp_path: Path) -> None:
-    has_read = start(Polling(spark, every_ms=INTERVAL_MS)).has_read
+    has_read = start(Polling(spark, every_ms=INTERVAL_MS))
     until(lambda: has_read(1))
 
     write(tmp_path / "data", "1.parquet", [(at(0), "a", 1)])
@@ -82,10 +73,41 @@ def test_a_query_that_reads_a_stream_looks_by_itself(start: Start, spark: Any, t
 def test_where_spark_has_no_clock_to_be_set_the_query_polls(start: Start, spark: Any, tmp_path: Path) -> None:
     polling = Polling(spark, every_ms=NEVER_MS)
     polling._jvm = object()
-    has_read = start(polling).has_read
+    has_read = start(polling)
     until(lambda: has_read(1))
 
     write(tmp_path / "data", "1.parquet", [(at(0), "a", 1)])
     polling.wake()
 
     until(lambda: has_read(2))
+
+
+def test_a_report_is_fetched_anew_at_once_where_a_batch_came_since_and_else_now_and_then(
+    start: Start, spark: Any, tmp_path: Path
+) -> None:
+    polling = Polling(spark, every_ms=INTERVAL_MS)
+    has_read = start(polling)
+    soon_s = polling.report_lasts_s() if polling.last_report(0) == {} else 0.0
+    until(lambda: polling.last_report(0).get("batchId") == 0)
+    idle_s = polling.report_lasts_s()
+
+    write(tmp_path / "data", "1.parquet", [(at(0), "a", 1)])
+    until(lambda: has_read(2))
+    polling.last_report(1)
+
+    assert polling.report_lasts_s() == soon_s < idle_s
+    until(lambda: polling.last_report(1).get("batchId", -1) >= 1)
+
+
+@pytest.mark.parametrize(
+    ("durations", "is_on_it"), [({"addBatch": 3, "triggerExecution": 9}, True), ({"latestOffset": 3}, False)]
+)
+def test_the_report_of_an_idle_query_is_not_taken_for_that_on_the_batch_that_it_names(
+    spark: Any, durations: dict[str, int], is_on_it: bool
+) -> None:
+    polling = Polling(spark, every_ms=NEVER_MS)
+    soon_s = polling.report_lasts_s()  # there is no report yet
+    polling._report = {"batchId": 7, "durationMs": durations}
+    polling.last_report(7)
+
+    assert (polling.report_lasts_s() > soon_s) == is_on_it

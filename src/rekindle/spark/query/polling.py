@@ -39,7 +39,9 @@ _TAKE_OVER_MS = 20
 """Between two looks whether a query that has just been started has its trigger."""
 
 _REPORT_S = 0.9
-"""A report that is asked for is fetched at most so often: a little less than the driver's heartbeat takes."""
+"""The report on a new batch is looked for at most so often: a little less than the driver's heartbeat takes."""
+_IDLE_REPORT_S = 10.0
+"""While there is no new batch: Spark makes such reports every ten seconds, and to fetch one costs as much."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -58,6 +60,8 @@ class Polling:
         self._called = threading.Event()
         self._wanted = False
         self._asked = False
+        #: the last batch that the driver knows of
+        self._batch = -1
         self._ended = False
         self._report: Report = {}
 
@@ -66,11 +70,19 @@ class Polling:
         self._wanted = True
         self._called.set()
 
-    def last_report(self) -> Report:
-        """Return Spark's last report as far as it is known here, and have it fetched for the next time."""
-        self._asked = True
+    def last_report(self, batch: int) -> Report:
+        """Return Spark's last report as far as it is known here, and have it fetched for the next time.
+
+        Args:
+            batch: the last that has been recorded. Where the report is on that, a newer one is not urgent.
+        """
+        self._batch, self._asked = batch, True
         self._called.set()
         return self._report
+
+    def report_lasts_s(self) -> float:
+        """Return after how many seconds a report is fetched again."""
+        return _REPORT_S if _last_batch(self._report) < self._batch else _IDLE_REPORT_S
 
     def watch(self, query: StreamingQuery) -> None:
         """Poll until `query` ends; raises what it has failed of, as `StreamingQuery.awaitTermination` does."""
@@ -140,7 +152,7 @@ class Polling:
             if self._wanted or now_s >= wake_s:
                 self._wanted, wake_s = False, now_s + self._every_s
                 self._tried(lambda: self._clock and self._clock.advance(INTERVAL_MS))
-            if self._asked and now_s >= fetched_s + _REPORT_S:
+            if self._asked and now_s >= fetched_s + self.report_lasts_s():
                 self._asked, fetched_s = False, now_s
                 self._tried(lambda: self.fetch_report(query))
 
@@ -150,3 +162,9 @@ class Polling:
             act()
         except Exception as error:
             _LOG.debug("A query could not be reached: %s", error)
+
+
+def _last_batch(report: Report) -> int:
+    """Return the last batch that has run when Spark made a report: an idle query's names the one to come."""
+    batch = int(report.get("batchId", -1))
+    return batch if "addBatch" in report.get("durationMs", ()) else batch - 1

@@ -226,7 +226,7 @@ class Query:
 
     def report(self) -> Mapping[str, Any]:
         """Return Spark's last progress report as far as it is known here; calls nothing in Spark."""
-        report = self._polling.last_report() if self._polling is not None else {}
+        report = self._polling.last_report(self._batches.last) if self._polling is not None else {}
         return report if self._counts_state else without_state_rows(report)
 
     def _fetch_report(self) -> Mapping[str, Any]:
