@@ -177,6 +177,12 @@ class Config:
         "In how many partitions each task keeps its state, from its first run on; 0 leaves it as it is, and at first "
         "to spark.sql.shuffle.partitions. It changes with a start from a checkpoint or savepoint only.",
     )
+    storage_fsync: bool = _setting(
+        "storage.fsync",
+        True,
+        _flag,
+        "Where the storage is a directory: each checkpoint is forced to the disk, with all that it rests on.",
+    )
     log_level: str = _setting(
         "log.level", "info", _choice("debug", "info", "warning", "error"), "The least that the log of a run keeps."
     )

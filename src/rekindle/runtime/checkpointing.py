@@ -147,9 +147,11 @@ class Checkpointing:
         try:
             return self._storage.create(path, manifest) or self._is_there(manifest)
         except StorageError:
-            if self._is_there(manifest):
-                return True
-            raise
+            if not self._is_there(manifest):
+                raise
+            # It may be there, and not be forced to the disk yet.
+            self._storage.create(path, manifest)
+            return True
 
     def _is_there(self, manifest: Manifest) -> bool:
         return self._storage.manifest(manifest.checkpoint) == manifest

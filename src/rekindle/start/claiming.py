@@ -97,6 +97,7 @@ class Claiming:
             rewind_sinks=isinstance(decision, Restore) and decision.rewind_sinks,
             claim=isinstance(decision, Restore) and decision.claim,
             token=secrets.token_hex(8),
+            boot_id=self._storage.store.boot_id,
             mode=self._mode,
             since=self._since,
             description=self._description,

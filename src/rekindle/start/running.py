@@ -221,4 +221,6 @@ def launches(
     unbounded = [source.uid for source in definition.graph.sources if not source.bounded]
     if mode == "batch" and unbounded:
         raise DefinitionError("BATCH_UNBOUNDED", source=unbounded[0])
-    return partial(Launch, definition, open_store(location), config, permissions, steps=listener(), mode=mode)
+    targets = [address for sink in definition.sinks.values() for address in sink.addresses]
+    store = open_store(location, forced=config.storage_fsync, beside=targets)
+    return partial(Launch, definition, store, config, permissions, steps=listener(), mode=mode)

@@ -26,6 +26,10 @@ class ForwardingStore:
     def pace(self) -> int:
         return self.within.pace
 
+    @property
+    def boot_id(self) -> str:
+        return self.within.boot_id
+
     def check(self) -> None:
         self.within.check()
 

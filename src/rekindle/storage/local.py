@@ -2,8 +2,8 @@
 
 Objects appear under their name in one step: they are written to a hidden temporary file beside it, which is then linked
 (`LocalStore.create`, which so has one winner) or renamed (`LocalStore.replace`). The file system needs hard links. What
-is written survives the death of the process; like Spark's own progress files it is not forced to the disk, so it shares
-their fate when the machine loses power.
+is written survives the death of the process, and a loss of power where that is wanted: the temporary file is forced to
+the disk before it appears, and its name after it.
 
 Hadoop, through which Spark reads and writes the same directory, keeps a checksum of each file NAME in a *side file*
 ``.NAME.crc`` and refuses a file that does not fit it. A side file belongs to its object: it is never listed, and is
@@ -24,6 +24,8 @@ from typing import BinaryIO
 
 from rekindle.errors import StorageError
 from rekindle.storage.addresses import encoded
+from rekindle.storage.disk import SYSTEM, Calls, Disk, boot_id
+from rekindle.storage.forcing import Force, Forces, force_nothing
 from rekindle.storage.port import Entry, NotFound, Store, check_path
 
 _TEMPORARY = ".tmp-"
@@ -49,11 +51,21 @@ def file_uri(path: str) -> str:
 
 
 class LocalStore:
-    """A `Store` below the directory `root`, which need not exist yet."""
+    """A `Store` below the directory `root`, which need not exist yet.
 
-    def __init__(self, root: str) -> None:
+    Args:
+        force_of: what a write to a path forces to the disk.
+        beside: other folders on which it is forced as well, where that is everything.
+        calls: see `Disk`.
+    """
+
+    def __init__(
+        self, root: str, force_of: Forces = force_nothing, beside: Sequence[str] = (), calls: Calls = SYSTEM
+    ) -> None:
         # POSIX keeps a double slash at the start, which Hadoop would print as one.
         self._root = "/" + os.path.abspath(root).lstrip("/")
+        self._force_of = force_of
+        self._disk = Disk(self._root, beside, calls)
 
     @property
     def location(self) -> str:
@@ -63,6 +75,10 @@ class LocalStore:
     @property
     def pace(self) -> int:
         return 1
+
+    @property
+    def boot_id(self) -> str:
+        return "" if self._force_of is force_nothing else boot_id()
 
     def check(self) -> None:
         """A file system does, or the first write says so."""
@@ -97,20 +113,27 @@ class LocalStore:
             return True
 
     def create(self, path: str, data: bytes) -> bool:
-        target = self.path(check_path(path))
+        target, force = self.path(check_path(path)), self._force_of(path)
         if os.path.lexists(target):
+            # The process that made it may have been killed before it was forced.
+            with self._errors(path, _WRITE_ERRORS):
+                self._disk.force(target, force)
             return False
-        with self._errors(path, _WRITE_ERRORS), _staged(target, io.BytesIO(data)) as temporary:
+        with self._errors(path, _WRITE_ERRORS), self._staged(target, io.BytesIO(data), force) as temporary:
             _remove(_side_file(target))
             try:
                 os.link(temporary, target)
             except FileExistsError:
                 # A network file system may repeat a request whose answer was lost: the second link shows who won.
-                return os.stat(temporary).st_nlink > 1
+                if os.stat(temporary).st_nlink == 1:
+                    self._disk.force(target, force)
+                    return False
+            if force is not Force.NOTHING:
+                self._disk.force_name(target)
             return True
 
     def replace(self, path: str, data: bytes) -> None:
-        self._put(path, io.BytesIO(data))
+        self._put(path, io.BytesIO(data), self._force_of(path))
 
     def names(self, folder: str) -> list[str]:
         with self._errors(folder):
@@ -182,11 +205,30 @@ class LocalStore:
                 raise NotFound(source) from None
             _remove(_side_file(old))
 
-    def _put(self, path: str, source: BinaryIO) -> None:
+    def _put(self, path: str, source: BinaryIO, force: Force = Force.NOTHING) -> None:
         target = self.path(check_path(path))
-        with self._errors(path, _WRITE_ERRORS), _staged(target, source) as temporary:
+        with self._errors(path, _WRITE_ERRORS), self._staged(target, source, force) as temporary:
             _remove(_side_file(target))
             os.replace(temporary, target)
+            if force is not Force.NOTHING:
+                self._disk.force_name(target)
+
+    @contextmanager
+    def _staged(self, target: str, source: BinaryIO, force: Force) -> Iterator[str]:
+        """The bytes of `source` in a temporary file beside `target`, gone afterwards unless it was renamed."""
+        folder = os.path.dirname(target)
+        self._disk.make_folder(folder)
+        temporary = os.path.join(folder, _TEMPORARY + os.urandom(8).hex())
+        try:
+            with open(temporary, "xb") as file:
+                _copied_by_the_system(source, file)
+                while chunk := source.read(_CHUNK_BYTES):
+                    file.write(chunk)
+            self._disk.force_content(temporary, force)
+            yield temporary
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
 
     def _children(self, folder: str) -> list[tuple[str, int | None]]:
         """Names below `folder` with their bytes (None: a folder), in the order of the paths below them."""
@@ -215,23 +257,6 @@ class LocalStore:
             code = (codes or {}).get(error.errno or 0, "STORAGE_UNAVAILABLE")
             reason = f"{error.strerror or error} ({path or 'its root'})"
             raise StorageError(code, uri=self.location, reason=reason) from error
-
-
-@contextmanager
-def _staged(target: str, source: BinaryIO) -> Iterator[str]:
-    """The bytes of `source` in a temporary file beside `target`, gone afterwards unless it was renamed."""
-    folder = os.path.dirname(target)
-    os.makedirs(folder, exist_ok=True)
-    temporary = os.path.join(folder, _TEMPORARY + os.urandom(8).hex())
-    try:
-        with open(temporary, "xb") as file:
-            _copied_by_the_system(source, file)
-            while chunk := source.read(_CHUNK_BYTES):
-                file.write(chunk)
-        yield temporary
-    finally:
-        with suppress(OSError):
-            os.unlink(temporary)
 
 
 def _copied_by_the_system(source: BinaryIO, target: BinaryIO) -> None:

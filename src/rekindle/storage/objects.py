@@ -57,6 +57,10 @@ class ObjectStore:
     def pace(self) -> int:
         return 10
 
+    @property
+    def boot_id(self) -> str:
+        return ""
+
     def check(self) -> None:
         probe = f".rekindle-probe-{secrets.token_hex(8)}"
         if not (self.create(probe, b"") and not self.create(probe, b"")):

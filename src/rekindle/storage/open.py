@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from urllib.parse import unquote
 
 from rekindle.errors import StorageError
 from rekindle.storage.clouds import find_place
+from rekindle.storage.forcing import force_nothing, force_of
 from rekindle.storage.local import LocalStore
 from rekindle.storage.objects import ObjectStore
 from rekindle.storage.port import Store
@@ -17,21 +19,33 @@ _S3 = re.compile(r"s3a?://(.*)", re.DOTALL)
 _SCHEME = re.compile(r"file(?=:)|[A-Za-z][A-Za-z0-9+.-]*(?=://)")
 
 
-def open_store(uri: str) -> Store:
+def open_store(uri: str, *, forced: bool = True, beside: Iterable[str] = ()) -> Store:
     """The store at a path, a ``file:///`` URI (percent-encoded), or ``s3://bucket/prefix`` (not encoded).
 
     The same in the other clouds: ``gs://bucket/prefix``, ``abfss://container@account.dfs.core.windows.net/prefix``,
     and ``az://container/prefix``, whose account is that of the environment. Creates nothing, and sends no request.
 
+    Args:
+        forced: in a directory, what decides is forced to the disk (`rekindle.storage.forcing`).
+        beside: other places where what is written has to be on the disk before a document that speaks of it is.
+
     Raises:
         StorageError: ``STORAGE_SCHEME_UNSUPPORTED`` for any other scheme, and for files of another host.
     """
-    if file := _FILE.fullmatch(uri):
-        return LocalStore(unquote(file[1]))
+    folder = _folder(uri)
+    if folder is not None:
+        others = [other for other in map(_folder, beside) if other is not None]
+        return LocalStore(folder, force_of if forced else force_nothing, others)
     if s3 := _S3.fullmatch(uri):
         return S3Store(s3[1])
     if place := find_place(uri):
         return ObjectStore(place)
-    if scheme := _SCHEME.match(uri):
-        raise StorageError("STORAGE_SCHEME_UNSUPPORTED", scheme=scheme[0])
-    return LocalStore(uri)
+    scheme = _SCHEME.match(uri)
+    raise StorageError("STORAGE_SCHEME_UNSUPPORTED", scheme=scheme[0] if scheme else uri)
+
+
+def _folder(uri: str) -> str | None:
+    """The path of a folder; None for whatever else an address leads to."""
+    if file := _FILE.fullmatch(uri):
+        return unquote(file[1])
+    return None if _SCHEME.match(uri) else uri

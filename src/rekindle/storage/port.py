@@ -58,6 +58,14 @@ class Store(Protocol):
         """
         ...
 
+    @property
+    def boot_id(self) -> str:
+        """Which start of the machine this is, where what it has not forced to a disk is lost with its power.
+
+        Empty where nothing is lost, or where that is not known.
+        """
+        ...
+
     def check(self) -> None:
         """See that the place keeps what is promised above; a driver asks before it starts.
 

@@ -28,6 +28,10 @@ class MemoryStore:
     def pace(self) -> int:
         return 1
 
+    @property
+    def boot_id(self) -> str:
+        return ""
+
     def check(self) -> None:
         """It does."""
 

@@ -97,6 +97,8 @@ class Run:
     token: str = ""
     #: tells the process from a later one with the same pid, see `storage.liveness`
     process_started: str = ""
+    #: which start of the machine it is in, where that tells of a loss of power (`Store.boot_id`); else empty
+    boot_id: str = ""
     #: streaming | batch
     mode: str = "streaming"
     #: first of the runs of this process whose unanswered requests it hears; None: it has no predecessor there

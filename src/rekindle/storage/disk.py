@@ -1,0 +1,140 @@
+"""Forcing what was written to the disk, so that it survives a loss of power.
+
+A file is on the disk once it was synced itself, and the folder that has its name, and the folders that have the names
+of these. Or once its whole file system was: that is one call for any number of files, of any process on this machine.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from rekindle.storage.forcing import Force
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+"""Linux draws it when the machine is started."""
+
+_NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM)
+"""What a system says of a folder that cannot be synced: a file system has its own way with folders, or it is the one
+above the storage and not ours."""
+
+_KNOWN_AT_MOST = 1_000
+"""Folders that are remembered: each checkpoint makes one. To force a name once more is harmless."""
+
+
+_SYNCFS = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+
+
+def _sync_file_system(descriptor: int) -> None:
+    if _SYNCFS is None:  # not Linux: all of them
+        os.sync()
+    elif _SYNCFS(descriptor):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+class Calls(NamedTuple):
+    """Calls of the system, given a descriptor."""
+
+    sync: Callable[[int], None]
+    sync_file_system: Callable[[int], None]
+
+
+SYSTEM = Calls(os.fsync, _sync_file_system)
+
+
+class Disk:
+    """The disk below a folder.
+
+    Args:
+        root: what is above it was there before, or is no concern of ours except the name of this very folder.
+        beside: other folders that `settle` covers too; those that are missing are not looked at.
+        calls: what is asked of the system.
+    """
+
+    def __init__(self, root: str, beside: Sequence[str] = (), calls: Calls = SYSTEM) -> None:
+        self._root = root
+        self._calls = calls
+        self._beside = tuple(beside)
+        #: folders whose names are on the disk
+        self._known: set[str] = set()
+
+    def make_folder(self, folder: str) -> None:
+        """Make a folder and those above it."""
+        above, new = folder, ""
+        while not os.path.isdir(above):
+            above, new = os.path.dirname(above), above
+        if new:
+            # One of that name may have been there before, and its name forced then.
+            known = tuple(self._known)[:_KNOWN_AT_MOST]
+            self._known = {one for one in known if one != new and not one.startswith(f"{new}/")}
+            os.makedirs(folder, exist_ok=True)
+
+    def force(self, path: str, force: Force) -> None:
+        """Return once a file that is there already is on the disk, as one that is written with this force."""
+        if force is not Force.NOTHING:
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                self.force_content(path, force)
+                self.force_name(path)
+
+    def force_content(self, path: str, force: Force) -> None:
+        """Return once what is in a file is on the disk, under whatever name."""
+        if force is Force.ITSELF:
+            self._sync(path)
+        elif force is Force.EVERYTHING:
+            self.settle()
+
+    def force_name(self, path: str) -> None:
+        """Return once the name of a file is on the disk, and those of the folders that it is in."""
+        folder = os.path.dirname(path)
+        self._sync_folder(folder)
+        while folder not in self._known and len(folder) >= len(self._root):
+            above = os.path.dirname(folder)
+            self._sync_folder(above)
+            self._known.add(folder)
+            folder = above
+
+    def settle(self) -> None:
+        """Return once all is on the disk that was written to its file system, and to those of the others.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        seen = set()
+        for folder in (self._root, *self._beside):
+            with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+                descriptor = os.open(folder, os.O_RDONLY)
+                try:
+                    device = os.fstat(descriptor).st_dev
+                    if device not in seen:
+                        seen.add(device)
+                        self._calls.sync_file_system(descriptor)
+                finally:
+                    os.close(descriptor)
+
+    def _sync(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            self._calls.sync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _sync_folder(self, folder: str) -> None:
+        try:
+            self._sync(folder)
+        except OSError as error:
+            if error.errno not in _NOT_FOR_FOLDERS:
+                raise
+
+
+def boot_id(path: str = BOOT_ID) -> str:
+    """Which start of this machine it is; empty where the system does not say."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
