@@ -195,9 +195,10 @@ have_maven() {
 
 # What Maven fetches without knowing which Spark there is.
 want_servers() {
-    say "fetching a Kafka broker, an S3 server, Google's connector for Spark and the files of Flink's dashboard with Maven"
+    say "fetching servers of Kafka, S3 and HDFS, Google's connector for Spark and the files of Flink's dashboard with Maven"
     fetch_jars "$VENV/kafka-broker" || say "no Kafka broker could be fetched: its tests will be skipped"
     fetch_jars "$VENV/s3-server" || say "no S3 server could be fetched: its tests will be skipped"
+    fetch_jars "$VENV/hdfs-server" || say "no HDFS could be fetched: its tests will be skipped"
     fetch_jars "$VENV/spark-gcs" ||
         say "no connector to Google could be fetched: the tests of Spark on Google will be skipped"
     fetch_jars "$VENV/flink-web" || say "Flink's dashboard could not be fetched: its test will be skipped"
@@ -295,7 +296,7 @@ else
     export JAVA_HOME=$home
     if [ "$maven" ]; then want_servers & servers=$!; fi
     say "installing the project and its tools into .venv"
-    install '.[spark,delta,iceberg,postgres,kafka,s3,azure,gcs,ui,openlineage,dev]'
+    install '.[spark,delta,iceberg,postgres,kafka,s3,azure,gcs,hdfs,ui,openlineage,dev]'
     # Two Mavens would write to one repository.
     if [ "$maven" ]; then
         wait "$servers" || true

@@ -1,4 +1,4 @@
-"""The verbs on a storage in a container of Azure and in a bucket of Google."""
+"""The verbs on a storage in a container of Azure, in a bucket of Google and in HDFS."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rekindle.storage.open import open_store
 from tests.cli.kit import GONE, Command, beat, complete, end, start
 from tests.servers.azurite import ACCOUNT, AzureServer
 from tests.servers.gcs import GoogleServer
+from tests.servers.hdfs import HdfsServer
 
 
 @pytest.fixture
@@ -21,7 +22,12 @@ def on_google(google: GoogleServer) -> str:
     return f"gs://{google.make_bucket()}/state"
 
 
-@pytest.mark.parametrize("place", ["on_azure", "on_google"])
+@pytest.fixture
+def on_hdfs(hdfs: HdfsServer) -> str:
+    return f"{hdfs.make_folder()}/state"
+
+
+@pytest.mark.parametrize("place", ["on_azure", "on_google", "on_hdfs"])
 def test_a_job_there_is_listed_shown_inspected_and_forgotten(place: str, request: pytest.FixtureRequest) -> None:
     command = Command(request.getfixturevalue(place))
     job = JobStorage(open_store(command.storage), "bids")

@@ -61,6 +61,7 @@ PORTS = {
     "storage/port.py:Store": "what a storage can do",
     "storage/forwarding.py:ForwardingStore": "a store",
     "storage/local.py:LocalStore": "a store",
+    "storage/hdfs.py:HdfsStore": "a store",
     "storage/objects.py:ObjectStore": "a store",
     "storage/s3.py:S3Store": "a store",
     "testing/memory_store.py:MemoryStore": "a store",

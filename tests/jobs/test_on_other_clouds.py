@@ -1,4 +1,4 @@
-"""A job that has its storage, savepoints and the files of its sink in a container of Azure or a bucket of Google."""
+"""A job that has its storage, savepoints and the files of its sink on Azure, Google or HDFS."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from rekindle.storage.origin import find_origin
 from tests.jobs.kit import QUICK, UTC, World, has_read, rows, until
 from tests.servers.azurite import ACCOUNT, KEY, AzureServer
 from tests.servers.gcs import TOKEN, GoogleServer
+from tests.servers.hdfs import HdfsServer
 from tests.servers.relay import Relay
 
 pytestmark = pytest.mark.slow
@@ -56,13 +57,21 @@ def on_google(tmp_path: Path, google: GoogleServer, spark_on_google: SparkSessio
     return CloudWorld(tmp_path, f"gs://{google.make_bucket()}")
 
 
+@pytest.fixture
+def on_hdfs(tmp_path: Path, hdfs: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> CloudWorld:
+    monkeypatch.delenv("HADOOP_USER_NAME")  # its JVM runs already, as the user of this process
+    return CloudWorld(tmp_path, hdfs.make_folder())
+
+
+@pytest.mark.parametrize("cloud", ["on_azure", "on_hdfs"])
 def test_of_sixteen_renames_onto_one_name_as_spark_s_own_progress_files_are_made_one_wins(
-    spark: SparkSession, on_azure: CloudWorld, spark_s_way_to_azure: Relay
+    cloud: str, request: pytest.FixtureRequest, spark: SparkSession
 ) -> None:
+    place = request.getfixturevalue(cloud).place
     jvm: Any = spark._jvm
-    store, hadoop = open_store(f"{on_azure.place}/progress"), jvm.org.apache.hadoop
+    store, hadoop = open_store(f"{place}/progress"), jvm.org.apache.hadoop
     conf = spark._jsparkSession.sessionState().newHadoopConf()
-    files = hadoop.fs.FileContext.getFileContext(hadoop.fs.Path(on_azure.place).toUri(), conf)
+    files = hadoop.fs.FileContext.getFileContext(hadoop.fs.Path(place).toUri(), conf)
     plain = spark._sc._gateway.new_array(hadoop.fs.Options.Rename, 0)
     start = threading.Barrier(16)
 
@@ -83,10 +92,12 @@ def test_of_sixteen_renames_onto_one_name_as_spark_s_own_progress_files_are_made
     for round_ in range(10):
         [winner] = [number for number in range(16) if round_ in found[number]]
         assert store.read(f"{round_}") == b"%d" % winner
-    assert spark_s_way_to_azure.refused, "all that lost had seen the name before: the server did not decide"
+    if cloud == "on_azure":
+        relay: Relay = request.getfixturevalue("spark_s_way_to_azure")
+        assert relay.refused, "all that lost had seen the name before: the server did not decide"
 
 
-@pytest.mark.parametrize("cloud", ["on_azure", "on_google"])
+@pytest.mark.parametrize("cloud", ["on_azure", "on_google", "on_hdfs"])
 def test_a_job_there_is_stopped_with_a_savepoint_resumed_restored_from_it_and_drained(
     cloud: str, request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
 ) -> None:

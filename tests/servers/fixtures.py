@@ -10,11 +10,13 @@ import pytest
 
 from tests.servers import azurite as azure_server
 from tests.servers import gcs as google_server
+from tests.servers import hdfs as hdfs_server
 from tests.servers import kafka as kafka_server
 from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_server
 from tests.servers.azurite import AzureServer
 from tests.servers.gcs import GoogleServer
+from tests.servers.hdfs import HdfsServer
 from tests.servers.kafka import KafkaServer
 from tests.servers.ports import free_ports
 from tests.servers.postgres import PostgresServer
@@ -117,6 +119,28 @@ def google(google_server_of_tests: GoogleServer, monkeypatch: pytest.MonkeyPatch
     for name, value in google_server_of_tests.environment.items():
         monkeypatch.setenv(name, value)
     return google_server_of_tests
+
+
+@pytest.fixture(scope="session")
+def hdfs_of_tests() -> Iterator[HdfsServer]:
+    """A cluster of HDFS of the tests' own."""
+    missing = hdfs_server.why_not()
+    if missing:
+        pytest.skip(missing)
+    server = HdfsServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def hdfs(hdfs_of_tests: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> HdfsServer:
+    """The cluster, and an environment that leads every client to it."""
+    for name, value in hdfs_of_tests.environment.items():
+        monkeypatch.setenv(name, value)
+    return hdfs_of_tests
 
 
 @pytest.fixture

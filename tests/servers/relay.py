@@ -30,20 +30,21 @@ class Relay:
         (self.port,) = free_ports(1)
         self.away = False
         self._to_lose = 0
+        self._of = ""
         self.lost = 0
         #: writes that the server has refused for their condition
         self.refused = 0
         self._lock = threading.Lock()
 
-    def lose_answers(self, count: int) -> None:
-        """Let so many of the next writes reach the server, and their answers be lost."""
+    def lose_answers(self, count: int, *, of: str = "") -> None:
+        """Let so many of the next writes, whose address has `of` in it, reach the server, and their answers be lost."""
         with self._lock:
-            self._to_lose, self.lost = count, 0
+            self._to_lose, self._of, self.lost = count, of, 0
 
-    def loses(self, method: str) -> bool:
+    def loses(self, method: str, address: str) -> bool:
         """Whether the answer to this request is lost."""
         with self._lock:
-            if method not in ("PUT", "POST") or not self._to_lose:
+            if method not in ("PUT", "POST") or not self._to_lose or self._of not in address:
                 return False
             self._to_lose -= 1
             self.lost += 1
@@ -96,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
         server.close()
         if self.command == "PUT" and answer.status in (409, 412):
             self.relay.refused += 1
-        if self.relay.loses(self.command):
+        if self.relay.loses(self.command, self.path):
             self.close_connection = True
             return
         self.send_response_only(answer.status, answer.reason)

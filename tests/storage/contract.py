@@ -103,6 +103,9 @@ class StoreContract:
     """Every test here holds for every adapter."""
 
     many = 10_000
+    #: of races, and of objects that are replaced while they are read
+    rounds, replaced = 20, 200
+    odd: tuple[str, ...] = tuple(ODD)
 
     def test_what_was_created_is_read_listed_and_exists(self, store: Store) -> None:
         assert store.create("a/b/c.json", b"one") is True
@@ -126,18 +129,18 @@ class StoreContract:
 
         def race(number: int) -> list[bool]:
             won = []
-            for round_ in range(20):
+            for round_ in range(self.rounds):
                 start.wait()
                 won.append(store.create(f"race/{round_}", b"%d" % number * 10_000))
             return won
 
         with ThreadPoolExecutor(16) as pool:
             results = list(pool.map(race, range(16)))
-        for round_ in range(20):
+        for round_ in range(self.rounds):
             winners = [number for number in range(16) if results[number][round_]]
             assert len(winners) == 1
             assert store.read(f"race/{round_}") == b"%d" % winners[0] * 10_000
-        assert store.names("race") == sorted(str(round_) for round_ in range(20))
+        assert store.names("race") == sorted(str(round_) for round_ in range(self.rounds))
 
     def test_create_after_delete_makes_the_object_anew(self, store: Store) -> None:
         store.create("a", b"first")
@@ -163,7 +166,7 @@ class StoreContract:
         with ThreadPoolExecutor(1) as pool:
             reader = pool.submit(read)
             try:
-                for number in range(200):
+                for number in range(self.replaced):
                     store.replace("a", versions[number % 10])
             finally:
                 done.set()
@@ -354,15 +357,15 @@ class StoreContract:
         assert store.names("") == ["source"]
 
     def test_a_name_is_any_letters_that_a_job_or_a_person_may_write(self, store: Store) -> None:
-        for name in ODD:
+        for name in self.odd:
             assert store.create(f"odd/{name}", name.encode())
             assert not store.create(f"odd/{name}", b"")
             assert store.read(f"odd/{name}") == name.encode()
             assert store.copy(f"odd/{name}", f"copies/{name}") == len(name.encode())
-        assert store.names("odd") == store.names("copies") == sorted(ODD)
-        assert [entry.path for entry in store.walk("odd")] == sorted(f"odd/{name}" for name in ODD)
-        store.delete_trees("odd", ODD[::2])
-        store.delete_many([f"odd/{name}" for name in ODD[1::2]])
+        assert store.names("odd") == store.names("copies") == sorted(self.odd)
+        assert [entry.path for entry in store.walk("odd")] == sorted(f"odd/{name}" for name in self.odd)
+        store.delete_trees("odd", self.odd[::2])
+        store.delete_many([f"odd/{name}" for name in self.odd[1::2]])
         assert store.names("odd") == []
 
     @pytest.mark.slow

@@ -40,7 +40,6 @@ def test_a_uri_leads_back_to_its_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("uri", "scheme"),
     [
-        ("hdfs://host/state", "hdfs"),
         ("wasbs://user:secret@host/x", "wasbs"),
         ("memory:///x", "memory"),
         ("file://host/x", "file"),

@@ -203,7 +203,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         FORMAT_UNKNOWN=("Files has no format {format!r}.", "Use one of: {supported}."),
         FILES_SCHEME_UNSUPPORTED=(
-            "rk.Files reads local or mounted paths and s3://BUCKET/..., not {path}.",
+            "rk.Files reads local or mounted paths, s3://BUCKET/... and hdfs://NAMENODE/..., not {path}.",
             "Mount it, or read it with rk.Batch(lambda spark: spark.read...).",
         ),
         FILES_OPTION_REFUSED=("The option {option!r} makes no sense on rk.Files: {reason}", "Leave it out."),
@@ -375,7 +375,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         STORAGE_SCHEME_UNSUPPORTED=(
             "Storage of the kind {scheme!r} is not supported in this version.",
-            "Use a local or mounted path, or an address of s3://, abfss:// or gs://; see docs/object-storage.md.",
+            "Use a local or mounted path, or one of s3://, abfss://, gs://, hdfs://; see docs/object-storage.md.",
         ),
         STORAGE_LIBRARY_MISSING=(
             "The storage {uri} needs the library {library}, which is not installed.",

@@ -33,7 +33,8 @@ class Parquet(TwoPhaseSink):
     """Parquet files in the directory `path`.
 
     Args:
-        path: a directory, local or mounted on the driver and all executors, made if missing; or ``s3://bucket/prefix``.
+        path: a directory, local or mounted on the driver and all executors, made if missing; ``s3://bucket/prefix``
+            and its like (docs/object-storage.md).
         partition_by: columns laid out as ``column=value`` folders.
         options: options of Spark's Parquet writer, e.g. ``{"compression": "zstd"}``.
     """

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 FORMATS = ("parquet", "json", "csv", "orc", "text")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_IN_HDFS = re.compile(r"hdfs://[A-Za-z0-9._-]*(?::[0-9]+)?/")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?=/|$)")
 
 _SIZED = "batches are sized by the setting input.target_batch_duration."
@@ -54,7 +55,7 @@ class Files:
 
     Args:
         path: a file, folder or pattern (``*``, ``?``, ``[a-c]``, ``{a,b}``), or several; local or mounted, or below
-            ``s3://bucket/``.
+            ``s3://bucket/``, ``hdfs://namenode:8020/``.
         format: one of `FORMATS`.
         schema: DDL string or StructType; None: as Spark infers it, once.
         options: of Spark's reader for this format. ``pathGlobFilter``, ``modifiedAfter``, ``modifiedBefore`` (in UTC
@@ -150,6 +151,8 @@ def _plain(path: str) -> str:
         return f"/{below}"
     if scheme[1] in ("s3", "s3a") and _BUCKET.match(below):
         return f"s3a://{below}"
+    if _IN_HDFS.match(path):
+        return path
     raise DefinitionError("FILES_SCHEME_UNSUPPORTED", path=shown(path))
 
 

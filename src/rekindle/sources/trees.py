@@ -1,18 +1,21 @@
-"""The folders and files that a source may have its files in: of a disk, or of a bucket.
+"""The folders and files that a source may have its files in: of a disk, a bucket, or HDFS.
 
-Paths are whole and absolute: ``/folder/file``, ``s3a://bucket/folder/file``. A bucket has no folders; a name
-that others continue after a slash is taken for one.
+Paths are whole and absolute: ``/folder/file``, ``s3a://bucket/folder/file``, ``hdfs://node:8020/folder/file``. A bucket
+has no folders; a name that others continue after a slash is taken for one.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, Protocol
 
-from rekindle.storage.addresses import encoded, is_s3
+from rekindle.storage.addresses import encoded, is_hdfs, is_s3
+from rekindle.storage.hadoop import Cluster, Refused, find_cluster
+from rekindle.storage.hdfs import client_of
 from rekindle.storage.local import file_uri
+from rekindle.storage.reading import read_in_pieces
 from rekindle.storage.s3 import client
 
 
@@ -100,6 +103,55 @@ class Bucket:
             yield file
 
 
+class Hadoop:
+    """Files of HDFS."""
+
+    def __init__(self, path: str) -> None:
+        self._files = client_of(_parted(path)[0])
+
+    def find(self, path: str) -> Node | None:
+        """See `Tree`."""
+        with _asked():
+            found = self._files.status(_parted(path)[1])
+        return _node_in_hdfs(path, found) if found else None
+
+    def children(self, folder: str) -> Iterator[Node]:
+        """See `Tree`."""
+        with _asked():
+            found = self._files.children(_parted(folder)[1])
+        for child in found:
+            yield _node_in_hdfs(f"{folder.rstrip('/')}/{child['pathSuffix']}", child)
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[Any]:
+        """See `Tree`."""
+        below = _parted(path)[1]
+
+        def piece(start: int, end: int) -> bytes:
+            with _asked():
+                return self._files.read(below, start, end - start)
+
+        found = self.find(path)
+        if found is None:
+            raise FileNotFoundError(path)
+        yield read_in_pieces(found.size, piece)
+
+
+def _parted(path: str) -> tuple[Cluster, str]:
+    """The cluster that a path of HDFS leads to, and the path there."""
+    found = find_cluster(path)
+    assert found is not None, path
+    return found
+
+
+@contextmanager
+def _asked() -> Iterator[None]:
+    try:
+        yield
+    except Refused as error:
+        raise OSError(str(error)) from error
+
+
 @contextmanager
 def _told() -> Iterator[None]:
     """s3fs passes some of what its client raises as it is."""
@@ -115,24 +167,33 @@ def tree_of(path: str) -> Tree:
     """Where a path leads.
 
     Raises:
-        StorageError: ``STORAGE_LIBRARY_MISSING``.
+        StorageError: ``STORAGE_LIBRARY_MISSING``; ``STORAGE_UNAVAILABLE``, nothing says where HDFS is.
     """
+    if is_hdfs(path):
+        return Hadoop(path)
     return Bucket(path) if is_s3(path) else Disk()
 
 
 def absolute(path: str) -> str:
     """The whole path of one as `Files` has it, without slashes at its end."""
+    if is_hdfs(path):
+        cluster, below = _parted(path)
+        return f"hdfs://{cluster.authority}{below}".rstrip("/")
     return path.rstrip("/") if is_s3(path) else os.path.abspath(path)
 
 
 def top(path: str) -> str:
     """The folder of a whole path that has none above it."""
-    return "/".join(path.split("/")[:3]) if is_s3(path) else "/"
+    return "/".join(path.split("/")[:3]) if _is_far(path) else "/"
 
 
 def uri_of(path: str) -> str:
     """A whole path as Spark's file logs hold it."""
-    return encoded(path) if is_s3(path) else file_uri(path)
+    return encoded(path) if _is_far(path) else file_uri(path)
+
+
+def _is_far(path: str) -> bool:
+    return is_s3(path) or is_hdfs(path)
 
 
 def _node_on_disk(info: dict[str, Any]) -> Node:
@@ -147,3 +208,10 @@ def _node_in_bucket(info: dict[str, Any]) -> Node:
         return Node(path.rstrip("/"), True, 0, 0, "")
     modified_ms = int(modified.timestamp() * 1_000) if modified else 0
     return Node(path, False, info["size"], modified_ms, info.get("ETag", "").strip('"'))
+
+
+def _node_in_hdfs(path: str, status: Mapping[str, Any]) -> Node:
+    is_folder, modified_ms = status["type"] == "DIRECTORY", int(status["modificationTime"])
+    # Each file that takes the place of another has a number of its own.
+    version = "" if is_folder else f"{status['fileId']}@{modified_ms}"
+    return Node(path, is_folder, int(status["length"]), modified_ms, version)

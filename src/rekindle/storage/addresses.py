@@ -10,13 +10,18 @@ _ESCAPED = re.compile(r'[\x00- "#%<>?\[\\\]^`{|}\x7f-\xa0\u1680\u2000-\u200a\u20
 
 _CREDENTIALS = re.compile(r"(?<=//)[^/]*@")
 _CONTAINER = re.compile(r"abfss?://[a-z0-9$-]+@[a-z0-9.-]+(/.*)?", re.DOTALL)
-_BY_HADOOP = re.compile(r"(s3a?|gs|abfss?|az)://")
+_BY_HADOOP = re.compile(r"(s3a?|gs|abfss?|az|hdfs)://")
 _AS_HADOOP_SAYS = {"s3": "s3a", "az": "abfss"}
 
 
 def is_s3(address: str) -> bool:
     """Whether it leads into a bucket of S3."""
     return address.startswith(("s3://", "s3a://"))
+
+
+def is_hdfs(address: str) -> bool:
+    """Whether it leads into HDFS."""
+    return address.startswith("hdfs://")
 
 
 def hadoop_scheme(address: str) -> str | None:

@@ -27,6 +27,7 @@ from rekindle.storage.addresses import encoded
 from rekindle.storage.disk import SYSTEM, Calls, Disk, boot_id
 from rekindle.storage.forcing import Force, Forces, force_nothing
 from rekindle.storage.port import Entry, NotFound, Store, check_path
+from rekindle.storage.walking import walked
 
 _TEMPORARY = ".tmp-"
 _HIDDEN = re.compile(r"\.tmp-.*|\..+\.crc")
@@ -144,12 +145,7 @@ class LocalStore:
         return sorted(name for name in found if not _HIDDEN.fullmatch(name))
 
     def walk(self, folder: str) -> Iterator[Entry]:
-        for name, size_bytes in self._children(folder):
-            path = f"{folder}/{name}" if folder else name
-            if size_bytes is None:
-                yield from self.walk(path)
-            else:
-                yield Entry(path, size_bytes)
+        return walked(folder, self._children)
 
     def unfinished(self, folder: str) -> Iterator[Entry]:
         for above, _, names in os.walk(self.path(folder)):
@@ -231,7 +227,7 @@ class LocalStore:
                 os.unlink(temporary)
 
     def _children(self, folder: str) -> list[tuple[str, int | None]]:
-        """Names below `folder` with their bytes (None: a folder), in the order of the paths below them."""
+        """Names right below `folder` with their bytes (None: a folder)."""
         found: list[tuple[str, int | None]] = []
         with (
             self._errors(folder),
@@ -247,7 +243,7 @@ class LocalStore:
                 with suppress(FileNotFoundError):
                     if entry.is_file():
                         found.append((entry.name, entry.stat().st_size))
-        return sorted(found, key=lambda child: f"{child[0]}/" if child[1] is None else child[0])
+        return found
 
     @contextmanager
     def _errors(self, path: str, codes: Mapping[int, str] | None = None) -> Iterator[None]:

@@ -9,6 +9,8 @@ from urllib.parse import unquote
 from rekindle.errors import StorageError
 from rekindle.storage.clouds import find_place
 from rekindle.storage.forcing import force_nothing, force_of
+from rekindle.storage.hadoop import find_cluster
+from rekindle.storage.hdfs import HdfsStore
 from rekindle.storage.local import LocalStore
 from rekindle.storage.objects import ObjectStore
 from rekindle.storage.port import Store
@@ -23,7 +25,8 @@ def open_store(uri: str, *, forced: bool = True, beside: Iterable[str] = ()) -> 
     """The store at a path, a ``file:///`` URI (percent-encoded), or ``s3://bucket/prefix`` (not encoded).
 
     The same in the other clouds: ``gs://bucket/prefix``, ``abfss://container@account.dfs.core.windows.net/prefix``,
-    and ``az://container/prefix``, whose account is that of the environment. Creates nothing, and sends no request.
+    and ``az://container/prefix``, whose account is that of the environment. ``hdfs://host:port/folder`` and
+    ``hdfs://nameservice/folder`` are in HDFS (not encoded). Creates nothing, and sends no request.
 
     Args:
         forced: in a directory, what decides is forced to the disk (`rekindle.storage.forcing`).
@@ -40,6 +43,8 @@ def open_store(uri: str, *, forced: bool = True, beside: Iterable[str] = ()) -> 
         return S3Store(s3[1])
     if place := find_place(uri):
         return ObjectStore(place)
+    if found := find_cluster(uri):
+        return HdfsStore(*found)
     scheme = _SCHEME.match(uri)
     raise StorageError("STORAGE_SCHEME_UNSUPPORTED", scheme=scheme[0] if scheme else uri)
 

@@ -1,9 +1,9 @@
-"""An object that is read here and there, a request for each piece."""
+"""An object that is read here and there, a request for each piece; and a file read a piece at a time."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, cast
 
 _AHEAD_BYTES = 1 << 20
@@ -12,6 +12,13 @@ _AHEAD_BYTES = 1 << 20
 def read_in_pieces(size_bytes: int, piece: Callable[[int, int], bytes]) -> BinaryIO:
     """Return an object of so many bytes as a file; `piece` returns those from one place to before another."""
     return cast("BinaryIO", io.BufferedReader(_Pieces(size_bytes, piece), _AHEAD_BYTES))
+
+
+def pieces_of(file: BinaryIO, size_bytes: int) -> Iterator[bytes]:
+    """Yield a file from its beginning, so many bytes at a time."""
+    file.seek(0)
+    while piece := file.read(size_bytes):
+        yield piece
 
 
 class _Pieces(io.RawIOBase):
