@@ -38,6 +38,8 @@ class Process:
         self.frozen = False
         #: it was frozen once: others have taken it for dead
         self.was_frozen = False
+        #: of the machine that it is on
+        self.boot_id = ""
 
 
 class Strand:

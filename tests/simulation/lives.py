@@ -8,7 +8,9 @@ from functools import partial
 from rekindle.errors import RekindleError
 from rekindle.runtime.client import ControlRequest
 from rekindle.storage.documents.runs import Result
+from rekindle.storage.forcing import Forces, force_of
 from rekindle.testing.crash import InjectedError
+from rekindle.testing.volatile_store import VolatileStore
 from tests.simulation.watched import check_history
 from tests.simulation.world import World, random_plan
 
@@ -64,17 +66,18 @@ def _calm(world: World, chance: random.Random) -> None:
         scheduler.pause(500)
 
 
-def live(seed: int, *, freezes: bool = False) -> World:
+def live(seed: int, *, freezes: bool = False, machines: int = 0) -> World:
     """The life of a seed; `AssertionError` where a promise is broken.
 
     Args:
         freezes: drivers are not only killed but frozen as well, taken for dead, and wake up when others are at work.
+        machines: each driver is on one of so many that share the storage; 0: where that is said of none.
     """
     chance = random.Random(seed)
     world = World(random_plan(chance, 2 if freezes else 4), seed)
     scheduler = world.scheduler
     # Apart, so that the lives of seeds stay what they were but for this.
-    starts = random.Random(f"starts of {seed}")
+    starts, places = random.Random(f"starts of {seed}"), random.Random(f"machines of {seed}")
     kills = chance.choice((0.0, 0.002, 0.01, 0.03))
     turmoil_runs = chance.randint(1, 12)
     freeze, scheduler.freeze_at = chance.choice(_FREEZES) if freezes else (0.0, "")
@@ -85,6 +88,7 @@ def live(seed: int, *, freezes: bool = False) -> World:
         scheduler.kill_at_a_write = 0 if is_calm else kills
         scheduler.freeze_at_a_write = 0 if is_calm else freeze
         settings = {**world.plan.settings, "checkpoint.interval": "10 s"} if is_calm else world.plan.settings
+        world.boot_id = f"{places.randint(1, machines)}" if machines else ""
         if not is_calm and chance.random() < 0.3:
             result = world.run(settings, turmoil, before_claim=partial(world.run, settings, turmoil))
         else:
@@ -97,6 +101,41 @@ def live(seed: int, *, freezes: bool = False) -> World:
         raise AssertionError(f"it never ended: {world.results}")
     world.end_sleepers()
     _check(world, result)
+    return world
+
+
+def live_with_power_failures(
+    seed: int, force_of: Forces = force_of, made: type[VolatileStore] = VolatileStore
+) -> World:
+    """The life of a seed in which the power fails, often: its process dies, and its storage loses what was not forced.
+
+    Args:
+        force_of: what a write forces; a test puts less here, to see that it is missed.
+        made: the kind of storage.
+    """
+    chance = random.Random(seed)
+    store = made(force_of, between=lambda: world.scheduler.step("force"))
+    world = World(random_plan(chance, 3), seed, store=store)
+    scheduler = world.scheduler
+    starts = random.Random(f"starts of {seed}")
+    kills, outages = chance.choice((0.002, 0.01, 0.03)), chance.choice((0.3, 0.7, 1.0))
+    turmoil_runs = chance.randint(3, 12)
+    turmoil, calm = partial(_turmoil, world, chance, False), partial(_calm, world, chance)
+    for number in range(_MOST_RUNS):
+        is_calm = world.is_calm = number >= turmoil_runs
+        scheduler.kill_at_a_write = 0 if is_calm else kills
+        settings = {**world.plan.settings, "checkpoint.interval": "10 s"} if is_calm else world.plan.settings
+        restore = None if is_calm or starts.random() < 0.7 else _newest(world)
+        result = world.run(settings, calm if is_calm else turmoil, restore=restore)
+        assert result is None or result.state in ("STOPPED", "CANCELED", "FINISHED", "DRAINED"), f"{result}"
+        if not is_calm and chance.random() < outages:
+            store.lose_power(chance)
+            world.results.append("power lost")
+        elif result is not None and result.state in ("FINISHED", "DRAINED"):
+            break
+    else:
+        raise AssertionError(f"it never ended: {world.results}")
+    _check(world, result, history=False)
     return world
 
 
@@ -129,14 +168,15 @@ def live_with_faults(seed: int) -> World:
     return world
 
 
-def _check(world: World, result: Result) -> None:
+def _check(world: World, result: Result, *, history: bool = True) -> None:
     shown = world.shown()
     for uid, rows in world.expected().items():
         assert shown[uid] == rows, f"{uid}: lost {rows - shown[uid]}, twice {shown[uid] - rows}: {world.results}"
     assert not world.engine.late, f"dropped as late: {world.engine.late}"
     if result.state == "FINISHED":
         assert world.all_read(), "a job that has finished has read all"
-    check_history(world.storage)
+    if history:  # a loss of power may take some of it
+        check_history(world.storage)
 
 
 def _newest(world: World) -> int | None:

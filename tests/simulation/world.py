@@ -76,6 +76,7 @@ from rekindle.storage.origin import Origin, find_origin
 from rekindle.testing.fake_engine import FakeLifeline
 from rekindle.testing.fake_sink import FakeSink
 from rekindle.testing.memory_store import MemoryStore
+from rekindle.testing.volatile_store import VolatileStore
 from tests.simulation.cooperative import Process, Scheduler, Strand, Threading
 from tests.simulation.fake_spark import ENGINE, BatchFrame, Engine, Frame, Leaf, Row, Writer, live_row, path_of
 
@@ -92,6 +93,11 @@ class FreezingStore(MemoryStore):
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__()
         self._scheduler = scheduler
+
+    @property
+    def boot_id(self) -> str:
+        """See `Store`."""
+        return self._scheduler.process.boot_id
 
     def create(self, path: str, data: bytes) -> bool:
         """See `Store`."""
@@ -227,7 +233,11 @@ class World:
         self.store = store or FreezingStore(self.scheduler)
         self.storage = JobStorage(self.store, plan.graph.name)
         self.sinks = {sink.uid: RowSink() for sink in plan.graph.sinks}
-        self.engine = Engine(self.scheduler, self.store, self._rows_of, self._seconds)
+        # What Spark writes it forces to no disk.
+        of_spark = self.store.of_others() if isinstance(self.store, VolatileStore) else self.store
+        self.engine = Engine(self.scheduler, of_spark, self._rows_of, self._seconds)
+        #: of the machine that the next driver is on
+        self.boot_id = ""
         #: queries that run, so that one can be made to die
         self.queries: list[Any] = []
         #: of the machine's clock, which somebody sets now and then
@@ -270,6 +280,7 @@ class World:
         """
         self.queries.clear()
         scheduler, process = self.scheduler, Process()
+        process.boot_id = self.boot_id
         outcome: list[Result | BaseException] = []
         beside: list[Strand] = []
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from rekindle.errors import StorageError
 from rekindle.progress.directory import encode_file_log, read_offsets
 from rekindle.progress.files import at_home, files_needed, is_operator_metadata, is_state_data, log_batches
+from rekindle.progress.later_logs import later_logs
 from rekindle.progress.state_schema import all_nullable, is_state_schema
 from rekindle.storage.copying import copy_all, copy_between
 from rekindle.storage.port import Store
@@ -136,7 +137,10 @@ def copy_for_lineage(
     if batch >= 0:
         made |= dict(_at_inbox_starts(source_store, source_folder, batch, inbox_sources))
         rewritten = ("metadata", "offsets/", *(f"sources/{source}/" for source in inbox_sources))
-        copied = [path for path in files_needed(source_store, source_folder, batch) if not path.startswith(rewritten)]
+        offsets = read_offsets(source_store, source_folder, batch)
+        later = later_logs(source_store, source_folder, offsets, inbox_sources.keys())
+        needed = files_needed(source_store, source_folder, batch, later)
+        copied = [path for path in needed if not path.startswith(rewritten)]
     for path, data in made.items():
         target_store.replace(f"{target_folder}/{path}", data)
     size = sum(map(len, made.values()))

@@ -217,17 +217,21 @@ def log_numbers(names: Iterable[str]) -> dict[str, int]:
 def first_entry(store: Store, log: str) -> dict[str, Any] | None:
     """Read the first entry of a source's newest log file, and no more: there may be a million.
 
-    Returns None where there is no log, and an empty entry where it is none of files.
+    A loss of power may have torn the newest ones. Returns None where there is no log, and an empty entry where it is
+    none of files.
     """
     found = {number: name for name, number in log_numbers(store.names(log)).items()}
+    met = False
     for number in sorted(found, reverse=True):
         try:
             with store.open(f"{log}/{found[number]}") as file:
                 head = [file.readline(), file.readline()]
         except NotFound:
             continue
-        return next(iter(file_log(b"".join(head).rstrip(b"\n"), f"{log}/{found[number]}") or ()), {})
-    return None
+        met = True
+        if entries := file_log(b"".join(head).rstrip(b"\n"), f"{log}/{found[number]}"):
+            return entries[0]
+    return {} if met else None
 
 
 def log_entries(store: Store, log: str, log_offset: int) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ import json
 import re
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ _VERSION = re.compile(r"(.+)/(\d+)\.(zip|snapshot|changelog|delta)")
 _SHARED = re.compile(r"(.+)/(?:SSTs|logs)/([^/]+)")
 _OPERATOR_METADATA = re.compile(r".+/_metadata/v2/(\d+)")
 _CHECKSUM = ".crc"
+_NOTHING: Mapping[str, Collection[str]] = {}
 
 
 @dataclass(slots=True)
@@ -66,10 +67,13 @@ def log_batches(batch: int) -> range:
     return range(max(batch - 1, 0), batch + 1)
 
 
-def files_needed(store: Store, folder: str, batch: int) -> list[str]:
+def files_needed(store: Store, folder: str, batch: int, without: Mapping[str, Collection[str]] = _NOTHING) -> list[str]:
     """Return the paths, below `folder`, of all files a query needs to continue after the committed `batch`.
 
     Temporary files, checksums and what a file source's newest compacted log replaces are left out.
+
+    Args:
+        without: folder below ``sources/`` → names in it that are left out too.
 
     Raises:
         StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
@@ -77,7 +81,7 @@ def files_needed(store: Store, folder: str, batch: int) -> list[str]:
     logs = [f"{log}/{number}" for log in ("offsets", "commits") for number in log_batches(batch)]
     if batch < 0 or not all(store.exists(f"{folder}/{path}") for path in logs):
         raise StorageError("PROGRESS_BATCH_MISSING", folder=folder, batch=batch)
-    found = [*_state_needed(store, folder, batch), *_sources_needed(store, folder)]
+    found = [*_state_needed(store, folder, batch), *_sources_needed(store, folder, without)]
     return ["metadata", *logs, *sorted(path.removeprefix(f"{folder}/") for path in found)]
 
 
@@ -135,11 +139,12 @@ def _state_needed(store: Store, folder: str, batch: int) -> Iterator[str]:
             yield path
 
 
-def _sources_needed(store: Store, folder: str) -> Iterator[str]:
+def _sources_needed(store: Store, folder: str, without: Mapping[str, Collection[str]]) -> Iterator[str]:
     for source in store.names(f"{folder}/sources"):
-        log = f"{folder}/sources/{source}"
-        replaced = {f"{log}/{name}" for name in replaced_logs(store.names(log))}
-        yield from (path for path in _visible(store, log) if path not in replaced)
+        log, left_out = f"{folder}/sources/{source}", without.get(source, ())
+        names = [name for name in store.names(log) if name not in left_out]
+        not_needed = {f"{log}/{name}" for name in (*replaced_logs(names), *left_out)}
+        yield from (path for path in _visible(store, log) if path not in not_needed)
 
 
 def replaced_logs(names: Iterable[str]) -> Iterator[str]:

@@ -8,13 +8,13 @@ otherwise, and reads none that old, be it named in the log or not; but it copies
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from rekindle.channels.inbox import SPARK_REMEMBERS, unstamp
 from rekindle.progress.directory import COMPACTED, encode_file_log, file_log, log_numbers
 from rekindle.progress.files import replaced_logs
+from rekindle.progress.later_logs import log_offset
 from rekindle.storage.port import Store
 
 _KEPT_ADMISSIONS = SPARK_REMEMBERS + 2
@@ -61,7 +61,7 @@ class SourceLogs:
         inboxes = [source for source, index in enumerate(inputs) if index is not None]
         self._store.delete_many([path for source in inboxes for path in self._cut_inbox(source)])
         for source, (index, end) in enumerate(zip(inputs, ends, strict=True)):
-            offset = _log_offset(end) if index is None else None
+            offset = log_offset(end) if index is None else None
             if offset is None or self._age_ms is None or offset < self._next.get(source, _LOOK_EVERY):
                 continue
             named = self._cut_stream(self._log(source), offset, self._age_ms)
@@ -104,12 +104,6 @@ class SourceLogs:
     def _replace(self, log: str, number: int, entries: list[dict[str, Any]], kept: list[dict[str, Any]]) -> None:
         if len(kept) < len(entries):
             self._store.replace(f"{log}/{number}{COMPACTED}", encode_file_log(kept))
-
-
-def _log_offset(end: str | None) -> int | None:
-    """How far a file source was read; None for any other."""
-    offset = json.loads(end) if end is not None else None
-    return offset.get("logOffset") if isinstance(offset, dict) else None
 
 
 def _newest_compacted(names: Collection[str]) -> int | None:

@@ -5,6 +5,7 @@ A start that finds another decision under its claim gives that run up, which did
 
 from __future__ import annotations
 
+import logging
 import secrets
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +20,8 @@ from rekindle.start.resolve import AlreadyEnded, Decision, Restore, Resume
 from rekindle.storage.documents.runs import JobDescription, Result, Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
+
+_LOG = logging.getLogger(__name__)
 
 
 class Claiming:
@@ -71,6 +74,8 @@ class Claiming:
             as_before = again.decision == decided.decision
             decided = again
             if as_before:
+                if decided.loss is not None:
+                    _LOG.warning("%s", decided.loss)
                 return run, decided
             self.give_up(run, _overtaken(again.decision), began=False)
         return decided.decision.result

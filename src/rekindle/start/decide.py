@@ -23,11 +23,12 @@ from rekindle.runtime.driven import is_driven_here
 from rekindle.runtime.leftovers import prepared, refuse_sink_ahead, rewound
 from rekindle.runtime.rewinding import Rewind, plan_rewind
 from rekindle.start.changed import since_lineage, since_origin, with_chains_of
+from rekindle.start.covered import covered_by, latest_manifest
 from rekindle.start.finished import finished_operators
+from rekindle.start.lost import Loss, find_loss
 from rekindle.start.resolve import AlreadyEnded, Decision, Facts, Restore, Resume, resolve
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import End
-from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
@@ -67,6 +68,8 @@ class Decided:
     newest_number: int
     #: what is not as it was
     changes: tuple[Change, ...] = ()
+    #: why it does not resume where the job was; None: it does, or for another reason
+    loss: Loss | None = None
     #: what sinks have committed since and is taken back; None: nothing is
     rewind: Rewind | None = None
 
@@ -112,11 +115,15 @@ class Decider:
         newest, lineage = storage.latest_run(), storage.lineage()
         run, result = storage.last_begun(before=claimed)
         checkpoint = next(iter(storage.checkpoints()), None)
+        if lineage is not None and self._came_to_nothing(lineage, run):
+            lineage = None
+        loss = find_loss(storage, lineage, self._checkpoint_path, claimed) if lineage is not None else None
         facts = Facts(
             run=run,
             result=result,
-            lineage=None if lineage is not None and self._came_to_nothing(lineage, run) else lineage,
+            lineage=lineage,
             latest_checkpoint=self._checkpoint_path(checkpoint) if checkpoint is not None else None,
+            whole=loss.beginning if loss is not None else None,
         )
         self._kinds = {sink.uid: sink.kind for sink in run.description.sinks} if run and run.description else {}
         decision = resolve(
@@ -155,7 +162,8 @@ class Decider:
                 leave = decision.repeated or self._permissions.sink_ahead
                 rewind = plan_rewind(storage, origin.manifest, decision.path, self._graph, leave_others=leave)
         self._check_sinks(decision)
-        return Decided(decision=decision, origin=origin, newest_number=number, changes=tuple(changes), rewind=rewind)
+        begun = Decided(decision=decision, origin=origin, newest_number=number, changes=tuple(changes), rewind=rewind)
+        return replace(begun, loss=loss) if loss is not None and decision == loss.beginning else begun
 
     def _refuse_second_driver(self) -> None:
         storage = self._storage
@@ -284,13 +292,3 @@ class Decider:
             found = state_partitions(self._storage.store, layout.spark_progress_dir(folder))
             if wanted and end is None and found not in (None, wanted):
                 raise RestoreError("STATE_PARTITIONS_FIXED", task=task.task, found=found, wanted=wanted)
-
-
-def latest_manifest(storage: JobStorage, decision: Decision, lineage: int) -> Manifest | None:
-    """The newest of `lineage`; one that a start opens has none, whatever state the others' are in."""
-    return storage.latest_manifest(lineage) if isinstance(decision, Resume) else None
-
-
-def covered_by(manifest: Manifest | None) -> dict[SubtaskId, int]:
-    """The last batch of each subtask that a checkpoint covers."""
-    return {task: snapshot.batch for task, snapshot in snapshots_of(manifest).items()} if manifest else {}

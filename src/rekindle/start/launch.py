@@ -31,7 +31,8 @@ from rekindle.runtime.steps import SteppedStore, Steps, no_steps
 from rekindle.sinks.owners import Claim
 from rekindle.sources.globs import is_glob
 from rekindle.start.claiming import Claiming, failed
-from rekindle.start.decide import Decider, Permissions, covered_by, latest_manifest
+from rekindle.start.covered import covered_by, latest_manifest
+from rekindle.start.decide import Decider, Permissions
 from rekindle.start.description import describe
 from rekindle.start.preview import StartPreview, preview
 from rekindle.start.resolve import AlreadyEnded, Fresh, Resume

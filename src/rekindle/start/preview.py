@@ -12,7 +12,8 @@ from rekindle.ids import SubtaskId
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.definition import Definition
 from rekindle.runtime.leftovers import prepared
-from rekindle.start.decide import Decided, Decider, covered_by, latest_manifest
+from rekindle.start.covered import covered_by, latest_manifest
+from rekindle.start.decide import Decided, Decider
 from rekindle.start.description import describe
 from rekindle.start.resolve import AlreadyEnded, Fresh, Restore, Resume
 from rekindle.storage import layout

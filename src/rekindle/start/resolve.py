@@ -22,6 +22,8 @@ class Facts:
     lineage: Lineage | None = None
     #: folder of the newest checkpoint, absolute
     latest_checkpoint: str | None = None
+    #: how to begin where what came after the last checkpoint of that lineage may be lost; None: it is not
+    whole: Fresh | Restore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ def resolve(
     1. What the user asks for comes first.
     2. A restore that a crash cut short (its run has no lineage yet) is done again.
     3. A job that has ended stays ended; a drained one continues from before its flush if that is allowed.
-    4. Otherwise the job resumes after its last records.
+    4. Where power may have been lost, the job begins where its lineage is whole.
+    5. Otherwise it resumes after its last records.
     """
     run, result, lineage = facts.run, facts.result, facts.lineage
     if restore is not None:
@@ -85,4 +88,6 @@ def resolve(
         if result.state == "DRAINED" and allow_drained and facts.latest_checkpoint is not None:
             return Restore(facts.latest_checkpoint, undo_drain=True)
         return AlreadyEnded(result)
-    return Resume(lineage) if lineage is not None else Fresh()
+    if lineage is None:
+        return Fresh()
+    return facts.whole or Resume(lineage)

@@ -26,6 +26,8 @@ class VolatileStore(MemoryStore):
         self._boots = 1
         #: what is on the disk for certain
         self._safe: dict[str, bytes] = {}
+        #: whose name may not be on the disk, while its bytes are
+        self._unnamed: dict[str, bytes] = {}
 
     @property
     def boot_id(self) -> str:
@@ -57,8 +59,9 @@ class VolatileStore(MemoryStore):
 
     def _force(self, path: str) -> None:
         if self._force_of(path) is not Force.NOTHING:
+            self._unnamed[path] = self.read(path)
             self._between()
-            self._safe[path] = self.read(path)
+            self._safe[path] = self._unnamed.pop(path)
 
     def settle(self) -> None:
         """Everything is on the disk now."""
@@ -78,13 +81,15 @@ class VolatileStore(MemoryStore):
             now, before = self._objects.get(path), self._safe.get(path)
             if now == before:
                 continue
-            left = chance.choice([now, before, *((b"", now[: chance.randint(0, len(now))]) if now else ())])
+            torn = (b"", now[: chance.randint(0, len(now))]) if now and now != self._unnamed.get(path) else ()
+            left = chance.choice([now, before, *torn])
             if left != now:
                 lost.append(path)
                 self.delete(path)
                 if left is not None:
                     super().replace(path, left)
         self.settle()
+        self._unnamed.clear()
         self._boots += 1
         return lost
 

@@ -1,0 +1,19 @@
+"""What the newest checkpoint of a lineage covers."""
+
+from __future__ import annotations
+
+from rekindle.ids import SubtaskId
+from rekindle.runtime.checkpointing import snapshots_of
+from rekindle.start.resolve import Decision, Resume
+from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.job_storage import JobStorage
+
+
+def latest_manifest(storage: JobStorage, decision: Decision, lineage: int) -> Manifest | None:
+    """The newest of `lineage`; one that a start opens has none, whatever state the others' are in."""
+    return storage.latest_manifest(lineage) if isinstance(decision, Resume) else None
+
+
+def covered_by(manifest: Manifest | None) -> dict[SubtaskId, int]:
+    """The last batch of each subtask that a checkpoint covers."""
+    return {task: snapshot.batch for task, snapshot in snapshots_of(manifest).items()} if manifest else {}
