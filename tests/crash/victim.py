@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,7 +24,14 @@ FEW_CHECKPOINTS = {**CONFIG, "checkpoint.interval": "1 hour"}
 class Victim:
     """A driver in a process group of its own, with its JVM."""
 
-    def __init__(self, world: BrokenWorld, *arguments: str, live: bool, rival: bool = False) -> None:
+    def __init__(
+        self,
+        world: BrokenWorld,
+        *arguments: str,
+        live: bool,
+        rival: bool = False,
+        config: Mapping[str, str] = FEW_CHECKPOINTS,
+    ) -> None:
         environment = {
             **os.environ,
             "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
@@ -37,7 +45,7 @@ class Victim:
         command = [
             *(sys.executable, "-m", "rekindle.testing.crash", str(world.job_file)),
             *("--storage", world.storage, *world.arguments, *arguments, *asked),
-            *(part for key, value in FEW_CHECKPOINTS.items() for part in ("--set", f"{key}={value}")),
+            *(part for key, value in config.items() for part in ("--set", f"{key}={value}")),
             *(part for setting in spark for part in ("--conf", setting)),
         ]
         self._storage = Path(world.storage)
