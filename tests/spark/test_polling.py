@@ -106,8 +106,10 @@ def test_the_report_of_an_idle_query_is_not_taken_for_that_on_the_batch_that_it_
     spark: Any, durations: dict[str, int], is_on_it: bool
 ) -> None:
     polling = Polling(spark, every_ms=NEVER_MS)
-    soon_s = polling.report_lasts_s()  # there is no report yet
-    polling._report = {"batchId": 7, "durationMs": durations}
+    idle_s = polling.report_lasts_s()  # it has had no batch
     polling.last_report(7)
+    soon_s = polling.report_lasts_s()
+    polling._report = {"batchId": 7, "durationMs": durations}
 
-    assert (polling.report_lasts_s() > soon_s) == is_on_it
+    assert soon_s < idle_s
+    assert polling.report_lasts_s() == (idle_s if is_on_it else soon_s)

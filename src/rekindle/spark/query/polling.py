@@ -165,6 +165,6 @@ class Polling:
 
 
 def _last_batch(report: Report) -> int:
-    """Return the last batch that has run when Spark made a report: an idle query's names the one to come."""
-    batch = int(report.get("batchId", -1))
+    """Return the last batch that has run when Spark made a report, -1: none. An idle query's names the one to come."""
+    batch = int(report.get("batchId", 0))
     return batch if "addBatch" in report.get("durationMs", ()) else batch - 1
