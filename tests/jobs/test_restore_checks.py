@@ -124,3 +124,51 @@ def test_other_windows_over_old_state_are_refused_and_the_same_ones_go_on(spark:
     handle.stop(drain=True)
     assert handle.wait().state == "DRAINED"
     assert {row["n"] for row in committed(world.out)} == {10, 20}
+
+
+def test_other_aggregates_over_old_state_are_refused_and_the_same_ones_go_on(spark: SparkSession, world: World) -> None:
+    """Each is of the types that the state has, so Spark accepts it and goes on from the wrong values."""
+    world.add_live(rows(0, 90))
+
+    def job_of(keys: tuple[str, ...], *aggregates: Any) -> rk.Job:
+        job = rk.Job("aggregates")
+        live = job.source("live", world.stream(), event_time="ts", watermark="4 seconds")
+
+        @job.task(live)
+        def count(live: Any) -> Any:
+            named = live.withColumn("j", F.concat("k", F.lit("!")))
+            return named.groupBy(F.window("ts", "1 hour"), *keys).agg(*aggregates)
+
+        job.sink("count", count, rk.sinks.Parquet(world.out))
+        return job
+
+    def start(job: rk.Job, **options: Any) -> rk.JobHandle:
+        return job.start(spark, config=QUICK, **{"storage": world.storage, **options})
+
+    total, most = F.sum("v").alias("total"), F.max("v").alias("most")
+    handle = start(job_of(("k", "j"), total, most))
+    until(lambda: has_read(handle, 1))
+    savepoint = handle.stop(savepoint=str(world.root / "savepoints")).savepoint
+    handle.wait()
+
+    others = [
+        job_of(("k", "j"), total, F.min("v").alias("most")),
+        job_of(("k", "j"), most, total),
+        job_of(("j", "k"), total, most),
+    ]
+    for other in others:
+        with pytest.raises(RestoreError) as resumed:
+            start(other)
+        assert resumed.value.code == "STATE_AGGREGATES_CHANGED"
+        assert resumed.value.parameters["before"] == "by window, by k, by j, sum(v), max(v)"
+    with pytest.raises(RestoreError) as restored:
+        start(others[0], storage=str(world.root / "elsewhere"), restore=savepoint)
+    assert restored.value.parameters["now"] == "by window, by k, by j, sum(v), min(v)"
+
+    # Asked for twice, and under other names: the state is the same.
+    world.add_live(rows(2, 90))
+    handle = start(job_of(("k", "j"), (F.sum("v") + F.max("v")).alias("both"), F.sum("v").alias("total")))
+    until(lambda: has_read(handle, 2))
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
+    assert all(row["both"] > row["total"] for row in committed(world.out))

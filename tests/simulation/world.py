@@ -428,6 +428,7 @@ class World:
             (rekindle.spark.streaming.flushing, "leftovers_of", _leftovers_of),
             (assembly, "files_too_old_ms", _nothing),
             (assembly, "refuse_other_windows", _nothing),
+            (assembly, "refuse_other_aggregates", _nothing),
             (assembly, "refuse_duplicate_columns", _nothing),
             (assembly, "output_schema", lambda *_: T.StructType()),
             (assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 250),

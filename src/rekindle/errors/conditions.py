@@ -544,6 +544,16 @@ CONDITIONS: dict[str, Condition] = {
                 "--allow-non-restored-state, and start from the last checkpoint."
             ),
         ),
+        STATE_AGGREGATES_CHANGED=(
+            (
+                "Task {task!r} keeps {before} in its state and now computes {now}: Spark would take the old "
+                "values for those of the new functions."
+            ),
+            (
+                "Put the old ones back, in their order; or give the task a new uid, drop its old state with "
+                "--allow-non-restored-state, and start from the last checkpoint."
+            ),
+        ),
         SOURCES_MOVED=(
             (
                 "Task {task!r} reads its inputs in another order than before: for Spark, {input!r} was source "

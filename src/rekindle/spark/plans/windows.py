@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 
 from rekindle.errors import RestoreError
 from rekindle.spark.plan_text import tree
+from rekindle.spark.plans.aggregates import computed_by
 from rekindle.storage.documents.batch import Windows
 
 _AGGREGATE = re.compile(r" *~Aggregate ")
@@ -29,7 +30,7 @@ _MICROSECONDS = 1_000_000
 
 
 def windows_of(frame: DataFrame) -> Windows:
-    """The windows of each aggregate of a query."""
+    """The windows of each aggregate of a query, and what it computes."""
     found: list[set[str]] = []
     for line in tree(frame):
         if _AGGREGATE.match(line):
@@ -37,7 +38,8 @@ def windows_of(frame: DataFrame) -> Windows:
         elif found:
             found[-1].update(number for made in _MADE.findall(line) for number in _NUMBER.findall(made))
     described = tuple(tuple(sorted(numbers - {"0", "1"})) for numbers in found)
-    return Windows(spark=_version(), aggregates=tuple(each for each in described if each))
+    windows = tuple(each for each in described if each)
+    return Windows(spark=_version(), aggregates=windows, computed=computed_by(frame))
 
 
 def refuse_other_windows(task: str, before: Windows | None, now: Windows) -> None:

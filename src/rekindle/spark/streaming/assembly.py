@@ -24,6 +24,7 @@ from rekindle.spark.inputs.freezing import located
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.output.run import cores, outputs_of, place_of, writes_columns
 from rekindle.spark.output.segments import output_schema
+from rekindle.spark.plans.aggregates import refuse_other_aggregates
 from rekindle.spark.plans.plan import build_task, files_too_old_ms
 from rekindle.spark.plans.refuse import refuse_duplicate_columns
 from rekindle.spark.plans.windows import refuse_other_windows, windows_of
@@ -126,7 +127,9 @@ class Assembly:
             if writes_columns(self._of, task):
                 refuse_duplicate_columns(task, frame)
             windows = windows_of(frame)
-            refuse_other_windows(task.uid, record.windows if record else None, windows)
+            before = record.windows if record else None
+            refuse_other_windows(task.uid, before, windows)
+            refuse_other_aggregates(task.uid, before, windows)
             too_old_ms = files_too_old_ms(frame, storage.store.spark_path(folder))
         backlog = None
         if self._of.graph.consumers_of(task):

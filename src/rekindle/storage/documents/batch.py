@@ -67,12 +67,14 @@ class OutputSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
-    """The windows of a query, as its state goes by them."""
+    """The windows and aggregates of a query, as its state goes by them."""
 
     #: version of Spark that described them, e.g. "4.3"
     spark: str
     #: for each aggregate with windows the numbers of their definition: microseconds, or what sessions say
     aggregates: tuple[tuple[str, ...], ...] = ()
+    #: for each aggregate its keys and functions, in the order of the state: "by k", "sum(v)"
+    computed: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
