@@ -4,7 +4,8 @@ In the driver (`listen`) each call that forces a file system keeps an image of i
 then; each that forces a name adds that file. An image is taken before the system is asked to force anything: what is in
 it, the disk had. Neither Rekindle nor Spark ever writes into a file that has its name, so a link is as good as a copy.
 
-Then the power fails (`lose`): whatever differs from the last image is there, or not, or empty, or cut.
+Then the power fails (`lose`): whatever differs from the last image is there, or not, or empty, or cut. A file that was
+forced and renamed since has one of the two names: its bytes are on the disk, and a rename is one step of a journal.
 """
 
 from __future__ import annotations
@@ -56,8 +57,14 @@ def lose(images: Path, roots: Sequence[Path], chance: random.Random) -> list[str
     lost = []
     for root in roots:
         image = found[-1] / root.name if found else images / "none"
+        renamed = _renamed(root, image)
+        for name, earlier in sorted(renamed.items()):
+            if chance.random() < 0.5:
+                lost.append(f"{root.name}/{name}")
+                (root / earlier).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).rename(root / earlier)
         names = {path.relative_to(top) for top in (root, image) for path in top.rglob("*") if path.is_file()}
-        for name in sorted(names):
+        for name in sorted(names.difference(renamed.keys(), renamed.values())):
             now, before = _read(root / name), _read(image / name)
             if now == before:
                 continue
@@ -71,6 +78,17 @@ def lose(images: Path, roots: Sequence[Path], chance: random.Random) -> list[str
                     (root / name).write_bytes(left)
     shutil.rmtree(images, ignore_errors=True)
     return lost
+
+
+def _renamed(root: Path, image: Path) -> dict[Path, Path]:
+    """The files that the image has under another name: their name now, and that one."""
+    forced = {path.stat().st_ino: path.relative_to(image) for path in image.rglob("*") if path.is_file()}
+    found = {path.stat().st_ino: path.relative_to(root) for path in root.rglob("*") if path.is_file()}
+    return {
+        name: forced[inode]
+        for inode, name in found.items()
+        if inode in forced and forced[inode] != name and not (root / forced[inode]).exists()
+    }
 
 
 def _all(images: Path) -> list[Path]:
