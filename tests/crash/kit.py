@@ -20,6 +20,7 @@ import rekindle as rk
 from rekindle.errors import RekindleError
 from rekindle.handle import JobHandle, JobResult
 from rekindle.sinks import TwoPhaseSink
+from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
@@ -155,8 +156,16 @@ class CrashWorld(BrokenWorld):
         return {uid: result_rows(folder) for uid, folder in self.outs.items()}
 
     def read_all(self, handle: JobHandle) -> None:
-        """The live stream is the last."""
-        until(lambda: handle.wait(0) is not None or handle.status().tasks[0].batch >= LAST_LIVE_BATCH)
+        """The live stream is the last. The number of a batch tells nothing: some take no file, in a new lineage one."""
+        until(lambda: handle.wait(0) is not None or self._live_files() > LAST_LIVE_BATCH)
+
+    def _live_files(self) -> int:
+        """How many of them are in batches that are recorded."""
+        documents = self.documents()
+        lineage = documents.lineage()
+        record = lineage and documents.last_record(layout.subtask(self.name, "count", 0, lineage.lineage))
+        offset = record.inputs["live"].offset if record else None
+        return offset["logOffset"] + 1 if offset else 0
 
 
 def result_rows(folder: Path) -> Rows:

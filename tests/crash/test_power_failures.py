@@ -12,13 +12,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.handle import JobHandle
-from rekindle.storage import layout
-from tests.crash.kit import CONFIG, LAST_LIVE_BATCH, CrashWorld
+from tests.crash.kit import CONFIG, CrashWorld
 from tests.crash.lives import resume
 from tests.crash.power import lose
 from tests.crash.victim import FEW_CHECKPOINTS, Victim
-from tests.jobs.kit import until
 
 JOB_FILE = Path(__file__).with_name("power_job_file.py")
 SECONDS_OF_LIFE = 9
@@ -45,17 +42,6 @@ class PoweredWorld(CrashWorld):
     """The job of the crash tests in a process whose disk is listened to."""
 
     job_file = JOB_FILE
-
-    def read_all(self, handle: JobHandle) -> None:
-        """Wait for the last file of the live stream: a new lineage has a batch more, so their numbers do not tell."""
-        until(lambda: handle.wait(0) is not None or self._live_files() > LAST_LIVE_BATCH)
-
-    def _live_files(self) -> int:
-        documents = self.documents()
-        lineage = documents.lineage()
-        record = lineage and documents.last_record(layout.subtask(self.name, "count", 0, lineage.lineage))
-        offset = record.inputs["live"].offset if record else None
-        return offset["logOffset"] + 1 if offset else 0
 
     def lose_power(self, seed: int) -> list[str]:
         """Lose what was not forced, and start the machine again; returns what is not as it was."""

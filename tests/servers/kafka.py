@@ -205,7 +205,7 @@ class KafkaServer:
 
     def _settle(self, topic: str, seconds: float) -> None:
         """The broker marks what was committed a moment after it has said so; a transaction may also be left open."""
-        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
         admin = self.admin()
@@ -216,8 +216,16 @@ class KafkaServer:
             found = admin.list_offsets(asked, isolation_level=level)
             return {partition: future.result(SECONDS_AT_MOST).offset for partition, future in found.items()}
 
+        def is_settled() -> bool:
+            try:
+                return ends(IsolationLevel.READ_COMMITTED) == ends(IsolationLevel.READ_UNCOMMITTED)
+            except KafkaException as error:
+                if error.args[0].code() not in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
+                    raise
+                return False  # it was just made
+
         deadline = time.monotonic() + seconds
-        while ends(IsolationLevel.READ_COMMITTED) != ends(IsolationLevel.READ_UNCOMMITTED):
+        while not is_settled():
             if time.monotonic() > deadline:
                 return
             time.sleep(0.05)
