@@ -47,6 +47,7 @@ def test_every_call_that_changes_a_store_is_a_step_and_the_others_are_known() ->
     harmless = {
         "location",
         "pace",
+        "boot_id",
         "check",
         "uri",
         "spark_path",

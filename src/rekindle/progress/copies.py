@@ -118,6 +118,7 @@ def copy_for_lineage(
     *,
     query_id: str,
     inbox_sources: Mapping[int, InboxStart],
+    later_too: bool = False,
 ) -> int:
     """Make a progress directory whose query continues after the committed `batch` of another; return the bytes written.
 
@@ -128,6 +129,7 @@ def copy_for_lineage(
         query_id: a UUID no other query has.
         inbox_sources: number below ``sources/`` of what an inbox feeds (`inputs_of_sources`) → where its new inbox
             starts. A source that had read nothing by `batch` starts with an empty inbox, log file 0 included.
+        later_too: what sources have logged after `batch` comes along, for the plan of a batch that goes by it.
 
     Raises:
         StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
@@ -138,7 +140,7 @@ def copy_for_lineage(
         made |= dict(_at_inbox_starts(source_store, source_folder, batch, inbox_sources))
         rewritten = ("metadata", "offsets/", *(f"sources/{source}/" for source in inbox_sources))
         offsets = read_offsets(source_store, source_folder, batch)
-        later = later_logs(source_store, source_folder, offsets, inbox_sources.keys())
+        later = {} if later_too else later_logs(source_store, source_folder, offsets, inbox_sources.keys())
         needed = files_needed(source_store, source_folder, batch, later)
         copied = [path for path in needed if not path.startswith(rewritten)]
     for path, data in made.items():

@@ -234,7 +234,16 @@ def _copy(directory: PlainDirectory, store: LocalStore) -> None:
     """All that the query needs, the plan of the batch in which it stopped included, as a query with another id."""
     batch, unfinished = directory.standing
     source, folder = directory.store, directory.folder
-    copy_for_lineage(source, folder, store, _COPY, batch, query_id=str(uuid.uuid4()), inbox_sources={})
+    copy_for_lineage(
+        source,
+        folder,
+        store,
+        _COPY,
+        batch,
+        query_id=str(uuid.uuid4()),
+        inbox_sources={},
+        later_too=unfinished is not None,
+    )
     if unfinished is not None:
         copy_between(source, f"{folder}/offsets/{unfinished}", store, f"{_COPY}/offsets/{unfinished}")
 
