@@ -70,6 +70,8 @@ class Heartbeat:
         self._restarts_before = (last.restarts_total if last else 0) - self._restarts
         #: when another engine is tried; None while this run has one
         self._engine_ms: int | None = None
+        #: tasks; None where that is not known
+        self._with_sinks = frozenset(sink.task for sink in run.description.sinks) if run.description else None
         self._before = {SubtaskId(task.uid, task.subtask): task for task in (last.tasks if last else ())}
         self._totals = Totals(storage, run, last)
         self._shown: Mapping[SubtaskId, TaskStatusDocument] = {}
@@ -268,8 +270,7 @@ class Heartbeat:
         return _sum(self._totals.waiting(task) for task in self._job.tasks.states if self._has_sinks(task.task))
 
     def _has_sinks(self, uid: str) -> bool:
-        described = self._run.description
-        return described is None or any(sink.task == uid for sink in described.sinks)
+        return self._with_sinks is None or uid in self._with_sinks
 
     def _as_time_of_day(self, at_ms: int | None) -> int | None:
         """A moment of the protocol's time, for people to read."""

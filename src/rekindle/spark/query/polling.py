@@ -40,8 +40,8 @@ _TAKE_OVER_MS = 20
 
 _REPORT_S = 0.9
 """The report on a new batch is looked for at most so often: a little less than the driver's heartbeat takes."""
-_IDLE_REPORT_S = 10.0
-"""While there is no new batch: Spark makes such reports every ten seconds, and to fetch one costs as much."""
+_IDLE_REPORT_S = 30.0
+"""While there is no new batch: nothing that is shown changes then, and to fetch a report costs as much."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,6 +64,7 @@ class Polling:
         self._batch = -1
         self._ended = False
         self._report: Report = {}
+        self._fetched_s = float("-inf")
 
     def wake(self) -> None:
         """Let the query look for something to do now, or once more after the batch that it is at."""
@@ -77,8 +78,12 @@ class Polling:
             batch: the last that has been recorded. Where the report is on that, a newer one is not urgent.
         """
         self._batch, self._asked = batch, True
-        self._called.set()
+        if self._is_due():  # to wake the thread that fetches it costs more than all else that a heartbeat does here
+            self._called.set()
         return self._report
+
+    def _is_due(self) -> bool:
+        return time.monotonic() >= self._fetched_s + self.report_lasts_s()
 
     def report_lasts_s(self) -> float:
         """Return after how many seconds a report is fetched again."""
@@ -141,7 +146,6 @@ class Polling:
 
     def _tend(self, query: StreamingQuery) -> None:
         """Wake the query, and fetch its reports, until it ends."""
-        fetched_s = float("-inf")
         wake_s = time.monotonic() + self._every_s
         while True:
             self._called.wait(max(wake_s - time.monotonic(), 0))
@@ -152,8 +156,8 @@ class Polling:
             if self._wanted or now_s >= wake_s:
                 self._wanted, wake_s = False, now_s + self._every_s
                 self._tried(lambda: self._clock and self._clock.advance(INTERVAL_MS))
-            if self._asked and now_s >= fetched_s + self.report_lasts_s():
-                self._asked, fetched_s = False, now_s
+            if self._asked and self._is_due():
+                self._asked, self._fetched_s = False, now_s
                 self._tried(lambda: self.fetch_report(query))
 
     def _tried(self, act: Callable[[], object]) -> None:

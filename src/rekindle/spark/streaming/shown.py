@@ -81,12 +81,12 @@ def _input(store: Store, place: Place, inputs: Sequence[Input], item: Input, rep
 
 def _rate(store: Store, place: Place, inputs: Sequence[Input], item: Input, report: Mapping[str, Any]) -> float | None:
     """Return the rows a second of an input; Spark's report tells its sources apart by what they read."""
-    inbox = store.spark_path(layout.inbox(place.folder, item.uid)).removeprefix("file://")
-    ours = store.spark_path(place.folder).removeprefix("file://")
     sources = report.get("sources", ())
     if item.feed is not None:
+        inbox = store.spark_path(layout.inbox(place.folder, item.uid)).removeprefix("file://")
         found = [source for source in sources if source["description"].endswith(f"{inbox}]")]
     else:
+        ours = store.spark_path(place.folder).removeprefix("file://")
         streams = [other for other in inputs if other.feed is None]
         found = [source for source in sources if f"{ours}/" not in source["description"]]
         # A user's stream may be made of several sources: no one can say then which is whose.

@@ -20,19 +20,21 @@ QUICKLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 MakeHarness = Callable[..., JobHarness]
 
 
+SETTINGS = {
+    **CHOSEN,
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": QUICKLY,
+    "spark.sql.shuffle.partitions": "1",
+}
+"""Of the session that tests share."""
+
+
 @pytest.fixture(scope="session")
 def rekindle_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One session for all tests, on two cores; define a fixture of this name to use your own."""
-    settings = {
-        **CHOSEN,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": QUICKLY,
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-    }
     builder = SparkSession.builder.master("local[2]").appName("rekindle-harness")
-    for key, value in settings.items():
+    for key, value in {**SETTINGS, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
