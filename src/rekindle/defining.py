@@ -198,7 +198,7 @@ class DefinedJob:
             task=self._uid(uid, stream),
             kind=sink.kind,
             output_modes=tuple(sink.output_modes),
-            can_rewind=sink.can_rewind,
+            cannot_rewind=sink.cannot_rewind,
         )
         self._define(self._sinks, made)
         self._targets[uid] = sink

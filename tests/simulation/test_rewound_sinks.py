@@ -31,7 +31,7 @@ def new_world() -> World:
             name="simulated",
             sources=(Source(uid="files", bounded=True, event_time="ts"),),
             tasks=tasks,
-            sinks=tuple(Sink(uid=f"{task.uid}_out", task=task.uid, kind="Fake", can_rewind=True) for task in tasks),
+            sinks=tuple(Sink(uid=f"{task.uid}_out", task=task.uid, kind="Fake") for task in tasks),
         ),
         files={"files": [[("files", number, 10_000_000 + number)] for number in range(40)]},
         speed={"first": 10, "second": 10},
@@ -127,7 +127,7 @@ def test_what_cannot_go_back_is_refused_by_name_and_nothing_is_touched() -> None
     world = new_world()
     ends_after(world, 3)
     before, graph = world.shown(), world.plan.graph
-    fixed = replace(graph.sinks[1], can_rewind=False)
+    fixed = replace(graph.sinks[1], cannot_rewind="what it wrote cannot be taken back")
     refusals = {
         "SINK_REWIND_UNSUPPORTED.*second_out.*taken back": replace(graph, sinks=(graph.sinks[0], fixed)),
         "SINK_REWIND_UNSUPPORTED.*second_out.*so any more": replace(

@@ -5,11 +5,18 @@ The longest are those that go through all moments of a call. Drivers that overla
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
+
 import pytest
+
+from tests.servers.postgres import PostgresServer
 
 TELLING = "test_a_commit_that_crashed_at_any_moment_is_finished_by_the_next_driver"
 
 OVERLAPPING = "test_drivers_that_are_overtaken"
+
+_NUMBERS = itertools.count()
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses by marker
@@ -21,3 +28,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if on_a_server and "at_any_moment" in item.name and item.name != TELLING:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Iterable[str]:
+    """A database of the test's own, with a name that has to be quoted."""
+    name = f'test "{next(_NUMBERS)}'
+    quoted = name.replace('"', '""')
+    postgres.query(f'CREATE DATABASE "{quoted}"')
+    yield name
+    for (gid,) in postgres.query("SELECT gid FROM pg_prepared_xacts", database=name):
+        postgres.query(f"ROLLBACK PREPARED '{gid}'", database=name)
+    postgres.query(f'DROP DATABASE "{quoted}" WITH (FORCE)')

@@ -25,20 +25,6 @@ from tests.servers.ports import free_ports
 from tests.servers.postgres import PASSWORD, PostgresServer
 from tests.sinks.plain_frames import PlainFrame
 
-_NUMBERS = itertools.count()
-
-
-@pytest.fixture
-def database(postgres: PostgresServer) -> Iterable[str]:
-    """A database of the test's own, with a name that has to be quoted."""
-    name = f'test "{next(_NUMBERS)}'
-    quoted = name.replace('"', '""')
-    postgres.query(f'CREATE DATABASE "{quoted}"')
-    yield name
-    for (gid,) in postgres.query("SELECT gid FROM pg_prepared_xacts", database=name):
-        postgres.query(f"ROLLBACK PREPARED '{gid}'", database=name)
-    postgres.query(f'DROP DATABASE "{quoted}" WITH (FORCE)')
-
 
 @pytest.mark.usefixtures("database")
 class PostgresContract(SinkContract):

@@ -15,7 +15,7 @@ from rekindle.storage.open import open_store
 from rekindle.testing.sink_contract import SinkContract
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
-from tests.sinks import plain_frames, test_kafka, test_postgres
+from tests.sinks import plain_frames, test_kafka
 from tests.sinks.plain_frames import PlainFrame
 from tests.sinks.test_delta import TestDelta as DeltaContract
 from tests.sinks.test_iceberg import TestIceberg as IcebergContract
@@ -26,7 +26,7 @@ from tests.sinks.test_postgres import TestPrepared as Prepared
 from tests.sinks.test_postgres import TestStaged as Staged
 from tests.sinks.test_postgres import TestUpsert as Upsert
 
-topic, database = test_kafka.topic, test_postgres.database
+topic = test_kafka.topic
 
 LIVES = int(os.environ.get("REKINDLE_RIVALS", "60"))
 

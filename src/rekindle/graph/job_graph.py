@@ -69,8 +69,8 @@ class Sink:
     kind: str = "sink"
     #: output modes it can take
     output_modes: tuple[str, ...] = ("append",)
-    #: whether what is committed to it can be taken back
-    can_rewind: bool = False
+    #: why what is committed to it cannot be taken back; None: it can
+    cannot_rewind: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

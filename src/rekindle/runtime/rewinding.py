@@ -80,10 +80,10 @@ def plan_rewind(
                 raise RestoreError("SINK_REWIND_UNSUPPORTED", sink=uid, kind=kind, path=place, reason=reason)
             commits.setdefault(uid, {})[number] = [one for each in transactions for one in each.committables]
     for sink in graph.sinks if checkpoints else ():
-        if sink.can_rewind:
+        if sink.cannot_rewind is None:
             continue
         if not leave_others:
-            reason = "what such a sink has written cannot be taken back"
+            reason = sink.cannot_rewind
             raise RestoreError("SINK_REWIND_UNSUPPORTED", sink=sink.uid, kind=sink.kind, path=place, reason=reason)
         commits.pop(sink.uid, None)
     return Rewind(to=to, checkpoints=tuple(checkpoints), commits=commits)

@@ -170,9 +170,11 @@ class TwoPhaseSink(ABC):
         """Remove prepared rows that will never be committed. Idempotent."""
 
     @property
-    def can_rewind(self) -> bool:
-        """Whether what is committed can be taken back: whether it has `rewind`."""
-        return type(self).rewind is not TwoPhaseSink.rewind
+    def cannot_rewind(self) -> str | None:
+        """Why what is committed cannot be taken back, for a person; None: it can, with `rewind`."""
+        if type(self).rewind is TwoPhaseSink.rewind:
+            return "what such a sink has written cannot be taken back"
+        return None
 
     def rewind(self, to: int, commits: Mapping[int, Sequence[Committable]]) -> None:
         """Take back what these checkpoints have made visible, or were about to. Idempotent, after a crash too.

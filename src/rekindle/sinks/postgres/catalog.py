@@ -14,7 +14,7 @@ from rekindle.sinks.postgres.columns import Column
 from rekindle.sinks.postgres.database import COMMITS, Connection, Table, names_of
 
 _COLUMNS = """
-SELECT a.attname, CASE WHEN t.typtype = 'e' THEN 'enum' ELSE t.typname END
+SELECT a.attname, CASE WHEN t.typtype = 'e' THEN 'enum' ELSE t.typname END, a.atthasdef OR a.attidentity <> ''
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
@@ -58,7 +58,7 @@ class Catalog:
             return None
         return cls(
             table,
-            tuple(Column(name, kind) for name, kind in connection.execute(_COLUMNS, found)),
+            tuple(Column(*described) for described in connection.execute(_COLUMNS, found)),
             tuple(Index(tuple(names), decides) for decides, names in connection.execute(_INDEXES, found)),
         )
 

@@ -34,6 +34,8 @@ class Column:
     name: str
     #: PostgreSQL's name of the type, e.g. ``int8``; ``enum`` for all of these
     type: str
+    #: whether rows that do not say anything of it have a value there
+    has_default: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ class Committing:
     #: columns by which rows replace rows; none: they are added
     key: Sequence[str]
 
-    def commit(self, connection: Connection, committables: Sequence[Committable]) -> None:
+    def commit(self, connection: Connection, committables: Sequence[Committable], checkpoint: int) -> None:
         """Commit all of them, or nothing if one is lost."""
         staged = [committable for committable in committables if committable["staged"]]
         gids = [f"{one['name']}:{part}" for one in committables for part in one["prepared"]]
@@ -45,36 +45,41 @@ class Committing:
             if name not in there and name not in done:
                 raise SinkError("SINK_STAGING_LOST", sink=self.sink, path=name)
         if any(one["name"] not in done for one in staged):
-            self._move(connection, staged)
+            self._move(connection, staged, checkpoint)
         for gid in gids:
             if gid not in done:
                 self._commit_prepared(connection, gid)
         old = "DELETE FROM {} WHERE owner = %s AND name <> ALL(%s) AND prepared_at < now() - make_interval(days => %s)"
         connection.execute(sql.SQL(old).format(self.attempts.commits), (self.attempts.owner, wanted, _KEPT_DAYS))
 
-    def _move(self, connection: Connection, staged: Sequence[Committable]) -> None:
+    def _move(self, connection: Connection, staged: Sequence[Committable], checkpoint: int) -> None:
         with connection.transaction():
             lock(connection, self.attempts.owner)
             done = self.attempts.committed(connection, [one["name"] for one in staged])
             for one in staged:
                 if one["name"] not in done:
-                    connection.execute(self._insert(connection, one["name"]), (one["staged"],))
+                    connection.execute(self._insert(connection, one, checkpoint))
                     self.attempts.drop(connection, one["name"])
                     note_commit(connection, self.attempts.table, one["name"], self.attempts.owner)
 
-    def _insert(self, connection: Connection, name: str) -> sql.Composed:
+    def _insert(self, connection: Connection, committable: Committable, checkpoint: int) -> sql.Composed:
+        name = committable["name"]
         staging = self.attempts.staging(name)
         found = Catalog.read(connection, staging)
         if found is None:
             raise SinkError("SINK_STAGING_LOST", sink=self.sink, path=name)
         columns = [column.name for column in found.columns if column.name != PART]
-        statement = sql.SQL("INSERT INTO {} ({}) SELECT {} {} FROM {} WHERE {} = ANY(%s)").format(
+        # By what the batch was prepared with: the job may have another sink in its place by now.
+        numbered = [committable["checkpoint_column"]] if "checkpoint_column" in committable else []
+        values = [*map(sql.Identifier, columns), *(sql.Literal(checkpoint) for _ in numbered)]
+        statement = sql.SQL("INSERT INTO {} ({}) SELECT {} {} FROM {} WHERE {} = ANY({})").format(
             self.attempts.table.quoted,
-            names_of(columns),
+            names_of([*columns, *numbered]),
             sql.SQL("DISTINCT ON ({})").format(names_of(self.key)) if self.key else sql.SQL(""),
-            names_of(columns),
+            sql.SQL(", ").join(values),
             staging.quoted,
             sql.Identifier(PART),
+            sql.Literal(committable["staged"]),  # a name may hold "%", which parameters forbid
         )
         if not self.key:
             return statement

@@ -7,7 +7,7 @@ as the rows: its name in the table `rekindle_commits` (see `committing`).
 All that is staged of a checkpoint is moved in one transaction, so it is seen at once; prepared transactions are
 committed one by one. Which way a batch goes:
 
-- ``atomic`` and ``upsert``: staged;
+- ``atomic`` and ``upsert``: staged, and so with ``checkpoint_column``: the number is known when a batch is committed;
 - a table with a unique index or an exclusion constraint over columns that are written: staged. A prepared transaction
   that no driver may touch yet (its driver may only be paused) would keep a second attempt at the same rows waiting;
 - else prepared, but a batch takes at most half of the prepared transactions that the server has left. Partitions beyond
@@ -19,7 +19,7 @@ This module must not know Spark beyond a DataFrame, nor rows.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -30,6 +30,7 @@ from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.owners import Claim
 from rekindle.sinks.postgres.attempts import Attempts
 from rekindle.sinks.postgres.catalog import Catalog, default_schema, lock, make_commits, make_table
+from rekindle.sinks.postgres.checkpoint_column import TYPE, CheckpointColumn, take_back
 from rekindle.sinks.postgres.columns import Column, definition, expressions, fitting
 from rekindle.sinks.postgres.committing import Committing
 from rekindle.sinks.postgres.database import (
@@ -63,6 +64,9 @@ class Postgres(TwoPhaseSink):
         key: columns of a unique index or primary key, for ``upsert``.
         atomic: a checkpoint is seen as a whole or not at all, at the price of writing rows twice. With ``upsert`` it
             always is.
+        checkpoint_column: a ``bigint`` column of the table that no one else fills, in which each row has the number of
+            the checkpoint that committed it: with it the table can go back (``--rewind-sinks``). With ``append`` only,
+            which then is atomic. It is made with the table; in a table that is there it has to be there.
     """
 
     kind: ClassVar[str] = "Postgres"
@@ -75,6 +79,7 @@ class Postgres(TwoPhaseSink):
         mode: Literal["append", "upsert"] = "append",
         key: str | Sequence[str] = (),
         atomic: bool = False,
+        checkpoint_column: str | None = None,
     ) -> None:
         self.key = (key,) if isinstance(key, str) else tuple(key)
         if mode not in ("append", "upsert"):
@@ -88,10 +93,20 @@ class Postgres(TwoPhaseSink):
                 reason="A key goes with mode='upsert', and only with it.",
                 hint="Say both, or neither.",
             )
+        if checkpoint_column is not None and (mode == "upsert" or not checkpoint_column):
+            raise DefinitionError(
+                "ARGUMENT_INVALID",
+                what="rk.sinks.Postgres",
+                argument="checkpoint_column",
+                value=checkpoint_column,
+                reason="It names a column, and goes with mode='append': what an upsert has replaced is gone.",
+                hint="Leave it out, or append.",
+            )
         schema, dot, name = table.partition(".") if isinstance(table, str) else (table[0], ".", table[1])
         self.table = Table(schema, name) if dot else Table("", schema)
         self.mode = mode
-        self.atomic_commit = atomic or mode == "upsert"
+        self.checkpoint_column = checkpoint_column
+        self.atomic_commit = atomic or mode == "upsert" or checkpoint_column is not None
         if mode == "upsert":
             self.output_modes = ("append", "update")
         self._dsn = dsn
@@ -120,12 +135,9 @@ class Postgres(TwoPhaseSink):
                 make_commits(connection, self.table)
                 found = Catalog.read(connection, self.table)
                 if found is not None:
-                    found.check_key(self.key)
+                    self._check(found)
         except (psycopg.Error, ValueError) as error:
-            target = f"{described(dsn)} table={self.table}"
-            raise SinkError(
-                "SINK_TARGET_INVALID", sink=sink, target=target, reason=redacted(error, dsn)
-            ) from None  # the cause may hold the password
+            raise self._invalid(redacted(error, dsn)) from None  # the cause may hold the password
 
     def claim(self, claim: Claim) -> None:
         """Take the table, also one that is still to be made."""
@@ -134,7 +146,12 @@ class Postgres(TwoPhaseSink):
             for attempt in trying():
                 with attempt, connect(dsn, self._owner) as connection, connection.transaction():
                     lock(connection, f"owners of {self.table}")
-                    claim.make(Rows(connection, self.table), f"{described(dsn)} table={self.table}")
+                    claim.make(Rows(connection, self.table), self._target(dsn))
+                    if self.checkpoint_column is not None:
+                        try:
+                            self._column(self.checkpoint_column).take(connection)
+                        except ValueError as error:
+                            raise self._invalid(str(error)) from None
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
         """Let the executors write the batch; what a failed attempt has left is removed at once, as far as it can be."""
@@ -157,7 +174,10 @@ class Postgres(TwoPhaseSink):
         if not parts:
             return []
         rows = sum(row.rows for row in parts)
-        return [{"name": name, "prepared": prepared, "staged": staged, "rows": rows}]
+        made = {"name": name, "prepared": prepared, "staged": staged, "rows": rows}
+        if self.checkpoint_column is not None:
+            made |= {"checkpoint_column": self.checkpoint_column, "table": [self.table.schema, self.table.name]}
+        return [made]
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Move what is staged, in one transaction; commit what is prepared."""
@@ -165,7 +185,8 @@ class Postgres(TwoPhaseSink):
         with self._errors(dsn):
             for attempt in trying():
                 with attempt, connect(dsn, self._owner) as connection:
-                    Committing(self._sink, self._attempts, self.key).commit(connection, committables)
+                    committing = Committing(self._sink, self._attempts, self.key)
+                    committing.commit(connection, committables, permit.checkpoint)
 
     def abort(self, committables: Sequence[Committable]) -> None:
         """Roll back what is prepared, drop what is staged."""
@@ -173,6 +194,27 @@ class Postgres(TwoPhaseSink):
         with self._errors(dsn):
             for committable in committables:
                 self._discard(dsn, committable["name"], ())
+
+    @property
+    def cannot_rewind(self) -> str | None:
+        if self.mode == "upsert":
+            return "a row that it has replaced is not kept: only mode='append' with checkpoint_column=... can go back"
+        if self.checkpoint_column is None:
+            return (
+                "its rows do not tell which checkpoint committed them: that takes checkpoint_column=... from the start"
+            )
+        return None
+
+    def rewind(self, to: int, commits: Mapping[int, Sequence[Committable]]) -> None:
+        """Delete the rows that have the numbers of these checkpoints, in one transaction."""
+        dsn = self._current_dsn()
+        try:
+            for attempt in trying():
+                with attempt, connect(dsn, self._owner) as connection:
+                    take_back(connection, self._attempts, f"{self._job}/{self._sink}", commits)
+        except (psycopg.Error, ValueError) as error:
+            reason = redacted(error, dsn)
+            raise SinkError("SINK_REWIND_FAILED", sink=self._sink, checkpoint=to, reason=reason) from None
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Roll back and drop what attempts have left that no record names: prepared transactions hold locks."""
@@ -192,13 +234,16 @@ class Postgres(TwoPhaseSink):
     def _look(self, connection: Connection, df: DataFrame) -> tuple[list[Column], int]:
         """The columns to fill, and how many transactions may be prepared."""
         try:
+            if self.checkpoint_column in df.schema.names:
+                raise ValueError(f"they have a column {self.checkpoint_column!r}, which is the checkpoint_column")
             found = Catalog.read(connection, self.table)
             if found is None:
-                make_table(connection, self.table, definition(df.schema), self.key)
+                ours = [] if self.checkpoint_column is None else [(self.checkpoint_column, TYPE)]
+                make_table(connection, self.table, [*definition(df.schema), *ours], self.key)
                 found = Catalog.read(connection, self.table)
             if found is None:
                 raise ValueError("it was dropped at this moment")
-            found.check_key(self.key)
+            self._check(found)
             columns = fitting(df.schema, found.columns)
         except ValueError as error:
             raise SinkError("SINK_SCHEMA_MISMATCH", sink=self._sink, target=self.table, reason=error) from None
@@ -207,6 +252,22 @@ class Postgres(TwoPhaseSink):
         free = "SELECT current_setting('max_prepared_transactions')::int - count(*) FROM pg_prepared_xacts"
         [(slots,)] = connection.execute(free).fetchall()
         return columns, slots // 2
+
+    def _check(self, found: Catalog) -> None:
+        """Raise ValueError where the table is not as the sink needs it, whatever the rows are."""
+        found.check_key(self.key)
+        if self.checkpoint_column is not None:
+            self._column(self.checkpoint_column).check(found)
+
+    def _column(self, name: str) -> CheckpointColumn:
+        return CheckpointColumn(self.table, name, f"{self._job}/{self._sink}")
+
+    def _target(self, dsn: str) -> str:
+        return f"{described(dsn)} table={self.table}"
+
+    def _invalid(self, reason: str) -> SinkError:
+        target = self._target(self._current_dsn())
+        return SinkError("SINK_TARGET_INVALID", sink=self._sink, target=target, reason=reason)
 
     # -- attempts -----------------------------------------------------------------------------------------------------
 
