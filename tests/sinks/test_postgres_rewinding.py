@@ -218,6 +218,26 @@ def test_a_driver_that_is_paused_in_its_commit_and_wakes_after_a_rewind_leaves_n
     assert shop.query("SELECT n FROM t") == []
 
 
+@pytest.mark.parametrize("moment", ["CheckpointColumn.delete/after", "Attempts.drop/before", "Attempts.drop/after"])
+def test_a_driver_that_wakes_in_the_middle_of_a_rewind_commits_nothing(shop: Database, moment: str) -> None:
+    woken, successor = shop.sink(), shop.sink()
+    commits = {number: shop.prepared(woken, number) for number in (2, 3)}
+    with ThreadPoolExecutor(1) as pool:
+        late = []
+
+        def wake(at: str) -> None:
+            if at.endswith(moment) and not late:
+                late.append(pool.submit(woken.commit, commits[3], permit(3)))
+                waits = "SELECT 1 FROM pg_locks WHERE NOT granted"
+                until(lambda: late[0].done() or bool(shop.query(waits)))
+
+        column = "rekindle.sinks.postgres.checkpoint_column.CheckpointColumn.delete"
+        with at_moments(wake, [column, "rekindle.sinks.postgres.attempts.Attempts.drop"]):
+            successor.rewind(1, commits)
+        late[0].result()
+    assert shop.query("SELECT n FROM t") == []
+
+
 def test_a_table_that_is_gone_goes_back_to_nothing(shop: Database) -> None:
     sink = shop.sink()
     commits = shop.committed(sink, 1)
