@@ -67,6 +67,12 @@ class Changing:
         for sink in plan.graph.sinks:
             self.world.sinks.setdefault(sink.uid, RowSink())
 
+    def skips_a_name(self) -> bool:
+        """A task was renamed twice, and the run with the name between was cut off before its first checkpoint."""
+        manifest = self.world.storage.newest_manifest()
+        known = manifest.graph if manifest else {}
+        return any(task.was and not {task.uid, task.was} & set(known) for task in self.graph.tasks)
+
     def undo(self) -> None:
         self.take(self.before)
 
@@ -142,7 +148,7 @@ def live(seed: int) -> Changing:
         try:
             result = world.run(world.plan.settings, turmoil if number < 8 else calm)
         except RestoreError as error:
-            if error.code not in _REFUSALS:
+            if error.code not in _REFUSALS and not (error.code == "STATE_NOT_RESTORED" and changing.skips_a_name()):
                 raise
             changing.refused[error.code] += 1
             changing.undo()
@@ -158,7 +164,7 @@ def live(seed: int) -> Changing:
     return changing
 
 
-@pytest.mark.parametrize("seed", [0, 3, 9, 64, 79])
+@pytest.mark.parametrize("seed", [0, 3, 9, 64, 79, 80, 85])
 def test_a_life_full_of_changes_ends_well(seed: int) -> None:
     live(seed)
 

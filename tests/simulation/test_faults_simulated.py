@@ -10,7 +10,7 @@ from tests.simulation import lives
 from tests.simulation.lives import live_with_faults
 
 
-@pytest.mark.parametrize("seed", [*range(12), 104, 441])
+@pytest.mark.parametrize("seed", [*range(12), 104, 441, 892])
 def test_a_life_in_which_steps_fail_ends_well(seed: int) -> None:
     live_with_faults(seed)
 
