@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.errors import StorageError
-from rekindle.storage.open import open_store
+from rekindle.storage.open import check_kept, open_store
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,22 @@ def test_another_scheme_is_refused_by_name_and_shows_no_secret(uri: str, scheme:
 def test_opening_makes_nothing(tmp_path: Path) -> None:
     open_store(str(tmp_path / "state"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_yarn_deletes_with_the_application_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    container, beside = tmp_path / "disk1/usercache/me/appcache/a/c", tmp_path / "disk1 of mine"
+    container.mkdir(parents=True)
+    monkeypatch.chdir(container)
+    for place in (str(beside), "state"):
+        check_kept(place)  # no container of YARN's
+    monkeypatch.setenv("LOCAL_DIRS", f"{tmp_path / 'disk1'},{tmp_path / 'disk2'}")
+    check_kept("state")
+    monkeypatch.setenv("CONTAINER_ID", "container_1_0001_01_000001")
+    for place in (str(beside), "s3://bucket/state", "hdfs:///state"):
+        check_kept(place)
+    for place in ("state", f"file://{container}/out", str(tmp_path / "disk2")):
+        with pytest.raises(StorageError) as caught:
+            check_kept(place)
+        assert (caught.value.code, caught.value.parameters["path"]) == ("PLACE_NOT_KEPT", place)

@@ -373,6 +373,10 @@ CONDITIONS: dict[str, Condition] = {
             "The storage {uri} has one of the letters {letters} in its path, which Spark takes for a pattern.",
             "Choose a path without them.",
         ),
+        PLACE_NOT_KEPT=(
+            "{path} lies in a directory of this YARN application, which YARN deletes when it ends.",
+            "Give storage= (or REKINDLE_STORAGE) and each file sink an address, or a path that all machines share.",
+        ),
         STORAGE_SCHEME_UNSUPPORTED=(
             "Storage of the kind {scheme!r} is not supported in this version.",
             "Use a local or mounted path, or one of s3://, abfss://, gs://, hdfs://; see docs/object-storage.md.",

@@ -28,7 +28,7 @@ from rekindle.start.claiming import may_go_well
 from rekindle.start.decide import Permissions
 from rekindle.start.launch import Launch
 from rekindle.storage.documents.runs import Result
-from rekindle.storage.open import open_store
+from rekindle.storage.open import check_kept, open_store
 
 _LOOK_S = 0.2
 _BEAT_S = 1.0
@@ -222,5 +222,7 @@ def launches(
     if mode == "batch" and unbounded:
         raise DefinitionError("BATCH_UNBOUNDED", source=unbounded[0])
     targets = [address for sink in definition.sinks.values() for address in sink.addresses]
+    for address in (location, *targets):
+        check_kept(address)
     store = open_store(location, forced=config.storage_fsync, beside=targets)
     return partial(Launch, definition, store, config, permissions, steps=listener(), mode=mode)

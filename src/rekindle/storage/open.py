@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from urllib.parse import unquote
@@ -47,6 +48,21 @@ def open_store(uri: str, *, forced: bool = True, beside: Iterable[str] = ()) -> 
         return HdfsStore(*found)
     scheme = _SCHEME.match(uri)
     raise StorageError("STORAGE_SCHEME_UNSUPPORTED", scheme=scheme[0] if scheme else uri)
+
+
+def check_kept(address: str) -> None:
+    """Refuse a folder that goes with this process: YARN deletes those of an application when it has ended.
+
+    Raises:
+        StorageError: ``PLACE_NOT_KEPT``.
+    """
+    folder = _folder(address)
+    if folder is None or "CONTAINER_ID" not in os.environ:
+        return
+    path = os.path.realpath(folder)
+    for deleted in filter(None, os.environ.get("LOCAL_DIRS", "").split(",")):
+        if os.path.commonpath((path, deleted := os.path.realpath(deleted))) == deleted:
+            raise StorageError("PLACE_NOT_KEPT", path=address)
 
 
 def _folder(uri: str) -> str | None:
