@@ -97,7 +97,9 @@ def test_an_option_that_cannot_be_understood_is_refused_when_the_job_is_defined(
 def test_a_path_that_is_no_pattern_or_not_local_is_refused_when_the_job_is_defined() -> None:
     assert code(lambda: Files("in/[a"))[0] == "VALUE_INVALID"
     for path, shown in (
-        ("gs://bucket/in", "gs://bucket/in"),
+        ("ftp://host/in", "ftp://host/in"),
+        ("gs://me:hunter2@bucket/in", "gs://...@bucket/in"),
+        ("abfss://container/in",) * 2,
         ("hdfs://me:hunter2@host/in", "hdfs://...@host/in"),
         ("s3://k:pass@word@b/in", "s3://...@b/in"),
         ("s3://",) * 2,

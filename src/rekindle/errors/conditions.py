@@ -203,8 +203,8 @@ CONDITIONS: dict[str, Condition] = {
         ),
         FORMAT_UNKNOWN=("Files has no format {format!r}.", "Use one of: {supported}."),
         FILES_SCHEME_UNSUPPORTED=(
-            "rk.Files reads local or mounted paths, s3://BUCKET/... and hdfs://NAMENODE/..., not {path}.",
-            "Mount it, or read it with rk.Batch(lambda spark: spark.read...).",
+            "rk.Files reads paths, and s3://, gs:// or az://BUCKET, abfss://CONTAINER@HOST, hdfs://NODE, not {path}.",
+            "Mount it, or read it with rk.Batch(lambda spark: spark.read...); az:// wants AZURE_STORAGE_ACCOUNT_NAME.",
         ),
         FILES_OPTION_REFUSED=("The option {option!r} makes no sense on rk.Files: {reason}", "Leave it out."),
         SPARK_CONNECT_UNSUPPORTED=(

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from rekindle.errors import ConfigError, DefinitionError
+from rekindle.errors import ConfigError, DefinitionError, StorageError
 from rekindle.sources.globs import compiled
 from rekindle.sources.listing import Listing, Selection, list_files, parse_time_ms
 from rekindle.storage.addresses import shown
+from rekindle.storage.clouds import root_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,7 +56,8 @@ class Files:
 
     Args:
         path: a file, folder or pattern (``*``, ``?``, ``[a-c]``, ``{a,b}``), or several; local or mounted, or below
-            ``s3://bucket/``, ``hdfs://namenode:8020/``.
+            ``s3://bucket/``, ``gs://bucket/``, ``abfss://container@account.dfs.core.windows.net/``, ``az://container/``
+            (of the account in ``AZURE_STORAGE_ACCOUNT_NAME``), ``hdfs://namenode:8020/``.
         format: one of `FORMATS`.
         schema: DDL string or StructType; None: as Spark infers it, once.
         options: of Spark's reader for this format. ``pathGlobFilter``, ``modifiedAfter``, ``modifiedBefore`` (in UTC
@@ -103,7 +105,7 @@ class Files:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths as plain local ones, relative where they were given so, or ``s3a://bucket/...``."""
+        """The paths as plain local ones, relative where they were given so, or as Hadoop has them."""
         given = (self.path,) if isinstance(self.path, str) else self.path
         return tuple(_plain(path) for path in given)
 
@@ -153,7 +155,13 @@ def _plain(path: str) -> str:
         return f"s3a://{below}"
     if _IN_HDFS.match(path):
         return path
-    raise DefinitionError("FILES_SCHEME_UNSUPPORTED", path=shown(path))
+    try:
+        root = root_of(path)
+    except StorageError as error:
+        raise DefinitionError("FILES_SCHEME_UNSUPPORTED", path=shown(path)) from error
+    if root is None:
+        raise DefinitionError("FILES_SCHEME_UNSUPPORTED", path=shown(path))
+    return f"{root}/{'/'.join(below.split('/')[1:])}"
 
 
 def _text(value: object) -> str:

@@ -18,7 +18,8 @@ from urllib.parse import unquote
 
 from rekindle.errors import ConfigError, InputError, StorageError, one_line
 from rekindle.sources.globs import compiled, expanded, is_glob
-from rekindle.sources.trees import Node, Tree, absolute, top, tree_of, uri_of
+from rekindle.sources.nodes import Node, Tree
+from rekindle.sources.trees import absolute, top, tree_of, uri_of
 from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.open import open_store
 

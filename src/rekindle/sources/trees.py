@@ -1,51 +1,20 @@
-"""The folders and files that a source may have its files in: of a disk, a bucket, or HDFS.
-
-Paths are whole and absolute: ``/folder/file``, ``s3a://bucket/folder/file``, ``hdfs://node:8020/folder/file``. A bucket
-has no folders; a name that others continue after a slash is taken for one.
-"""
+"""The folders and files that a source may have its files in: of a disk, a bucket, or HDFS; see `sources.nodes`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
-from rekindle.storage.addresses import encoded, is_hdfs, is_s3
+from rekindle.sources.nodes import Node, Tree
+from rekindle.sources.objects import Objects
+from rekindle.storage.addresses import encoded, hadoop_scheme, is_hdfs, is_s3
 from rekindle.storage.hadoop import Cluster, Refused, find_cluster
 from rekindle.storage.hdfs import client_of
 from rekindle.storage.local import file_uri
 from rekindle.storage.reading import read_in_pieces
 from rekindle.storage.s3 import client
-
-
-class Node(NamedTuple):
-    """A file or folder."""
-
-    path: str
-    is_folder: bool
-    #: 0 for a folder
-    size: int
-    #: since the epoch; 0 for a folder of a bucket
-    modified_ms: int
-    #: another one for other content, as far as the place tells; empty for a folder
-    version: str
-
-
-class Tree(Protocol):
-    """What the listing of files asks; all of it is as it is now. What cannot be reached is an `OSError`."""
-
-    def find(self, path: str) -> Node | None:
-        """What is at a path, links followed; None where there is nothing."""
-        ...
-
-    def children(self, folder: str) -> Iterator[Node]:
-        """What lies right below a folder, links followed, those that lead nowhere left out."""
-        ...
-
-    def open(self, path: str) -> AbstractContextManager[Any]:
-        """A file to read from, at any place."""
-        ...
 
 
 class Disk:
@@ -171,7 +140,9 @@ def tree_of(path: str) -> Tree:
     """
     if is_hdfs(path):
         return Hadoop(path)
-    return Bucket(path) if is_s3(path) else Disk()
+    if is_s3(path):
+        return Bucket(path)
+    return Objects(top(path)) if _is_far(path) else Disk()
 
 
 def absolute(path: str) -> str:
@@ -179,7 +150,7 @@ def absolute(path: str) -> str:
     if is_hdfs(path):
         cluster, below = _parted(path)
         return f"hdfs://{cluster.authority}{below}".rstrip("/")
-    return path.rstrip("/") if is_s3(path) else os.path.abspath(path)
+    return path.rstrip("/") if _is_far(path) else os.path.abspath(path)
 
 
 def top(path: str) -> str:
@@ -193,7 +164,7 @@ def uri_of(path: str) -> str:
 
 
 def _is_far(path: str) -> bool:
-    return is_s3(path) or is_hdfs(path)
+    return hadoop_scheme(path) is not None
 
 
 def _node_on_disk(info: dict[str, Any]) -> Node:

@@ -1,4 +1,4 @@
-"""Containers of Azure and buckets of Google: what their addresses look like, and the client of each.
+"""Containers of Azure and buckets of Google: what their addresses look like, the client of each, and what it answers.
 
 Accounts, credentials and servers of one's own are those of the environment, a file of the cloud's own tools, or the
 machine's identity; `obstore` looks for them. None are in an address.
@@ -24,6 +24,7 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,221}")
 _ACCOUNT = "AZURE_STORAGE_ACCOUNT_NAME"
 _PATIENCE: Mapping[str, Any] = {"max_retries": 5, "retry_timeout": timedelta(seconds=30)}
 """How often a request is sent that was not answered: about as often as a client of AWS does."""
+_IS_FOLDER = "hdi_isfolder"
 _ENVIRONMENT = ("AZURE_", "GOOGLE_", "IDENTITY_")
 
 
@@ -51,6 +52,17 @@ def find_place(uri: str) -> Place | None:
     top, *parts = found[2].split("/")
     prefix = check_path("/".join(filter(None, parts)), folder=True)
     return _google(top, prefix) if found[1] == "gs" else _azure(found[1], top, prefix)
+
+
+def root_of(uri: str) -> str | None:
+    """The container or bucket that an address leads to, as Hadoop has it, without what comes below; None: no such one.
+
+    Raises:
+        StorageError: ``STORAGE_UNAVAILABLE``, it is no whole address.
+    """
+    found = _ADDRESS.fullmatch(uri)
+    place = find_place(f"{found[1]}://{found[2].split('/')[0]}") if found else None
+    return place.root if place else None
 
 
 def client(place: Place) -> Any:
@@ -133,3 +145,16 @@ def _google(bucket: str, prefix: str) -> Place:
 def _no_address(scheme: str, form: str) -> StorageError:
     reason = f"it does not begin with {form} (credentials belong into the environment)"
     return StorageError("STORAGE_UNAVAILABLE", uri=f"{scheme}://...", reason=reason)
+
+
+def stands_for_a_folder(found: Any) -> bool:
+    """Whether what `obstore` got says of itself that it is a folder, as empty objects of Hadoop's do on Azure."""
+    return not found.meta["size"] and str(found.attributes.get(_IS_FOLDER, "")).lower() == "true"
+
+
+def what_was_said(text: str) -> str:
+    """What a server has said, in one line, without what an address of a request may hold."""
+    short = text.split("\n\nDebug source", maxsplit=1)[0]
+    if told := re.search(r"<Code>(.*?)</Code>(?:.*?<(?:Message|Details)>(.*?)(?:\n|<))?", short, re.DOTALL):
+        return ": ".join(filter(None, told.groups()))
+    return " ".join(re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", short).split())[:300]

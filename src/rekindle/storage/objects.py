@@ -25,12 +25,11 @@ from typing import Any, BinaryIO
 
 from rekindle.errors import StorageError
 from rekindle.storage.addresses import encoded
-from rekindle.storage.clouds import Place, client
+from rekindle.storage.clouds import Place, client, stands_for_a_folder, what_was_said
 from rekindle.storage.port import Entry, NotFound, Store, check_path
 from rekindle.storage.reading import read_in_pieces
 
 _MARK = "rekindlemark"  # a word: Azure takes only what could name a variable
-_IS_FOLDER = "hdi_isfolder"
 _PART_BYTES = 16 << 20
 """What is held in memory, twice, of an object on its way up."""
 _AT_ONCE = 256
@@ -223,7 +222,7 @@ class ObjectStore:
 
     def _get(self, path: str, **options: Any) -> Any:
         found = self._library.get(self._client, self._key(path), options=options)
-        if not found.meta["size"] and str(found.attributes.get(_IS_FOLDER, "")).lower() == "true":
+        if stands_for_a_folder(found):
             raise NotFound(path)
         return found
 
@@ -279,18 +278,10 @@ class ObjectStore:
             if isinstance(error, FileNotFoundError) and not _NO_BUCKET.search(text):
                 raise NotFound(path) from None
             code = forbidden if kind in ("PermissionDeniedError", "UnauthenticatedError") else "STORAGE_UNAVAILABLE"
-            reason = f"{_said(text) or kind} ({path or 'its root'})"
+            reason = f"{what_was_said(text) or kind} ({path or 'its root'})"
             # Not `from error`: a request that it names may be signed in its address.
             raise StorageError(code, uri=self.location, reason=reason) from None
 
 
 def _slashes(path: str) -> Iterator[int]:
     return (place for place, letter in enumerate(path) if letter == "/")
-
-
-def _said(text: str) -> str:
-    """What a server has said, in one line, without what an address of a request may hold."""
-    short = text.split("\n\nDebug source", maxsplit=1)[0]
-    if told := re.search(r"<Code>(.*?)</Code>(?:.*?<(?:Message|Details)>(.*?)(?:\n|<))?", short, re.DOTALL):
-        return ": ".join(filter(None, told.groups()))
-    return " ".join(re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", short).split())[:300]

@@ -1,0 +1,41 @@
+"""What the listing of a source's files asks of a place, and what it is answered.
+
+Paths are whole and absolute, as Hadoop has them: ``/folder/file``, ``s3a://bucket/folder/file``,
+``abfss://container@account.dfs.core.windows.net/folder/file``, ``gs://bucket/folder/file``,
+``hdfs://node:8020/folder/file``. A bucket has no folders; a name that others continue after a slash is taken for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+
+class Node(NamedTuple):
+    """A file or folder."""
+
+    path: str
+    is_folder: bool
+    #: 0 for a folder
+    size: int
+    #: since the epoch; 0 for a folder of a bucket
+    modified_ms: int
+    #: another one for other content, as far as the place tells; empty for a folder
+    version: str
+
+
+class Tree(Protocol):
+    """What the listing of files asks; all of it is as it is now. What cannot be reached is an `OSError`."""
+
+    def find(self, path: str) -> Node | None:
+        """What is at a path, links followed; None where there is nothing."""
+        ...
+
+    def children(self, folder: str) -> Iterator[Node]:
+        """What lies right below a folder, links followed, those that lead nowhere left out."""
+        ...
+
+    def open(self, path: str) -> AbstractContextManager[Any]:
+        """A file to read from, at any place."""
+        ...

@@ -1,0 +1,98 @@
+"""The containers of Azure and buckets of Google that a source may have its files in; see `sources.nodes`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rekindle.sources.nodes import Node
+from rekindle.storage.clouds import Place, client, find_place, stands_for_a_folder, what_was_said
+from rekindle.storage.reading import read_in_pieces
+
+
+class Objects:
+    """Objects of one container or bucket; see `Tree`."""
+
+    def __init__(self, root: str) -> None:
+        place = find_place(root)
+        assert place is not None, root
+        self._place: Place = place
+        self._files = client(place)
+
+    def find(self, path: str) -> Node | None:
+        """See `Tree`."""
+        import obstore
+
+        key = self._key(path)
+        with _told():
+            if key:
+                found = self._head(key)
+                if found is not None and not stands_for_a_folder(found):
+                    return _node(path, found.meta)
+            below = next(iter(obstore.list(self._files, key or None, chunk_size=1)), None)
+        return Node(path, True, 0, 0, "") if below else None
+
+    def children(self, folder: str) -> Iterator[Node]:
+        """See `Tree`."""
+        import obstore
+
+        key = self._key(folder)
+        with _told():
+            found = obstore.list_with_delimiter(self._files, key or None)
+            folders = {path.rstrip("/") for path in found["common_prefixes"]}
+            # What stands for a folder is listed as an object without a byte.
+            objects = [one for one in found["objects"] if one["path"] not in {key, *folders}]
+            kept = [one for one in objects if one["size"] or self._is_file(one["path"])]
+        yield from (Node(self._path(path), True, 0, 0, "") for path in sorted(folders))
+        yield from (_node(self._path(one["path"]), one) for one in kept)
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[Any]:
+        """See `Tree`."""
+        import obstore
+
+        key = self._key(path)
+        with _told():
+            meta = obstore.head(self._files, key)
+
+        def piece(start: int, end: int) -> bytes:
+            with _told():
+                options: Any = {"range": (start, end), "if_match": meta["e_tag"]}
+                return bytes(obstore.get(self._files, key, options=options).bytes())
+
+        yield read_in_pieces(int(meta["size"]), piece)
+
+    def _head(self, key: str) -> Any:
+        import obstore
+
+        try:
+            return obstore.get(self._files, key, options={"head": True})
+        except FileNotFoundError:
+            return None
+
+    def _is_file(self, key: str) -> bool:
+        found = self._head(key)
+        return found is not None and not stands_for_a_folder(found)
+
+    def _key(self, path: str) -> str:
+        return path[len(self._place.root) :].strip("/")
+
+    def _path(self, key: str) -> str:
+        return f"{self._place.root}/{key}"
+
+
+def _node(path: str, meta: Mapping[str, Any]) -> Node:
+    modified_ms = int(meta["last_modified"].timestamp() * 1_000)
+    return Node(path, False, int(meta["size"]), modified_ms, str(meta["e_tag"] or "").strip('"'))
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What the library raises as an `OSError` that shows no credentials."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(what_was_said(str(error))) from None
+    except Exception as error:
+        raise OSError(what_was_said(str(error)) or type(error).__name__) from None
