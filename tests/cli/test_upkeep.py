@@ -75,3 +75,39 @@ def test_what_is_not_there_is_an_error(checked: Command) -> None:
     assert "STORAGE_MISSING" in check(Command(checked.storage + "-gone"), code=1)
     assert "JOB_UNKNOWN" in check(checked, "--job", "clicks", code=1)
     assert "VERB_UNKNOWN" in checked.plain("storage", "chek").output
+
+
+def test_a_job_is_copied_to_another_storage(checked: Command, job: JobStorage, tmp_path: Path) -> None:
+    there = Command(str(tmp_path / "there"))
+    said = checked.plain("storage", "copy", checked.storage, "bids", there.storage)
+    assert said.exit_code == 0, said.output
+    assert f"copied bids to {there.storage}: 3 files" in said.output
+    assert f"rekindle forget bids --storage {checked.storage}" in said.output
+    assert [(one["job"], one["state"]) for one in there.json("list")] == [("bids", "STOPPED")]
+    assert checked.json("list") != []
+
+    again = checked.plain("storage", "copy", checked.storage, "bids", there.storage)
+    assert again.exit_code == 1 and "[COPY_TARGET_TAKEN]" in again.stderr and "next: " in again.stderr
+
+
+def test_a_copy_is_told_in_json_errors_included(checked: Command, job: JobStorage, tmp_path: Path) -> None:
+    there = str(tmp_path / "there")
+    assert checked.plain_json("storage", "copy", checked.storage, "bids", there) == {
+        "source": checked.storage,
+        "target": there,
+        "job": "bids",
+        "files": 3,
+        "size_bytes": sum(entry.size_bytes for entry in job.store.walk("bids") if "job.json" not in entry.path),
+        "found": 0,
+    }
+    refused = checked.plain_json("storage", "copy", checked.storage, "bids", there, code=1)
+    assert refused["error"]["code"] == "COPY_TARGET_TAKEN"
+    unknown = checked.plain_json("storage", "copy", checked.storage, "clicks", there, code=1)
+    assert unknown["error"]["code"] == "JOB_UNKNOWN"
+
+
+def test_a_job_that_runs_is_not_copied(command: Command, job: JobStorage, tmp_path: Path) -> None:
+    start(job)
+    said = command.plain("storage", "copy", command.storage, "bids", str(tmp_path / "there"))
+    assert said.exit_code == 1 and "[JOB_RUNNING]" in said.stderr and "rekindle stop bids" in said.stderr
+    assert not (tmp_path / "there").exists()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Callable
-from functools import cache
 
 import pytest
 
@@ -20,45 +18,7 @@ from rekindle.storage.port import Store
 from rekindle.testing.memory_store import MemoryStore
 from rekindle.upkeep.check import Checked, check_storage, remove_orphans
 from tests.simulation.lives import live
-from tests.simulation.world import World, random_plan
-
-JOB = "simulated"
-
-
-def stopped(seed: int, *, stops: bool = True) -> World:
-    """A job in the middle of its life, with checkpoints: killed once, and stopped later if it `stops`."""
-    world = World(random_plan(random.Random(seed)), seed)
-    settings = {**world.plan.settings, "checkpoint.interval": "2 s", "checkpoint.retained": 3}
-
-    def stop() -> None:
-        world.scheduler.pause(20)
-        world.ask(ControlRequest(verb="stop"))
-        world.scheduler.pause(10_000)
-
-    def die() -> None:
-        world.scheduler.pause(15)
-        world.scheduler.kill()
-
-    world.run(settings, die)
-    if stops:
-        world.run(settings, stop)
-    return world
-
-
-class Stored:
-    """What such a job has left, to be damaged."""
-
-    def __init__(self, seed: int, *, stops: bool = True) -> None:
-        self.store = MemoryStore()
-        for path, data in _left(seed, stops).items():
-            self.store.create(path, data)
-        self.storage = JobStorage(self.store, JOB)
-
-
-@cache
-def _left(seed: int, stops: bool) -> dict[str, bytes]:
-    store = stopped(seed, stops=stops).store
-    return {entry.path: store.read(entry.path) for entry in store.walk("")}
+from tests.upkeep.kit import JOB, Stored, stopped
 
 
 def check(store: Store) -> Checked:

@@ -1,8 +1,9 @@
-"""The verbs that look after a storage: `storage check`."""
+"""The verbs that look after storages: `storage check`, `storage copy`."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -11,10 +12,12 @@ from rekindle.cli import output
 from rekindle.cli.app import FAILED, Group, example, with_json
 from rekindle.cli.deleting import WITHOUT_ASKING, confirm
 from rekindle.errors import StorageError
+from rekindle.runtime.elapsed import system_clock
 from rekindle.storage.open import open_store
 from rekindle.storage.place import DEFAULT, VARIABLE
 from rekindle.upkeep.check import Checked, check_place, refuse_running, remove_orphans
 from rekindle.upkeep.findings import Findings, Orphan
+from rekindle.upkeep.moving import copy_job
 
 ORPHANS = 3
 """Exit code of ``storage check`` where all is whole, and something is left that nothing needs."""
@@ -22,7 +25,7 @@ ORPHANS = 3
 
 @click.group(cls=Group, epilog=example("rekindle storage check /srv/rekindle"))
 def storage() -> None:
-    """Look after a storage: check it."""
+    """Look after a storage: check it, copy a job to another."""
 
 
 @storage.command(
@@ -68,6 +71,32 @@ def check(*, path: str, job: str | None, repair: bool, yes: bool, as_json: bool)
         sys.exit(FAILED)
     if checked.every_orphan and not removed:
         sys.exit(ORPHANS)
+
+
+@storage.command(epilog=example("rekindle storage copy /srv/rekindle hourly_bids s3://bucket/state"))
+@click.argument("source")
+@click.argument("job")
+@click.argument("target")
+@with_json
+def copy(*, source: str, job: str, target: str, as_json: bool) -> None:
+    """Copy a job that does not run from the storage SOURCE to the storage TARGET, where it can be resumed.
+
+    Its checkpoints, history and logs come along; savepoints stay where they are. Each object is compared with its
+    original, and the whole is checked as by `storage check`, before the copy becomes a job. Nothing is changed at
+    SOURCE. A copy that was cut off is no job; the same command finishes it.
+
+    Start the job at one of the two places alone, and delete it at the other: both would write to the same sinks.
+    """
+    there, here = open_store(target), open_store(source)
+    copied = copy_job(here, job, there, system_clock())
+    if as_json:
+        output.as_json({"source": here.location, "target": there.location, **asdict(copied)})
+        return
+    found = f", {copied.found} of them by an earlier command" if copied.found else ""
+    size = output.size(copied.size_bytes)
+    output.say(f"copied {job} to {there.location}: {copied.files} files, {size}{found}; compared and checked")
+    output.say(f"next: start it with --storage {there.location}, never again at {here.location}. There, delete it:")
+    output.say(f"rekindle forget {job} --storage {here.location}")
 
 
 def _json(location: str, checked: Checked, removed: list[Orphan]) -> dict[str, Any]:

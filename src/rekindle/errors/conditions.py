@@ -409,6 +409,18 @@ CONDITIONS: dict[str, Condition] = {
             "{path} is missing, and {needed_by} needs it.",
             "Restore it from a backup, or start from another checkpoint: rekindle run JOBFILE --from ...",
         ),
+        JOB_NOT_WHOLE=(
+            "The job {job!r} in {storage} is not whole, so it is not copied. Faults: {faults}, the first: {first}",
+            "See all of them: rekindle storage check {storage} --job {job}",
+        ),
+        COPY_NOT_WHOLE=(
+            "The copy of job {job!r} in {storage} is not whole: {reason}",
+            "It is no job yet. Give the same command again: it replaces what is not as it should be.",
+        ),
+        COPY_ADDRESS_UNKNOWN=(
+            "{path} holds the address {address}..., and what it is for is not known, so the job is not copied.",
+            "Move it by a savepoint: rekindle savepoint JOB, and in the other storage: rekindle run JOBFILE --from ...",
+        ),
         FORMAT_NEWER=(
             "{path} has format {found}; this version of Rekindle reads up to {supported}.",
             "Upgrade Rekindle.",
@@ -682,6 +694,39 @@ CONDITIONS: dict[str, Condition] = {
         JOB_ALREADY_RUNNING=(
             "The job {job!r} is already running (run {run}, process {pid} on {host}).",
             "Stop it first: rekindle stop {job}",
+        ),
+        COPY_NOT_AT_REST=(
+            "The job {job!r} in {storage} is not known to be at rest: {reason}.",
+            (
+                "Start it where it is, and stop it (rekindle run JOBFILE, rekindle stop {job}); or copy it on the "
+                "machine that it ran on."
+            ),
+        ),
+        COPY_SOURCE_CHANGED=(
+            "The job {job!r} in {storage} was not at rest while it was copied: it was started, changed or deleted.",
+            "The copy is no job. If the job is to be moved, stop it and give the same command again.",
+        ),
+        COPY_TARGET_TAKEN=(
+            "There is a job {job!r} in {storage} already.",
+            "Leave it, if it is the copy that you have made; else copy to another storage, or: rekindle forget {job}",
+        ),
+        COPY_OCCUPIED=(
+            "A job cannot be copied to {place}: {found} is there.",
+            (
+                "Copy to another storage, or delete the folder. An unfinished copy is deleted by: "
+                "rekindle storage check PATH --repair"
+            ),
+        ),
+        COPY_OVERTAKEN=(
+            "This copy of job {job!r} stopped: another command has taken over, or has removed it.",
+            "Wait for the other command, or give this one again when there is none.",
+        ),
+        COPY_UNFINISHED=(
+            "What lies in {storage} of the job {job!r} is an unfinished copy of the one in {source}.",
+            (
+                "Finish it: rekindle storage copy {source} {job} {storage}. Or delete it: "
+                "rekindle storage check {storage} --repair"
+            ),
         ),
         DRIVER_FENCED=(
             "Run {run} of job {job!r} stopped: run {newer} has taken over.",

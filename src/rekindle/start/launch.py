@@ -34,13 +34,14 @@ from rekindle.start.claiming import Claiming, failed
 from rekindle.start.covered import covered_by, latest_manifest
 from rekindle.start.decide import Decider, Permissions
 from rekindle.start.description import describe
+from rekindle.start.identity import identify, refuse_unfinished_copy
 from rekindle.start.preview import StartPreview, preview
 from rekindle.start.resolve import AlreadyEnded, Fresh, Resume
 from rekindle.start.restore import open_lineage
 from rekindle.storage import layout
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
 from rekindle.storage.documents.lineage import Lineage
-from rekindle.storage.documents.runs import Identity, Result, Run
+from rekindle.storage.documents.runs import Result, Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.origin import Origin
 from rekindle.storage.port import Store
@@ -90,11 +91,12 @@ class Launch:
         """Decide how to begin; returns the result of a job that has ended already.
 
         Raises:
-            ControlError: ``JOB_ALREADY_RUNNING``.
+            ControlError: ``JOB_ALREADY_RUNNING``, ``COPY_UNFINISHED``.
             RestoreError: whatever forbids this start.
             StorageError: ``STORAGE_PATH_UNSUPPORTED``; the storage cannot be read.
         """
         self._decider = self._make_decider(restore)
+        refuse_unfinished_copy(self.storage, self.storage.identity())
         self._decided = self._decider.decide()
         if isinstance(self._decided.decision, AlreadyEnded):
             return self._decided.decision.result
@@ -130,8 +132,7 @@ class Launch:
         """
         storage = self.storage
         engine.check_reaches((self._store.location, *self._reached()))
-        identity = Identity(job=storage.job, created_ms=self._clock(), id=secrets.token_hex(4))
-        identity = storage.adopt(layout.identity(storage.job), identity)
+        identity = identify(storage, self._clock())
         with suppress(StorageError):
             storage.keep_reserve()
         engine.check_sees(self._store.location, self._store.spark_path(layout.identity(storage.job)))

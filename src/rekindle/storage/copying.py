@@ -7,10 +7,14 @@ hang for as long as a server does.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TypeVar
 
 from rekindle.errors import StorageError
 from rekindle.storage.port import NotFound, Store
+
+Item = TypeVar("Item")
 
 SIDE_BY_SIDE = 8
 """How many objects are copied at a time: each waits for a server most of its time."""
@@ -34,18 +38,24 @@ def copy_all(source: Store, target: Store, paths: Iterable[tuple[str, str]]) -> 
     Raises:
         StorageError: the first that went wrong; ``OBJECT_CORRUPT`` where one vanished.
     """
-    left, taking = iter(list(paths)), threading.Lock()
     sizes: list[int] = []
+    side_by_side(lambda pair: sizes.append(copy_between(source, pair[0], target, pair[1])), paths)
+    return sum(sizes)
+
+
+def side_by_side(act: Callable[[Item], None], items: Iterable[Item]) -> None:
+    """Do something with each of these items, several at a time; raises the first error, once none is under way."""
+    left, taking = iter(list(items)), threading.Lock()
     wrong: list[BaseException] = []
 
     def work() -> None:
         while not wrong:
             with taking:
-                pair = next(left, None)
-            if pair is None:
+                taken = [*islice(left, 1)]
+            if not taken:
                 return
             try:
-                sizes.append(copy_between(source, pair[0], target, pair[1]))
+                act(taken[0])
             except BaseException as error:
                 wrong.append(error)
 
@@ -57,4 +67,3 @@ def copy_all(source: Store, target: Store, paths: Iterable[tuple[str, str]]) -> 
         thread.join()
     if wrong:
         raise wrong[0]
-    return sum(sizes)

@@ -39,6 +39,7 @@ FORCES: dict[str, Force] = {
             "drain.create",
             "request.create",
             "answer.create",
+            "copy.begin",
             # It replaces a log of Spark's that a checkpoint may need.
             "progress.write",
         ),

@@ -27,6 +27,7 @@
       history/<log>/<run>-<k>-<first>.json      events, checkpoints and rates, in segments; the oldest are deleted
       logs/<run>-<k>.jsonl                      the log of the driver, in pieces; the oldest are deleted
       reserve                                   room for the result of a run that ends because the disk is full
+      copied.json                               where the job was copied from; without job.json it is no job yet
 
     <storage>/_savepoints/<job>-<id>-<random>/  savepoints for which no place was given
 
@@ -253,6 +254,11 @@ def reserve(name: str) -> str:
     return f"{name}/reserve"
 
 
+def copied(name: str) -> str:
+    """Exists in a job that was copied from another storage, and before all else of it."""
+    return f"{name}/copied.json"
+
+
 STEPS: dict[str, str] = {
     "job.create": r"[^/]+/job\.json",
     "run.create": r"[^/]+/runs/\d+\.json",
@@ -283,7 +289,7 @@ STEPS: dict[str, str] = {
 }
 """Name of a durable step → the paths it writes. Steps that are not writes to the storage are in `runtime.steps`."""
 
-_STEPS = [(name, re.compile(pattern)) for name, pattern in STEPS.items()]
+_STEPS = [(step, re.compile(path)) for step, path in {**STEPS, "copy.begin": r"[^/]+/copied\.json"}.items()]
 
 
 def step_of(path: str) -> str:

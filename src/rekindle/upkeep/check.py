@@ -19,7 +19,7 @@ from rekindle.storage.port import Store
 from rekindle.storage.run_documents import RUNNING
 from rekindle.upkeep.findings import Findings, Orphan
 from rekindle.upkeep.opened import open_all
-from rekindle.upkeep.orphans import orphans_of, unfinished_savepoints
+from rekindle.upkeep.orphans import orphans_of, unfinished_copies, unfinished_savepoints
 from rekindle.upkeep.references import Sizes, check_named, check_records
 
 _UNREADABLE = "UNREADABLE"
@@ -59,6 +59,7 @@ def check_storage(store: Store, job: str | None = None) -> Checked:
         return Checked([check_job(JobStorage(store, job))], [], [])
     found = [check_job(JobStorage(store, name)) for name in jobs(store)]
     orphans = list(unfinished_savepoints(store, (one.name for one in found if one.state != RUNNING)))
+    orphans += unfinished_copies(store)
     broken = {orphan.path for orphan in orphans}
     folders = [f"{layout.SAVEPOINTS}/{name}" for name in store.names(layout.SAVEPOINTS)]
     there = [one for one in folders if one not in broken and store.exists(layout.manifest(one))]

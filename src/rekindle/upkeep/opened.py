@@ -11,6 +11,7 @@ from rekindle.storage.checkpoint_documents import manifest_at
 from rekindle.storage.documents.batch import BatchRecord, Drain, End, OutputSchema
 from rekindle.storage.documents.checkpoint import Committed, Rewound
 from rekindle.storage.documents.control import Answer, Request
+from rekindle.storage.documents.copies import CopyOf
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Identity, Result, Run
 from rekindle.storage.documents.sources import FrozenFiles, SplitAssignment
@@ -62,6 +63,7 @@ OPENERS: dict[str, Opener] = {
     "rewound.create": _document(Rewound),
     "request.create": _document(Request),
     "answer.create": _document(Answer),
+    "copy.begin": _document(CopyOf),
 }
 """Step that writes a document → what opens it. The others decide nothing: a heartbeat, history, the log."""
 

@@ -59,6 +59,14 @@ def unfinished_savepoints(store: Store, idle: Iterable[str]) -> Iterator[Orphan]
             yield Orphan(folder, size, "its deletion has begun" if begun else "it was never finished")
 
 
+def unfinished_copies(store: Store) -> Iterator[Orphan]:
+    """Yield what is no job, and has the mark of a copy: the copy was cut off, or is under way."""
+    for name in store.names(""):
+        if store.exists(layout.copied(name)) and not store.exists(layout.identity(name)):
+            size = sum(entry.size_bytes for entry in store.walk(layout.job(name)))
+            yield Orphan(layout.job(name), size, "a copy of a job from another storage, which was not finished")
+
+
 Found = tuple[str, str]
 """A path, and why nothing needs it."""
 
