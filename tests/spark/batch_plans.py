@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import Any
 
 from rekindle.channels.marks import MARK_COLUMN
+from rekindle.spark.inputs.watermark_rows import ABSENT
 from tests.spark.dealing import DDL, Dealt, Row, micros, united, unpacked
 
 Contents = tuple[bool, bool]
@@ -135,7 +136,7 @@ class BatchPlans:
 
     def _relation(self, dealt: Dealt, rows: bool) -> Any:
         # A mark's file is read with one column for each of the data's, none of which it has.
-        schema = DDL if rows else f"{MARK_COLUMN} timestamp, _0 int, _1 int, _2 int"
+        schema = DDL if rows else f"{MARK_COLUMN} timestamp, {ABSENT} int"
         return _analyzed(self.spark.read.schema(schema).parquet(dealt.path("inbox" if rows else "marks")))
 
 

@@ -99,7 +99,7 @@ OF_ALL_KINDS = {
     "bytes": "cast('x' as binary)",
     "local": "cast(ts as timestamp_ntz)",
     "`a b,c.d;{}()=`": "v",
-    "_0": "'a name of ours'",
+    inputs.ABSENT: "'a name of ours'",
     MARK_COLUMN + "_": "v",
 }
 SINCE_4 = {

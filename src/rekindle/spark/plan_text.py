@@ -1,9 +1,14 @@
-"""The analyzed plan of a DataFrame as lines of text, the same in every version of Spark."""
+"""The analyzed plan of a DataFrame, node by node, the same in every version of Spark.
+
+Each look at a node is a call to the JVM, and many look at the plan of a task. So a plan is read once: it never changes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
 
@@ -11,27 +16,55 @@ _FIELDS_AT_MOST = 1000
 """Of each node, in its text."""
 
 
-def tree(frame: DataFrame) -> list[str]:
-    """Return a line for each node of the plan, indented, and marked with ~ where it runs on a stream.
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a plan."""
 
-    Spark's own text has that mark since 4.0 only.
-    """
-    lines = list[str]()
-    for node, depth in nodes(frame):
-        text = " ".join(str(node.verboseString(_FIELDS_AT_MOST)).splitlines())
-        lines.append(f"{' ' * depth}{'~' if node.isStreaming() else ''}{text.lstrip('~')}")
-    return lines
+    #: Spark's own object
+    plan: Any
+    #: how deep it stands
+    depth: int
+    #: Spark runs it on a stream
+    is_streaming: bool
+    #: it has no node below it
+    is_leaf: bool
+    #: on one line, its name first
+    text: str
+
+    @property
+    def name(self) -> str:
+        """What Spark calls it, e.g. ``Aggregate``."""
+        return self.text.partition(" ")[0]
 
 
-def nodes(frame: DataFrame) -> Iterator[tuple[Any, int]]:
-    """Yield each node of the plan and its depth, from above."""
+_READ: WeakKeyDictionary[DataFrame, tuple[Node, ...]] = WeakKeyDictionary()
+
+
+def nodes(frame: DataFrame) -> tuple[Node, ...]:
+    """Return the nodes of the plan, from above."""
+    found = _READ.get(frame)
+    if found is None:
+        found = _READ[frame] = tuple(_read(frame))
+    return found
+
+
+def _read(frame: DataFrame) -> Iterator[Node]:
     query: Any = frame._jdf.queryExecution()
     left = [(query.analyzed(), 0)]
     while left:  # no recursion: a plan may be deeper than Python's stack
-        node, depth = left.pop()
-        yield node, depth
-        children = node.children()
-        left += [(children.apply(index), depth + 1) for index in reversed(range(children.size()))]
+        plan, depth = left.pop()
+        children = plan.children()
+        below = [children.apply(index) for index in range(children.size())]
+        text = " ".join(str(plan.verboseString(_FIELDS_AT_MOST)).splitlines())
+        # Spark's own text has a mark for it since 4.0 only.
+        is_streaming = text.startswith("~") or bool(plan.isStreaming())
+        yield Node(plan, depth, is_streaming, not below, text.lstrip("~"))
+        left += [(child, depth + 1) for child in reversed(below)]
+
+
+def tree(frame: DataFrame) -> list[str]:
+    """Return a line for each node of the plan, indented, and marked with ~ where it runs on a stream."""
+    return [f"{' ' * node.depth}{'~' if node.is_streaming else ''}{node.text}" for node in nodes(frame)]
 
 
 def nodes_below(tree: Sequence[str], index: int) -> Iterator[str]:

@@ -109,7 +109,7 @@ def _attributes(frame: DataFrame) -> list[tuple[str, int]]:
     """Columns, and what Spark knows them by: what is passed through keeps that, what is computed has its own."""
     query: Any = frame._jdf.queryExecution()
     output = query.analyzed().output()
-    return [(output.apply(index).name(), output.apply(index).exprId().id()) for index in range(output.size())]
+    return [(column.name(), column.exprId().id()) for column in map(output.apply, range(output.size()))]
 
 
 def _write_batch(

@@ -30,6 +30,9 @@ from rekindle.spark.failures import BEFORE_EPOCH
 _MARKER = "__rekindle_marker"
 """Column that tells a watermark row from data, below the user's function; longer where the data has one like it."""
 
+ABSENT = "_absent"
+"""Column that no file of watermark rows has."""
+
 WATERMARKED = "spark.watermarkDelayMs"
 """What Spark notes on a column that has a watermark."""
 
@@ -96,18 +99,15 @@ def _markers(spark: SparkSession, data: DataFrame, column: str, marker: str, mar
 
     In a batch without data Spark plans these rows alone, so its optimizer must learn nothing from them that is not true
     of data. A literal null would tell it that the column is always null, and of that it makes a filter for the other
-    side of a join. So each null is computed, from a column of its own, which Spark believes to be in the file.
+    side of a join. So the nulls are computed: they are the fields of a row that is null, which hangs on a column that
+    Spark believes to be in the file. One row for all of them, since each column made by itself is a dozen calls to the
+    JVM.
     """
-    absent = [f"_{index}" for index in range(len(data.columns))]
-    schema = ", ".join([f"{MARK_COLUMN} timestamp", *(f"{name} int" for name in absent)])
-    rows = spark.readStream.schema(schema).option("recursiveFileLookup", "true").parquet(marks)
-    fields: Any = data._jdf.schema()
-    columns = [
-        (F.col(MARK_COLUMN) if name == column else _computed_null(fields.apply(index).dataType(), F.col(absent[index])))
-        for index, name in enumerate(data.columns)
-    ]
-    named = [each.alias(name) for each, name in zip(columns, data.columns, strict=True)]
-    return rows.select(*named, F.lit(True).alias(marker))
+    rows = spark.readStream.schema(f"{MARK_COLUMN} timestamp, {ABSENT} int")
+    read = rows.option("recursiveFileLookup", "true").parquet(marks)
+    nothing = _computed_null(data._jdf.schema(), F.col(ABSENT)).alias(ABSENT)
+    empty = read.select(nothing, F.col(MARK_COLUMN).alias(marker)).select(f"{ABSENT}.*", marker)
+    return empty.withColumns({column: F.col(marker), marker: F.lit(True)})
 
 
 def _computed_null(kind: Any, absent: Column) -> Column:

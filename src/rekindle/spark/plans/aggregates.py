@@ -22,8 +22,8 @@ _KEY = "by "
 
 def computed_by(frame: DataFrame) -> tuple[tuple[str, ...], ...]:
     """Return of each streaming aggregate its keys and functions, in the order of its state: ``by k``, ``sum(v)``."""
-    found = (node for node, _ in nodes(frame) if node.isStreaming() and node.nodeName() == "Aggregate")
-    return tuple(tuple(_computed(node)) for node in found)
+    found = (node.plan for node in nodes(frame) if node.is_streaming and node.name == "Aggregate")
+    return tuple(tuple(_computed(plan)) for plan in found)
 
 
 def refuse_other_aggregates(task: str, before: Windows | None, now: Windows) -> None:

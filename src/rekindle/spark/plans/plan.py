@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -17,7 +17,7 @@ from rekindle.progress.plain import SourceReader
 from rekindle.spark.failures import brief
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.watermark_rows import quoted
-from rekindle.spark.plan_text import tree
+from rekindle.spark.plan_text import nodes, tree
 from rekindle.spark.plans.refuse import refuse_plan, refuse_without_worker_module
 
 _TIMERS = re.compile(r"TransformWithState\w* .*, (?:EventTime|ProcessingTime),")
@@ -92,11 +92,11 @@ def build_batch_task(task: Task, function: Callable[..., DataFrame], frames: Seq
     if not isinstance(frame, DataFrame) or frame.isStreaming:
         returned = "a streaming DataFrame" if isinstance(frame, DataFrame) else type(frame).__name__
         raise DefinitionError("BATCH_UNSUPPORTED", task=task.uid, reason=f"it returned {returned}.")
-    nodes = tree(frame)
-    if any(_TIMERS.search(line) for line in nodes):
+    plan_lines = tree(frame)
+    if any(_TIMERS.search(line) for line in plan_lines):
         reason = "it is a transformWithState with a time mode, whose timers never fire there."
         raise DefinitionError("BATCH_UNSUPPORTED", task=task.uid, reason=reason)
-    refuse_without_worker_module(frame, nodes)
+    refuse_without_worker_module(frame, plan_lines)
     plan: Any = frame._jdf.queryExecution()
     try:
         plan.executedPlan()
@@ -154,7 +154,7 @@ def _too_old_ms(spark: SparkSession, leaf: Any) -> int | None:
 
 def shares_a_source(frame: DataFrame) -> bool:
     """Whether a source is used twice in such a way that Spark reads it once, as in a union with itself."""
-    leaves = list(_streaming_leaves(frame))
+    leaves = _streaming_leaves(frame)
     return any(leaf.equals(other) for index, leaf in enumerate(leaves) for other in leaves[:index])
 
 
@@ -180,12 +180,9 @@ def _given_name(leaf: Any) -> str | None:
     return str(name.name()) if name.getClass().getSimpleName() == "UserProvided" else None
 
 
-def _streaming_leaves(frame: DataFrame) -> Iterator[Any]:
-    query: Any = frame._jdf.queryExecution()
-    leaves = query.analyzed().collectLeaves()
-    for index in range(leaves.size()):
-        if leaves.apply(index).isStreaming():
-            yield leaves.apply(index)
+def _streaming_leaves(frame: DataFrame) -> list[Any]:
+    """Return the sources of a query, in the order in which Spark numbers them."""
+    return [node.plan for node in nodes(frame) if node.is_leaf and node.is_streaming]
 
 
 def _reader(spark: SparkSession, leaf: Any) -> int:

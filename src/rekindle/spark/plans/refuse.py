@@ -39,8 +39,7 @@ def refuse_plan(task: Task, frame: DataFrame, inputs: Sequence[Input]) -> None:
             ``DEDUPLICATION_UNSUPPORTED``, ``PARALLELISM_UNSUPPORTED``, ``WORKER_MODULE_MISSING``.
     """
     plan = tree(frame)
-    ours = {node for item in inputs for node in _watermarks(tree(item.frame))}
-    _refuse_second_watermark(task, plan, ours)
+    _refuse_second_watermark(task, plan, inputs)
     _refuse_unending_state(task, plan, inputs)
     _refuse_totals_over_all_times(task, frame)
     _refuse_parallel_state(task, plan)
@@ -75,13 +74,15 @@ def _look_for_worker_module(spark: SparkSession, module: str) -> None:
         raise DefinitionError("WORKER_MODULE_MISSING", module=module, reason=brief(error)) from error
 
 
-def _refuse_second_watermark(task: Task, tree: Sequence[str], ours: set[str]) -> None:
+def _refuse_second_watermark(task: Task, plan: Sequence[str], inputs: Sequence[Input]) -> None:
     """Spark would refuse it too, at the start and silently on what to do. Ours are never above each other."""
-    for index, line in enumerate(tree):
-        for below in nodes_below(tree, index) if _WATERMARK.search(line) else ():
-            inner = _WATERMARK.search(below)
-            if inner and _identity(inner) in ours:
-                raise DefinitionError("WATERMARK_IN_TASK", task=task.uid, column=inner[2])
+    outer = (index for index, line in enumerate(plan) if _WATERMARK.search(line))
+    inner = [found for index in outer for line in nodes_below(plan, index) if (found := _WATERMARK.search(line))]
+    if inner:
+        ours = {node for item in inputs for node in _watermarks(tree(item.frame))}
+        for found in inner:
+            if _identity(found) in ours:
+                raise DefinitionError("WATERMARK_IN_TASK", task=task.uid, column=found[2])
 
 
 def _refuse_unending_state(task: Task, tree: Sequence[str], inputs: Sequence[Input]) -> None:
@@ -104,10 +105,10 @@ def _refuse_totals_over_all_times(task: Task, frame: DataFrame) -> None:
     Cubes, rollups and grouping sets make them: Spark gives each row once to each kind of group, with null for the
     columns that this kind does without.
     """
-    for node, _ in nodes(frame) if task.output_mode == "append" else ():
-        if node.getClass().getSimpleName() != "Expand" or not node.isStreaming():
+    for node in nodes(frame) if task.output_mode == "append" else ():
+        if node.name != "Expand" or not node.is_streaming:
             continue
-        output, kinds = node.output(), node.projections()
+        output, kinds = node.plan.output(), node.plan.projections()
         timed = [index for index in range(output.size()) if output.apply(index).metadata().contains(WATERMARKED)]
         for index in timed:
             given = [kinds.apply(kind).apply(index) for kind in range(kinds.size())]

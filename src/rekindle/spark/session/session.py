@@ -250,11 +250,11 @@ def _is_no_lost_call(record: logging.LogRecord) -> bool:
 
 def _hush_jvm(spark: SparkSession) -> Iterator[Callable[[], object]]:
     jvm: Any = spark._jvm
-    log4j = jvm.org.apache.logging.log4j
+    log4j = jvm.org.apache.logging.log4j  # each dot is a call to the JVM
+    logger, set_level, off = log4j.LogManager.getLogger, log4j.core.config.Configurator.setLevel, log4j.Level.OFF
     for name in _QUIET_LOGGERS:
-        level = log4j.LogManager.getLogger(name).getLevel()
-        yield partial(log4j.core.config.Configurator.setLevel, name, level)
-        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
+        yield partial(set_level, name, logger(name).getLevel())
+        set_level(name, off)
 
 
 _HUSH = _Hush()
