@@ -80,6 +80,35 @@ def test_a_heartbeat_that_stands_still_is_silent_by_any_clock(world: World) -> N
     assert states == ["RUNNING"] * 5 + ["SILENT"]
 
 
+@pytest.mark.parametrize("ahead_ms", [-3_600_000, 0, 3_600_000])
+def test_ages_are_those_of_the_clock_that_wrote_the_times(world: World, ahead_ms: int) -> None:
+    """A checkpoint is too old, or young, whatever the clock of the machine says that looks."""
+    written = world.healthy("job")
+    written.storage.fence.claim(
+        replace(written.storage.latest_run(), run=3, started_ms=world.now_ms + ahead_ms - 90_000)
+    )
+    times = {"latest_checkpoint_ms": world.now_ms + ahead_ms - 60_000, "run": 3}
+    written.status = replace(written.status, **times)
+    monitor, clocks = _watch(world)
+    _beat(world, "job", world.now_ms + ahead_ms)
+    _state(monitor, "job")
+    clocks.pass_(2_000)
+    _beat(world, "job", world.now_ms + ahead_ms + 2_000)
+
+    line = monitor.job("job").overview
+
+    assert (line.checkpoint_age_ms, line.uptime_ms, line.heartbeat_age_ms) == (62_000, 92_000, 0)
+
+
+def test_the_time_before_the_first_heartbeat_of_a_run_is_not_that_of_the_run_before(world: World) -> None:
+    written = world.healthy("job")
+    written.storage.fence.claim(replace(written.storage.latest_run(), run=3, started_ms=world.now_ms + 3_600_000))
+    monitor, clocks = _watch(world)
+    clocks.pass_(3_660_000)
+
+    assert monitor.job("job").overview.uptime_ms == 60_000
+
+
 def test_a_silent_job_that_beats_again_runs(world: World) -> None:
     world.silent("job")
     monitor, clocks = _watch(world)

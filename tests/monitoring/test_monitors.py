@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from rekindle.errors import StorageError
+from rekindle.monitoring import patience
 from rekindle.monitoring.monitor import Monitor
 from rekindle.monitoring.monitors import Monitors
+from rekindle.monitoring.patience import PatientStore
 from rekindle.storage.local import LocalStore
 from tests.ui.kit import Counting
 from tests.ui.world import World
@@ -58,5 +61,90 @@ def test_a_storage_that_is_away_holds_up_no_start_and_says_so_when_it_is_asked(t
     away.is_there.set()
     for thread in reading:
         thread.join(60)
-    with pytest.raises(StorageError, match="away"):
+    assert [line.id for line in monitors.overview()] == ["1~job-000"], "it hides no job of another"
+    said, other = monitors.storages()
+    assert (said.jobs, said.error and said.error.code) == (None, "STORAGE_UNAVAILABLE")
+    assert (other.jobs, other.error) == (1, None)
+
+
+def test_storages_of_which_none_can_be_read_are_no_empty_list(tmp_path: Path) -> None:
+    monitors = Monitors([LocalStore(str(tmp_path / "nothing")), LocalStore(str(tmp_path / "unmounted"))])
+
+    with pytest.raises(StorageError, match="STORAGE_MISSING"):
         monitors.overview()
+    (tmp_path / "nothing").mkdir()
+    assert monitors.overview() == []
+
+
+class Hangs(LocalStore):
+    """A store whose answers take until they may come; then it refuses, or answers."""
+
+    def __init__(self, location: str, *, refuses: bool) -> None:
+        super().__init__(location)
+        self.may_answer = threading.Event()
+        self.refuses = refuses
+        self.calls = 0
+        self.asked = threading.Semaphore(0)
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes, or refuse, in the end."""
+        self.calls += 1
+        self.asked.release()
+        self.may_answer.wait()
+        if self.refuses:
+            raise StorageError("STORAGE_UNAVAILABLE", uri=self.location, reason="timed out")
+        return super().read(path)
+
+
+def later(store: PatientStore) -> threading.Thread:
+    """Ask in a thread of its own."""
+
+    def ask() -> None:
+        with suppress(StorageError):
+            store.read("a")
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_storage_that_hangs_holds_up_few_and_answers_again_when_it_is_back(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1")
+    within, now = Hangs(str(tmp_path), refuses=False), [0.0]
+    store = PatientStore(within, elapsed_s=lambda: now[0])
+    waiting = [later(store)]
+    within.asked.acquire()
+
+    now[0] = patience.SLOW_S + 1
+    waiting += [later(store) for _ in range(patience.MOST - 1)]
+    for _ in waiting[1:]:
+        within.asked.acquire()
+    with pytest.raises(StorageError, match="has not answered for 3 s"):
+        store.names("")  # as many wait as may
+    now[0] = patience.PATIENCE_S + 1
+    with pytest.raises(StorageError, match="has not answered for 11 s"):
+        store.exists("a")
+    assert within.calls == patience.MOST
+
+    within.may_answer.set()
+    for thread in waiting:
+        thread.join(60)
+    assert store.read("a") == b"1"
+
+
+def test_a_storage_that_says_late_that_it_is_away_is_asked_again_only_after_a_while(tmp_path: Path) -> None:
+    within, now = Hangs(str(tmp_path), refuses=True), [0.0]
+    store = PatientStore(within, elapsed_s=lambda: now[0])
+    waiting = later(store)
+    within.asked.acquire()
+    now[0] = patience.SLOW_S + 1
+    within.may_answer.set()
+    waiting.join(60)
+
+    with pytest.raises(StorageError, match="timed out"):
+        store.read("a")
+    assert within.calls == 1
+    now[0] += patience.PATIENCE_S + 1
+    within.refuses = False
+    (tmp_path / "a").write_bytes(b"1")
+    assert store.read("a") == b"1"

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 
@@ -80,3 +81,41 @@ def good(request: Request) -> Answer:
         savepoint=request.savepoint and f"{request.savepoint}/job-41",
         notes=("a note",),
     )
+
+
+@contextmanager
+def proxied(address: str, prefix: str) -> Iterator[str]:
+    """Run a proxy that has a server below `prefix`, asks it under the server's own name, as nginx does unless told
+    otherwise, and knows nothing else; yields the address that people have.
+    """
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if not self.path.startswith(f"{prefix}/"):
+                self.send_error(404)
+                return
+            own = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            answer = http.request(self.command, address + self.path.removeprefix(prefix), headers=own, content=body)
+            self.send_response(answer.status_code)
+            for name, value in answer.headers.items():
+                if name not in ("content-encoding", "content-length", "transfer-encoding", "date", "server"):
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(answer.content)))
+            self.end_headers()
+            self.wfile.write(answer.content)
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}{prefix}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -164,19 +164,6 @@ def test_what_there_is_not_is_an_error_with_a_code(address: str, path: str, stat
     assert answer.headers["content-type"] == "application/json"
 
 
-def test_one_damaged_job_hides_no_other(tmp_path, serve) -> None:
-    world = World(str(tmp_path))
-    world.healthy("good")
-    world.healthy("bad")
-    with open(f"{world.store.location}/{layout.run('bad', 2)}", "w", encoding="utf-8") as file:
-        file.write("{")
-
-    found = {job["job"]: job for job in http.get(f"{serve([world.store])}/api/v1/jobs").json()}
-
-    assert found["good"]["state"] == "RUNNING"
-    assert (found["bad"]["state"], found["bad"]["error"]["code"]) == ("UNREADABLE", "OBJECT_CORRUPT")
-
-
 def test_jobs_of_several_storages_are_told_apart(tmp_path, serve) -> None:
     stores = []
     for name in ("one", "two"):

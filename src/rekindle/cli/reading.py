@@ -10,7 +10,7 @@ import click
 
 from rekindle.cli import documents, manifests, output, views
 from rekindle.cli.app import FAILED, command_line, example, with_json, with_storage
-from rekindle.errors import ControlError, StorageError
+from rekindle.errors import ControlError
 from rekindle.ids import SubtaskId
 from rekindle.monitoring.facts import AT_WORK, SILENT, Now
 from rekindle.monitoring.monitor import Monitor
@@ -75,8 +75,6 @@ def list_jobs(storage: str, as_json: bool) -> None:
     """List the jobs of a storage."""
     monitor = watch(storage)
     found = seen(monitor, monitor.overview)
-    if not found and not monitor.store.exists(""):
-        raise StorageError("STORAGE_MISSING", uri=storage)
     if as_json:
         output.as_json([documents.list_json(line) for line in found])
     elif found:

@@ -56,6 +56,7 @@ def ui(
     """
     try:
         from rekindle.monitoring.monitors import Monitors
+        from rekindle.monitoring.patience import PatientStore
         from rekindle.ui.security import Policy, is_loopback
         from rekindle.ui.server import application, listen, serve
     except ModuleNotFoundError as error:
@@ -72,7 +73,7 @@ def ui(
         token, made = secrets.token_urlsafe(24), True
     policy = Policy(host=host, allowed_hosts=allowed_hosts, allow_actions=allow_actions, token=token)
     listener = listen(host, port)
-    monitors = Monitors(stores)
+    monitors = Monitors([PatientStore(store) for store in stores])
     monitors.warm_up(_PATIENCE_S)
     address = _address(listener, host)
     if as_json:

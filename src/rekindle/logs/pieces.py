@@ -98,5 +98,5 @@ def _lines(storage: JobStorage, piece: Piece) -> Iterator[LogLine | None]:
 def _line(text: bytes) -> LogLine | None:
     try:
         return _DECODER.decode(text)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None

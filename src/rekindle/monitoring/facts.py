@@ -93,6 +93,8 @@ class Facts:
         self.logs = RememberedLogs(storage, elapsed_ms)
         #: its heartbeat looks old: only a second look shows whether it is silent
         self.doubtful = False
+        #: how long ago its heartbeat was seen to be replaced; None: it was not yet
+        self.still_ms: int | None = None
         self._pulse = Pulse(storage.store, now_ms, elapsed_ms)
         self._runs: dict[int, Run] = {}
         self._results: dict[int, Result] = {}
@@ -115,6 +117,7 @@ class Facts:
         elif self._pulse.is_silent(driver):
             state = SILENT
         else:
+            self.still_ms = self._pulse.still_ms
             state = driver.state if isinstance(driver, Status) else RUNNING
             self.doubtful = self._pulse.doubtful
         return Now(state=state, run=run, status=status, result=result)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from rekindle.config import SETTINGS
-from rekindle.errors import RekindleError
+from rekindle.errors import RekindleError, StorageError
 from rekindle.monitoring import views
 from rekindle.monitoring.facts import Facts, Now
 from rekindle.monitoring.graph import described, graph
@@ -17,8 +18,11 @@ from rekindle.monitoring.job_history import JobHistory
 from rekindle.monitoring.overviews import error_view, overview
 from rekindle.monitoring.watch import Watch
 from rekindle.storage.documents.runs import JobDescription
+from rekindle.storage.job_documents import place
 from rekindle.storage.job_storage import jobs
 from rekindle.storage.port import Store
+
+_LOG = logging.getLogger(__name__)
 
 _AT_ONCE = 16
 """Jobs read at the same time, where each look is a request."""
@@ -55,11 +59,17 @@ class Monitor:
     # -- all jobs -----------------------------------------------------------------------------------------------------
 
     def overview(self) -> list[views.JobOverview]:
-        """Return all jobs, by name; one that cannot be read is ``UNREADABLE``, with the reason."""
+        """Return all jobs, by name; one that cannot be read is ``UNREADABLE``, with the reason.
+
+        Raises:
+            StorageError: ``STORAGE_MISSING``; it cannot be read.
+        """
         return self.watch.fresh(("overview",), self._overview)
 
     def _overview(self) -> list[views.JobOverview]:
         names = jobs(self.store)
+        if not names and not self.store.exists(""):
+            raise StorageError("STORAGE_MISSING", uri=self.store.location)
         self.watch.forget_all_but(names)
         if self.store.pace == 1:
             return [self.line(name) for name in names]
@@ -71,13 +81,19 @@ class Monitor:
         try:
             return self.job(name).overview
         except RekindleError as error:
-            return views.JobOverview(
-                id=f"{self._prefix}{name}",
-                job=name,
-                storage=self.index,
-                state=UNREADABLE,
-                error=error_view(error.to_json()),
+            found = error
+        except Exception as error:  # its documents hold what no one has thought of; that must hide no other job
+            _LOG.warning("The job %s cannot be read", name, exc_info=True)
+            found = StorageError(
+                "OBJECT_CORRUPT", path=place(self.store, name), reason=f"{type(error).__name__}: {error}"
             )
+        return views.JobOverview(
+            id=f"{self._prefix}{name}",
+            job=name,
+            storage=self.index,
+            state=UNREADABLE,
+            error=error_view(found.to_json()),
+        )
 
     # -- a job --------------------------------------------------------------------------------------------------------
 

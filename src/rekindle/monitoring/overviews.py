@@ -11,11 +11,13 @@ from rekindle.monitoring import figures
 from rekindle.monitoring.facts import Facts, Now
 from rekindle.monitoring.figures import of_rates, of_status
 from rekindle.monitoring.views import ErrorView, JobOverview, SubtaskView
+from rekindle.storage.liveness import silence_ms
 
 
 def overview(facts: Facts, now: Now, subtasks: Sequence[SubtaskView], now_ms: int) -> JobOverview:
     """Return the figures of a job; its id and its storage are those of the one that watches it."""
     run, status, result = now.run, now.status, now.result
+    now_ms = _by_its_clock(facts, now, now_ms)
     live = subtasks if now.at_work else ()
     line = JobOverview(
         id=facts.storage.job,
@@ -69,6 +71,19 @@ def overview(facts: Facts, now: Now, subtasks: Sequence[SubtaskView], now_ms: in
             "next_attempt_ms": status.next_attempt_ms if now.at_work else None,
         }
     return replace(line, **changes)
+
+
+def _by_its_clock(facts: Facts, now: Now, now_ms: int) -> int:
+    """Return the time by the clock of the driver, which has written all times that ages are counted from.
+
+    That clock differs where a heartbeat comes from the future, or is old and was seen to be replaced a moment ago.
+    """
+    if not now.at_work or now.status is None or now.run is None or now.status.run != now.run.run:
+        return now_ms
+    age_ms = now_ms - now.status.written_ms
+    if 0 <= age_ms <= silence_ms(facts.storage.store) or (age_ms > 0 and facts.still_ms is None):
+        return now_ms
+    return now.status.written_ms + (facts.still_ms or 0)
 
 
 def _with_sinks(subtasks: Sequence[SubtaskView], now: Now) -> Sequence[SubtaskView]:

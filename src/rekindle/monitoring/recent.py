@@ -32,12 +32,15 @@ class RecentView:
 
 
 def recent(monitors: Monitors, now_ms: int) -> list[RecentView]:
-    """Return the jobs that run; one that cannot be read now is left out."""
+    """Return the jobs that run; one that cannot be read now, or whose storage cannot be, is left out."""
     return [view for monitor in monitors.all for view in _of_storage(monitor, now_ms)]
 
 
 def _of_storage(monitor: Monitor, now_ms: int) -> Iterator[RecentView]:
-    lines = [line for line in monitor.overview() if line.state in AT_WORK]
+    try:
+        lines = [line for line in monitor.overview() if line.state in AT_WORK]
+    except RekindleError:
+        return
     with ThreadPoolExecutor(1 if monitor.store.pace == 1 else _AT_ONCE) as pool:
         for line, values in zip(lines, pool.map(lambda one: _values(monitor, one.job, now_ms), lines), strict=True):
             if values is not None:

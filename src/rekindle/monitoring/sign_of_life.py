@@ -22,6 +22,8 @@ class Pulse:
         self._elapsed_ms = elapsed_ms
         self._first: Run | Status | None = None
         self._first_ms = 0
+        #: how long ago it was seen to move; None: it was not yet
+        self.still_ms: int | None = None
         #: it looked old when it was looked at last, and was not looked at for long enough to say more
         self.doubtful = False
 
@@ -32,9 +34,13 @@ class Pulse:
         is silent too when it does not move for long enough.
         """
         now_ms = self._elapsed_ms()
-        if self._first is None or has_moved(driver, self._first):
+        first = self._first
+        if first is None or has_moved(driver, first):
             self._first, self._first_ms = driver, now_ms
+            self.still_ms = None if first is None else 0
         still_ms = now_ms - self._first_ms
+        if self.still_ms is not None:
+            self.still_ms = still_ms
         self.doubtful = False
         if isinstance(driver, Run):  # Spark starts, which takes its time
             return False

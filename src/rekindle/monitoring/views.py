@@ -13,15 +13,6 @@ from rekindle.storage.documents.status import TaskStatusDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StorageView:
-    """A storage that is watched."""
-
-    index: int
-    location: str
-    jobs: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorView:
     """What went wrong last, or how a run failed."""
 
@@ -30,6 +21,18 @@ class ErrorView:
     next_step: str = ""
     #: None: the document does not say when
     failed_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageView:
+    """A storage that is watched."""
+
+    index: int
+    location: str
+    #: how many; None: it cannot be read
+    jobs: int | None
+    #: why it cannot be read; its jobs are in no list then
+    error: ErrorView | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
 from rekindle.storage import layout
-from rekindle.storage.forwarding import ForwardingStore
+from rekindle.storage.forwarding import ForwardingStore, innermost
 from rekindle.storage.port import Store
 
 _Given = ParamSpec("_Given")
@@ -132,7 +132,7 @@ class SteppedStore(ForwardingStore):
 
     def copy_from(self, source: Store, path: str, target: str) -> int:
         """A step."""
-        inner = source.within if isinstance(source, ForwardingStore) else source
+        inner = innermost(source)
         with step(self._steps, layout.step_of(target)):
             self.look()
             return super().copy_from(inner, path, target)

@@ -28,7 +28,7 @@ def decode(data: bytes, kind: type[Document], path: str) -> Document:
         if version > FORMAT_VERSION:
             raise StorageError("FORMAT_NEWER", path=path, found=version, supported=FORMAT_VERSION)
         return _decoder(kind).decode(data)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise StorageError("OBJECT_CORRUPT", path=path, reason=error) from error
 
 

@@ -83,3 +83,10 @@ class ForwardingStore:
 
     def move(self, source: str, target: str) -> None:
         self.within.move(source, target)
+
+
+def innermost(store: Store) -> Store:
+    """Return the store that does the work: one of the same kind may copy from it without this process."""
+    while isinstance(store, ForwardingStore):
+        store = store.within
+    return store

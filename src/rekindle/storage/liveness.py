@@ -91,7 +91,7 @@ def _sign(driver: Run | Status) -> tuple[int, int]:
 def _runs(pid: int, ticks: str) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # the second: no system has such a number
         return False
     except PermissionError:
         pass  # It exists, under another user.

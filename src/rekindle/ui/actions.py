@@ -15,6 +15,7 @@ from rekindle.runtime.client import ControlRequest, Ending
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage.documents.control import Request
 from rekindle.storage.documents.runs import Result
+from rekindle.storage.forwarding import innermost
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.run_documents import RUNNING
@@ -68,7 +69,8 @@ class Actions:
             ControlError: ``JOB_UNKNOWN``, ``JOB_NOT_RUNNING``.
         """
         monitor, name = self._monitors.find(job_id)
-        storage = monitor.watch.known(name).storage
+        monitor.watch.known(name)
+        storage = JobStorage(innermost(monitor.store), name)
         target = open_store(body.directory).location if body.directory else None
         if verb == "savepoint":
             target = target or default_folder(storage.store.location)

@@ -146,8 +146,13 @@ def _is_address(host: str) -> bool:
 
 
 def _same_origin(headers: Headers) -> bool:
-    """Return True unless a browser says that the request comes from a page of another origin."""
-    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        return False
+    """Return True unless a browser says that the request comes from a page of another origin.
+
+    A browser that says it by ``Sec-Fetch-Site`` has compared the origins itself; the ``Host`` may be one that a proxy
+    has put in.
+    """
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("same-origin", "none")
     origin = headers.get("origin")
     return origin is None or urlsplit(origin).netloc == headers.get("host")

@@ -95,7 +95,7 @@ def _asking(actions: Actions, verb: str) -> Answer:
 def _body(data: bytes) -> ActionBody:
     try:
         return msgspec.json.decode(data, type=ActionBody) if data.strip() else ActionBody()
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ConfigError("BODY_INVALID", reason=error) from error
 
 

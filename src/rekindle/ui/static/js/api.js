@@ -3,6 +3,8 @@ import { Store, useEffect, useState } from "./lib.js";
 
 const BASE = new URL("api/v1/", document.baseURI);
 const TOKEN = "rekindle.token";
+/** A server, or a network, that says nothing for so long is away: a browser alone would wait for minutes. */
+const PATIENCE_MS = 15_000;
 
 /** When the server last answered, and since when it has not. */
 export const connection = new Store({ awaySince: null });
@@ -81,12 +83,15 @@ export function useApi(path, every = 2000, shape = (found) => found) {
     let timer;
     let text;
     let failures = 0;
-    const controller = new AbortController();
+    let asked = new AbortController();
 
     async function read() {
       clearTimeout(timer);
+      const mine = (asked = new AbortController());
+      let reached = true;
+      const late = setTimeout(() => mine.abort(), PATIENCE_MS);
       try {
-        const found = await request(path, { signal: controller.signal });
+        const found = await request(path, { signal: mine.signal });
         if (!live) return;
         failures = 0;
         if (connection.value.awaySince !== null) connection.set({ awaySince: null });
@@ -97,18 +102,24 @@ export function useApi(path, every = 2000, shape = (found) => found) {
       } catch (error) {
         if (!live) return;
         failures += 1;
-        if (!(error instanceof ApiError)) {
-          if ((failures > 1 || text === undefined) && connection.value.awaySince === null) connection.set({ awaySince: now() });
-        } else if (error.status === 401) {
-          tokenWanted.set(true);
-        }
-        if (error instanceof ApiError) {
+        reached = error instanceof ApiError;
+        if (!reached) {
+          const silent = mine.signal.aborted;
+          if ((failures > 1 || text === undefined || silent) && connection.value.awaySince === null)
+            connection.set({ awaySince: now() - (silent ? PATIENCE_MS : 0) });
+        } else {
+          if (connection.value.awaySince !== null) connection.set({ awaySince: null });
+          if (error.status === 401) tokenWanted.set(true);
           text = undefined;
           set((before) => ({ path, data: before.path === path ? before.data : undefined, error }));
         }
+      } finally {
+        clearTimeout(late);
       }
-      if (every && !document.hidden && !tokenWanted.value)
-        timer = setTimeout(read, Math.min(every * 2 ** Math.min(failures, 3), Math.max(every, 10_000)));
+      // What is read once is read until there is an answer.
+      const pause = every || (reached ? 0 : 2000);
+      if (live && pause && !document.hidden && !tokenWanted.value)
+        timer = setTimeout(read, Math.min(pause * 2 ** Math.min(failures, 3), Math.max(pause, 10_000)));
     }
 
     const shown = () => document.hidden || read();
@@ -118,7 +129,7 @@ export function useApi(path, every = 2000, shape = (found) => found) {
     return () => {
       live = false;
       clearTimeout(timer);
-      controller.abort();
+      asked.abort();
       waiting.delete(read);
       document.removeEventListener("visibilitychange", shown);
     };

@@ -1,5 +1,7 @@
 // Answers of the API as the pages show them: a job with the graph and the subtasks in one.
 
+import { now } from "./api.js";
+
 const NEXT = {
   LOST: "Run it again: rekindle run JOBFILE. It resumes from its last checkpoint by itself.",
   SILENT: "Look at the process on its machine. If it hangs, kill it and run the job again.",
@@ -7,20 +9,34 @@ const NEXT = {
 
 const BAD = ["FAILED", "LOST", "SILENT", "UNREADABLE"];
 
+/** Answers are some seconds old: a clock that differs by less is not seen to differ. */
+const SAME_CLOCK_MS = 60_000;
+
+/** Milliseconds that the clock of a job's driver is ahead of the server's: its times are shown by the server's. */
+function ahead({ heartbeat_ms, heartbeat_age_ms }) {
+  if (heartbeat_ms === null || heartbeat_age_ms === null) return 0;
+  const differs = heartbeat_ms + heartbeat_age_ms - now();
+  return Math.abs(differs) > SAME_CLOCK_MS ? differs : 0;
+}
+
 function job(overview) {
+  const ahead_ms = ahead(overview);
+  const ours = (ms) => (ms === null ? null : ms - ahead_ms);
   const restarting = overview.state === "RUNNING" && (overview.subtasks.restarting > 0 || overview.next_attempt_ms !== null);
   const bad = BAD.includes(overview.state);
   return {
     ...overview,
     name: overview.job,
     state: restarting ? "RESTARTING" : overview.state,
-    heard_ms: overview.heartbeat_ms,
+    ahead_ms,
+    started_ms: ours(overview.started_ms),
+    heard_ms: ours(overview.heartbeat_ms),
     checkpoint:
       overview.latest_checkpoint === null
         ? null
         : {
             id: overview.latest_checkpoint,
-            completed_ms: overview.latest_checkpoint_ms,
+            completed_ms: ours(overview.latest_checkpoint_ms),
             duration_ms: overview.latest_checkpoint_duration_ms,
           },
     error: bad ? overview.error : null,

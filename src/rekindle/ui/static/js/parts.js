@@ -224,10 +224,13 @@ export function Empty({ title, children }) {
   return html`<div class="empty"><strong>${title}</strong>${children}</div>`;
 }
 
-/** What was read, or why it is not there: loading, an error, or both data and an error of a later read. */
+/**
+ * What was read, or why it is not there: loading, an error, or both data and an error of a later read.
+ * Of what is gone nothing is shown: what it was would look like what it is.
+ */
 export function Loaded({ state, children }) {
   const { awaySince } = useStore(connection);
-  if (state.data !== undefined)
+  if (state.data !== undefined && state.error?.status !== 404)
     return html`${state.error && html`<${Refused} error=${state.error} />`} ${children(state.data)}`;
   if (state.error) return html`<${Refused} error=${state.error} />`;
   return html`<p class="loading" role="status">${awaySince === null ? "Loading…" : "Waiting for the server…"}</p>`;

@@ -236,7 +236,7 @@ function Rates({ job, path }) {
   // The moment from which rows are wanted must not change with each reading.
   // A job that is over shows its last minutes.
   const end = job.ended_ms ?? (isBad(job.state) ? job.heard_ms : null);
-  const since = useMemo(() => Math.floor(((end ?? now()) - minutes * 60_000) / 10_000) * 10_000, [minutes, end]);
+  const since = useMemo(() => Math.floor(((end ?? now()) + job.ahead_ms - minutes * 60_000) / 10_000) * 10_000, [minutes, end, Math.round(job.ahead_ms / 60_000)]);
   const state = useApi(`${path}/rates?since=${since}`, 5000);
   const span = html`<${Segments} label="Span of the charts" options=${SPANS} value=${minutes} onChange=${choose} />`;
   return html`<${Panel} title="Rates" id="rates" right=${span} flush>
@@ -244,17 +244,17 @@ function Rates({ job, path }) {
       ${({ samples }) =>
         samples.length < 2
           ? html`<${Empty} title="Nothing was measured in this time.">A running job writes a sample every ten seconds.<//>`
-          : html`<${Charts} samples=${samples} minutes=${minutes} alive=${!job.ended_ms && !isBad(job.state)} />`}
+          : html`<${Charts} samples=${samples} minutes=${minutes} ahead=${job.ahead_ms} alive=${!job.ended_ms && !isBad(job.state)} />`}
     <//>
   <//>`;
 }
 
-function Charts({ samples, minutes, alive }) {
+function Charts({ samples, minutes, ahead, alive }) {
   const tasks = useMemo(() => [...new Set(samples.flatMap((sample) => Object.keys(sample.tasks)))].sort(), [samples]);
   const end = alive ? undefined : samples.at(-1).time_ms;
   const latest = useRef();
   latest.current = () => {
-    const until = (end ?? now()) / 1000;
+    const until = (end ?? now() + ahead) / 1000;
     return [until - minutes * 60, until];
   };
   const range = useRef(() => latest.current()).current;

@@ -22,6 +22,19 @@ function Attention({ jobs }) {
   </section>`;
 }
 
+/** A storage that cannot be read has no jobs in the list: that must not look as if it had none. */
+function Unread({ storages }) {
+  return html`<section aria-label="Storages that cannot be read">
+    <ul class="stack">
+      ${storages.map(
+        ({ index, location, error }) => html`<li key=${index}>
+          <${Problem} head=${html`The jobs of <span class="wrap">${location}</span> are not shown`} error=${error} />
+        </li>`,
+      )}
+    </ul>
+  </section>`;
+}
+
 function Trouble({ job }) {
   const error = job.error ?? job.failure;
   const head = html`<${Badge} state=${isBad(job.state) ? job.state : "RESTARTING"} />
@@ -92,11 +105,15 @@ const order = (a, b) => (RANK[a.state] ?? 9) - (RANK[b.state] ?? 9) || a.name.lo
 
 export function Jobs({ server }) {
   const state = useApi("jobs", 2000, model.jobs);
+  const several = server?.storages.length > 1;
+  const { data: storages } = useApi(several ? "storages" : null, 5000);
+  const unread = storages?.filter((one) => one.error) ?? [];
   useEffect(() => {
-    const bad = state.data?.jobs.filter(troubled).length ?? 0;
+    const bad = (state.data?.jobs.filter(troubled).length ?? 0) + unread.length;
     document.title = `${bad ? `(${bad}!) ` : ""}Jobs · Rekindle`;
-  }, [state.data]);
+  }, [state.data, unread.length]);
   return html`<h1 tabindex="-1">Jobs</h1>
+    ${unread.length > 0 && state.data && html`<${Unread} storages=${unread} />`}
     <${Loaded} state=${state}>${({ jobs }) => html`<${Listing} jobs=${jobs} server=${server} />`}<//>`;
 }
 
