@@ -24,6 +24,9 @@ from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
 
+RUNS = 200
+"""So many runs are remembered: a job that is started again and again must not fill its storage, nor slow its starts."""
+
 _UNREADABLE = ("OBJECT_CORRUPT", "FORMAT_NEWER")
 
 _LOG = logging.getLogger(__name__)
@@ -40,6 +43,8 @@ class Retention:
         self._last: c.DiscardOlder | None = None
         #: whether folders of older lineages may be left
         self._older_lineages = True
+        #: whether more runs may be remembered than are kept
+        self._older_runs = True
         #: whether a savepoint may be left that the job has claimed
         self._may_own = True
 
@@ -77,6 +82,7 @@ class Retention:
         if self._older_lineages:
             self._forget_lineages({manifest.lineage for manifest in kept} | {self._run.lineage})
         self._dispose_claimed(len(ours), order.keep)
+        self._forget_runs(kept)
 
     def _dispose_claimed(self, ours: int, keep: int) -> None:
         """Delete the savepoint that the job has claimed, once it has as many checkpoints of its own as it retains.
@@ -92,6 +98,20 @@ class Retention:
                 self._storage.fence.check(self._run.run)
                 dispose_claimed(lineage.restored_from, lineage.restored_checkpoint)
         self._may_own = False
+
+    def _forget_runs(self, kept: list[Manifest]) -> None:
+        """Delete how old runs began and ended, once a checkpoint of this run is complete.
+
+        From then on nothing asks for more than the newest ones, those of the checkpoints that stay, and those that have
+        opened a lineage: what was written before that checkpoint is on the disk (`rekindle.start.lost`), and a driver
+        that only seems to be dead has found the numbers of its checkpoints used.
+        """
+        if not self._older_runs or all(manifest.run != self._run.run for manifest in kept):
+            return
+        # A lineage has the number of the run that has opened it.
+        opened = {self._run.lineage, *(manifest.lineage for manifest in kept)}
+        self._storage.fence.forget(RUNS, {*opened, *(manifest.run for manifest in kept)})
+        self._older_runs = False
 
     def _forget_checkpoints(self, order: c.DiscardOlder) -> list[Manifest]:
         """Delete what is older than the retained ones, and is not pinned; returns those that stay.

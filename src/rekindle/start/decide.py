@@ -213,10 +213,11 @@ class Decider:
         return (
             run is not None
             and lineage.restored_from is None
-            and all(storage.result(number) is not None for number in range(lineage.run, run.run + 1))
             and not any(
                 storage.store.names(layout.spark_progress_dir(folder)) or storage.records(folder) for folder in folders
             )
+            # Last: a lineage may have had thousands of runs.
+            and all(storage.result(number) is not None for number in range(lineage.run, run.run + 1))
         )
 
     def _absolute(self, restore: str | None) -> str | None:

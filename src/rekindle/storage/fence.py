@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 
 from rekindle.errors import ControlError
 from rekindle.storage import layout
@@ -35,17 +36,31 @@ class Fence(JobDocuments):
         found = self.read(layout.run(self.job, run.run), Run) if self.store.exists(layout.identity(self.job)) else None
         return found is None or found.token != run.token
 
+    def forget(self, keep: int, needed: Collection[int]) -> None:
+        """Delete how runs began and ended, except the newest `keep` and those that are `needed`.
+
+        How they began goes first: a run without an end would look like one that was killed.
+        """
+        numbers = sorted({*self._numbers_left()})
+        doomed = [number for number in numbers[: max(len(numbers) - keep, 0)] if number not in needed]
+        self.store.delete_many([layout.run(self.job, number) for number in doomed])
+        self.store.delete_many([layout.result(self.job, number) for number in doomed])
+
     def highest_number_left(self) -> int:
         """Return the highest number of a run or lineage of which anything is left, claimed or not; 0: nothing is.
 
         A driver whose job was deleted writes for a moment more. What it leaves must be in no lineage of the next job.
         """
-        runs = (match for name in self.store.names(layout.runs(self.job)) if (match := _OF_RUN.fullmatch(name)))
         folder = layout.tasks(self.job)
         parts = [
             f"{folder}/{uid}/{part}" for uid in self.store.names(folder) for part in self.store.names(f"{folder}/{uid}")
         ]
         return max(
-            (*(int(match[1]) for match in runs), *(number for part in parts for number in self.numbers(part))),
+            (*self._numbers_left(), *(number for part in parts for number in self.numbers(part))),
             default=0,
         )
+
+    def _numbers_left(self) -> Iterator[int]:
+        """Numbers of the runs of which a beginning or an end is left; one comes for each."""
+        found = (_OF_RUN.fullmatch(name) for name in self.store.names(layout.runs(self.job)))
+        return (int(match[1]) for match in found if match)

@@ -2,7 +2,7 @@
 
     <storage>/<job>/
       job.json                                  identity, format version
-      runs/<run>.json                           one per start; creating the next number fences earlier drivers
+      runs/<run>.json                           one per start, 200 kept; the next number fences earlier drivers
       runs/<run>.result.json                    how the run ended
       lineages/<lineage>.json                   the commit point of a (re)start from elsewhere
       sources/<uid>/files.json                  the frozen list of a bounded source
