@@ -28,6 +28,7 @@ from click.testing import CliRunner
 
 from rekindle import config, errors
 from rekindle.cli.verbs import rekindle
+from rekindle.graph import queries
 from rekindle.graph.changes import RULES, Outcome, Rule
 from rekindle.history import events
 from rekindle.runtime import steps
@@ -221,6 +222,7 @@ def document_classes() -> Iterator[type]:
         for thing in vars(importlib.import_module(found.name)).values():
             if inspect.isclass(thing) and is_dataclass(thing) and thing.__module__ == found.name:
                 yield thing
+    yield from (queries.Operator, queries.QueryDescription)
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------
@@ -233,6 +235,15 @@ def changes_table(_: str) -> str:
         for kind, rule in RULES.items()
     ]
     return table(("change", "in place", "with `--from`", "what becomes of it"), rows)
+
+
+def queries_table(_: str) -> str:
+    """What a start makes of each change of a query."""
+    rows = [
+        (aspect.value, f"refused: [`{rule.code}`](errors.md#{rule.code.lower()})" if rule.code else "named", rule.then)
+        for aspect, rule in queries.RULES.items()
+    ]
+    return table(("what is another", "a start", "because"), rows)
 
 
 def _outcome(rule: Rule, outcome: Outcome) -> str:
@@ -248,6 +259,7 @@ def _outcome(rule: Rule, outcome: Outcome) -> str:
 
 MAKERS: dict[str, Callable[[str], str]] = {
     "changes": changes_table,
+    "queries": queries_table,
     "settings": settings_table,
     "spark": spark_table,
     "decisions": decisions_table,

@@ -10,7 +10,7 @@ from rekindle.handle import JobHandle
 from rekindle.job import Job
 from rekindle.results import Checkpoint, JobResult, JobStatus, Savepoint
 from rekindle.sources import Batch, Files, Stream
-from rekindle.start.preview import StartPreview
+from rekindle.start.previews import StartPreview
 from rekindle.state_editing import rewrite_state
 from rekindle.state_reading import state
 from rekindle.version import VERSION

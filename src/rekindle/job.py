@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rekindle.spark.plain.adoption import Adopted
-    from rekindle.start.preview import StartPreview
+    from rekindle.start.previews import StartPreview
 
 Mode = Literal["streaming", "batch"]
 ClaimMode = Literal["no-claim", "claim"]
@@ -179,6 +179,7 @@ class Job(DefinedJob):
 
     def check(
         self,
+        spark: SparkSession | None = None,
         *,
         storage: str | None = None,
         restore: Origin | None = None,
@@ -192,10 +193,14 @@ class Job(DefinedJob):
     ) -> StartPreview:
         """Say what `start` would do now, and do none of it: no session, no run, nothing written.
 
-        A job that runs is compared with what a start would find once it has ended. The query itself is not looked at:
-        what Spark says of its plan and of its state's schema comes with the start.
+        A job that runs is compared with what a start would find once it has ended. With a session the queries are
+        looked at too: each is built, Spark compares it with the schemas of its state, and what alters what its state
+        means is named. No row is read or computed for that.
 
         Takes what `start` takes, as far as it is decided from the storage.
+
+        Args:
+            spark: a session to build the queries in; None: they are not looked at.
 
         Raises:
             RekindleError: whatever is wrong with the definition, the settings or the storage, and whatever of the
@@ -213,7 +218,13 @@ class Job(DefinedJob):
             rewind_sinks=rewind_sinks,
         )
         launched = launches(self._definition(), location_of(storage), Config.of(config), permissions, mode=mode)
-        return launched().preview(None if restore is None else str(restore))
+        engine = None
+        if spark is not None:
+            from rekindle.spark.engine import SparkEngine
+            from rekindle.spark.session.session import prepare_session
+
+            engine = SparkEngine(prepare_session(spark), ours=False)
+        return launched().preview(None if restore is None else str(restore), engine)
 
     def adopt(
         self,

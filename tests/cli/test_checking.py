@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
 from rekindle.cli.checking import _show
-from rekindle.start.preview import Change, SinkPreview, StartPreview, TaskPreview
+from rekindle.start.previews import (
+    Change,
+    QueryChangePreview,
+    SinkPreview,
+    SourcePreview,
+    StartPreview,
+    TaskPreview,
+)
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from tests.cli.kit import Command, end, start
@@ -37,30 +45,45 @@ def command(tmp_path: Path) -> Command:
 
 
 def test_a_new_job_begins_and_nothing_is_written(command: Command, job_file: Path) -> None:
-    result = command("check", str(job_file))
+    result = command("check", str(job_file), "--no-spark")
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines() == [
         "bids: A start would begin at the beginning.",
         "",
         "task    subtasks  then",
         "hourly  1         begins",
+        "",
+        "source   then",
+        "history  is read from its beginning",
+        "",
+        "sink  then",
+        "out   gets the rows from now on",
+        "",
+        "The queries were not looked at: --no-spark.",
     ]
     assert not Path(command.storage).exists()
 
 
 def test_json_has_all_of_it(command: Command, job_file: Path) -> None:
-    assert command.json("check", str(job_file)) == {
+    assert command.json("check", str(job_file), "--no-spark") == {
         "job": "bids",
         "beginning": "begins",
         "running": None,
         "path": None,
         "checkpoint": None,
-        "tasks": [{"uid": "hourly", "fate": "begins", "subtasks": 1, "batch": None, "finished": 0}],
-        "sinks": [{"uid": "out", "kind": "Parquet", "has_prepared": False}],
+        "tasks": [
+            {
+                "uid": "hourly", "fate": "begins", "subtasks": 1, "batch": None, "finished": 0,
+                "query": [], "refused": None, "unseen": None,
+            }
+        ],
+        "sources": [{"uid": "history", "kind": "Files", "fate": "begins", "tasks": ["hourly"]}],
+        "sinks": [{"uid": "out", "kind": "Parquet", "fate": "begins", "has_prepared": False}],
         "changes": [],
         "graph": [],
         "rewinds": [],
-    }
+        "unseen": "--no-spark",
+    }  # fmt: skip
 
 
 def test_a_job_that_has_ended_and_one_whose_start_is_refused_are_told_apart(command: Command, job_file: Path) -> None:
@@ -70,8 +93,12 @@ def test_a_job_that_has_ended_and_one_whose_start_is_refused_are_told_apart(comm
     result = command("check", str(job_file))
     assert result.exit_code == 0 and "The job has ended: a start would do nothing." in result.stdout
     assert "has finished and is not started" in result.stdout
-    assert command.error("check", str(job_file), "--from", "7") == "CHECKPOINT_UNKNOWN"
+    assert command.error("check", str(job_file), "--from", "7", "--no-spark") == "CHECKPOINT_UNKNOWN"
     assert command.error("check", str(job_file.parent / "none.py"), code=2) == "JOBFILE_MISSING"
+
+
+DELAY = QueryChangePreview(what="the delay", before="4 s", now="9 s", then="it applies from now on")
+REFUSED = {"code": "QUERY_REFUSED", "message": "Spark does not want it.", "parameters": {}, "next_step": "Change it."}
 
 
 def test_everything_that_a_line_may_have_to_say(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,12 +110,18 @@ def test_everything_that_a_line_may_have_to_say(capsys: pytest.CaptureFixture[st
             path="/saves/bids-7",
             checkpoint=7,
             tasks=(
-                TaskPreview(uid="a", fate="resumes", subtasks=2, batch=41, finished=1),
+                TaskPreview(uid="a", fate="resumes", subtasks=2, batch=41, finished=1, query=(DELAY,)),
                 TaskPreview(uid="b", fate="resumes", subtasks=3),
                 TaskPreview(uid="c", fate="dropped", subtasks=1),
-                TaskPreview(uid="d", fate="finished", subtasks=1, finished=1),
+                TaskPreview(uid="d", fate="finished", subtasks=1, finished=1, unseen="it has finished"),
+                TaskPreview(uid="e", fate="resumes", subtasks=1, batch=2, refused=REFUSED),
+                TaskPreview(uid="f", fate="begins", subtasks=1, unseen="e, which it reads, could not be built"),
             ),
-            sinks=(SinkPreview(uid="out", kind="Parquet", has_prepared=True),),
+            sources=(
+                SourcePreview(uid="live", kind="Stream", fate="resumes"),
+                SourcePreview(uid="old", fate="dropped"),
+            ),
+            sinks=(SinkPreview(uid="out", kind="Parquet", fate="resumes", has_prepared=True),),
             changes=(
                 Change(what="source live: watermark", before="4 seconds", now="10 seconds"),
                 Change(what="sink out: kind", before=None, now="Parquet"),
@@ -106,12 +139,25 @@ def test_everything_that_a_line_may_have_to_say(capsys: pytest.CaptureFixture[st
         "b     3         resumes, its work dealt out again",
         "c     1         is dropped with its state: the job has it no more",
         "d     1         has finished and is not started",
-        "Sink out commits first what was prepared for it.",
+        "e     1         is refused: QUERY_REFUSED",
+        "f     1         begins",
+        "",
+        "source  then",
+        "live    is read on from where it stands",
+        "old     is read no more",
+        "",
+        "sink  then",
+        "out   goes on; commits first what was prepared for it",
         "",
         "changed                 now         before",
         "source live: watermark  10 seconds  4 seconds",
         "sink out: kind          Parquet     (new)",
         "sink old: kind          (gone)      Parquet",
+        "",
+        "a: the delay was 4 s, and is now 9 s: it applies from now on.",
+        "e is refused: [QUERY_REFUSED] Spark does not want it.",
+        "next: Change it.",
+        "f was not looked at: e, which it reads, could not be built.",
     ]
 
 
@@ -119,3 +165,21 @@ def test_sinks_go_back_to_a_checkpoint_that_is_named_and_to_nothing_else(command
     result = command("check", str(job_file), "--rewind-sinks")
     assert result.exit_code == 2
     assert "[REWIND_TO_NOTHING]" in result.stderr
+
+
+def test_where_there_is_no_spark_all_else_is_looked_at(
+    command: Command, job_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "rekindle.spark.session.session", None)
+    result = command("check", str(job_file))
+    assert result.exit_code == 0, result.output
+    assert "The queries were not looked at: there is no PySpark" in result.stdout
+    assert "hourly  1         begins" in result.stdout
+
+
+def test_a_dry_run_says_the_same_and_runs_nothing(
+    command: Command, job_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "rekindle.spark.session.session", None)
+    assert command("run", str(job_file), "--dry-run").stdout == command("check", str(job_file)).stdout
+    assert not Path(command.storage).exists()

@@ -21,7 +21,7 @@ from rekindle.cli import terminal, views
 from rekindle.cli.progress import LINE_EVERY_MS, LogLines
 from rekindle.cli.running import confirm_rewind
 from rekindle.errors import RestoreError
-from rekindle.start.preview import RewindPreview, StartPreview
+from rekindle.start.previews import RewindPreview, StartPreview
 from rekindle.storage.documents.status import InputStatus, Status, TaskStatusDocument
 from tests.cli.kit import JANUARY_MS
 

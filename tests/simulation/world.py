@@ -55,6 +55,7 @@ from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.runtime.client import ControlRequest, send
 from rekindle.runtime.definition import Definition, RunContext, SourceSpec
 from rekindle.runtime.driver import Driver
+from rekindle.runtime.examining import Examination, Examined
 from rekindle.runtime.ports import Subtasks
 from rekindle.runtime.steps import Steps
 from rekindle.sinks.writing import WrittenFile
@@ -65,7 +66,7 @@ from rekindle.spark.session.settings import BATCHES_KEPT
 from rekindle.spark.streaming.assembly import Assembly
 from rekindle.start.decide import Permissions
 from rekindle.start.launch import Launch
-from rekindle.start.preview import StartPreview
+from rekindle.start.previews import StartPreview
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.lineage import Lineage
@@ -424,11 +425,10 @@ class World:
             (rekindle.start.decide, "find_origin", self._origin),
             (assembly, "build_task", self._build_task),
             (assembly, "refuse_duplicate_columns", _nothing),
-            (assembly, "windows_of", _nothing),
+            (assembly, "description_of", _nothing),
             (rekindle.spark.streaming.flushing, "leftovers_of", _leftovers_of),
             (assembly, "files_too_old_ms", _nothing),
-            (assembly, "refuse_other_windows", _nothing),
-            (assembly, "refuse_other_aggregates", _nothing),
+            (assembly, "settle_query", lambda *_: ()),
             (assembly, "refuse_duplicate_columns", _nothing),
             (assembly, "output_schema", lambda *_: T.StructType()),
             (assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 250),
@@ -583,6 +583,10 @@ class SimulatedEngine:
 
     def repartition(self, storage: JobStorage, folder: str, task: str, count: int) -> None:
         """See `Engine`."""
+
+    def examine(self, of: Examination) -> Mapping[str, Examined]:
+        """See `Engine`."""
+        return {}
 
     def assemble(self, run: RunContext, lineage: Lineage) -> Subtasks:
         """See `Engine`."""

@@ -9,7 +9,8 @@ import pytest
 
 from rekindle.config import Config
 from rekindle.errors import RestoreError
-from rekindle.start.preview import Change, StartPreview, TaskPreview, changes
+from rekindle.start.preview import changes
+from rekindle.start.previews import Change, StartPreview, TaskPreview
 from rekindle.storage.documents.runs import JobDescription, SinkDescription, SourceDescription
 from tests.runtime.kit import NEVER, World, ended, until
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rekindle.cli import output
-from rekindle.cli.app import example, with_json, with_storage
-from rekindle.cli.options import with_settings, with_what_is_started
+from rekindle.cli.app import FAILED, example, with_json, with_storage
+from rekindle.cli.options import with_settings, with_spark_settings, with_what_is_started
 from rekindle.cli.running import stdout_for_result, wrong_command_line
+from rekindle.errors import DefinitionError
 
 if TYPE_CHECKING:
-    from rekindle.start.preview import StartPreview, TaskPreview
+    from rekindle.job import Job
+    from rekindle.start.previews import SinkPreview, StartPreview, TaskPreview
 
 _BEGINNINGS = {
     "begins": "A start would begin at the beginning.",
@@ -20,30 +24,77 @@ _BEGINNINGS = {
     "restores": "A start would begin from {path}.",
     "has ended": "The job has ended: a start would do nothing.",
 }
+_SOURCES = {
+    "begins": "is read from its beginning",
+    "resumes": "is read on from where it stands",
+    "finished": "has been read to its end",
+    "dropped": "is read no more",
+}
+_SINKS = {
+    "begins": "gets the rows from now on",
+    "resumes": "goes on",
+    "finished": "has all of its rows",
+    "dropped": "gets nothing more, and keeps what is committed",
+}
 
 
 @click.command(epilog=example("rekindle check hourly_bids.py --from /backup/before-upgrade"))
 @click.argument("jobfile")
 @with_what_is_started
 @with_settings("A setting of the job.")
+@with_spark_settings
+@click.option("--no-spark", is_flag=True, help="Do not start Spark, and do not look at the queries.")
 @with_storage
 @with_json
-def check(jobfile: str, as_json: bool, **arguments: Any) -> None:
+def check(jobfile: str, as_json: bool, no_spark: bool, spark_config: Mapping[str, str], **arguments: Any) -> int:
     """Say what `run` would do with JOBFILE now, and do none of it.
 
-    For each task whether it begins, resumes, has finished or is dropped, and what has changed since the last run. It
-    needs no Spark session and writes nothing, also while the job runs. What Spark makes of the query comes with the
-    start. Exit code: 0 where a start is possible, 1 with the reason where it is refused.
+    For each task, source and sink whether it begins, resumes, has finished or is dropped, and what has changed since
+    the last run. It starts a Spark session of its own, in which it builds each query and lets Spark compare it with its
+    state, and reads no row; where there is no Spark it says so. It writes nothing, also while the job runs. Exit code:
+    0 where a start is possible, 1 with the reason where it is refused.
     """
+    return show(jobfile, arguments, spark_config, no_spark=no_spark, as_json=as_json)
+
+
+def show(
+    jobfile: str, arguments: Mapping[str, Any], spark_config: Mapping[str, str], *, no_spark: bool, as_json: bool
+) -> int:
+    """Print what a start of the job in a file would do; return the exit code."""
     from rekindle.cli import jobfile as jobfiles
 
     with wrong_command_line(), stdout_for_result(as_json):
         job = jobfiles.load(jobfile)
+        # First what costs nothing, and may forbid the start.
         preview = job.check(**arguments)
+        if no_spark:
+            preview = replace(preview, unseen="--no-spark")
+        elif preview.beginning != "has ended":
+            preview = _with_queries(job, arguments, spark_config, preview)
     if as_json:
         output.as_json(preview.to_json())
     else:
         _show(preview)
+    return FAILED if preview.refused else 0
+
+
+def _with_queries(
+    job: Job, arguments: Mapping[str, Any], spark_config: Mapping[str, str], without: StartPreview
+) -> StartPreview:
+    try:
+        from rekindle.spark.session.session import make_session
+
+        session = make_session(job.name, spark_config)
+    except ImportError as error:
+        return replace(without, unseen=f"there is no PySpark: {error}")
+    except DefinitionError as error:
+        if error.code != "SPARK_NOT_STARTED":
+            raise
+        return replace(without, unseen=error.message)
+    try:
+        return job.check(session, **arguments)
+    finally:
+        session.stop()
 
 
 def _show(preview: StartPreview) -> None:
@@ -53,22 +104,38 @@ def _show(preview: StartPreview) -> None:
         output.say(f"{'Its' if preview.path else 'The newest'} checkpoint is {preview.checkpoint}.")
     if preview.running is not None:
         output.say(f"Run {preview.running} is at work now: stop it first (rekindle stop {preview.job}).")
-    output.say("")
-    rows = [(task.uid, str(task.subtasks), _words(task)) for task in preview.tasks]
-    for line in output.table(("task", "subtasks", "then"), rows, columns):
+    tables = (
+        (("task", "subtasks", "then"), [(task.uid, str(task.subtasks), _words(task)) for task in preview.tasks]),
+        (("source", "then"), [(one.uid, _SOURCES[one.fate]) for one in preview.sources]),
+        (("sink", "then"), [(one.uid, _sink(one)) for one in preview.sinks]),
+        (
+            ("changed", "now", "before"),
+            [(one.what, one.now or "(gone)", one.before or "(new)") for one in preview.changes],
+        ),
+    )
+    for head, rows in tables:
+        if rows:
+            output.say("")
+            for line in output.table(head, rows, columns):
+                output.say(line)
+    lines = [*rewound(preview), *_changes(preview)]
+    if preview.unseen is not None and preview.beginning != "has ended":
+        lines.append(f"The queries were not looked at: {preview.unseen}.")
+    for line in ("", *lines) if lines else ():
         output.say(line)
-    for sink in preview.sinks:
-        if sink.has_prepared:
-            output.say(f"Sink {sink.uid} commits first what was prepared for it.")
-    for line in rewound(preview):
-        output.say(line)
+
+
+def _changes(preview: StartPreview) -> Iterator[str]:
     for one in preview.graph:
-        output.say(f"{one.uid} {one.what}: {one.then}.")
-    if preview.changes:
-        output.say("")
-        changed = [(change.what, change.now or "(gone)", change.before or "(new)") for change in preview.changes]
-        for line in output.table(("changed", "now", "before"), changed, columns):
-            output.say(line)
+        yield f"{one.uid} {one.what}: {one.then}."
+    for task in preview.tasks:
+        for change in task.query:
+            yield f"{task.uid}: {change.what} was {change.before}, and is now {change.now}: {change.then}."
+        if task.unseen is not None and task.fate != "finished":
+            yield f"{task.uid} was not looked at: {task.unseen}."
+        if task.refused is not None:
+            yield f"{task.uid} is refused: [{task.refused['code']}] {task.refused['message']}"
+            yield f"next: {task.refused['next_step']}"
 
 
 def rewound(preview: StartPreview) -> list[str]:
@@ -80,7 +147,14 @@ def rewound(preview: StartPreview) -> list[str]:
     ]
 
 
+def _sink(sink: SinkPreview) -> str:
+    first = "; commits first what was prepared for it" if sink.has_prepared else ""
+    return f"{_SINKS[sink.fate]}{first}"
+
+
 def _words(task: TaskPreview) -> str:
+    if task.refused is not None:
+        return f"is refused: {task.refused['code']}"
     if task.fate == "begins":
         return "begins"
     if task.fate == "dropped":

@@ -68,6 +68,7 @@ _WRONG_COMMAND_LINE = (
 @click.option(
     "--yes", is_flag=True, help="Do not ask before sinks go back; needed where there is no terminal to ask on."
 )
+@click.option("--dry-run", is_flag=True, help="Say what it would do, as rekindle check does, and do none of it.")
 @with_storage
 @with_json
 def run(
@@ -76,6 +77,7 @@ def run(
     log_format: str | None,
     metrics_port: scraping.Address | None,
     yes: bool,
+    dry_run: bool,
     **arguments: Any,
 ) -> int:
     """Run the job that JOBFILE defines; resume it, if it ran before.
@@ -83,6 +85,10 @@ def run(
     SIGTERM and the first Ctrl-C stop it, a second Ctrl-C cancels it; a batch run is canceled by the first. Exit code: 0
     finished, stopped or drained, 1 failed, 130 canceled, 2 wrong command line.
     """
+    if dry_run:
+        from rekindle.cli.checking import show
+
+        return show(jobfile, _asked(arguments), arguments["spark_config"], no_spark=False, as_json=as_json)
     from rekindle.cli import jobfile as jobfiles
     from rekindle.cli import logs, progress
 
@@ -119,8 +125,7 @@ def confirm_rewind(job: Job, arguments: Mapping[str, Any], ask: Callable[[str], 
     """
     from rekindle.cli.checking import rewound
 
-    names = inspect.signature(job.check).parameters
-    preview = job.check(**{name: value for name, value in arguments.items() if name in names})
+    preview = job.check(**_asked(arguments))
     lines = rewound(preview)
     if not lines:
         return
@@ -129,6 +134,14 @@ def confirm_rewind(job: Job, arguments: Mapping[str, Any], ask: Callable[[str], 
     for line in lines:
         output.say(line, err=True)
     ask("Take that back?")
+
+
+def _asked(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a start's arguments decides how it begins."""
+    from rekindle.job import Job
+
+    names = inspect.signature(Job.check).parameters
+    return {name: value for name, value in arguments.items() if name in names}
 
 
 @contextmanager

@@ -10,6 +10,7 @@ purges the directory they come from; the query may continue.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, filterfalse
@@ -17,11 +18,19 @@ from typing import NamedTuple
 
 from rekindle.errors import StorageError
 from rekindle.progress.directory import encode_file_log, read_offsets
-from rekindle.progress.files import at_home, files_needed, is_operator_metadata, is_state_data, log_batches
+from rekindle.progress.files import (
+    at_home,
+    files_needed,
+    is_operator_metadata,
+    is_state_data,
+    log_batches,
+    of_batch,
+    state_folders,
+)
 from rekindle.progress.later_logs import later_logs
 from rekindle.progress.state_schema import all_nullable, is_state_schema
 from rekindle.storage.copying import copy_all, copy_between
-from rekindle.storage.port import Store
+from rekindle.storage.port import NotFound, Store
 
 _TRIES = 5
 _START = '{"logOffset":0}'
@@ -64,6 +73,28 @@ def copy_for_savepoint(
     rest = [path for path in paths if not path.startswith("sources/")]
     size += _copy_all(source_store, source_folder, target_store, target_folder, filterfalse(is_operator_metadata, rest))
     return size + _move_metadata(source_store, source_folder, target_store, target_folder, rest)
+
+
+def copy_without_state(
+    source_store: Store, source_folder: str, target_store: Store, target_folder: str, batch: int
+) -> None:
+    """Copy what Spark compares a plan with when it continues after `batch`: no rows of state, no logs of sources.
+
+    A query can plan a batch there that reads nothing. The query that is copied may run on meanwhile.
+
+    Raises:
+        StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
+    """
+    _, others = state_folders(source_store, source_folder)
+    below = [path.removeprefix(f"{source_folder}/") for path in of_batch(others, batch)]
+    logs = [f"{log}/{number}" for log in ("offsets", "commits") for number in log_batches(batch)]
+    try:
+        _copy_all(source_store, source_folder, target_store, target_folder, logs)
+        _copy_all(source_store, source_folder, target_store, target_folder, filterfalse(is_operator_metadata, below))
+        _move_metadata(source_store, source_folder, target_store, target_folder, below)
+    except NotFound as error:
+        raise StorageError("PROGRESS_BATCH_MISSING", folder=source_folder, batch=batch) from error
+    target_store.replace(f"{target_folder}/metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
 
 
 def copy_without_rows(

@@ -132,8 +132,15 @@ def _state_needed(store: Store, folder: str, batch: int) -> Iterator[str]:
     folders, others = state_folders(store, folder)
     for state in folders.values():
         yield from state.needed(store, batch + 1)
-    for path in others:
-        # An operator writes its metadata again when a query restarts: that of a later batch is another timeline's.
+    yield from of_batch(others, batch)
+
+
+def of_batch(paths: Iterable[str], batch: int) -> Iterator[str]:
+    """Leave out operators' metadata of later batches.
+
+    An operator writes them again when a query restarts: those of a later batch are another timeline's.
+    """
+    for path in paths:
         match = _OPERATOR_METADATA.fullmatch(path)
         if match is None or int(match[1]) <= batch:
             yield path

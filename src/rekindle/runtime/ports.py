@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 from rekindle.channels.splits import Splits
 from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import RunContext, SourceSpec
+from rekindle.runtime.examining import Examination, Examined
 from rekindle.runtime.steps import Steps
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
 from rekindle.storage.documents.lineage import Lineage
@@ -191,6 +192,10 @@ class Engine(Protocol):
         Raises:
             RestoreError: ``STATE_PARTITIONS_UNCHANGEABLE``.
         """
+        ...
+
+    def examine(self, of: Examination) -> Mapping[str, Examined]:
+        """Say what it makes of the query of each task, and start none."""
         ...
 
     def assemble(self, run: RunContext, lineage: Lineage) -> Subtasks:

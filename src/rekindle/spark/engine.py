@@ -8,9 +8,11 @@ from contextlib import AbstractContextManager
 from pyspark.sql import SparkSession
 
 from rekindle.runtime.definition import RunContext, SourceSpec
+from rekindle.runtime.examining import Examination, Examined
 from rekindle.runtime.ports import Subtasks
 from rekindle.runtime.steps import Steps
 from rekindle.spark.batch.assembly import BatchAssembly
+from rekindle.spark.examining import examine
 from rekindle.spark.inputs.freezing import freeze
 from rekindle.spark.query.state_partitions import repartition
 from rekindle.spark.session.connectors import check_connector, check_sees
@@ -59,6 +61,11 @@ class SparkEngine:
     def repartition(self, storage: JobStorage, folder: str, task: str, count: int) -> None:
         """See `Engine`."""
         repartition(self._spark, storage, folder, task, count)
+
+    def examine(self, of: Examination) -> Mapping[str, Examined]:
+        """See `Engine`."""
+        with self.quiet():
+            return examine(self._spark, of)
 
     def assemble(self, run: RunContext, lineage: Lineage) -> Subtasks:
         """See `Engine`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rekindle.config import Config
 from rekindle.errors import ControlError, RestoreError
@@ -68,6 +68,8 @@ class Decided:
     newest_number: int
     #: what is not as it was
     changes: tuple[Change, ...] = ()
+    #: task → its operators, where it resumes in place, as they were last
+    chains: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: why it does not resume where the job was; None: it does, or for another reason
     loss: Loss | None = None
     #: what sinks have committed since and is taken back; None: nothing is
@@ -138,9 +140,10 @@ class Decider:
         number = newest.run if newest is not None else storage.fence.highest_number_left()
         if isinstance(decision, AlreadyEnded):
             return Decided(decision=decision, newest_number=number)
-        origin, changes, rewind = None, list[Change](), None
+        origin, changes, rewind, chains = None, list[Change](), None, dict[str, list[str]]()
         if isinstance(decision, Resume):
             lineage, place = with_chains_of(decision.lineage, run), self._place(decision.lineage)
+            chains = lineage.chains
             ends = self._ends(lineage)
             changes = since_lineage(self._graph, lineage, ends, self._kinds)
             try:
@@ -162,7 +165,14 @@ class Decider:
                 leave = decision.repeated or self._permissions.sink_ahead
                 rewind = plan_rewind(storage, origin.manifest, decision.path, self._graph, leave_others=leave)
         self._check_sinks(decision)
-        begun = Decided(decision=decision, origin=origin, newest_number=number, changes=tuple(changes), rewind=rewind)
+        begun = Decided(
+            decision=decision,
+            origin=origin,
+            newest_number=number,
+            changes=tuple(changes),
+            rewind=rewind,
+            chains=chains,
+        )
         return replace(begun, loss=loss) if loss is not None and decision == loss.beginning else begun
 
     def _refuse_second_driver(self) -> None:

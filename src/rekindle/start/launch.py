@@ -35,7 +35,8 @@ from rekindle.start.covered import covered_by, latest_manifest
 from rekindle.start.decide import Decider, Permissions
 from rekindle.start.description import describe
 from rekindle.start.identity import identify, refuse_unfinished_copy
-from rekindle.start.preview import StartPreview, preview
+from rekindle.start.preview import preview
+from rekindle.start.previews import StartPreview
 from rekindle.start.resolve import AlreadyEnded, Fresh, Resume
 from rekindle.start.restore import open_lineage
 from rekindle.storage import layout
@@ -103,14 +104,17 @@ class Launch:
         self.storage.store.check()
         return None
 
-    def preview(self, restore: str | None) -> StartPreview:
+    def preview(self, restore: str | None, engine: Engine | None = None) -> StartPreview:
         """Say what this start would do, and do none of it.
+
+        Args:
+            engine: says what it makes of the queries; None: they are not looked at.
 
         Raises:
             RestoreError: whatever forbids this start.
             StorageError: ``STORAGE_PATH_UNSUPPORTED``; the storage cannot be read.
         """
-        return preview(self._definition, self._graph, self.storage, self._make_decider(restore), self._config)
+        return preview(self._definition, self._graph, self.storage, self._make_decider(restore), self._config, engine)
 
     def _make_decider(self, restore: str | None) -> Decider:
         _refuse_patterns(self.storage.store.location)

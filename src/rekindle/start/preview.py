@@ -3,122 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from rekindle.config import Config
 from rekindle.graph.job_graph import JobGraph, Task
 from rekindle.ids import SubtaskId
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.definition import Definition
+from rekindle.runtime.examining import Examined
 from rekindle.runtime.leftovers import prepared
+from rekindle.runtime.ports import Engine
 from rekindle.start.covered import covered_by, latest_manifest
 from rekindle.start.decide import Decided, Decider
 from rekindle.start.description import describe
+from rekindle.start.previews import (
+    Beginning,
+    Change,
+    Fate,
+    GraphChange,
+    QueryChangePreview,
+    RewindPreview,
+    SinkPreview,
+    SourcePreview,
+    StartPreview,
+    TaskPreview,
+)
 from rekindle.start.resolve import AlreadyEnded, Fresh, Restore, Resume
+from rekindle.start.saved import Before, before_start, examination
 from rekindle.storage import layout
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import JobDescription
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.run_documents import RUNNING
 
-Beginning = Literal["begins", "resumes", "restores", "has ended"]
-"""What a start does with the job: from nothing, in place, from a checkpoint or savepoint, or nothing at all."""
-
-Fate = Literal["begins", "resumes", "finished", "dropped"]
-"""What it does with a task: `finished` is not started again, of `dropped` the state is not taken over."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskPreview:
-    """What a start would do with a task."""
-
-    uid: str
-    fate: Fate
-    #: how many it has now; of a task that is dropped, how many it had
-    subtasks: int
-    #: its last batch that counts, of several subtasks the highest; None: none, or they are dealt out again
-    batch: int | None = None
-    #: how many subtasks have finished
-    finished: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinkPreview:
-    """What a start would do with a sink."""
-
-    uid: str
-    kind: str
-    #: whether rows that were prepared before are committed first
-    has_prepared: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """Something that is not as it was in the last run."""
-
-    #: e.g. ``source live: watermark``
-    what: str
-    #: None: it was not there
-    before: str | None
-    #: None: it is not there any more
-    now: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphChange:
-    """A change of the job's tasks, channels or sinks, and what becomes of it."""
-
-    #: of the task or sink, or the name of the job
-    uid: str
-    #: e.g. ``was read``
-    what: str
-    #: what a start makes of it
-    then: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewindPreview:
-    """What would be taken back from a sink."""
-
-    sink: str
-    kind: str
-    #: of the checkpoints whose commits they are, ascending
-    checkpoints: tuple[int, ...]
-    #: as far as the sink counts them
-    rows: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartPreview:
-    """What `Job.start` would do now; see `Job.check`."""
-
-    job: str
-    beginning: Beginning
-    #: the run that is at work now, which refuses a start until it has ended
-    running: int | None
-    #: checkpoint or savepoint that a restore reads, absolute
-    path: str | None
-    #: its number; in place, the newest there is
-    checkpoint: int | None
-    tasks: tuple[TaskPreview, ...]
-    sinks: tuple[SinkPreview, ...]
-    #: against the last run; empty where there was none, or where an older version ran it
-    changes: tuple[Change, ...]
-    #: against what the start resumes from, by the table of docs/change.md
-    graph: tuple[GraphChange, ...] = ()
-    #: what sinks have committed since and would be taken back
-    rewinds: tuple[RewindPreview, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
-
 
 def preview(
-    definition: Definition, graph: JobGraph, storage: JobStorage, decider: Decider, config: Config
+    definition: Definition,
+    graph: JobGraph,
+    storage: JobStorage,
+    decider: Decider,
+    config: Config,
+    engine: Engine | None = None,
 ) -> StartPreview:
     """Look at what a start would do.
+
+    Args:
+        engine: says what it makes of the queries; None: they are not looked at.
 
     Raises:
         RestoreError: whatever forbids this start.
@@ -130,17 +61,24 @@ def preview(
     decision = decided.decision
     now = describe(graph, definition.sources, config)
     left = _left(storage, graph, decided)
+    tasks = tuple(_tasks(storage, graph, decided))
+    examined: Mapping[str, Examined] = {}
+    if engine is not None and not isinstance(decision, AlreadyEnded):
+        examined = engine.examine(examination(definition, graph, storage, decided))
+    before = before_start(decided, graph)
     return StartPreview(
         job=graph.name,
         beginning=_BEGINNINGS[type(decision)],
         running=running,
         path=decision.path if isinstance(decision, Restore) else None,
         checkpoint=_checkpoint(storage, decided),
-        tasks=tuple(_tasks(storage, graph, decided)),
-        sinks=tuple(SinkPreview(uid=sink.uid, kind=sink.kind, has_prepared=sink.uid in left) for sink in now.sinks),
+        tasks=tuple(_with_query(task, examined.get(task.uid)) for task in tasks),
+        sources=tuple(_sources(now, tasks, before)),
+        sinks=tuple(_sinks(now, tasks, before, left)),
         changes=tuple(changes(last.description, now)) if last is not None and last.description is not None else (),
         graph=tuple(GraphChange(uid=one.uid, what=one.what, then=one.rule.then) for one in decided.changes),
         rewinds=tuple(_rewinds(graph, decided)),
+        unseen=None if engine is not None else "no session was given",
     )
 
 
@@ -158,6 +96,42 @@ def _rewinds(graph: JobGraph, decided: Decided) -> Iterator[RewindPreview]:
         return
     for uid, commits in rewind.commits.items():
         yield RewindPreview(sink=uid, kind=kinds[uid], checkpoints=tuple(sorted(commits)), rows=rewind.rows(uid))
+
+
+def _with_query(task: TaskPreview, examined: Examined | None) -> TaskPreview:
+    if examined is None:
+        return task
+    return replace(
+        task,
+        query=tuple(
+            QueryChangePreview(what=one.aspect.value, before=one.before, now=one.now, then=one.rule.then)
+            for one in examined.changes
+        ),
+        refused=None if examined.error is None else examined.error.to_json(),
+        unseen=examined.unseen,
+    )
+
+
+def _sources(now: JobDescription, tasks: Collection[TaskPreview], before: Before) -> Iterator[SourcePreview]:
+    fates = {task.uid: task.fate for task in tasks}
+    for source in now.sources:
+        readers = tuple(task.uid for task in now.tasks if source.uid in task.inputs)
+        known = {fates[uid] for uid in readers if source.uid in before.inputs.get(uid, ())} - {"begins"}
+        fate: Fate = "begins" if not known else "finished" if known == {"finished"} else "resumes"
+        yield SourcePreview(uid=source.uid, kind=source.kind, fate=fate, tasks=readers)
+    for uid in before.sources - {source.uid for source in now.sources}:
+        yield SourcePreview(uid=uid, fate="dropped")
+
+
+def _sinks(
+    now: JobDescription, tasks: Collection[TaskPreview], before: Before, left: Collection[str]
+) -> Iterator[SinkPreview]:
+    fates = {task.uid: task.fate for task in tasks}
+    for sink in now.sinks:
+        fate = fates[sink.task] if before.sinks.get(sink.uid) == sink.task else "begins"
+        yield SinkPreview(uid=sink.uid, kind=sink.kind, fate=fate, has_prepared=sink.uid in left)
+    for uid in before.sinks.keys() - {sink.uid for sink in now.sinks}:
+        yield SinkPreview(uid=uid, fate="dropped")
 
 
 def _checkpoint(storage: JobStorage, decided: Decided) -> int | None:

@@ -25,14 +25,11 @@ from rekindle.ids import SubtaskId
 from rekindle.progress.copies import InboxStart, copy_for_lineage
 from rekindle.progress.directory import inputs_of_sources, read_offsets, set_watermark
 from rekindle.storage import layout
-from rekindle.storage.codec import decode
 from rekindle.storage.copying import copy_between
 from rekindle.storage.documents.batch import BatchRecord, ChannelPosition, End, InputPosition, Segment
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
-from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.origin import Origin
-from rekindle.storage.port import NotFound
 from rekindle.storage.savepoint import copy_source
 
 
@@ -123,10 +120,8 @@ def _copy_sources(storage: JobStorage, origin: Origin, graph: JobGraph) -> None:
     for source in graph.sources:
         if storage.frozen_files(source.uid) is not None:
             continue
-        path = f"{origin.source(source.uid)}/files.json"
-        try:
-            frozen = decode(origin.store.read(path), FrozenFiles, path)
-        except NotFound:
+        frozen = origin.frozen_files(source.uid)
+        if frozen is None:
             continue
         folder = layout.source(storage.job, source.uid)
         copy_source(origin.store, origin.source(source.uid), storage.store, folder, frozen)

@@ -10,8 +10,10 @@ from rekindle.errors import RestoreError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import read_manifest
+from rekindle.storage.codec import decode
 from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.port import NotFound, Store
@@ -46,6 +48,14 @@ class Origin:
         """The record of a batch."""
         record = JobStorage(self.store, self.manifest.job).record(self.subtask(task), batch)
         return record and renamed_record(record, {old: now for now, old in self.renamed.items()})
+
+    def frozen_files(self, uid: str) -> FrozenFiles | None:
+        """Return the list of a bounded source; None where it was not frozen yet."""
+        path = f"{self.source(uid)}/files.json"
+        try:
+            return decode(self.store.read(path), FrozenFiles, path)
+        except NotFound:
+            return None
 
     @contextmanager
     def read_whole(self) -> Iterator[None]:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from rekindle.channels.splits import Splits
 from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import RunContext, SourceSpec
+from rekindle.runtime.examining import Examination, Examined
 from rekindle.runtime.ports import TaskRunner
 from rekindle.runtime.steps import Steps
 from rekindle.storage.documents.lineage import Lineage
@@ -90,6 +91,10 @@ class FakeEngine:
 
     def repartition(self, storage: JobStorage, folder: str, task: str, count: int) -> None:
         """See `Engine`."""
+
+    def examine(self, of: Examination) -> Mapping[str, Examined]:
+        """See `Engine`."""
+        return {task.uid: Examined() for task in of.graph.tasks}
 
     def assemble(self, run: RunContext, lineage: Lineage) -> FakeSubtasks:
         """See `Engine`."""

@@ -83,7 +83,7 @@ class BatchAssembly:
             cleaned=cleaned,
         )
         frame = made.build() if storage.end(place.folder) is None else None
-        if frame is not None and writes_columns(self._of, task):
+        if frame is not None and writes_columns(self._of.graph, task):
             refuse_duplicate_columns(task, frame)
         if self._of.graph.consumers_of(task):
             self._columns[task.uid] = output_schema(storage, place.folder, task.uid, frame)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from rekindle.graph.job_graph import Task
+from rekindle.graph.job_graph import JobGraph, Task
 from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import RunContext
 from rekindle.spark.output.outputs import Outputs, Place
@@ -30,9 +30,9 @@ def place_of(run: RunContext, subtask: SubtaskId) -> Place:
     )
 
 
-def writes_columns(run: RunContext, task: Task) -> bool:
+def writes_columns(graph: JobGraph, task: Task) -> bool:
     """Return True if a task's rows go where each column needs a name of its own: into files, or a table."""
-    return bool(run.graph.consumers_of(task)) or any(sink.kind in _TABLES for sink in run.graph.sinks_of(task))
+    return bool(graph.consumers_of(task)) or any(sink.kind in _TABLES for sink in graph.sinks_of(task))
 
 
 def outputs_of(run: RunContext, spark: SparkSession, task: Task, place: Place) -> Outputs:

@@ -31,7 +31,6 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
         DefinitionError: ``TASK_FUNCTION_FAILED``, ``TASK_BATCH_FRAME``, ``WATERMARK_IN_TASK``,
             ``EVENT_TIME_UNDECLARED``, ``TOTALS_NEVER_END``, ``DEDUPLICATION_UNSUPPORTED``, ``PARALLELISM_UNSUPPORTED``,
             ``WORKER_MODULE_MISSING``, ``INPUT_IGNORED``.
-        RestoreError: ``SOURCES_MOVED``.
     """
     frame = _called(task, function, [item.frame for item in inputs])
     if not isinstance(frame, DataFrame) or not frame.isStreaming:
@@ -39,7 +38,6 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
         raise DefinitionError("TASK_BATCH_FRAME", task=task.uid, returned=returned)
     refuse_plan(task, frame, inputs)
     _number_sources(task, frame, inputs)
-    refuse_moved_sources(task.uid, inputs)
     return frame
 
 

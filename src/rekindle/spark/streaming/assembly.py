@@ -5,6 +5,8 @@ Reads the storage; the frozen lists of sources and the schemas of channels are w
 
 from __future__ import annotations
 
+import logging
+
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
@@ -14,6 +16,7 @@ from rekindle.channels.producer import Producer, Reader
 from rekindle.channels.splits import Splits
 from rekindle.errors import StorageError
 from rekindle.graph.job_graph import Task
+from rekindle.graph.queries import settle_query
 from rekindle.graph.topology import Edge
 from rekindle.ids import SubtaskId
 from rekindle.progress.retention import SourceLogs
@@ -24,10 +27,9 @@ from rekindle.spark.inputs.freezing import located
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.output.run import cores, outputs_of, place_of, writes_columns
 from rekindle.spark.output.segments import output_schema
-from rekindle.spark.plans.aggregates import refuse_other_aggregates
-from rekindle.spark.plans.plan import build_task, files_too_old_ms
+from rekindle.spark.plans.description import description_of
+from rekindle.spark.plans.plan import build_task, files_too_old_ms, refuse_moved_sources
 from rekindle.spark.plans.refuse import refuse_duplicate_columns
-from rekindle.spark.plans.windows import refuse_other_windows, windows_of
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.spark.streaming.siblings import Siblings
@@ -40,6 +42,9 @@ from rekindle.storage.job_storage import JobStorage
 
 FIRST_ADMISSION_BYTES_PER_CORE = 128 * 1024 * 1024
 """What is admitted while nothing is known of a batch's speed: about what a core reads in a few seconds."""
+
+
+_LOG = logging.getLogger(__name__)
 
 
 class Assembly:
@@ -114,7 +119,7 @@ class Assembly:
     def _subtask(self, task: Task, subtask: SubtaskId, siblings: Siblings) -> SparkTask:
         storage, folder = self._of.storage, self._of.folder(subtask)
         place = place_of(self._of, subtask)
-        frame, inputs, windows, too_old_ms = None, [], None, None
+        frame, inputs, described, too_old_ms = None, [], None, None
         # Read once: a driver that was taken for dead may record another batch at any time.
         record = storage.last_record(folder)
         if storage.end(folder) is None:
@@ -124,12 +129,12 @@ class Assembly:
                 for number, uid in enumerate(task.inputs)
             ]
             frame = build_task(task, self._of.definition.functions[task.uid], inputs)
-            if writes_columns(self._of, task):
+            refuse_moved_sources(task.uid, inputs)
+            if writes_columns(self._of.graph, task):
                 refuse_duplicate_columns(task, frame)
-            windows = windows_of(frame)
-            before = record.windows if record else None
-            refuse_other_windows(task.uid, before, windows)
-            refuse_other_aggregates(task.uid, before, windows)
+            described = description_of(frame, task.output_mode)
+            for change in settle_query(task.uid, record.windows if record else None, described):
+                _LOG.warning("%s", change)
             too_old_ms = files_too_old_ms(frame, storage.store.spark_path(folder))
         backlog = None
         if self._of.graph.consumers_of(task):
@@ -147,7 +152,7 @@ class Assembly:
             siblings=siblings,
             kept=KeptBatches(self._needed.get(subtask)),
             source_logs=SourceLogs(storage.store, layout.spark_progress_dir(folder), too_old_ms),
-            windows=windows,
+            described=described,
         )
         return SparkTask(self._of, self._spark, parts)
 

@@ -61,7 +61,7 @@ class BatchProtocol(Batches):
         self._inputs = parts.inputs
         self._outputs = parts.outputs
         self._backlog = parts.backlog
-        self._windows = parts.windows
+        self._described = parts.described
         self._recorded = recorded
         self.begin_attempt()
 
@@ -171,7 +171,7 @@ class BatchProtocol(Batches):
             rows_out=prepared.rows,
             watermark_ms=offsets.batch_watermark_ms,
             flush=self.flush_from is not None and batch >= self.flush_from,
-            windows=self._windows,
+            windows=self._described,
             timings_ms={"prepare": prepared_ms},
         )
         record = self._storage.adopt(layout.batch(self._place.folder, batch), made)

@@ -9,13 +9,13 @@ from pyspark.sql import DataFrame
 
 from rekindle.channels.backlog import Backlog
 from rekindle.graph.job_graph import Task
+from rekindle.graph.queries import QueryDescription
 from rekindle.ids import SubtaskId
 from rekindle.progress.retention import SourceLogs
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.output.outputs import Outputs, Place
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.streaming.siblings import Siblings
-from rekindle.storage.documents.batch import Windows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,5 +40,5 @@ class SubtaskParts:
     kept: KeptBatches
     #: what its query's file sources have read
     source_logs: SourceLogs
-    #: of its query
-    windows: Windows | None = None
+    #: what its query goes by
+    described: QueryDescription | None = None

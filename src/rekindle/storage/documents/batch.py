@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from rekindle.graph.queries import QueryDescription
 from rekindle.storage.layout import FORMAT_VERSION
 
 Json = dict[str, Any]
@@ -66,18 +67,6 @@ class OutputSchema:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Windows:
-    """The windows and aggregates of a query, as its state goes by them."""
-
-    #: version of Spark that described them, e.g. "4.3"
-    spark: str
-    #: for each aggregate with windows the numbers of their definition: microseconds, or what sessions say
-    aggregates: tuple[tuple[str, ...], ...] = ()
-    #: for each aggregate its keys and functions, in the order of the state: "by k", "sum(v)"
-    computed: tuple[tuple[str, ...], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRecord:
     """``batches/<N>.json``: the outputs of batch N are prepared and never change again (the pre-commit)."""
 
@@ -99,8 +88,8 @@ class BatchRecord:
     watermark_ms: int | None = None
     #: this batch was planted to flush the state
     flush: bool = False
-    #: None where an older version wrote it, or in a batch run
-    windows: Windows | None = None
+    #: what the state of its query goes by; None where an older version wrote it, or in a batch run
+    windows: QueryDescription | None = None
     #: milliseconds spent in rekindle's own part and in writing the outputs
     timings_ms: dict[str, int] = field(default_factory=dict)
     format: int = FORMAT_VERSION

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from rekindle.graph.queries import QueryDescription
 from rekindle.protocol.enumerator import Ranges
-from rekindle.storage.documents.batch import End, InputPosition, Windows
+from rekindle.storage.documents.batch import End, InputPosition
 from rekindle.storage.layout import FORMAT_VERSION
 
 Json = dict[str, Any]
@@ -27,8 +28,8 @@ class SubtaskSnapshot:
     in_flight: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
     #: bytes that lay in its channels and that it had still to read; None where an older version wrote it
     in_flight_bytes: int | None = None
-    #: None where an older version wrote it, or in a batch run
-    windows: Windows | None = None
+    #: what the state of its query goes by; None where an older version wrote it, or in a batch run
+    windows: QueryDescription | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,189 @@
+"""What the query of a task goes by, and which changes of it alter what its state means.
+
+Spark compares the types of a state and the names of its operators with those of a query, and nothing else. A query
+whose windows have another length, whose ``max`` takes the place of a ``sum``, or which drops duplicates by other
+columns finds its old state readable and continues with it. So each batch record has a `QueryDescription`, and a start
+compares it with its own: some differences are refused, since rows would be wrong for certain; others are named, since
+only the user knows whether they are meant. `RULES` has both, and docs/change.md is made from it.
+
+A description comes from Spark's expressions, which another version may write in another way: two are compared only if
+the same version made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from rekindle.errors import RestoreError
+
+KEY = "by "
+"""What the keys of an aggregate begin with, among what it computes."""
+
+_MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """An operator of a query with a meaning that its state does not tell."""
+
+    #: e.g. ``deduplication``
+    kind: str
+    #: what of it (the name of an `Aspect`) → what it is now, in the words of an expression of Spark's
+    says: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryDescription:
+    """What the state of a query goes by."""
+
+    #: version of Spark that described it, e.g. "4.3"
+    spark: str
+    #: for each aggregate with windows the numbers of their definition: microseconds, or what sessions say
+    aggregates: tuple[tuple[str, ...], ...] = ()
+    #: for each aggregate its keys and functions, in the order of the state: "by k", "sum(v)"
+    computed: tuple[tuple[str, ...], ...] = ()
+    #: of a query that keeps state, the other operators; () where an older version wrote it
+    operators: tuple[Operator, ...] = ()
+
+
+class Aspect(Enum):
+    """What of a query can be another. The value is how a person says it."""
+
+    WINDOWS = "the length, slide or offset of a window"
+    FUNCTION = "another function in the place of an aggregate, or aggregates or keys that change places"
+    EXPRESSION = "what an aggregate, or a key of one, is computed from"
+    COLUMNS = "the columns that duplicates are told by"
+    PLACES = "the same columns that duplicates are told by, in another order"
+    JOIN = "the kind of a join"
+    CONDITION = "the condition of a join, its time range among it"
+    DELAY = "the delay of a watermark, or its column"
+    GROUPS = "the keys of groups with state of their own"
+    TIMES = "the time mode or time-out of groups with state of their own"
+    LIMIT = "the number of rows of a limit"
+    OUTPUT_MODE = "the output mode"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRule:
+    """What a start makes of such a change."""
+
+    #: what becomes of the rows
+    then: str
+    #: of the error, where it is refused; None: Spark accepts it, and it is named
+    code: str | None = None
+
+
+RULES: dict[Aspect, QueryRule] = {
+    Aspect.WINDOWS: QueryRule(then="old windows would come out half full", code="STATE_WINDOWS_CHANGED"),
+    Aspect.FUNCTION: QueryRule(
+        then="the old values would be taken for those of the new functions", code="STATE_AGGREGATES_CHANGED"
+    ),
+    Aspect.EXPRESSION: QueryRule(then="it continues from what the old expression has counted"),
+    Aspect.COLUMNS: QueryRule(then="new rows are compared with the values of the old columns"),
+    Aspect.PLACES: QueryRule(
+        then="values of one column would be compared with those of another", code="STATE_AGGREGATES_CHANGED"
+    ),
+    Aspect.JOIN: QueryRule(then="rows that wait were kept for the old kind"),
+    Aspect.CONDITION: QueryRule(
+        then="rows that wait are joined by the new one; what the old one has let go is not there any more"
+    ),
+    Aspect.DELAY: QueryRule(
+        then="it applies from the next batch on; the watermark never goes back, and what was late stays dropped"
+    ),
+    Aspect.GROUPS: QueryRule(then="new rows find the groups that the old keys have made"),
+    Aspect.TIMES: QueryRule(then="timers and time-outs that are set were set under the old one"),
+    Aspect.LIMIT: QueryRule(then="rows that were counted stay counted"),
+    Aspect.OUTPUT_MODE: QueryRule(then="sinks get rows of another kind from the next batch on"),
+}
+"""What a start makes of each change of a query."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryChange:
+    """Something of a query that is not as its state knows it."""
+
+    task: str
+    aspect: Aspect
+    before: str
+    now: str
+
+    @property
+    def rule(self) -> QueryRule:
+        """What a start makes of it."""
+        return RULES[self.aspect]
+
+    def __str__(self) -> str:
+        return f"{self.task}: {self.aspect.value} was {self.before}, and is now {self.now}: {self.rule.then}"
+
+
+def query_changes(task: str, before: QueryDescription | None, now: QueryDescription) -> list[QueryChange]:
+    """Compare a query with the one that left the state; what cannot be compared has no changes."""
+    if before is None or before.spark != now.spark:
+        return []
+    found = (*_windows(before, now), *_computed(before, now), *_operators(before.operators, now.operators))
+    return [QueryChange(task=task, aspect=which, before=old, now=new) for which, old, new in found]
+
+
+def settle_query(task: str, before: QueryDescription | None, now: QueryDescription) -> list[QueryChange]:
+    """Refuse what cannot be; return the changes that Spark accepts and that alter what comes out.
+
+    Raises:
+        RestoreError: ``STATE_WINDOWS_CHANGED``, ``STATE_AGGREGATES_CHANGED``.
+    """
+    found = query_changes(task, before, now)
+    for one in found:
+        if one.rule.code is not None:
+            raise RestoreError(one.rule.code, task=task, before=one.before, now=one.now)
+    return found
+
+
+_Found = Iterator[tuple[Aspect, str, str]]
+
+
+def _windows(before: QueryDescription, now: QueryDescription) -> _Found:
+    if len(before.aggregates) == len(now.aggregates):
+        for old, new in zip(before.aggregates, now.aggregates, strict=True):
+            if old != new:
+                yield Aspect.WINDOWS, _seconds(old), _seconds(new)
+
+
+def _seconds(numbers: Sequence[str]) -> str:
+    """Spark counts windows in microseconds, and writes sessions out."""
+    spelled = [number if " " in number else f"{int(number) / _MICROSECONDS:g} seconds" for number in numbers]
+    return ", ".join(spelled)
+
+
+def _computed(before: QueryDescription, now: QueryDescription) -> _Found:
+    if len(before.computed) != len(now.computed):
+        return
+    for old, new in zip(before.computed, now.computed, strict=True):
+        # Of one that has more or fewer, Spark sees by the types that it is another.
+        if old == new or len(old) != len(new):
+            continue
+        other = _functions(old) != _functions(new) or sorted(old) == sorted(new)
+        yield Aspect.FUNCTION if other else Aspect.EXPRESSION, ", ".join(old), ", ".join(new)
+
+
+def _functions(computed: Sequence[str]) -> list[str]:
+    return [KEY if text.startswith(KEY) else text.partition("(")[0] for text in computed]
+
+
+def _operators(before: Sequence[Operator], now: Sequence[Operator]) -> _Found:
+    """Compare operators of one kind with each other, in their order: how many there are, Spark compares."""
+    for kind in dict.fromkeys(one.kind for one in before):
+        old = [one.says for one in before if one.kind == kind]
+        new = [one.says for one in now if one.kind == kind]
+        for was, is_now in zip(old, new, strict=False):
+            for name in (*was, *(name for name in is_now if name not in was)):
+                one, other = was.get(name, "none"), is_now.get(name, "none")
+                # A later version may say more.
+                if one != other and name in Aspect.__members__:
+                    yield _of(Aspect[name], one, other), one, other
+
+
+def _of(found: Aspect, before: str, now: str) -> Aspect:
+    if found is Aspect.COLUMNS and sorted(before.split(", ")) == sorted(now.split(", ")):
+        return Aspect.PLACES
+    return found

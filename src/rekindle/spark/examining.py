@@ -1,0 +1,185 @@
+"""What Spark makes of a job's queries, found out before a start, in a folder that is thrown away.
+
+Each task's DataFrame is built as a run builds it, from inputs that have nothing to give. A query that is to continue
+gets a copy of what Spark keeps of it, without the rows of its state: offsets, commits, operators, schemas. A batch
+without data is planned in that copy and started. Before Spark hands a batch out it compares the plan with operators and
+schemas, as in any first batch of a run; then it calls a function, which refuses the batch. So no row is read or
+computed, and what is found is what a start would find. Spark 3.5 compares schemas only when it reads state, so there
+this part is left to the start.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import threading
+from collections.abc import Mapping
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from rekindle.channels.admission import AdmissionSizer
+from rekindle.channels.splits import Splits
+from rekindle.errors import DefinitionError, JobError, RekindleError
+from rekindle.graph.job_graph import Task
+from rekindle.graph.queries import settle_query
+from rekindle.progress.copies import copy_without_state
+from rekindle.progress.directory import last_committed, plant, read_offsets
+from rekindle.runtime.definition import SourceSpec
+from rekindle.runtime.examining import Examination, Examined, Left
+from rekindle.runtime.steps import no_steps
+from rekindle.sources import Batch, Files
+from rekindle.spark.failures import brief, translate
+from rekindle.spark.inputs.frames import build_channel, build_input
+from rekindle.spark.inputs.freezing import freeze
+from rekindle.spark.inputs.input import Input
+from rekindle.spark.inputs.reading import made_by
+from rekindle.spark.output.run import writes_columns
+from rekindle.spark.output.segments import output_schema
+from rekindle.spark.plans.description import description_of
+from rekindle.spark.plans.plan import build_task, refuse_moved_sources
+from rekindle.spark.plans.refuse import refuse_duplicate_columns
+from rekindle.spark.query.calls import Calls
+from rekindle.spark.query.own_files import written_by_calls
+from rekindle.spark.session.optimizer import same_for_each_batch, started_with
+from rekindle.spark.session.session import NEEDED
+from rekindle.storage import layout
+from rekindle.storage.copying import copy_between
+from rekindle.storage.documents.batch import InputPosition
+from rekindle.storage.documents.sources import FrozenFiles
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.local import LocalStore
+
+
+def examine(spark: SparkSession, of: Examination) -> dict[str, Examined]:
+    """Look at the query of each task, in the order in which they read each other."""
+    with tempfile.TemporaryDirectory(prefix="rekindle-check-") as folder:
+        bench = _Bench(spark, of, JobStorage(LocalStore(folder), of.graph.name))
+        return {uid: bench.examine(of.graph.task(uid)) for uid in of.graph.topology.order}
+
+
+class _PlannedError(Exception):
+    """Spark has planned the batch, and had nothing to object."""
+
+
+class _Bench:
+    """Builds queries in a storage that is thrown away."""
+
+    def __init__(self, spark: SparkSession, of: Examination, scratch: JobStorage) -> None:
+        self._spark = spark
+        self._of = of
+        self._scratch = scratch
+        #: task → columns of what it puts out; one that could not be built is not there
+        self._outputs: dict[str, T.StructType] = {}
+        self._frozen: dict[str, FrozenFiles | None] = {}
+
+    def examine(self, task: Task) -> Examined:
+        """Look at one task; those that it reads come before."""
+        left, folder = self._of.left.get(task.uid), layout.subtask(self._scratch.job, task.uid, 0, 1)
+        if left is not None:
+            _copy_schema(left, self._scratch, folder)
+            if left.ended:
+                self._outputs[task.uid] = output_schema(self._scratch, folder, task.uid, None)
+                return Examined(unseen="it has finished")
+        missing = [uid for uid in task.inputs if uid not in self._of.definition.sources and uid not in self._outputs]
+        if missing:
+            return Examined(unseen=f"{missing[0]}, which it reads, could not be built")
+        try:
+            return self._examine(task, left, folder)
+        except RekindleError as error:
+            return Examined(error=error)
+
+    def _examine(self, task: Task, left: Left | None, folder: str) -> Examined:
+        inputs = [self._input(task, uid, 2 * number, folder) for number, uid in enumerate(task.inputs)]
+        frame = build_task(task, self._of.definition.functions[task.uid], inputs)
+        if writes_columns(self._of.graph, task):
+            refuse_duplicate_columns(task, frame)
+        changes = []
+        if left is not None:
+            for item in inputs:
+                item.position = left.positions.get(item.uid, item.position)
+            refuse_moved_sources(task.uid, inputs)
+            changes = settle_query(task.uid, left.described, description_of(frame, task.output_mode))
+        self._outputs[task.uid] = output_schema(self._scratch, folder, task.uid, frame)
+        self._try(task, frame, left, layout.spark_progress_dir(folder))
+        return Examined(changes=tuple(changes))
+
+    def _input(self, task: Task, uid: str, index: int, folder: str) -> Input:
+        sizer, position = AdmissionSizer(1, 1), InputPosition()
+        spec = self._of.definition.sources.get(uid)
+        if spec is None:
+            producer = self._of.graph.task(uid)
+            return build_channel(
+                self._spark, self._scratch, folder, producer, self._outputs[uid], {},
+                index=index, position=position, sizer=sizer,
+            )  # fmt: skip
+        if uid not in self._frozen:
+            self._frozen[uid] = self._of.frozen(uid) or self._list(spec)
+        frozen, splits = self._frozen[uid], layout.splits(self._scratch.job, task.uid, 1, uid)
+        given = None if frozen is None else (frozen, Splits(self._scratch, splits, 1, (), 1, None), 0)
+        beside_idle = any(source.idle_after for source in self._of.graph.sources_of(task))
+        return build_input(
+            self._spark, self._scratch, folder, spec, given,
+            index=index, position=position, sizer=sizer, beside_idle=beside_idle,
+        )  # fmt: skip
+
+    def _list(self, spec: SourceSpec) -> FrozenFiles | None:
+        """List the files of a source as a first start would; of a `Batch`, whose rows that would write, the columns."""
+        source, uid = spec.spec, spec.source.uid
+        if isinstance(source, Batch):
+            read = source.read
+            return FrozenFiles(source=uid, files=(), schema=made_by(uid, lambda: read(self._spark)).schema.jsonValue())
+        if isinstance(source, Files) and source.ordered is None:
+            # Statistics only order the files, and there may be many.
+            spec = dataclasses.replace(spec, spec=dataclasses.replace(source, ordered=False))
+        return freeze(self._spark, self._scratch, spec, "check", no_steps)
+
+    def _try(self, task: Task, frame: DataFrame, left: Left | None, progress_dir: str) -> None:
+        """Let Spark plan a batch.
+
+        Raises:
+            RekindleError: ``STATE_SCHEMA_INCOMPATIBLE``, ``QUERY_REFUSED``, ``QUERY_DIED``.
+        """
+        store, continues = self._scratch.store, False
+        if left is not None:
+            there = layout.spark_progress_dir(left.folder)
+            batch = last_committed(left.store, there)
+            if batch >= 0:
+                copy_without_state(left.store, there, store, progress_dir, batch)
+                plant(store, progress_dir, read_offsets(store, progress_dir, batch).batch_watermark_ms)
+                continues = True
+        session = frame.sparkSession
+        uri = store.spark_path(progress_dir)
+        planned = threading.Event()
+
+        def refuse(_: DataFrame, __: int) -> None:
+            planned.set()
+            raise _PlannedError  # a batch that returned without its rows would be no batch for Spark
+
+        calls = Calls(self._spark, refuse)
+        writer = frame.writeStream.foreachBatch(calls).outputMode(task.output_mode).option("checkpointLocation", uri)
+        settings: Mapping[str, str] = {**NEEDED, **same_for_each_batch(frame), **written_by_calls(session, uri)}
+        try:
+            with started_with(session, settings):
+                query = writer.trigger(once=True).start()
+        except PySparkException as error:
+            raise DefinitionError("QUERY_REFUSED", task=task.uid, reason=brief(error)) from error
+        try:
+            if continues:
+                query.awaitTermination()
+        except PySparkException as error:
+            if planned.is_set():
+                return
+            known = translate(error, lambda _: None)
+            raise known or JobError("QUERY_DIED", task=task.uid, reason=brief(error)) from error
+        finally:
+            # One that begins was only to be accepted: what its sources have is not looked at.
+            query.stop()
+            calls.close()
+
+
+def _copy_schema(left: Left, scratch: JobStorage, folder: str) -> None:
+    path = layout.output_schema(left.folder)
+    if left.store.exists(path):
+        copy_between(left.store, path, scratch.store, layout.output_schema(folder))

@@ -1,0 +1,160 @@
+"""What the query of a task goes by, read from its plan; `rekindle.graph.queries` compares it with what its state knows.
+
+Spark keeps a window's begin and end as the key of its state and nothing of how it came to them, and of an aggregation
+the values of its functions, one after the other. A window is described by the numbers in the expression that Spark
+makes of it, which are its length, its slide and its offset; all else by Spark's own words for an expression. A column
+that has another name is another one here: nothing tells whether it has other values too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyspark
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame
+
+from rekindle.channels.marks import UNORDERED_DELAY
+from rekindle.graph.queries import KEY, Aspect, Operator, QueryDescription
+from rekindle.spark.plan_text import Node, nodes, tree
+
+_AGGREGATE = re.compile(r" *~Aggregate ")
+_MADE = re.compile(r"named_struct\(start, .*?precisetimestampconversion.*?, end, .*?(?=named_struct\(|\) AS |$)")
+"""The expressions of windows in a node; sessions are among them."""
+
+_NUMBER = re.compile(r"(?<![#\w.])\d+(?: (?:micro|milli)?(?:second|minute|hour|day|week|month|year)s?\b)?")
+
+
+def description_of(frame: DataFrame, output_mode: str) -> QueryDescription:
+    """Describe the query of a task."""
+    computed = tuple(tuple(_computed(node.plan)) for node in _streaming(frame) if node.name == "Aggregate")
+    operators = tuple(_operators(frame))
+    if computed or any(one.kind != "watermark" for one in operators):
+        mode = Operator(kind="query", says={Aspect.OUTPUT_MODE.name: output_mode})
+        operators = (mode, *operators)
+    else:
+        operators = ()
+    return QueryDescription(spark=_version(), aggregates=_windows(frame), computed=computed, operators=operators)
+
+
+def _streaming(frame: DataFrame) -> Iterator[Node]:
+    return (node for node in nodes(frame) if node.is_streaming)
+
+
+def _windows(frame: DataFrame) -> tuple[tuple[str, ...], ...]:
+    found: list[set[str]] = []
+    for line in tree(frame):
+        if _AGGREGATE.match(line):
+            found.append(set())
+        elif found:
+            found[-1].update(number for made in _MADE.findall(line) for number in _NUMBER.findall(made))
+    described = tuple(tuple(sorted(numbers - {"0", "1"})) for numbers in found)
+    return tuple(each for each in described if each)
+
+
+def _computed(node: Any) -> Iterator[str]:
+    for key in _all(node.groupingExpressions()):
+        yield f"{KEY}{key.sql()}"
+    # What is asked for twice is computed once.
+    functions = (text for one in _all(node.aggregateExpressions()) for text in _functions(one))
+    yield from dict.fromkeys(functions)
+
+
+def _functions(expression: Any) -> Iterator[str]:
+    if expression.getClass().getSimpleName() == "AggregateExpression":
+        yield str(expression.aggregateFunction().sql(bool(expression.isDistinct())))
+        return
+    for child in _all(expression.children()):
+        yield from _functions(child)
+
+
+def _operators(frame: DataFrame) -> Iterator[Operator]:
+    for node in _streaming(frame):
+        describe = _DESCRIBED.get(node.name)
+        says = {} if describe is None else describe(node.plan)
+        if says:
+            yield Operator(kind=_KINDS[node.name], says={key.name: text for key, text in says.items()})
+
+
+_Says = dict[Aspect, str]
+
+
+def _deduplication(node: Any) -> _Says:
+    return {Aspect.COLUMNS: ", ".join(key.sql() for key in _all(node.keys()))}
+
+
+def _join(node: Any) -> _Says:
+    children = node.children()
+    if not all(children.apply(side).isStreaming() for side in (0, 1)):
+        return {}  # it keeps no state
+    condition = node.condition()
+    text = str(condition.get().sql()) if condition.isDefined() else "none"
+    return {Aspect.JOIN: str(node.joinType().sql()).lower(), Aspect.CONDITION: text}
+
+
+def _limit(node: Any) -> _Says:
+    return {Aspect.LIMIT: str(node.limitExpr().sql())}
+
+
+def _watermark(node: Any) -> _Says:
+    delay = str(node.delay().toString())
+    # That of an input that marks move: no user has chosen it.
+    return {} if delay == UNORDERED_DELAY else {Aspect.DELAY: f"{delay} of {node.eventTime().sql()}"}
+
+
+def _groups(node: Any) -> _Says:
+    said = {Aspect.GROUPS: _keys(node), Aspect.TIMES: _asked(node, "timeMode") or _asked(node, "timeout")}
+    return {key: str(text) for key, text in said.items() if text is not None}
+
+
+def _keys(node: Any) -> str | None:
+    """Columns by which groups are made; transformWithState in Python counts them among those of its input."""
+    keys = _asked(node, "groupingAttributes")
+    if keys is not None:
+        return ", ".join(key.sql() for key in _all(keys))
+    count = _asked(node, "groupingAttributesLen")
+    if count is None:
+        return None
+    output = node.children().apply(0).output()
+    return ", ".join(output.apply(index).sql() for index in range(count))
+
+
+def _asked(node: Any, method: str) -> Any:
+    """Return what a method gives; None where the class has no such method in this Spark."""
+    try:
+        return getattr(node, method)()
+    except (Py4JError, TypeError):
+        return None
+
+
+_DESCRIBED: dict[str, Callable[[Any], _Says]] = {
+    "Deduplicate": _deduplication,
+    "DeduplicateWithinWatermark": _deduplication,
+    "Join": _join,
+    "GlobalLimit": _limit,
+    "EventTimeWatermark": _watermark,
+    "FlatMapGroupsInPandasWithState": _groups,
+    "TransformWithStateInPandas": _groups,
+    "TransformWithStateInPySpark": _groups,
+}
+_KINDS = {
+    "Deduplicate": "deduplication",
+    "DeduplicateWithinWatermark": "deduplication",
+    "Join": "join",
+    "GlobalLimit": "limit",
+    "EventTimeWatermark": "watermark",
+    "FlatMapGroupsInPandasWithState": "groups",
+    "TransformWithStateInPandas": "groups",
+    "TransformWithStateInPySpark": "groups",
+}
+"""What these nodes are called; one in the place of another, Spark finds by the names of its operators."""
+
+
+def _all(expressions: Any) -> Iterator[Any]:
+    return (expressions.apply(index) for index in range(expressions.size()))
+
+
+def _version() -> str:
+    return ".".join(pyspark.__version__.split(".")[:2])
