@@ -171,4 +171,6 @@ def test_other_aggregates_over_old_state_are_refused_and_the_same_ones_go_on(spa
     until(lambda: has_read(handle, 2))
     handle.stop(drain=True)
     assert handle.wait().state == "DRAINED"
-    assert all(row["both"] > row["total"] for row in committed(world.out))
+    # The first start may have put out its first window already.
+    found = [row for row in committed(world.out) if "both" in row]
+    assert found and all(row["both"] > row["total"] for row in found)
