@@ -144,7 +144,7 @@ class Job(DefinedJob):
         from rekindle.beginning import begin
         from rekindle.spark.engine import SparkEngines
         from rekindle.spark.session.jvm import log_of_jvm
-        from rekindle.start.decide import Permissions
+        from rekindle.start.permissions import Permissions
         from rekindle.start.running import launches
 
         _check_rewind(rewind_sinks, restore)
@@ -206,7 +206,7 @@ class Job(DefinedJob):
             RekindleError: whatever is wrong with the definition, the settings or the storage, and whatever of the
                 storage forbids the start.
         """
-        from rekindle.start.decide import Permissions
+        from rekindle.start.permissions import Permissions
         from rekindle.start.running import launches
 
         _check_rewind(rewind_sinks, restore)

@@ -19,8 +19,8 @@ from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import Definition, RunContext
 from rekindle.runtime.driver import Driver
 from rekindle.runtime.steps import Steps, no_steps
-from rekindle.start.decide import Permissions
 from rekindle.start.launch import Launch
+from rekindle.start.permissions import Permissions
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.checkpoint import Manifest

@@ -13,7 +13,7 @@ from rekindle.job import Job
 from rekindle.runtime import retention
 from rekindle.runtime.client import ControlRequest
 from rekindle.runtime.saving import savepoint_at_rest
-from rekindle.start.decide import Permissions
+from rekindle.start.permissions import Permissions
 from rekindle.storage.disposal import Disposal, dispose_claimed
 from rekindle.storage.local import LocalStore
 from rekindle.storage.origin import find_origin

@@ -11,7 +11,7 @@ from rekindle.config import Config
 from rekindle.errors import RestoreError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.runtime.client import ControlRequest
-from rekindle.start.decide import Permissions
+from rekindle.start.permissions import Permissions
 from rekindle.storage.documents.runs import Result
 from tests.simulation.cooperative import Killed
 from tests.simulation.world import Plan, World

@@ -64,8 +64,8 @@ from rekindle.spark.inputs.event_times import EventTimeStats
 from rekindle.spark.plans.leftovers import Leftovers
 from rekindle.spark.session.settings import BATCHES_KEPT
 from rekindle.spark.streaming.assembly import Assembly
-from rekindle.start.decide import Permissions
 from rekindle.start.launch import Launch
+from rekindle.start.permissions import Permissions
 from rekindle.start.previews import StartPreview
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import InputPosition

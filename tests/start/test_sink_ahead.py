@@ -11,8 +11,8 @@ from rekindle.errors import RestoreError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.graph.validation import validated
 from rekindle.runtime.definition import Definition
-from rekindle.start.decide import Permissions
 from rekindle.start.launch import Launch
+from rekindle.start.permissions import Permissions
 from rekindle.testing.fake_runner import FakeInput
 from tests.runtime.kit import JOB, SOURCE, TASK, World, until
 

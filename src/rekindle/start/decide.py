@@ -26,6 +26,7 @@ from rekindle.start.changed import since_lineage, since_origin, with_chains_of
 from rekindle.start.covered import covered_by, latest_manifest
 from rekindle.start.finished import finished_operators
 from rekindle.start.lost import Loss, find_loss
+from rekindle.start.permissions import Permissions
 from rekindle.start.resolve import AlreadyEnded, Decision, Facts, Restore, Resume, resolve
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import End
@@ -35,26 +36,6 @@ from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import is_alive, silence_ms, this_process
 from rekindle.storage.origin import Origin, find_origin
 from rekindle.storage.savepoints import find_savepoint
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permissions:
-    """What the user allows a start to do."""
-
-    non_restored_state: bool = False
-    drained: bool = False
-    sink_ahead: bool = False
-    shared_target: bool = False
-    changed_files: bool = False
-    rewind_sinks: bool = False
-    #: the job is to own the savepoint that it starts from
-    claim: bool = False
-    other_name: bool = False
-
-    def granted(self) -> set[str]:
-        """What is allowed, by the names that a user writes."""
-        permissions = {"allow_non_restored_state": self.non_restored_state, "allow_other_name": self.other_name}
-        return {name for name, given in permissions.items() if given}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,38 +9,37 @@ claim (`rekindle.start.decide`).
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 
 from rekindle.config import Config
 from rekindle.errors import StorageError
-from rekindle.ids import SubtaskId
-from rekindle.protocol import events as e
 from rekindle.protocol.job import JobMachine
 from rekindle.runtime.checkpointing import Checkpointing, snapshots_of
 from rekindle.runtime.definition import Definition, RunContext
 from rekindle.runtime.driven import drive_no_more
 from rekindle.runtime.driver import Driver
 from rekindle.runtime.elapsed import Clock, Elapsed, system_clock
-from rekindle.runtime.leftovers import clean, prepared, uncommitted
+from rekindle.runtime.leftovers import clean, prepared
 from rekindle.runtime.mailbox import Mailbox
-from rekindle.runtime.ports import Engine, Subtasks
+from rekindle.runtime.ports import Engine
 from rekindle.runtime.rewinding import carry_out
 from rekindle.runtime.steps import SteppedStore, Steps, no_steps
 from rekindle.sinks.owners import Claim
 from rekindle.sources.globs import is_glob
 from rekindle.start.claiming import Claiming, failed
 from rekindle.start.covered import covered_by, latest_manifest
-from rekindle.start.decide import Decider, Permissions
+from rekindle.start.decide import Decider
 from rekindle.start.description import describe
 from rekindle.start.identity import identify, refuse_unfinished_copy
+from rekindle.start.permissions import Permissions
 from rekindle.start.preview import preview
 from rekindle.start.previews import StartPreview
 from rekindle.start.resolve import AlreadyEnded, Fresh, Resume
 from rekindle.start.restore import open_lineage
+from rekindle.start.started import job_started
 from rekindle.storage import layout
-from rekindle.storage.documents.checkpoint import SubtaskSnapshot
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Result, Run
 from rekindle.storage.job_storage import JobStorage
@@ -213,7 +212,7 @@ class Launch:
             if snapshot.end is not None
         }
         checkpointing = Checkpointing(context, runners, splits=assembly.splits, finished=finished)
-        started = self._started(run, finished, covered, assembly)
+        started = job_started(storage, graph, run, finished, covered, assembly, self._engine_failures)
         read_named = partial(prepared, storage, graph.subtasks(), run.lineage, covered)
         clean(storage, graph.subtasks(), run, sinks, read_named, self._steps)
         return Driver(context, job, runners, checkpointing, started=started, events=events, engine=engine.lifeline)
@@ -258,41 +257,6 @@ class Launch:
             folder = layout.source(self.storage.job, uid)
             if self.storage.store.exists(folder) and self.storage.fence.newer_than(run.run) is None:
                 self.storage.store.delete_tree(folder)
-
-    def _started(
-        self,
-        run: Run,
-        finished: Mapping[SubtaskId, SubtaskSnapshot],
-        covered: Mapping[SubtaskId, int],
-        assembly: Subtasks,
-    ) -> e.JobStarted:
-        storage = self.storage
-        status = storage.status()
-        used = [*storage.numbers_used(), *(stats.id for stats in (status.history if status else ()))]
-        restored, draining = {}, False
-        for task in self._graph.subtasks():
-            folder = layout.subtask(storage.job, task.task, task.subtask, run.lineage)
-            end, records = storage.end(folder), storage.records(folder)
-            restored[task] = e.RestoredTask(
-                closed=task in finished,
-                ended=end is not None,
-                drained=end is not None and end.drained,
-                notes=end.notes if end else (),
-                batch=end.batch if end else max(records, default=-1),
-                read=assembly.read(task),
-                # A lineage begins with the record of the batch that it resumes after, which has nothing to commit.
-                committed=covered.get(task, min(records, default=0) - 1),
-            )
-            draining = draining or (end is None and storage.drain(folder) is not None)
-        return e.JobStarted(
-            now_ms=0,
-            next_checkpoint=max(used, default=0) + 1,
-            latest_checkpoint=next(iter(storage.checkpoints()), None),
-            committed=uncommitted(storage) is None,
-            tasks=restored,
-            draining=draining,
-            engine_failures=self._engine_failures,
-        )
 
 
 def _refuse_patterns(location: str) -> None:

@@ -25,8 +25,8 @@ from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.runtime.ports import Engines
 from rekindle.runtime.steps import listener
 from rekindle.start.claiming import may_go_well
-from rekindle.start.decide import Permissions
 from rekindle.start.launch import Launch
+from rekindle.start.permissions import Permissions
 from rekindle.storage.documents.runs import Result
 from rekindle.storage.open import check_kept, open_store
 

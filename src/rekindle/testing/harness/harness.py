@@ -17,8 +17,8 @@ from rekindle.config import Config
 from rekindle.handle import JobHandle
 from rekindle.job import Job
 from rekindle.results import Checkpoint, JobResult, JobStatus, Savepoint
-from rekindle.start.decide import Permissions
 from rekindle.start.launch import Launch
+from rekindle.start.permissions import Permissions
 from rekindle.start.running import Running
 from rekindle.storage import layout
 from rekindle.storage.job_storage import JobStorage

@@ -1,0 +1,53 @@
+"""What the protocol hears of a job that starts: where its subtasks stand, and its checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rekindle.graph.job_graph import JobGraph
+from rekindle.ids import SubtaskId
+from rekindle.protocol import events as e
+from rekindle.runtime.leftovers import uncommitted
+from rekindle.runtime.ports import Subtasks
+from rekindle.storage import layout
+from rekindle.storage.documents.checkpoint import SubtaskSnapshot
+from rekindle.storage.documents.runs import Run
+from rekindle.storage.job_storage import JobStorage
+
+
+def job_started(
+    storage: JobStorage,
+    graph: JobGraph,
+    run: Run,
+    finished: Mapping[SubtaskId, SubtaskSnapshot],
+    covered: Mapping[SubtaskId, int],
+    assembly: Subtasks,
+    engine_failures: int,
+) -> e.JobStarted:
+    """Read from the storage where each subtask stands."""
+    status = storage.status()
+    used = [*storage.numbers_used(), *(stats.id for stats in (status.history if status else ()))]
+    restored, draining = {}, False
+    for task in graph.subtasks():
+        folder = layout.subtask(storage.job, task.task, task.subtask, run.lineage)
+        end, records = storage.end(folder), storage.records(folder)
+        restored[task] = e.RestoredTask(
+            closed=task in finished,
+            ended=end is not None,
+            drained=end is not None and end.drained,
+            notes=end.notes if end else (),
+            batch=end.batch if end else max(records, default=-1),
+            read=assembly.read(task),
+            # A lineage begins with the record of the batch that it resumes after, which has nothing to commit.
+            committed=covered.get(task, min(records, default=0) - 1),
+        )
+        draining = draining or (end is None and storage.drain(folder) is not None)
+    return e.JobStarted(
+        now_ms=0,
+        next_checkpoint=max(used, default=0) + 1,
+        latest_checkpoint=next(iter(storage.checkpoints()), None),
+        committed=uncommitted(storage) is None,
+        tasks=restored,
+        draining=draining,
+        engine_failures=engine_failures,
+    )
