@@ -211,6 +211,28 @@ def test_a_job_is_read_once_a_second_however_many_ask(world: World) -> None:
     assert store.was_read.count("job/status.json") == 2
 
 
+def test_what_takes_long_to_read_is_read_for_a_tenth_of_the_time(world: World) -> None:
+    world.many(3)
+    store = Counting(world.store.location)
+    monitor, clocks = _watch(world, store)
+    names = store.names
+
+    def slowly(folder: str) -> list[str]:
+        clocks.pass_(500 if folder == "" else 0)
+        return names(folder)
+
+    store.names = slowly  # type: ignore[method-assign]
+    monitor.overview()
+    read = len(store.was_read)
+
+    clocks.pass_(4_000)
+    monitor.overview()
+    assert len(store.was_read) == read, "it took 0.5 s, so it is good for 5"
+    clocks.pass_(1_000)
+    monitor.overview()
+    assert len(store.was_read) > read
+
+
 def test_a_second_look_reads_the_history_only_where_something_is_new(world: World) -> None:
     world.healthy("job")
     store, clocks = Counting(world.store.location), Clocks(world.now_ms)

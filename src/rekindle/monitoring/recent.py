@@ -33,7 +33,11 @@ class RecentView:
 
 def recent(monitors: Monitors, now_ms: int) -> list[RecentView]:
     """Return the jobs that run; one that cannot be read now, or whose storage cannot be, is left out."""
-    return [view for monitor in monitors.all for view in _of_storage(monitor, now_ms)]
+    return [view for monitor in monitors.all for view in _fresh(monitor, now_ms)]
+
+
+def _fresh(monitor: Monitor, now_ms: int) -> list[RecentView]:
+    return monitor.watch.fresh(("recent",), lambda: [*_of_storage(monitor, now_ms)])
 
 
 def _of_storage(monitor: Monitor, now_ms: int) -> Iterator[RecentView]:

@@ -16,6 +16,14 @@ Answer = TypeVar("Answer")
 _FRESH_MS = 1_000
 """How long an answer is good for on a store of pace 1: a driver beats once a second."""
 
+_TIMES = 10
+"""So many times as long as it took to read an answer it is good for, if that is longer: thousands of jobs, or a slow
+storage, are read for a tenth of the time, however often they are looked at."""
+
+
+_MOST = 100_000
+"""Answers that are remembered at most."""
+
 
 class Watch:
     """Looks at the documents of jobs, each no more often than they change. Threads may use it at the same time."""
@@ -25,6 +33,7 @@ class Watch:
         self._now_ms = now_ms
         self._elapsed_ms = elapsed_ms
         self._facts: dict[str, Facts] = {}
+        #: of each, until when it is good
         self._answers: dict[tuple[Any, ...], tuple[int, Any]] = {}
 
     def known(self, name: str) -> Facts:
@@ -51,12 +60,13 @@ class Watch:
         """Return the answer of a moment ago, or read it."""
         now_ms = self._elapsed_ms()
         found = self._answers.get(key)
-        if found is not None and now_ms - found[0] < _FRESH_MS * self.store.pace:
+        if found is not None and now_ms < found[0]:
             answer: Answer = found[1]
             return answer
         answer = read()
-        self._answers[key] = (now_ms, answer)
-        if len(self._answers) > 10_000:
+        took_ms = self._elapsed_ms() - now_ms
+        self._answers[key] = (now_ms + max(_FRESH_MS * self.store.pace, _TIMES * took_ms), answer)
+        if len(self._answers) > _MOST:
             self._answers.clear()
         return answer
 
