@@ -171,18 +171,3 @@ def _session(process: Path) -> int:
         return int((process / "stat").read_text().rpartition(")")[2].split()[3])
     except OSError:  # it has ended meanwhile
         return -1
-
-
-@pytest.mark.slow
-def test_airflow_imports_the_dags(tmp_path: Path) -> None:
-    python = os.environ.get("REKINDLE_TEST_AIRFLOW")
-    if python is None:
-        pytest.skip("REKINDLE_TEST_AIRFLOW names no Python that has Airflow 3")
-    look = (
-        "from airflow.dag_processing.dagbag import DagBag\n"
-        f"found = DagBag({str(DEPLOY / 'airflow')!r})\n"
-        "print(sorted(found.dags), found.import_errors)"
-    )
-    around = {**os.environ, "AIRFLOW_HOME": str(tmp_path), "AIRFLOW__CORE__LOAD_EXAMPLES": "false"}
-    said = subprocess.run([python, "-c", look], env=around, capture_output=True, text=True, check=False)
-    assert said.stdout.splitlines()[-1] == "['daily_report', 'hourly_bids_is_well'] {}", said.stderr
