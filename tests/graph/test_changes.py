@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from rekindle.errors import CONDITIONS, DefinitionError, RestoreError
-from rekindle.graph.changes import RULES, Change, Kind, Outcome, Saved, changes, renames, settle, unsettled
+from rekindle.graph.changes import RULES, Change, Kind, Outcome, Saved, changes, renames
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.graph.settling import late_histories, settle, unsettled, with_other_inputs
 from rekindle.graph.validation import validated
 
 LIVE = Source(uid="live", bounded=False)
@@ -68,7 +69,8 @@ def test_what_is_gone_or_another_is_found() -> None:
     before = saved(replace(JOB, sinks=(OUT, Sink(uid="old", task="read"))))
     assert kinds(other, before) == [
         (Kind.TASK_DROPPED, "read"),
-        (Kind.INPUTS_CHANGED, "count"),
+        (Kind.INPUT_ADDED, "count"),
+        (Kind.INPUT_REMOVED, "count"),
         (Kind.PARALLELISM, "count"),
         (Kind.SINK_DROPPED, "old"),
         (Kind.SINK_REPLACED, "out"),
@@ -129,3 +131,26 @@ def test_what_has_to_be_allowed_is_asked_for_where_the_checkpoint_is_known() -> 
 
 def change(kind: Kind) -> Change:
     return Change(kind=kind, uid="x", what="is another")
+
+
+def test_inputs_come_go_and_change_places() -> None:
+    old = Source(uid="old", bounded=True, event_time="ts")
+    both = replace(COUNT, inputs=("read", "live"))
+    graph = replace(JOB, sources=(LIVE, old), tasks=(READ, both))
+    assert kinds(graph, saved()) == [(Kind.INPUT_ADDED, "count")]
+    assert kinds(JOB, saved(graph)) == [(Kind.INPUT_REMOVED, "count")]
+    turned = replace(graph, tasks=(READ, replace(COUNT, inputs=("live", "read"))))
+    found = changes(turned, saved(graph), {})
+    assert [one.kind for one in found] == [Kind.INPUTS_TURNED]
+    assert with_other_inputs(found) == {"count"} and not settle(found, "here", in_place=False)
+    over = changes(graph, saved(replace(graph, tasks=(READ, replace(COUNT, inputs=("live",)))), finished=["read"]), {})
+    assert [one.kind for one in over] == [Kind.INPUT_OF_FINISHED]
+    with pytest.raises(RestoreError) as refused:
+        settle(changes(JOB, saved(graph), {}), "here", in_place=False)
+    assert refused.value.code == "INPUT_NOT_RESTORED" and "task 'count' reads live" in str(refused.value)
+
+    found = changes(replace(graph, tasks=(READ, replace(COUNT, inputs=("read", "old", "live")))), saved(), {})
+    assert late_histories(graph, found, {"count": 5}, ["read"]) == []
+    assert late_histories(graph, found, {"count": 0}, ["count"]) == []
+    (late,) = late_histories(graph, found, {"count": 5}, ["count"])
+    assert (late.kind, late.parameters) == (Kind.HISTORY_LATE, {"task": "count", "source": "old"})

@@ -162,7 +162,7 @@ def test_a_stopped_job_is_not_started_from_what_is_damaged_unknown_or_anothers_a
     # Not the job that it was.
     more = world.hourly()
     more._tasks[0] = _with_inputs(more, more.source("more", rk.Files(str(world.history)), event_time="ts"))
-    refused(world, more, "INPUTS_CHANGED", "as they were")
+    refused(world, more, "INPUT_TOO_LATE", "a task of its own")
     refused(world, _renamed(world), "STATE_NOT_RESTORED", "--allow-non-restored-state")
     refused(world, world.hourly(), "KEY_UNKNOWN", "configuration", config={"checkpoint.intervall": "1 s"})
 

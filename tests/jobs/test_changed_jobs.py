@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import pyspark
@@ -17,7 +20,7 @@ from rekindle.errors import RestoreError
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.crash.pipeline_kit import Gate
-from tests.jobs.kit import QUICK, World, committed, rows, until
+from tests.jobs.kit import DDL, QUICK, World, committed, rows, until, write
 
 Query = Callable[..., Any]
 
@@ -205,6 +208,122 @@ def test_sinks_go_back_with_the_checkpoint_and_another_query_writes_the_rows_onc
     lives(spark, made(""), world, mended, restore=good, rewind_sinks=True, config=config)
     assert written() == [{"a": 3, "b": 3, "c": 3}] * 2
     assert caught(spark, made(""), world, restore=good + 1).code == "CHECKPOINT_REWOUND"
+
+
+def union(world: World, *inputs: str, mode: str = "union") -> rk.Job:
+    """Counts of keys over these inputs: streams, the history, and a task that reads the stream `apart`."""
+
+    def stream(name: str) -> rk.Stream:
+        folder = world.root / name
+        folder.mkdir(exist_ok=True)
+        return rk.Stream(_stream(str(folder)))
+
+    made = rk.Job("job")
+    reads = made.task(made.source("apart", stream("apart")), uid="read")(same)
+    made.sink("read", reads, rk.sinks.Parquet(world.root / "read"))
+    known = {"read": reads}
+
+    def count(*frames: Any) -> Any:
+        if mode == "join":
+            return frames[0].join(frames[1].select("k"), "k").groupBy("k").count()
+        return reduce(lambda one, other: one.unionByName(other), frames).groupBy("k").count()
+
+    given = [
+        known.get(uid) or made.source(uid, rk.Files(str(world.history)) if uid == "history" else stream(uid))
+        for uid in inputs
+    ]
+    task = made.task(*given, uid="count", output_mode="update")(count)
+    made.sink("counts", task, keep(world, "counts"))
+    return made
+
+
+def drop(world: World, **keys: str) -> None:
+    """Put five rows of a key into each of these streams."""
+    for name, key in keys.items():
+        write(world.root / name, f"{time.time_ns()}.parquet", rows(0, 5, keys=key))
+
+
+@pytest.mark.spark
+def test_inputs_come_go_and_change_places_and_each_is_read_once(spark: SparkSession, world: World) -> None:
+    def until_counted(**expected: int) -> Callable[[], bool]:
+        return lambda: all(counts(world)[key] >= count for key, count in expected.items())
+
+    made = union(world, "live")
+    drop(world, live="a", apart="x")
+    lives(spark, made, world, until_counted(a=5))
+
+    world.add_history(rows(0, 7, keys="h"))
+    more = union(world, "history", "more", "read", "live")
+    said = more.check(spark, storage=world.storage)
+    assert [one.what for one in said.graph] == ["reads history now", "reads more now", "reads read now"]
+    assert (said.beginning, said.refused) == ("restores", False)
+    assert {one.uid: one.fate for one in said.sources}["more"] == "begins"
+    drop(world, live="a", more="b", apart="c")
+    lives(spark, more, world, until_counted(a=10, b=5, c=5, h=7))
+    assert counts(world) == {"a": 10, "b": 5, "c": 5, "h": 7}, "of `read`, what came before is not kept"
+
+    drop(world, live="a", more="b", apart="c")
+    lives(spark, union(world, "live", "read", "more", "history"), world, until_counted(a=15, b=10, c=10))
+
+    refused = caught(spark, union(world, "live", "more"), world)
+    assert refused.code == "INPUT_NOT_RESTORED" and "task 'count' reads read, history" in str(refused)
+    joined = caught(spark, union(world, "live", "more", mode="join"), world, allow_non_restored_state=True)
+    assert joined.code == "STATE_SCHEMA_INCOMPATIBLE"
+
+    drop(world, live="a", more="b", apart="c")
+    lives(
+        spark, union(world, "live", "more"), world, until_counted(a=20, b=15), allow_non_restored_state=True
+    )  # fmt: skip
+    drop(world, live="a")
+    lives(spark, union(world, "live", "more"), world, until_counted(a=25))
+    assert counts(world) == {"a": 25, "b": 15, "c": 10, "h": 7}
+
+
+@pytest.mark.spark
+def test_windows_go_on_when_a_stream_with_an_event_time_is_added_before_the_others(
+    spark: SparkSession, world: World
+) -> None:
+    """Watermark rows are sources too, and get other numbers with their inputs."""
+
+    def made(*names: str) -> rk.Job:
+        job = rk.Job("job")
+        given = []
+        for name in names:
+            folder = str(world.root / name)
+            Path(folder).mkdir(exist_ok=True)
+            source = rk.Files(folder) if name == "history" else rk.Stream(_stream(folder))
+            late = {} if name == "history" else {"watermark": "4 seconds"}
+            given.append(job.source(name, source, event_time="ts", **late))
+        task = job.task(*given, uid="count")(
+            lambda *frames: (
+                reduce(lambda one, other: one.unionByName(other), frames)
+                .groupBy(F.window("ts", "1 hour"), "k")
+                .agg(F.sum("v").alias("v"))
+            )
+        )
+        job.sink("out", task, rk.sinks.Parquet(world.out))
+        return job
+
+    world.add_history(rows(0, 90))
+    world.add_live(rows(1, 120))
+    handle = made("history", "live").start(spark, storage=world.storage, config=QUICK)
+    until(lambda: world.has_hour(0))
+    handle.stop()
+    handle.wait()
+
+    write(world.root / "more", "1.parquet", later := rows(3, 90, keys="d"))
+    world.data += later
+    world.add_live(rows(3, 60))
+    handle = made("more", "history", "live").start(spark, storage=world.storage, config=QUICK)
+    until(lambda: (handle.status().tasks[0].inputs["more"].position or {}).get("logOffset", -1) >= 0)
+    until(lambda: (handle.status().tasks[0].inputs["live"].position or {}).get("logOffset", -1) >= 1)
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
+    assert world.output() == world.expected()
+
+
+def _stream(folder: str) -> Callable[[Any], Any]:
+    return lambda spark: spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(folder)
 
 
 WIDENS = int(pyspark.__version__.split(".")[0]) >= 4

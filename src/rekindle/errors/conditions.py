@@ -511,14 +511,28 @@ CONDITIONS: dict[str, Condition] = {
             "Start from a savepoint, which nothing replaces (rekindle savepoint JOB), or from a newer checkpoint.",
         ),
         INPUTS_CHANGED=(
-            "Task {task!r} read {before} in {path}, and now reads {now}.",
+            "Task {task!r} cannot continue from {path} with other inputs: {reason}.",
             (
                 "Put the inputs back as they were; or put what is new into a task of its own; or give the task a new "
                 "uid, drop its old state with --allow-non-restored-state, and start from the last checkpoint."
             ),
         ),
+        INPUT_NOT_RESTORED=(
+            "In {path} task {task!r} reads {inputs}, and not any more: what is unread of it would be dropped.",
+            "Add it back, or drop its position with --allow-non-restored-state.",
+        ),
+        INPUT_TOO_LATE=(
+            (
+                "Task {task!r} has a watermark and state in {path}, and now reads {source!r}, which ends: its rows "
+                "before that watermark would be dropped as late."
+            ),
+            (
+                "Read it in a task of its own, with a sink of its own; or give the task a new uid, drop its old state "
+                "with --allow-non-restored-state, and start from the last checkpoint."
+            ),
+        ),
         FINISHED_TASK_READ=(
-            "Task {task!r} is new and reads {producer!r}, which had finished in {path}: nothing of its output is kept.",
+            "Task {task!r} newly reads {producer!r}, which had finished in {path}: nothing of its output is kept.",
             (
                 "Let {task!r} read what {producer!r} reads; or run {producer!r} again: give it a new uid and drop its "
                 "old state with --allow-non-restored-state."

@@ -11,11 +11,10 @@ has finished is the business of `rekindle.graph.compatibility`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from rekindle.errors import RestoreError
 from rekindle.graph.job_graph import JobGraph, Task
 
 
@@ -27,7 +26,11 @@ class Kind(Enum):
     READER_OF_FINISHED = "a task is new and reads a task that has finished"
     TASK_RENAMED = 'a task is renamed: `@job.task(..., was="old_uid")`'
     TASK_DROPPED = "a task is gone"
-    INPUTS_CHANGED = "a task reads other inputs, or the same ones in another order"
+    INPUT_ADDED = "a task reads one more source, or one more task"
+    INPUT_OF_FINISHED = "a task reads one more task, which has finished"
+    HISTORY_LATE = "a task with state and a watermark reads one more source that ends, with event times"
+    INPUT_REMOVED = "a task reads a source or a task no more"
+    INPUTS_TURNED = "a task reads its inputs in another order"
     PARALLELISM = "a task has another `parallelism`"
     SINK_ADDED = "a sink is new, or has another task"
     SINK_DROPPED = "a sink is gone, and nothing is prepared for it"
@@ -90,9 +93,25 @@ RULES: dict[Kind, Rule] = {
         code="STATE_NOT_RESTORED",
         allow="allow_non_restored_state",
     ),
-    Kind.INPUTS_CHANGED: Rule(
-        in_place=_NO, restored=_NO, then="Spark keeps positions and state by the order of inputs", code="INPUTS_CHANGED"
+    Kind.INPUT_ADDED: Rule(
+        in_place=_CHECKPOINT,
+        restored=_ON,
+        then="a source is read from its beginning, a task from its next batch on; state and other positions stay",
     ),
+    Kind.INPUT_OF_FINISHED: Rule(
+        in_place=_NO, restored=_NO, then="nothing of that task's output is kept", code="FINISHED_TASK_READ"
+    ),
+    Kind.HISTORY_LATE: Rule(
+        in_place=_NO, restored=_NO, then="its rows before the watermark would be dropped as late", code="INPUT_TOO_LATE"
+    ),
+    Kind.INPUT_REMOVED: Rule(
+        in_place=_CHECKPOINT,
+        restored=_ON,
+        then="its position is dropped, and what the task had still to read of it; what was read stays in the state",
+        code="INPUT_NOT_RESTORED",
+        allow="allow_non_restored_state",
+    ),
+    Kind.INPUTS_TURNED: Rule(in_place=_CHECKPOINT, restored=_ON, then="each continues where it stood"),
     Kind.PARALLELISM: Rule(
         in_place=_CHECKPOINT, restored=_ON, then="what was not read is dealt out again among its subtasks"
     ),
@@ -181,16 +200,30 @@ def _of_tasks(graph: JobGraph, saved: Saved) -> Iterator[Change]:
             yield _added(graph, task, saved)
             continue
         before, parallelism = saved.graph[task.uid], saved.parallelism.get(task.uid, 1)
-        if list(task.inputs) != list(before):
-            parameters = {"task": task.uid, "before": ", ".join(before), "now": ", ".join(task.inputs)}
-            what = f"read {parameters['before']}, and now reads {parameters['now']}"
-            yield Change(kind=Kind.INPUTS_CHANGED, uid=task.uid, what=what, parameters=parameters)
+        yield from _of_inputs(task, before, saved)
         if parallelism != task.parallelism:
             what = f"had {parallelism} subtasks, and now has {task.parallelism}"
             yield Change(kind=Kind.PARALLELISM, uid=task.uid, what=what)
     gone = sorted(saved.graph.keys() - {task.uid for task in graph.tasks})
     for uid in gone:
         yield Change(kind=Kind.TASK_DROPPED, uid=uid, what="is gone", parameters={"uids": ", ".join(gone)})
+
+
+def _of_inputs(task: Task, before: Sequence[str], saved: Saved) -> Iterator[Change]:
+    for uid in task.inputs:
+        if uid not in before:
+            over = uid in saved.finished
+            kind = Kind.INPUT_OF_FINISHED if over else Kind.INPUT_ADDED
+            parameters = {"task": task.uid, "producer": uid} if over else {"input": uid}
+            yield Change(kind=kind, uid=task.uid, what=f"reads {uid} now", parameters=parameters)
+    gone = [uid for uid in before if uid not in task.inputs]
+    for uid in gone:
+        parameters = {"task": task.uid, "inputs": ", ".join(gone)}
+        yield Change(kind=Kind.INPUT_REMOVED, uid=task.uid, what=f"read {uid}", parameters=parameters)
+    kept = [uid for uid in before if uid in task.inputs]
+    if kept != [uid for uid in task.inputs if uid in before]:
+        what = f"read {', '.join(before)}, and now reads {', '.join(task.inputs)}"
+        yield Change(kind=Kind.INPUTS_TURNED, uid=task.uid, what=what)
 
 
 def _added(graph: JobGraph, task: Task, saved: Saved) -> Change:
@@ -221,41 +254,3 @@ def _of_sinks(graph: JobGraph, saved: Saved) -> Iterator[Change]:
 def sinks_of_chain(task: str, chain: Sequence[str]) -> list[str]:
     """Return the uids of the sinks among the operators of a task."""
     return [uid.removeprefix("sink:") for uid in chain if uid != task and "/" not in uid]
-
-
-def unsettled(graph: JobGraph, kinds: Mapping[str, str], prepared: Collection[str]) -> list[Change]:
-    """Find the sinks with prepared rows that are gone, or of another kind.
-
-    Args:
-        kinds: sink → its kind when the rows were prepared, as far as that is known.
-    """
-    now = {sink.uid: sink.kind for sink in graph.sinks}
-    found = []
-    for uid in prepared:
-        if uid not in now or kinds.get(uid, now[uid]) != now[uid]:
-            what = "is gone" if uid not in now else f"is now {now[uid]}, and was {kinds[uid]}"
-            parameters = {"sink": uid, "difference": what}
-            found.append(Change(kind=Kind.SINK_UNSETTLED, uid=uid, what=what, parameters=parameters))
-    return found
-
-
-def settle(found: Iterable[Change], place: str, *, in_place: bool, allowed: Collection[str] = ()) -> bool:
-    """Refuse what cannot be; return True if a start in place has to resume from the last checkpoint.
-
-    Args:
-        place: what the job is compared with, for the message.
-        allowed: what the user allows, see `Rule.allow`.
-
-    Raises:
-        RestoreError: with the code of the first change that is refused, or is not allowed.
-    """
-    outcomes = []
-    for change in found:
-        rule = change.rule
-        outcome = rule.in_place if in_place else rule.restored
-        # What falls back to a checkpoint is asked for there.
-        asks = outcome is Outcome.RESUMES and rule.allow is not None and rule.allow not in allowed
-        if rule.code is not None and (outcome is Outcome.REFUSED or asks):
-            raise RestoreError(rule.code, path=place, **change.parameters)
-        outcomes.append(outcome)
-    return Outcome.FROM_CHECKPOINT in outcomes

@@ -28,6 +28,7 @@ from rekindle.progress.files import (
     state_folders,
 )
 from rekindle.progress.later_logs import later_logs
+from rekindle.progress.renumbering import moved, renumbered
 from rekindle.progress.state_schema import all_nullable, is_state_schema
 from rekindle.storage.copying import copy_all, copy_between
 from rekindle.storage.port import NotFound, Store
@@ -76,11 +77,19 @@ def copy_for_savepoint(
 
 
 def copy_without_state(
-    source_store: Store, source_folder: str, target_store: Store, target_folder: str, batch: int
+    source_store: Store,
+    source_folder: str,
+    target_store: Store,
+    target_folder: str,
+    batch: int,
+    lines: Sequence[int | None] | None = None,
 ) -> None:
     """Copy what Spark compares a plan with when it continues after `batch`: no rows of state, no logs of sources.
 
     A query can plan a batch there that reads nothing. The query that is copied may run on meanwhile.
+
+    Args:
+        lines: for each source of the plan the number that it had; None: all have those that they had.
 
     Raises:
         StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
@@ -94,6 +103,9 @@ def copy_without_state(
         _move_metadata(source_store, source_folder, target_store, target_folder, below)
     except NotFound as error:
         raise StorageError("PROGRESS_BATCH_MISSING", folder=source_folder, batch=batch) from error
+    for number in log_batches(batch) if lines is not None else ():
+        data = renumbered(read_offsets(source_store, source_folder, number), lines or ()).to_bytes()
+        target_store.replace(f"{target_folder}/offsets/{number}", data)
     target_store.replace(f"{target_folder}/metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
 
 
@@ -150,6 +162,7 @@ def copy_for_lineage(
     query_id: str,
     inbox_sources: Mapping[int, InboxStart],
     later_too: bool = False,
+    lines: Sequence[int | None] | None = None,
 ) -> int:
     """Make a progress directory whose query continues after the committed `batch` of another; return the bytes written.
 
@@ -161,6 +174,8 @@ def copy_for_lineage(
         inbox_sources: number below ``sources/`` of what an inbox feeds (`inputs_of_sources`) → where its new inbox
             starts. A source that had read nothing by `batch` starts with an empty inbox, log file 0 included.
         later_too: what sources have logged after `batch` comes along, for the plan of a batch that goes by it.
+        lines: for each source of another plan, whose query continues, the number that it had; None: the plan's sources
+            have the numbers that they had. `inbox_sources` are those that they had.
 
     Raises:
         StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
@@ -168,18 +183,24 @@ def copy_for_lineage(
     made = {"metadata": json.dumps({"id": query_id}).encode()}
     copied: list[str] = []
     if batch >= 0:
-        made |= dict(_at_inbox_starts(source_store, source_folder, batch, inbox_sources))
+        made |= dict(_at_inbox_starts(source_store, source_folder, batch, inbox_sources, lines))
         rewritten = ("metadata", "offsets/", *(f"sources/{source}/" for source in inbox_sources))
         offsets = read_offsets(source_store, source_folder, batch)
         later = {} if later_too else later_logs(source_store, source_folder, offsets, inbox_sources.keys())
         needed = files_needed(source_store, source_folder, batch, later)
         copied = [path for path in needed if not path.startswith(rewritten)]
+    size = 0
     for path, data in made.items():
-        target_store.replace(f"{target_folder}/{path}", data)
-    size = sum(map(len, made.values()))
+        for target in [path] if lines is None else moved(path, lines):
+            target_store.replace(f"{target_folder}/{target}", data)
+            size += len(data)
     size += _move_metadata(source_store, source_folder, target_store, target_folder, copied)
-    copied = [*filterfalse(is_operator_metadata, copied)]
-    return size + _copy_all(source_store, source_folder, target_store, target_folder, copied)
+    pairs = (
+        (f"{source_folder}/{path}", f"{target_folder}/{target}")
+        for path in filterfalse(is_operator_metadata, copied)
+        for target in ([path] if lines is None else moved(path, lines))
+    )
+    return size + copy_all(source_store, target_store, pairs)
 
 
 def copy_for_adoption(
@@ -224,7 +245,11 @@ def copy_for_adoption(
 
 
 def _at_inbox_starts(
-    store: Store, folder: str, batch: int, inbox_sources: Mapping[int, InboxStart]
+    store: Store,
+    folder: str,
+    batch: int,
+    inbox_sources: Mapping[int, InboxStart],
+    plan: Sequence[int | None] | None,
 ) -> Iterator[tuple[str, bytes]]:
     """The offsets up to `batch` and the inbox sources' logs, as a new lineage has them: path → content."""
     lines = {source: start.lines or (source,) for source, start in inbox_sources.items()}
@@ -232,7 +257,8 @@ def _at_inbox_starts(
     for number in log_batches(batch):
         offsets = read_offsets(store, folder, number)
         ends = [_START if end and line in of_inboxes else end for line, end in enumerate(offsets.sources)]
-        yield f"offsets/{number}", replace(offsets, sources=tuple(ends)).to_bytes()
+        begun = replace(offsets, sources=tuple(ends))
+        yield f"offsets/{number}", (begun if plan is None else renumbered(begun, plan)).to_bytes()
     last = read_offsets(store, folder, batch)
     for source, start in inbox_sources.items():
         if any(last.sources[line] is not None for line in lines[source]):

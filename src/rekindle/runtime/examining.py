@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from rekindle.errors import RekindleError
 from rekindle.graph.job_graph import JobGraph
 from rekindle.graph.queries import QueryChange, QueryDescription
+from rekindle.progress.renumbering import Numbers
 from rekindle.runtime.definition import Definition
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.sources import FrozenFiles
@@ -24,6 +25,8 @@ class Left:
     #: it has finished, and is not started again
     ended: bool
     positions: Mapping[str, InputPosition] = field(default_factory=dict)
+    #: its inputs are others than they were, so that its sources get other numbers
+    other_inputs: bool = False
     #: None where an older version wrote it
     described: QueryDescription | None = None
 
@@ -49,5 +52,7 @@ class Examined:
     changes: tuple[QueryChange, ...] = ()
     #: why a start would be refused
     error: RekindleError | None = None
+    #: of the sources in its plan; None: it was not looked at
+    numbers: Numbers | None = None
     #: why it was not looked at; None: it was
     unseen: str | None = None

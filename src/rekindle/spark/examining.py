@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -21,11 +21,12 @@ from pyspark.sql import types as T
 
 from rekindle.channels.admission import AdmissionSizer
 from rekindle.channels.splits import Splits
-from rekindle.errors import DefinitionError, JobError, RekindleError
+from rekindle.errors import DefinitionError, JobError, RekindleError, RestoreError
 from rekindle.graph.job_graph import Task
 from rekindle.graph.queries import settle_query
 from rekindle.progress.copies import copy_without_state
 from rekindle.progress.directory import last_committed, plant, read_offsets
+from rekindle.progress.renumbering import Numbers, UnknownNumbersError, lines_of_plan
 from rekindle.runtime.definition import SourceSpec
 from rekindle.runtime.examining import Examination, Examined, Left
 from rekindle.runtime.steps import no_steps
@@ -38,7 +39,7 @@ from rekindle.spark.inputs.reading import made_by
 from rekindle.spark.output.run import writes_columns
 from rekindle.spark.output.segments import output_schema
 from rekindle.spark.plans.description import description_of
-from rekindle.spark.plans.plan import build_task, refuse_moved_sources
+from rekindle.spark.plans.plan import build_task, readers_of, refuse_moved_sources, shares_a_source
 from rekindle.spark.plans.refuse import refuse_duplicate_columns
 from rekindle.spark.query.calls import Calls
 from rekindle.spark.query.own_files import written_by_calls
@@ -95,15 +96,23 @@ class _Bench:
         frame = build_task(task, self._of.definition.functions[task.uid], inputs)
         if writes_columns(self._of.graph, task):
             refuse_duplicate_columns(task, frame)
-        changes = []
+        changes, lines = [], None
+        numbers = Numbers(
+            count=len(readers_of(frame)),
+            inputs={item.uid: (item.spark_sources, item.mark_sources) for item in inputs},
+            shared=shares_a_source(frame),
+        )
         if left is not None:
             for item in inputs:
                 item.position = left.positions.get(item.uid, item.position)
-            refuse_moved_sources(task.uid, inputs)
+            if left.other_inputs:
+                lines = _lines(task, numbers, left)
+            else:
+                refuse_moved_sources(task.uid, inputs)
             changes = settle_query(task.uid, left.described, description_of(frame, task.output_mode))
         self._outputs[task.uid] = output_schema(self._scratch, folder, task.uid, frame)
-        self._try(task, frame, left, layout.spark_progress_dir(folder))
-        return Examined(changes=tuple(changes))
+        self._try(task, frame, left, layout.spark_progress_dir(folder), lines)
+        return Examined(changes=tuple(changes), numbers=numbers)
 
     def _input(self, task: Task, uid: str, index: int, folder: str) -> Input:
         sizer, position = AdmissionSizer(1, 1), InputPosition()
@@ -135,7 +144,14 @@ class _Bench:
             spec = dataclasses.replace(spec, spec=dataclasses.replace(source, ordered=False))
         return freeze(self._spark, self._scratch, spec, "check", no_steps)
 
-    def _try(self, task: Task, frame: DataFrame, left: Left | None, progress_dir: str) -> None:
+    def _try(
+        self,
+        task: Task,
+        frame: DataFrame,
+        left: Left | None,
+        progress_dir: str,
+        lines: Sequence[int | None] | None,
+    ) -> None:
         """Let Spark plan a batch.
 
         Raises:
@@ -146,7 +162,7 @@ class _Bench:
             there = layout.spark_progress_dir(left.folder)
             batch = last_committed(left.store, there)
             if batch >= 0:
-                copy_without_state(left.store, there, store, progress_dir, batch)
+                copy_without_state(left.store, there, store, progress_dir, batch, lines)
                 plant(store, progress_dir, read_offsets(store, progress_dir, batch).batch_watermark_ms)
                 continues = True
         session = frame.sparkSession
@@ -177,6 +193,13 @@ class _Bench:
             # One that begins was only to be accepted: what its sources have is not looked at.
             query.stop()
             calls.close()
+
+
+def _lines(task: Task, numbers: Numbers, left: Left) -> Sequence[int | None]:
+    try:
+        return lines_of_plan(numbers, left.positions)
+    except UnknownNumbersError as error:
+        raise RestoreError("INPUTS_CHANGED", task=task.uid, path=left.store.location, reason=error) from error
 
 
 def _copy_schema(left: Left, scratch: JobStorage, folder: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rekindle.graph.changes import Change, Saved, changes, renames
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.graph.settling import late_histories, with_other_inputs
 from rekindle.ids import SubtaskId
 from rekindle.runtime.checkpointing import snapshots_of
+from rekindle.storage import layout
 from rekindle.storage.documents.batch import End
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Run
@@ -75,3 +77,14 @@ def since_origin(graph: JobGraph, origin: Origin, kinds: Kinds, *, undo_drain: b
         kinds=kinds,
     )
     return changes(graph, saved, origin.renamed)
+
+
+def late_by(origin: Origin, graph: JobGraph, found: Sequence[Change]) -> list[Change]:
+    """Find the new inputs of a task whose rows it would drop as late, going by a checkpoint."""
+    times, stateful = dict[str, int | None](), set()
+    for uid in with_other_inputs(found) & origin.manifest.tasks.keys():
+        times[uid] = max(one.watermark_ms or 0 for one in origin.manifest.tasks[uid].values())
+        folder = layout.spark_progress_dir(origin.subtask(SubtaskId(uid, 0)))
+        if origin.store.names(f"{folder}/state"):
+            stateful.add(uid)
+    return late_histories(graph, found, times, stateful)

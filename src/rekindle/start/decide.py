@@ -13,16 +13,17 @@ from dataclasses import dataclass, field, replace
 
 from rekindle.config import Config
 from rekindle.errors import ControlError, RestoreError
-from rekindle.graph.changes import Change, renames, settle, unsettled
+from rekindle.graph.changes import Change, renames
 from rekindle.graph.compatibility import check_drained, check_finished_state
 from rekindle.graph.job_graph import JobGraph
+from rekindle.graph.settling import settle, unsettled
 from rekindle.ids import SubtaskId
 from rekindle.progress.partitions import state_partitions
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.driven import is_driven_here
 from rekindle.runtime.leftovers import prepared, refuse_sink_ahead, rewound
 from rekindle.runtime.rewinding import Rewind, plan_rewind
-from rekindle.start.changed import since_lineage, since_origin, with_chains_of
+from rekindle.start.changed import late_by, since_lineage, since_origin, with_chains_of
 from rekindle.start.covered import covered_by, latest_manifest
 from rekindle.start.finished import finished_operators
 from rekindle.start.lost import Loss, find_loss
@@ -231,7 +232,12 @@ class Decider:
             raise RestoreError("MODE_FIXED", path=decision.path, found=manifest.mode, mode=self._mode)
         ends = {task: snapshot.end for task, snapshot in snapshots_of(manifest).items()}
         self._check_finished(ends, manifest.chains, decision.path, undo_drain=decision.undo_drain)
-        settle(changes, decision.path, in_place=False, allowed=permissions.granted())
+        settle(
+            [*late_by(origin, self._graph, changes), *changes],
+            decision.path,
+            in_place=False,
+            allowed=permissions.granted(),
+        )
         identity = self._storage.identity()
         is_ours = identity is not None and identity.id == manifest.job_id
         if is_ours and rewound(self._storage, manifest.checkpoint) is not None:

@@ -15,6 +15,8 @@ from functools import partial
 
 from rekindle.config import Config
 from rekindle.errors import StorageError
+from rekindle.graph.settling import with_other_inputs
+from rekindle.progress.renumbering import Numbers
 from rekindle.protocol.job import JobMachine
 from rekindle.runtime.checkpointing import Checkpointing, snapshots_of
 from rekindle.runtime.definition import Definition, RunContext
@@ -38,6 +40,7 @@ from rekindle.start.preview import preview
 from rekindle.start.previews import StartPreview
 from rekindle.start.resolve import AlreadyEnded, Fresh, Resume
 from rekindle.start.restore import open_lineage
+from rekindle.start.saved import examination
 from rekindle.start.started import job_started
 from rekindle.storage import layout
 from rekindle.storage.documents.lineage import Lineage
@@ -175,6 +178,7 @@ class Launch:
             sink.stage_in(storage.store, layout.sink(storage.job, uid))
             sink.open(owner, uid)
         if origin is not None:
+            numbers = self._numbers(engine)
             repartitioned = partial(engine.repartition, storage, count=self._config.state_partitions)
             with origin.read_whole():
                 open_lineage(
@@ -185,6 +189,7 @@ class Launch:
                     run=run.run,
                     undo_drain=run.undo_drain,
                     opened=repartitioned,
+                    numbers=numbers,
                 )
         if isinstance(decision, Fresh):
             self._forget_lists(run)
@@ -235,6 +240,22 @@ class Launch:
             clock=self._clock,
             elapsed=self._elapsed or Elapsed(),
         )
+
+    def _numbers(self, engine: Engine) -> dict[str, Numbers]:
+        """Ask for the plans of tasks that have other inputs than they had: their sources get other numbers.
+
+        Raises:
+            RekindleError: whatever Spark has against such a plan.
+        """
+        others = with_other_inputs(self._decided.changes)
+        if not others:
+            return {}
+        found = engine.examine(examination(self._definition, self._graph, self.storage, self._decided))
+        for uid in others & found.keys():
+            error = found[uid].error
+            if error is not None:
+                raise error
+        return {uid: numbers for uid in others & found.keys() if (numbers := found[uid].numbers) is not None}
 
     def _lineage(self, run: Run, origin: Origin | None) -> Lineage:
         return Lineage(

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 
 from rekindle.channels.inbox import CARRIED_OVER, Inbox, stamp_ms
 from rekindle.channels.outputs import in_flight, topology_of
@@ -24,6 +25,7 @@ from rekindle.graph.topology import Topology
 from rekindle.ids import SubtaskId
 from rekindle.progress.copies import InboxStart, copy_for_lineage
 from rekindle.progress.directory import inputs_of_sources, read_offsets, set_watermark
+from rekindle.progress.renumbering import Numbers, lines_of_plan
 from rekindle.storage import layout
 from rekindle.storage.copying import copy_between
 from rekindle.storage.documents.batch import BatchRecord, ChannelPosition, End, InputPosition, Segment
@@ -57,12 +59,14 @@ def open_lineage(
     run: int,
     undo_drain: bool,
     opened: Callable[[str, str], None],
+    numbers: Mapping[str, Numbers] = MappingProxyType({}),
 ) -> None:
     """Write every subtask's folder of the new `lineage`, and the frozen lists of its sources.
 
     Args:
         undo_drain: continue a drained job: the watermark from before the flush is put back, so that what follows is
             not late.
+        numbers: task with other inputs than it had → the numbers of the sources in its plan.
         opened: called with the folder and the task of each subtask that resumes after a batch, once all is written.
     """
     _copy_sources(storage, origin, graph)
@@ -79,9 +83,10 @@ def open_lineage(
             storage.create(layout.end(folder), start.end)
         _copy_schema(storage, origin, start, folder)
         if start.snapshot.batch >= 0:
-            positions = _positions(graph.task(subtask.task), subtask, graph.topology, start, first)
+            plan = numbers.get(subtask.task)
+            positions = _positions(graph.task(subtask.task), subtask, graph.topology, start, first, plan)
             if start.has_query:
-                _open_query(storage, origin, graph.task(subtask.task), start, positions, folder)
+                _open_query(storage, origin, graph.task(subtask.task), start, positions, folder, plan)
             _begin_records(storage, origin, graph, subtask, start, positions, folder=folder, run=run)
             if start.end is None:
                 opened(folder, subtask.task)
@@ -134,12 +139,18 @@ def _copy_schema(storage: JobStorage, origin: Origin, start: Start, folder: str)
 
 
 def _positions(
-    task: Task, subtask: SubtaskId, topology: Topology, start: Start, first: Mapping[SubtaskId, int]
+    task: Task,
+    subtask: SubtaskId,
+    topology: Topology,
+    start: Start,
+    first: Mapping[SubtaskId, int],
+    plan: Numbers | None,
 ) -> dict[str, InputPosition]:
     """Its inputs as they stand: of sources it has been given nothing yet, channels begin with their first record."""
     positions = {}
     for uid in task.inputs:
-        old = start.snapshot.inputs[uid]
+        old = start.snapshot.inputs.get(uid, InputPosition())
+        sources, mark_sources = (old.sources, old.mark_sources) if plan is None else plan.inputs[uid]
         edges = [edge for edge in topology.inputs_of(subtask.task) if edge.source == uid]
         channels = {
             index: ChannelPosition(batches=max(first.get(SubtaskId(uid, index), 0), 0))
@@ -151,8 +162,8 @@ def _positions(
             mark=min(old.mark, 0),
             offset=old.offset,
             channels=channels,
-            sources=old.sources,
-            mark_sources=old.mark_sources,
+            sources=sources,
+            mark_sources=mark_sources,
         )
     return positions
 
@@ -164,21 +175,37 @@ def _open_query(
     start: Start,
     positions: Mapping[str, InputPosition],
     folder: str,
+    plan: Numbers | None,
 ) -> None:
     batch, progress_dir = start.snapshot.batch, layout.spark_progress_dir(folder)
     old_dir = layout.spark_progress_dir(origin.subtask(start.old))
     count = len(read_offsets(origin.store, old_dir, batch).sources)
     indexes = inputs_of_sources(origin.store, old_dir, count)
-    lines = {2 * number: positions[uid].sources for number, uid in enumerate(task.inputs)}
-    lines |= {2 * number + 1: positions[uid].mark_sources for number, uid in enumerate(task.inputs)}
+    before, known = origin.manifest.graph[task.uid], start.snapshot.inputs
+    lines = {2 * number: known[uid].sources for number, uid in enumerate(before)}
+    lines |= {2 * number + 1: known[uid].mark_sources for number, uid in enumerate(before)}
+    #: index of an inbox that stays → its index now
+    stays = {
+        2 * number + part: 2 * task.inputs.index(uid) + part
+        for number, uid in enumerate(before)
+        if uid in task.inputs
+        for part in (0, 1)
+    }
     inboxes = {
-        source: InboxStart(path=CARRIED_OVER, time_ms=stamp_ms(0, index), lines=lines.get(index, ()))
+        source: InboxStart(path=CARRIED_OVER, time_ms=stamp_ms(0, stays[index]), lines=lines.get(index, ()))
         for source, index in enumerate(indexes)
-        if index is not None
+        if index in stays
     }
     query_id = str(uuid.uuid4())
     copy_for_lineage(
-        origin.store, old_dir, storage.store, progress_dir, batch, query_id=query_id, inbox_sources=inboxes
+        origin.store,
+        old_dir,
+        storage.store,
+        progress_dir,
+        batch,
+        query_id=query_id,
+        inbox_sources=inboxes,
+        lines=None if plan is None else lines_of_plan(plan, known),
     )
     if start.watermark_ms is not None and start.watermark_ms != start.snapshot.watermark_ms:
         set_watermark(storage.store, progress_dir, batch, start.watermark_ms)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rekindle.graph.changes import renames, sinks_of_chain
 from rekindle.graph.job_graph import JobGraph
+from rekindle.graph.settling import with_other_inputs
 from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import Definition
 from rekindle.runtime.examining import Examination, Left
@@ -54,7 +55,7 @@ def examination(definition: Definition, graph: JobGraph, storage: JobStorage, de
     if isinstance(decision, Resume):
         left = _left_in(storage, decision.lineage.lineage, decision.lineage.graph)
     elif isinstance(decision, Restore) and origin is not None:
-        left = _left_by(origin, graph, undo_drain=decision.undo_drain)
+        left = _left_by(origin, graph, with_other_inputs(decided.changes), undo_drain=decision.undo_drain)
     frozen = storage.frozen_files
     return Examination(
         definition=definition,
@@ -79,7 +80,7 @@ def _left_in(storage: JobStorage, lineage: int, tasks: Mapping[str, object]) -> 
     return found
 
 
-def _left_by(origin: Origin, graph: JobGraph, *, undo_drain: bool) -> dict[str, Left]:
+def _left_by(origin: Origin, graph: JobGraph, others: Collection[str], *, undo_drain: bool) -> dict[str, Left]:
     found = {}
     for uid, snapshots in origin.manifest.tasks.items():
         if uid not in {task.uid for task in graph.tasks} or snapshots[0].batch < 0:
@@ -90,6 +91,7 @@ def _left_by(origin: Origin, graph: JobGraph, *, undo_drain: bool) -> dict[str, 
             folder=origin.subtask(SubtaskId(uid, 0)),
             ended=end is not None and not (undo_drain and end.drained),
             positions=snapshot.inputs,
+            other_inputs=uid in others,
             described=snapshot.windows,
         )
     return found

@@ -13,8 +13,8 @@ import pyspark
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from rekindle.graph.changes import settle
 from rekindle.graph.columns import column_changes, known_columns
+from rekindle.graph.settling import settle
 from rekindle.sinks.writing import write_parquet
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import OutputSchema, Segment
