@@ -78,7 +78,7 @@ class _Printer(logging.Handler):
         try:
             text = self._text(record)
             if text is not None:
-                sys.stderr.write(text + "\n")
+                sys.stderr.write(output.harmless(text) + "\n")
                 sys.stderr.flush()
         except Exception:  # noqa: S110 # a terminal that is gone must not stop the job
             pass

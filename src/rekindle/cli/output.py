@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Sequence
@@ -33,9 +34,27 @@ _COLOURS = {
 }
 
 
+_COMMANDS = re.compile(
+    "\x1b\\[(?:[0-2]|3[0-7]|9[0-7])m|[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]",
+)
+"""Colours as we make them; or one letter that moves the cursor, begins a command, or turns the direction of a line."""
+
+
 def say(text: str, *, err: bool = False) -> None:
-    """Print a line, without colour where none is wanted."""
-    click.echo(text, err=err, color=False if "NO_COLOR" in os.environ else None)
+    """Print a line, without colour where none is wanted; what would command the terminal is shown as text."""
+    click.echo(harmless(text), err=err, color=False if "NO_COLOR" in os.environ else None)
+
+
+def harmless(text: str) -> str:
+    """Return a text without what a terminal obeys, but its lines and our colours: errors quote what data hold."""
+    return _COMMANDS.sub(_spelled, text.replace("\r\n", "\n"))
+
+
+def _spelled(found: re.Match[str]) -> str:
+    letter = found[0]
+    if len(letter) > 1:
+        return letter
+    return f"\\x{ord(letter):02x}" if ord(letter) < 256 else f"\\u{ord(letter):04x}"
 
 
 def as_json(value: Any) -> None:

@@ -110,9 +110,9 @@ def _live() -> Iterator[Display]:
         def show(status: Status) -> None:
             # One column stays free: some terminals wrap after the last one.
             lines = views.status_lines(status, output.now_ms(), console.width - 1, fill, rest)
-            live.update(Text("\n".join(lines), no_wrap=True, overflow="crop"), refresh=True)
+            live.update(Text(output.harmless("\n".join(lines)), no_wrap=True, overflow="crop"), refresh=True)
 
-        yield show, lambda message: console.print(message, markup=False)
+        yield show, lambda message: console.print(output.harmless(message), markup=False)
 
 
 def _narrow() -> Display:
