@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from rekindle.storage import liveness
 from rekindle.storage.documents.status import Status
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
+from rekindle.storage.port import NotFound
 from tests.crash.pipeline_kit import PipelineWorld
 from tests.jobs import kit as jobs_kit
 from tests.jobs.kit import until
@@ -51,11 +52,16 @@ def metrics(address: str) -> dict[tuple[str, str], float]:
     return found
 
 
+def rounded(value: float, places: int) -> Decimal:
+    """Return a figure as a browser rounds it: halves up, where Python rounds them to the even one."""
+    return Decimal(value).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+
+
 def rate(value: float | None) -> str:
     """Return what the pages show of a figure a second."""
     if value is None:
         return NONE
-    return f"{value:.1f}" if value and abs(value) < 9.95 else f"{value:,.0f}"
+    return f"{rounded(value, 1)}" if value and abs(value) < 9.95 else f"{rounded(value, 0):,}"
 
 
 def test_bytes_that_are_unread_are_told_of_jobs_that_run(world: World, address: str) -> None:
@@ -69,15 +75,18 @@ def sized(size: float) -> str:
     """Return what the pages show of a number of bytes."""
     for unit in ("B", "KiB", "MiB"):
         if size < 1_023.95:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 99.95 else f"{size:.1f} {unit}"
+            return f"{rounded(size, 0 if unit == 'B' or size >= 99.95 else 1)} {unit}"
         size /= 1_024
-    return f"{size:.1f} GiB"
+    return f"{rounded(size, 1)} GiB"
 
 
-def there(source: str, target: str) -> None:
-    """Copy a file, unless it is gone meanwhile."""
-    with suppress(FileNotFoundError):
-        shutil.copy2(source, target)
+def moment(storage: str, target: str) -> LocalStore:
+    """Copy what there is now while drivers go on: Spark makes files and folders and removes them again."""
+    now, copied = LocalStore(storage), LocalStore(target)
+    for entry in now.walk(""):
+        with suppress(NotFound):
+            copied.create(entry.path, now.read(entry.path))
+    return copied
 
 
 def check_same_numbers(tab: playwright.Page, address: str, location: str, name: str) -> None:
@@ -229,14 +238,14 @@ def test_three_jobs_on_spark_have_the_same_numbers_everywhere(
         beat = stored("well").beat
         until(lambda: stored("well").beat >= beat + 2)  # what a beat writes beside the heartbeat is there too
         # What there is at one moment: drivers go on, and heartbeats with them.
-        shutil.copytree(storage, tmp_path / "moment", copy_function=there)
+        copied = moment(storage, str(tmp_path / "moment"))
     finally:
         gate.touch()
         for handle in begun.values():
             handle.cancel()
     monkeypatch.setattr(liveness, "SILENCE_MS", 3_600_000)
-    location = str(tmp_path / "moment")
-    address = serve([LocalStore(location)])
+    location = copied.location
+    address = serve([copied])
     found = {one["job"]: one for one in http.get(f"{address}/api/v1/jobs").json()}
 
     assert found["slow"]["back_pressured"] >= 0.5
