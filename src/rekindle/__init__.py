@@ -9,7 +9,7 @@ from rekindle.flushing import flush
 from rekindle.handle import JobHandle
 from rekindle.job import Job
 from rekindle.results import Checkpoint, JobResult, JobStatus, Savepoint
-from rekindle.sources import Batch, Files, Stream
+from rekindle.sources import Batch, Files, SplitSource, Stream
 from rekindle.start.previews import StartPreview
 from rekindle.state_editing import rewrite_state
 from rekindle.state_reading import state
@@ -27,6 +27,7 @@ __all__ = [
     "JobStatus",
     "RekindleError",
     "Savepoint",
+    "SplitSource",
     "StartPreview",
     "Stream",
     "errors",

@@ -15,7 +15,8 @@ from rekindle.graph import job_graph
 from rekindle.graph.validation import validated
 from rekindle.runtime.definition import Definition, SourceSpec
 from rekindle.sinks import TwoPhaseSink
-from rekindle.sources import Batch, Files, Source, Stream
+from rekindle.sources import Batch, Files, Source, SplitSource, Stream
+from rekindle.sources.split_source import check_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -116,7 +117,7 @@ class DefinedJob:
 
         Args:
             uid: stable identity: renaming it is a change of the job.
-            spec: ``rk.Files``, ``rk.Batch`` (bounded) or ``rk.Stream`` (unbounded).
+            spec: ``rk.Files``, ``rk.Batch`` (bounded), ``rk.Stream`` (unbounded), or an ``rk.SplitSource`` (either).
             event_time: the column of type timestamp that windows and watermarks go by.
             watermark: how late rows of an unbounded source may come, e.g. ``"4 seconds"``. A bounded source loses
                 nothing to lateness and has none; with ``Files(ordered=True)`` it says how far files may overlap.
@@ -127,15 +128,23 @@ class DefinedJob:
         Raises:
             DefinitionError: ``SPEC_UNKNOWN``, ``LATE_UNKNOWN``, ``WATERMARK_NEEDLESS``.
         """
-        if not isinstance(spec, Files | Batch | Stream):
+        if not isinstance(spec, Files | Batch | Stream | SplitSource):
             raise DefinitionError("SPEC_UNKNOWN", source=uid, found=type(spec).__name__)
         if late not in get_args(Late):
             raise DefinitionError("LATE_UNKNOWN", source=uid, late=late)
         ordered = isinstance(spec, Files) and spec.ordered is True
         if spec.bounded and watermark is not None and not ordered:
             raise DefinitionError("WATERMARK_NEEDLESS", source=uid)
+        divisible = isinstance(spec, SplitSource)
+        if isinstance(spec, SplitSource):
+            check_source(uid, spec)
         source = job_graph.Source(
-            uid=uid, bounded=spec.bounded, event_time=event_time, watermark=watermark, idle_after=idle_after
+            uid=uid,
+            bounded=spec.bounded,
+            divisible=divisible,
+            event_time=event_time,
+            watermark=watermark,
+            idle_after=idle_after,
         )
         self._define(self._sources, source)
         self._specs[uid] = (spec, late)
@@ -155,8 +164,9 @@ class DefinedJob:
 
         Args:
             uid: stable identity; the function's name unless given.
-            parallelism: queries that share the work, for a task that keeps no state and reads bounded sources or other
-                tasks. Spark already runs one query on all cores: more than one pays where its batches leave cores idle.
+            parallelism: queries that share the work, for a task that keeps no state and reads bounded or custom sources
+                or other tasks. Spark already runs one query on all cores: more than one pays where its batches leave
+                cores idle.
             event_time: event-time column of the output, of type timestamp, for tasks that read it.
             watermark: how far that column may lag the task's watermark, e.g. ``"1 hour"`` where it is
                 the start of windows of an hour.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import partial
 
 from rekindle.errors import RekindleError
@@ -12,7 +13,10 @@ from rekindle.storage.forcing import Forces, force_of
 from rekindle.testing.crash import InjectedError
 from rekindle.testing.volatile_store import VolatileStore
 from tests.simulation.watched import check_history
-from tests.simulation.world import World, random_plan
+from tests.simulation.world import Plan, World, random_plan
+
+Plans = Callable[[random.Random, int], Plan]
+"""Makes a job of at most so many tasks."""
 
 _MOST_RUNS = 60
 _CALM_S = 20_000
@@ -61,20 +65,21 @@ def _calm(world: World, chance: random.Random) -> None:
     began_s = scheduler.now_s
     while True:
         assert scheduler.now_s < began_s + _CALM_S, "it does not come to an end"
-        if world.plan.live:
+        if world.plan.is_endless:
             world.ask(ControlRequest(verb="stop", drain=True))
         scheduler.pause(500)
 
 
-def live(seed: int, *, freezes: bool = False, machines: int = 0) -> World:
+def live(seed: int, *, freezes: bool = False, machines: int = 0, plan: Plans = random_plan) -> World:
     """The life of a seed; `AssertionError` where a promise is broken.
 
     Args:
         freezes: drivers are not only killed but frozen as well, taken for dead, and wake up when others are at work.
+        plan: makes the job to be lived.
         machines: each driver is on one of so many that share the storage; 0: where that is said of none.
     """
     chance = random.Random(seed)
-    world = World(random_plan(chance, 2 if freezes else 4), seed)
+    world = World(plan(chance, 2 if freezes else 4), seed)
     scheduler = world.scheduler
     # Apart, so that the lives of seeds stay what they were but for this.
     starts, places = random.Random(f"starts of {seed}"), random.Random(f"machines of {seed}")
@@ -172,6 +177,7 @@ def _check(world: World, result: Result, *, history: bool = True) -> None:
     shown = world.shown()
     for uid, rows in world.expected().items():
         assert shown[uid] == rows, f"{uid}: lost {rows - shown[uid]}, twice {shown[uid] - rows}: {world.results}"
+    assert not world.read_again, world.read_again
     assert not world.engine.late, f"dropped as late: {world.engine.late}"
     if result.state == "FINISHED":
         assert world.all_read(), "a job that has finished has read all"

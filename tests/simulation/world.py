@@ -12,6 +12,7 @@ there are ways to them.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import random
 import secrets
@@ -21,12 +22,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 from unittest.mock import patch
 
 from pyspark.sql import types as T
 
 import rekindle.channels.backlog
+import rekindle.channels.custom_splits
 import rekindle.channels.splits
 import rekindle.runtime.closing
 import rekindle.runtime.driven
@@ -35,8 +37,10 @@ import rekindle.runtime.elapsed
 import rekindle.runtime.mailbox
 import rekindle.runtime.orders
 import rekindle.runtime.worker
+import rekindle.spark.inputs.custom
 import rekindle.spark.inputs.frames
 import rekindle.spark.inputs.intake
+import rekindle.spark.inputs.split_reading
 import rekindle.spark.output.segments
 import rekindle.spark.query.kept_batches
 import rekindle.spark.query.query
@@ -52,6 +56,8 @@ from rekindle.channels.splits import Splits
 from rekindle.config import Config
 from rekindle.errors import ControlError, RekindleError, RestoreError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.protocol.custom_splits import Split
+from rekindle.protocol.operator_state import OperatorState
 from rekindle.runtime.client import ControlRequest, send
 from rekindle.runtime.definition import Definition, RunContext, SourceSpec
 from rekindle.runtime.driver import Driver
@@ -59,7 +65,7 @@ from rekindle.runtime.examining import Examination, Examined
 from rekindle.runtime.ports import Subtasks
 from rekindle.runtime.steps import Steps
 from rekindle.sinks.writing import WrittenFile
-from rekindle.sources import Files, Stream
+from rekindle.sources import Files, SplitSource, Stream
 from rekindle.spark.inputs.event_times import EventTimeStats
 from rekindle.spark.plans.leftovers import Leftovers
 from rekindle.spark.session.settings import BATCHES_KEPT
@@ -71,7 +77,7 @@ from rekindle.storage import layout
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Result
-from rekindle.storage.documents.sources import FrozenFile, FrozenFiles
+from rekindle.storage.documents.sources import FrozenFile, FrozenFiles, SplitRead
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.origin import Origin, find_origin
 from rekindle.testing.fake_engine import FakeLifeline
@@ -145,6 +151,19 @@ class RowSink(FakeSink):
 
 
 @dataclass(frozen=True)
+class CustomPlan:
+    """A custom source to be lived."""
+
+    #: split → its rows, in order
+    splits: Mapping[str, list[Row]]
+    bounded: bool
+    #: how many of them there are at first; the others are found one by one, each time that it is asked
+    at_first: int
+    #: of what it keeps itself; empty: it keeps nothing
+    kind: Literal["list", "union", "broadcast", ""] = ""
+
+
+@dataclass(frozen=True)
 class Plan:
     """A job to be lived."""
 
@@ -158,8 +177,15 @@ class Plan:
     #: live source → rows a second
     live: Mapping[str, float]
     settings: Mapping[str, object] = field(default_factory=dict)
+    #: custom source → its splits
+    custom: Mapping[str, CustomPlan] = field(default_factory=dict)
     #: size of a file without rows, as Spark's listing would tell
     file_bytes: int = 50
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether it ends by a drain alone."""
+        return bool(self.live) or any(not custom.bounded for custom in self.custom.values())
 
 
 def random_plan(chance: random.Random, tasks_at_most: int = 4) -> Plan:
@@ -248,6 +274,8 @@ class World:
         self.permissions = Permissions()
         #: no task is given more of its live sources than it gets through; else each batch may be longer than the last
         self.is_calm = False
+        #: what a custom source was asked for although it was written down
+        self.read_again: list[str] = []
         self._frozen = False
 
     def _rows_of(self, path: str) -> list[Row]:
@@ -372,16 +400,16 @@ class World:
     def launch(self, config: Config) -> Launch:
         """A start of the job; to be used inside `stood_in`."""
         graph = self.plan.graph
-        specs = {
-            source.uid: SourceSpec(
-                source=source, spec=Files(source.uid) if source.bounded else self._stream(source.uid)
-            )
-            for source in graph.sources
-        }
+        specs = {source.uid: SourceSpec(source=source, spec=self._spec(source)) for source in graph.sources}
         functions: dict[str, Any] = dict.fromkeys((task.uid for task in graph.tasks), _nothing)
         definition = Definition(graph=graph, sources=specs, functions=functions, sinks=self.sinks)
         clock = lambda: round((self.scheduler.now_s + self.clock_is_ahead_s) * 1000)  # noqa: E731
         return Launch(definition, self.store, config, self.permissions, steps=self.scheduler.step, clock=clock)
+
+    def _spec(self, source: Source) -> Files | Stream | SplitSource:
+        if source.uid in self.plan.custom:
+            return SimulatedSource(self, source.uid)
+        return Files(source.uid) if source.bounded else self._stream(source.uid)
 
     @property
     def spark(self) -> Any:
@@ -422,6 +450,12 @@ class World:
             (rekindle.spark.streaming.siblings, "threading", threads),
             (rekindle.channels.backlog, "threading", threads),
             (rekindle.channels.splits, "threading", threads),
+            (rekindle.channels.custom_splits, "threading", threads),
+            (rekindle.spark.inputs.split_reading, "threading", threads),
+            (rekindle.spark.inputs.split_reading, "time", threads),
+            (rekindle.spark.inputs.split_reading, "write_parquet", self._stage),
+            (rekindle.spark.inputs.split_reading, "_as_declared", lambda rows, _: rows),
+            (rekindle.spark.inputs.custom, "columns_of", lambda *_: T.StructType()),
             (rekindle.start.decide, "find_origin", self._origin),
             (assembly, "build_task", self._build_task),
             (assembly, "refuse_duplicate_columns", _nothing),
@@ -468,6 +502,16 @@ class World:
             for entry in entries
         ]
         return [file for file in files if file.rows]
+
+    def _stage(self, rows: list[Row], _: Any, folder: str) -> list[WrittenFile]:
+        """Write the rows of a read, two to a file."""
+        files = []
+        for at in range(0, len(rows), 2):
+            self.scheduler.step("spark.segment/before")
+            data, name = json.dumps(rows[at : at + 2]).encode(), f"part-{at:05d}.parquet"
+            self.store.replace(f"{folder}/{name}", data)
+            files.append(WrittenFile(name, len(rows[at : at + 2]), len(data)))
+        return files
 
     def _origin(self, path: str) -> Origin:
         number = path.rsplit("/", 1)[1]
@@ -516,6 +560,9 @@ class World:
         """The rows that the subtasks of a task have read of a source, by their last records and by what the lineage
         that these are of began with.
         """
+        if source in self.plan.custom:
+            yield from self._read_of_splits(task, source)
+            return
         files = [FrozenFile(path=f"{number}", size=1) for number in range(len(self.plan.files.get(source, ())))]
         opened = self.storage.lineage()
         lineage = opened.lineage if opened else 1
@@ -533,15 +580,34 @@ class World:
             if source in self.plan.live and position.offset:
                 yield from (live_row(source, number) for number in range(position.offset["logOffset"] + 1))
 
+    def _read_of_splits(self, task: Task, source: str) -> Iterator[Row]:
+        """The rows of the splits up to where the last checkpoint of all, which is of the end, says they were read."""
+        manifest, splits = self.storage.newest_manifest(), self.plan.custom[source].splits
+        assert manifest is not None
+        state = OperatorState.from_json(manifest.operator_state[task.uid][source])
+        if state.fully_finished:
+            yield from (row for rows in splits.values() for row in rows)
+            return
+        ended = [json.loads(key) for key in state.coordinator["ended"]]
+        entries = [entry for one in state.subtasks.values() for entry in (one["splits"].entries if one else ())]
+        upto = {entry["id"]: entry["position"] or 0 for entry in (*entries, *state.coordinator["waiting"])}
+        assert len(upto) == len(entries) + len(state.coordinator["waiting"]), "a split is kept once"
+        assert not upto.keys() & set(ended)
+        for split, rows in splits.items():
+            yield from rows if split in ended else rows[: upto.get(split, 0)]
+
     def shown(self) -> dict[str, Counter[Row]]:
         """Sink → what it shows."""
         return {uid: Counter(map(tuple, sink.rows)) for uid, sink in self.sinks.items()}
 
     def all_read(self) -> bool:
         """Whether every row of every bounded source is in `expected`."""
-        roots = [(task, uid) for task in self.plan.graph.tasks for uid in task.inputs if uid in self.plan.files]
         expected = self.expected()
         every = {uid: Counter(row for file in files for row in file) for uid, files in self.plan.files.items()}
+        every |= {
+            uid: Counter(row for rows in one.splits.values() for row in rows) for uid, one in self.plan.custom.items()
+        }
+        roots = [(task, uid) for task in self.plan.graph.tasks for uid in task.inputs if uid in every]
         return all(every[uid] <= expected[f"{task.uid}_out"] for task, uid in roots)
 
     def set_clock(self, chance: random.Random) -> None:
@@ -553,6 +619,62 @@ class World:
         """Ask the job for something, as the command line does."""
         with contextlib.suppress(RekindleError):
             send(self.storage, wanted)
+
+
+class SimulatedSource(SplitSource):
+    """A custom source that gives a row or a few at a time, or none, and fails now and then.
+
+    It cannot be read twice: in one lineage it is asked again for what it gave only while that is not written down.
+    """
+
+    schema = ""
+    poll_every = "2 seconds"
+
+    def __init__(self, world: World, uid: str) -> None:
+        self._world, self._uid, self._plan = world, uid, world.plan.custom[uid]
+        self.bounded = self._plan.bounded
+        self._found = self._plan.at_first
+        self.state = {"kept": self._plan.kind} if self._plan.kind else {}
+        self._kept: list[Any] = []
+
+    def snapshot_state(self) -> Mapping[str, list[Any]]:
+        """See `SplitSource`."""
+        self._kept = [*self._kept, len(self._kept)]
+        return {"kept": self._kept}
+
+    def initialize_state(self, state: Mapping[str, list[Any]]) -> None:
+        """See `SplitSource`."""
+        assert state.keys() == {"kept"}
+        self._kept = state["kept"]
+
+    def splits(self) -> list[str]:
+        """See `SplitSource`."""
+        self._world.scheduler.pause(self._world.scheduler.chance.choice((0, 0.1, 1)))
+        found, self._found = self._found, self._found + 1
+        return list(self._plan.splits)[:found]
+
+    def read(self, _: Any, split: str, position: Any) -> tuple[Any, Any, bool]:
+        """See `SplitSource`."""
+        scheduler, at = self._world.scheduler, position or 0
+        self._check_not_written(split, at)
+        scheduler.pause(scheduler.chance.choice((0, 0.1, 1)))
+        rows = self._plan.splits[split][at : at + scheduler.chance.randint(0, 4)]
+        upto = at + len(rows)
+        ended = self.bounded and upto == len(self._plan.splits[split])
+        return (rows or None), upto, ended
+
+    def _check_not_written(self, split: str, at: int) -> None:
+        """What a driver that was taken for dead reads meanwhile no one can prevent."""
+        storage, lineage = self._world.storage, self._world.storage.lineage()
+        if lineage is None or self._world.scheduler.process.was_frozen or self._world.scheduler.sleepers:
+            return
+        for task in self._world.plan.graph.tasks:
+            for index in range(task.parallelism):
+                folder = layout.reads(layout.subtask(storage.job, task.uid, index, lineage.lineage), self._uid)
+                for number in storage.numbers(folder):
+                    read = storage.read(layout.split_read(folder, number), SplitRead)
+                    if read is not None and read.split == Split(id=split, position=at or None):
+                        self._world.read_again.append(f"{split} is read again from {at}")
 
 
 class SimulatedEngine:
@@ -571,7 +693,7 @@ class SimulatedEngine:
     def freeze(self, storage: JobStorage, spec: SourceSpec, attempt: str, steps: Steps) -> FrozenFiles | None:
         """See `Engine`."""
         uid = spec.source.uid
-        if not spec.source.bounded:
+        if not spec.source.bounded or uid in self._world.plan.custom:
             return None
         files = tuple(
             FrozenFile(path=f"source://{uid}/{number}", size=self._world.plan.file_bytes + 10 * len(rows))

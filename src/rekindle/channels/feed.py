@@ -49,12 +49,22 @@ class Feed(ABC):
         """Bytes of that admission."""
         return sum(file.size for file in self._outstanding)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether something is on its way to a batch record."""
+        return bool(self._outstanding)
+
+    @property
+    def ended(self) -> bool:
+        """Whether all of a source is read, by the last batch record, and nothing more comes."""
+        return False
+
     def admit(self) -> None:
         """Admit the next files, unless an admission is outstanding or there are none."""
         ahead = () if self._outstanding else self._ahead()
         if not ahead:
             return
-        chosen = ahead[: choose(ahead, 0, self._sizer.next_bytes())]
+        chosen = self._chosen(ahead)
         admission = self.position.admission + 1
         if not self._inbox.admit(admission, chosen):
             # A driver that has been fenced meanwhile, or fences this one, was quicker, or a try of this one failed
@@ -84,6 +94,10 @@ class Feed(ABC):
             self._sizer.observe(self.outstanding_bytes, batch_duration_ms)
             self._outstanding = ()
         self.position = position
+
+    def _chosen(self, ahead: Sequence[FrozenFile]) -> Sequence[FrozenFile]:
+        """How much of what may be read is admitted next."""
+        return ahead[: choose(ahead, 0, self._sizer.next_bytes())]
 
     @abstractmethod
     def _ahead(self) -> Sequence[FrozenFile]:

@@ -136,7 +136,7 @@ def one_line(error: BaseException) -> str:
 
 
 _PERMANENT_KINDS = ("definition", "config", "input")
-_TRANSIENT = ("FILE_UNREADABLE",)
+_TRANSIENT = ("FILE_UNREADABLE", "SPLIT_READ_FAILED")
 _PERMANENT = (
     "STORAGE_GONE",
     "OBJECT_CORRUPT",

@@ -79,7 +79,7 @@ CONDITIONS: dict[str, Condition] = {
             "Task {task!r} asks for parallelism {parallelism}, but {reason}.",
             "Leave parallelism at 1: Spark parallelises inside the query.",
         ),
-        SPEC_UNKNOWN=("Source {source!r} is a {found}.", "Pass rk.Files, rk.Batch or rk.Stream."),
+        SPEC_UNKNOWN=("Source {source!r} is a {found}.", "Pass rk.Files, rk.Batch, rk.Stream or your rk.SplitSource."),
         LATE_UNKNOWN=("Source {source!r} has late={late!r}.", "Use late='fail' or late='drop'."),
         SINK_UNKNOWN=("Sink {sink!r} is a {found}.", "Pass one of rk.sinks, or your own TwoPhaseSink."),
         SINK_LIBRARY_MISSING=(
@@ -104,6 +104,10 @@ CONDITIONS: dict[str, Condition] = {
         BATCH_UNBOUNDED=(
             "Source {source!r} has no end, so the job cannot run in batch mode.",
             "Run it in streaming mode, or give the source an end: rk.Files, rk.Batch, rk.sources.Kafka(..., end=...).",
+        ),
+        BATCH_OF_SPLITS=(
+            "Source {source!r} is read split by split, and a batch run reads all of a source at once.",
+            "Run it in streaming mode: where its source is bounded the job ends by itself, with the same rows.",
         ),
         BATCH_UNSUPPORTED=(
             "Task {task!r} cannot run in batch mode: {reason}",
@@ -313,6 +317,14 @@ CONDITIONS: dict[str, Condition] = {
                 "Put the old one back, with its time. To read the new one in its place: --allow-changed-files. "
                 "Rows of the old one that were read already are not taken back."
             ),
+        ),
+        SPLIT_READ_FAILED=(
+            "Source {source!r}: {what} failed: {reason}",
+            "Nothing of it was taken, and it is tried again. Mend the source, or see that what it reads is there.",
+        ),
+        SPLIT_READ_INVALID=(
+            "Source {source!r}: {what} returned what cannot be used: {reason}",
+            "Return (DataFrame or None, JSON, bool), with the columns of its schema. Nothing of it was taken.",
         ),
         FILE_UNREADABLE=(
             "Source {source!r}: {path} cannot be read: {reason}",

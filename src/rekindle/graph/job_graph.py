@@ -28,6 +28,8 @@ class Source:
     event_time: str | None = None
     #: lateness of an unbounded source (or overlap of an ordered bounded one) as Spark writes it, e.g. "4 seconds"
     watermark: str | None = None
+    #: whether it is made of splits, which subtasks share although it may have no end
+    divisible: bool = False
     #: how long it has no data before it holds the watermark back no more, e.g. "5 minutes"; None: forever
     idle_after: str | None = None
 

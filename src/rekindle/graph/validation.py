@@ -40,7 +40,7 @@ def _check_parallelism(graph: JobGraph, task: Task) -> None:
     reasons = [
         f"it reads {source.uid}, which has no files to share out"
         for source in graph.sources_of(task)
-        if not source.bounded
+        if not source.bounded and not source.divisible
     ]
     if task.output_mode != "append":
         reasons.append(f"in output mode {task.output_mode} it keeps state")

@@ -20,6 +20,7 @@ from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.commit import CommitPermit
 from rekindle.runtime.definition import RunContext
+from rekindle.runtime.operator_states import Custom, operator_states
 from rekindle.runtime.ports import TaskRunner, streams_of
 from rekindle.runtime.steps import SteppedStore, allow, step
 from rekindle.storage import layout
@@ -35,6 +36,7 @@ class Checkpointing:
 
     Args:
         splits: task → bounded source → how its files are shared out.
+        custom: task → custom source → its splits.
         finished: subtasks that had finished before this run, with the snapshot that says so.
     """
 
@@ -44,6 +46,7 @@ class Checkpointing:
         runners: Mapping[SubtaskId, TaskRunner],
         *,
         splits: Mapping[str, Mapping[str, Splits]],
+        custom: Custom,
         finished: Mapping[SubtaskId, SubtaskSnapshot],
     ) -> None:
         self._storage = run.storage
@@ -53,6 +56,7 @@ class Checkpointing:
         self._streams = streams_of(runners)
         self._sinks = run.definition.sinks
         self._splits = splits
+        self._custom = custom
         self._finished = dict(finished)
         self._steps = run.steps
         self._clock = run.clock
@@ -85,7 +89,8 @@ class Checkpointing:
                 in_flight.setdefault(producer.task, {})[producer.subtask] = places
             snapshot = replace(with_read(snapshot, order.read), in_flight=in_flight)
             self._gathered.setdefault(number, {})[task] = snapshot
-            yield e.SnapshotTaken(task=task, checkpoint=number, batch=order.batch)
+            unions = any(splits.uses_union for splits in self._custom.get(task.task, {}).values())
+            yield e.SnapshotTaken(task=task, checkpoint=number, batch=order.batch, uses_union=unions)
 
     def abort(self, checkpoint: int) -> None:
         """Forget what was ordered and gathered."""
@@ -115,6 +120,7 @@ class Checkpointing:
                 for uid, sources in self._splits.items()
                 if sources
             },
+            operator_state=operator_states(self._custom, snapshots),
             finished_tasks=tuple(
                 task.uid
                 for task in self._graph.tasks

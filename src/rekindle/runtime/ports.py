@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
+from rekindle.channels.custom_splits import CustomSplits
 from rekindle.channels.splits import Splits
 from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import RunContext, SourceSpec
@@ -131,6 +132,11 @@ class Subtasks(Protocol):
     @property
     def splits(self) -> Mapping[str, Mapping[str, Splits]]:
         """Task → bounded source → how its files are shared out."""
+        ...
+
+    @property
+    def custom(self) -> Mapping[str, Mapping[str, CustomSplits]]:
+        """Task → custom source → its splits."""
         ...
 
     def runners(self) -> Mapping[SubtaskId, TaskRunner]:

@@ -11,9 +11,10 @@ from typing import TypeAlias
 from rekindle.sources.batch import Batch
 from rekindle.sources.files import Files
 from rekindle.sources.kafka import Kafka
+from rekindle.sources.split_source import SplitSource
 from rekindle.sources.stream import Stream
 
-Source: TypeAlias = Files | Batch | Stream
+Source: TypeAlias = Files | Batch | Stream | SplitSource
 """Any specification of a source."""
 
-__all__ = ["Batch", "Files", "Kafka", "Source", "Stream"]
+__all__ = ["Batch", "Files", "Kafka", "Source", "SplitSource", "Stream"]

@@ -216,7 +216,9 @@ class Launch:
             for task, snapshot in (snapshots_of(latest) if latest else {}).items()
             if snapshot.end is not None
         }
-        checkpointing = Checkpointing(context, runners, splits=assembly.splits, finished=finished)
+        checkpointing = Checkpointing(
+            context, runners, splits=assembly.splits, custom=assembly.custom, finished=finished
+        )
         started = job_started(storage, graph, run, finished, covered, assembly, self._engine_failures)
         read_named = partial(prepared, storage, graph.subtasks(), run.lineage, covered)
         clean(storage, graph.subtasks(), run, sinks, read_named, self._steps)
@@ -269,6 +271,7 @@ class Launch:
             chains={vertex.uid: list(vertex.chain) for vertex in self._graph.topology.vertices},
             parallelism={task.uid: task.parallelism for task in self._graph.tasks if task.parallelism != 1},
             unread=origin.manifest.unread if origin else {},
+            operator_state=origin.manifest.operator_state if origin else {},
             mode=run.mode,
         )
 

@@ -213,7 +213,7 @@ def launches(
     """Return what makes a run's start, and those of the runs that continue it.
 
     Raises:
-        DefinitionError: ``MODE_UNKNOWN``, ``BATCH_UNBOUNDED``.
+        DefinitionError: ``MODE_UNKNOWN``, ``BATCH_UNBOUNDED``, ``BATCH_OF_SPLITS``.
         StorageError: `location` is no place for a storage.
     """
     if mode not in MODES:
@@ -221,6 +221,9 @@ def launches(
     unbounded = [source.uid for source in definition.graph.sources if not source.bounded]
     if mode == "batch" and unbounded:
         raise DefinitionError("BATCH_UNBOUNDED", source=unbounded[0])
+    divisible = [source.uid for source in definition.graph.sources if source.divisible]
+    if mode == "batch" and divisible:
+        raise DefinitionError("BATCH_OF_SPLITS", source=divisible[0])
     targets = [address for sink in definition.sinks.values() for address in sink.addresses]
     for address in (location, *targets):
         check_kept(address)

@@ -14,10 +14,13 @@
           schema.json                           the columns of that
           end.json                              the subtask has finished its operator logic
           drain.json                            a drain has begun here and will be carried through
-          inbox/<input>/_spark_metadata/<k>     admissions of data; .opened makes the folder
+          reads/<input>/<k>.json                what one read of a custom source has given, and where it has led to
+      reads/<input>/<k>-<attempt>/          the rows of it
+      inbox/<input>/_spark_metadata/<k>     admissions of data; .opened makes the folder
           marks/<input>/_spark_metadata/<k>     admissions of watermark rows
           marks/<input>/rows/<name>.parquet     the watermark rows
       tasks/<uid>/splits/<lineage>/<source>/<k>.json  which of its subtasks reads the next run of files
+      tasks/<uid>/splits/<lineage>/<source>/<k>.given.json  which of them read which splits of a custom source
       sinks/<uid>/                              what a sink stages that cannot be staged in its target
       checkpoints/<id>/manifest.json
       checkpoints/<id>/committed.json           its transactions are committed: not to be repeated
@@ -104,6 +107,30 @@ def splits(name: str, uid: str, lineage_number: int, source_uid: str) -> str:
 
 def split_assignment(splits_folder: str, number: int) -> str:
     return f"{splits_folder}/{number:06d}.json"
+
+
+def splits_given(splits_folder: str, number: int) -> str:
+    """An entry of the log of a custom source."""
+    return f"{splits_folder}/{number:06d}.given.json"
+
+
+def reads(subtask_folder: str, source_uid: str) -> str:
+    """What the subtask has read of a custom source; the names in it are those of `split_read` and `staged_rows`."""
+    return f"{subtask_folder}/reads/{source_uid}"
+
+
+def reads_of_sources(subtask_folder: str) -> str:
+    """Folder of `reads`."""
+    return f"{subtask_folder}/reads"
+
+
+def split_read(reads_folder: str, number: int) -> str:
+    return f"{reads_folder}/{number:09d}.json"
+
+
+def staged_rows(reads_folder: str, number: int, attempt: str) -> str:
+    """The rows of one attempt at a read."""
+    return f"{reads_folder}/{number:09d}-{attempt}"
 
 
 def savepoint_subtask(folder: str, task: str, index: int) -> str:
@@ -269,6 +296,8 @@ STEPS: dict[str, str] = {
     "segment.copy": r".*/tasks/[^/]+/\d+(/\d+)?/segments/[^/]+/.+",
     "schema.create": r".*/schema\.json",
     "split.assign": r"[^/]+/tasks/[^/]+/splits/\d+/[^/]+/\d+\.json",
+    "splits.give": r"[^/]+/tasks/[^/]+/splits/\d+/[^/]+/\d+\.given\.json",
+    "read.create": r"[^/]+/tasks/[^/]+/\d+/\d+/reads/[^/]+/\d+\.json",
     "record.create": r".*/batches/\d+\.json",
     "end.create": r".*/end\.json",
     "drain.create": r".*/drain\.json",

@@ -26,6 +26,7 @@ def renamed_manifest(manifest: Manifest, names: Names) -> Manifest:
             for uid, subtasks in _renamed(manifest.tasks, names).items()
         },
         unread=_renamed(manifest.unread, names),
+        operator_state=_renamed(manifest.operator_state, names),
         finished_tasks=tuple(names.get(uid, uid) for uid in manifest.finished_tasks),
         chains=renamed_chains(manifest.chains, names),
     )

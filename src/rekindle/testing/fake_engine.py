@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
+from rekindle.channels.custom_splits import CustomSplits
 from rekindle.channels.splits import Splits
 from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import RunContext, SourceSpec
@@ -51,6 +52,7 @@ class FakeSubtasks:
     def __init__(self, runners: Mapping[SubtaskId, TaskRunner]) -> None:
         self._runners = runners
         self.splits: Mapping[str, Mapping[str, Splits]] = {}
+        self.custom: Mapping[str, Mapping[str, CustomSplits]] = {}
 
     def runners(self) -> Mapping[SubtaskId, TaskRunner]:
         """See `Subtasks`."""

@@ -14,7 +14,7 @@ from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.documents.copies import CopyOf
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Identity, Result, Run
-from rekindle.storage.documents.sources import FrozenFiles, SplitAssignment
+from rekindle.storage.documents.sources import FrozenFiles, SplitAssignment, SplitRead, SplitsGiven
 from rekindle.storage.job_documents import place, read_document
 from rekindle.storage.port import NotFound, Store
 from rekindle.upkeep.findings import Findings
@@ -53,6 +53,8 @@ OPENERS: dict[str, Opener] = {
     "files.freeze": _document(FrozenFiles),
     "schema.create": _document(OutputSchema),
     "split.assign": _document(SplitAssignment),
+    "splits.give": _document(SplitsGiven),
+    "read.create": _document(SplitRead),
     "record.create": _document(BatchRecord),
     "end.create": _document(End),
     "drain.create": _document(Drain),

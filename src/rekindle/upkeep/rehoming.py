@@ -37,6 +37,8 @@ _DECIDING = (
     "files.freeze",
     "schema.create",
     "split.assign",
+    "splits.give",
+    "read.create",
     "record.create",
     "end.create",
     "drain.create",

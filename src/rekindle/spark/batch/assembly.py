@@ -11,6 +11,7 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from rekindle.channels.custom_splits import CustomSplits
 from rekindle.channels.inbox import Inbox
 from rekindle.channels.producer import Producer, Reader
 from rekindle.channels.splits import Splits
@@ -44,6 +45,7 @@ class BatchAssembly:
             task.uid: {uid: self._split(task.uid, uid) for uid in task.inputs if uid in self._frozen}
             for task in run.graph.tasks
         }
+        self.custom: dict[str, dict[str, CustomSplits]] = {}
 
     def runners(self) -> dict[SubtaskId, BatchTask]:
         """Every task of the job; raises what is wrong with their plans."""

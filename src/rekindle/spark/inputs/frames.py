@@ -9,7 +9,7 @@ from pyspark.sql import types as T
 
 from rekindle.channels.admission import AdmissionSizer
 from rekindle.channels.channel_feed import ChannelFeed
-from rekindle.channels.feed import FileFeed
+from rekindle.channels.feed import Feed, FileFeed
 from rekindle.channels.inbox import Inbox
 from rekindle.channels.marks import UNORDERED_DELAY, Marks
 from rekindle.channels.producer import Producer
@@ -19,6 +19,7 @@ from rekindle.graph import job_graph
 from rekindle.protocol.clock import IdleTimer
 from rekindle.runtime.definition import SourceSpec
 from rekindle.sources import Files, Stream
+from rekindle.spark.inputs.custom import Custom
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.reading import made_by, read_inbox
 from rekindle.spark.inputs.watermark_rows import delay_of, watermarked
@@ -36,7 +37,7 @@ def build_input(
     storage: JobStorage,
     folder: str,
     spec: SourceSpec,
-    given: tuple[FrozenFiles, Splits, int] | None,
+    given: tuple[FrozenFiles, Splits, int] | Custom | None,
     *,
     index: int,
     position: InputPosition,
@@ -48,22 +49,27 @@ def build_input(
 
     Args:
         beside_idle: an input of the task may be idle, so the others have to tell the time.
-        given: the list of a bounded source, how it is shared out, and to which subtask; None for a `Stream`.
+        given: the list of a bounded source, how it is shared out, and to which subtask; what reads a custom source;
+            None for a `Stream`.
         changed_files: others may have taken the places of files of that list.
     """
     source = spec.source
-    feed = None
-    if given is None:
+    feed: Feed | None = None
+    reading = None
+    if isinstance(given, Custom):
+        reading = given.reading(position, inbox_of(storage, folder, source.uid, index), sizer)
+        feed, columns = reading.feed, FrozenFiles(source=source.uid, files=(), schema=reading.columns.jsonValue())
+        reader, path = spark.readStream, layout.inbox(folder, source.uid)
+        data = made_by(source.uid, lambda: read_inbox(reader, storage.store, path, spec.spec, columns))
+    elif given is None:
         assert isinstance(spec.spec, Stream)
         read = spec.spec.read
         data = made_by(source.uid, lambda: read(spark))
         if not data.isStreaming:
             raise DefinitionError("SOURCE_NOT_STREAMING", source=source.uid)
     else:
-        inbox = Inbox(storage.store, layout.inbox(folder, source.uid), index)
-        inbox.open()
         frozen, splits, subtask = given
-        feed = FileFeed(inbox, position, sizer, splits, subtask)
+        feed = FileFeed(inbox_of(storage, folder, source.uid, index), position, sizer, splits, subtask)
         inbox_folder = layout.inbox(folder, source.uid)
         reader = spark.readStream
         data = made_by(source.uid, lambda: read_inbox(reader, storage.store, inbox_folder, spec.spec, frozen))
@@ -85,7 +91,8 @@ def build_input(
         frame=data,
         position=position,
         feed=feed,
-        same_files=feed is not None and not changed_files,
+        reading=reading,
+        same_files=isinstance(feed, FileFeed) and not changed_files,
         marks=marks,
         delay_ms=delay_ms,
         idle_timer=None if source.idle_after_ms is None else IdleTimer(source.idle_after_ms),
@@ -114,8 +121,7 @@ def build_channel(
         producers: those of its subtasks that write for this reader.
     """
     uid, event_time = task.uid, task.event_time
-    inbox = Inbox(storage.store, layout.inbox(folder, uid), index)
-    inbox.open()
+    inbox = inbox_of(storage, folder, uid, index)
     path = storage.store.spark_path(layout.inbox(folder, uid))
     data = spark.readStream.schema(schema).option("recursiveFileLookup", "true").parquet(path)
     marks = None
@@ -134,6 +140,13 @@ def build_channel(
         marks=marks,
         index=index,
     )
+
+
+def inbox_of(storage: JobStorage, folder: str, uid: str, index: int) -> Inbox:
+    """Return the inbox of an input, which a query can be started on."""
+    inbox = Inbox(storage.store, layout.inbox(folder, uid), index)
+    inbox.open()
+    return inbox
 
 
 def _delay(spec: SourceSpec) -> str:

@@ -16,7 +16,7 @@ from rekindle.errors import DefinitionError, InputError, StorageError
 from rekindle.runtime.definition import SourceSpec
 from rekindle.runtime.steps import Steps, step
 from rekindle.sinks.writing import write_unread
-from rekindle.sources import Batch, Files, Stream, statistics
+from rekindle.sources import Batch, Files, SplitSource, Stream, statistics
 from rekindle.spark.failures import brief, translate
 from rekindle.spark.inputs.reading import made_by
 from rekindle.storage import layout
@@ -29,13 +29,13 @@ _LOG = logging.getLogger(__name__)
 def freeze(
     spark: SparkSession, storage: JobStorage, spec: SourceSpec, attempt: str, steps: Steps
 ) -> FrozenFiles | None:
-    """The list of files of a bounded source, fixed when the job first starts; None for a `Stream`.
+    """The list of files of a bounded source, fixed when the job first starts; None for a `Stream` or a custom source.
 
     `attempt` is a fresh name: a `Batch` is written once, and an attempt that a crash cut short stays an orphan.
     """
     uid = spec.source.uid
     path = layout.frozen_files(storage.job, uid)
-    if isinstance(spec.spec, Stream):
+    if isinstance(spec.spec, Stream | SplitSource):
         return None
     frozen = storage.frozen_files(uid)
     if frozen is None:

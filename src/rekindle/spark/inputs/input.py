@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
-from rekindle.channels.feed import Feed, FileFeed
+from rekindle.channels.feed import Feed
 from rekindle.channels.marks import END_OF_TIME_US, Marks, mark_for
 from rekindle.channels.producer import Producer
 from rekindle.protocol.clock import END_OF_TIME, IdleTimer
+from rekindle.spark.inputs.split_reading import SplitReading
 from rekindle.storage.documents.batch import InputPosition
 
 
@@ -28,7 +29,9 @@ class Input:
     event_time: str | None = None
     #: who writes it, by subtask of the producing task; none where it is a source
     producers: Mapping[int, Producer] = field(default_factory=dict)
-    #: feeds a bounded source or a channel; None where Spark reads the source itself
+    #: reads a custom source into its feed; None where it is none
+    reading: SplitReading | None = None
+    #: feeds a bounded or custom source, or a channel; None where Spark reads the source itself
     feed: Feed | None = None
     #: whether its files must be those that were listed, and not others in their places
     same_files: bool = False
@@ -61,4 +64,4 @@ class Input:
     @property
     def ended(self) -> bool:
         """Whether everything of a source has been read, by the last batch record."""
-        return isinstance(self.feed, FileFeed) and self.feed.ended
+        return self.feed is not None and self.feed.ended

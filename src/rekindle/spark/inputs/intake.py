@@ -12,11 +12,14 @@ from typing import NamedTuple
 
 from rekindle.channels.channel_feed import ChannelFeed
 from rekindle.channels.feed import FileFeed
+from rekindle.channels.split_feed import SplitFeed
 from rekindle.ids import SubtaskId
 from rekindle.protocol.clock import ChannelInput, IdleTimer, ProducerClock, SourceInput, watermarks
 from rekindle.spark.inputs.event_times import EventTimeStats
 from rekindle.spark.inputs.input import Input
+from rekindle.spark.inputs.split_reading import SplitReading
 from rekindle.storage.documents.batch import BatchRecord
+from rekindle.storage.documents.sources import SplitRead
 
 
 class Progress(NamedTuple):
@@ -40,6 +43,8 @@ class Intake:
         self._lock = threading.Lock()
         #: whether more is admitted
         self._open = False
+        #: nothing more is read; what was read of custom sources is let through
+        self._closing = False
         #: its sources end where they stand; its channels are read on
         self._sources_stopped = False
         #: watermark that each input was given since the query was started, ms
@@ -55,26 +60,64 @@ class Intake:
         Returns whether its sources have ended: other subtasks may have been given what was left of them.
         """
         with self._lock:
-            self._open = True
+            self._open, self._closing = True, False
             self._in_force.clear()
             self._own_ms.clear()
             self._probes.clear()
             for _, timer in self._timers:
                 timer.broken()
             self._admit()
+            for reading in self._readings if not self._sources_stopped else ():
+                reading.open()
             return self.sources_ended
 
     def pause(self) -> None:
         """Admit nothing more until it is opened again, which the query's next start does at once."""
         self._open = False
+        for reading in self._readings:
+            reading.close()
 
     def close(self) -> None:
-        """Admit nothing more until it is opened again, for the sources too."""
-        self._open = self._sources_stopped = False
+        """Admit nothing more until it is opened again, for the sources too; but what was read of custom ones."""
+        for reading in self._readings:
+            reading.close()
+        for reading in self._readings:
+            reading.wait()
+        with self._lock:
+            self._open = self._sources_stopped = False
+            self._closing = True
+            self._admit_read()
+
+    def abandon(self) -> None:
+        """Admit nothing more, and wait for nothing. Comes from another thread, while `close` may wait."""
+        self._open = self._closing = False
+        for reading in self._readings:
+            reading.abandon()
 
     def stop_sources(self) -> None:
         """Admit nothing more of the sources."""
         self._sources_stopped = True
+        for reading in self._readings:
+            reading.close()
+
+    def staged(self, feed: SplitFeed, document: SplitRead) -> bool:
+        """Take in what was read of a custom source; return whether the sources have ended."""
+        with self._lock:
+            feed.stage(document)
+            if self._open:
+                self._admit()
+            elif self._closing:
+                self._admit_read()
+            return self._open and self.sources_ended
+
+    @property
+    def _readings(self) -> Sequence[SplitReading]:
+        return [item.reading for item in self._inputs if item.reading is not None]
+
+    def _admit_read(self) -> None:
+        for item in self._inputs:
+            if isinstance(item.feed, SplitFeed):
+                item.feed.admit()
 
     def allow(self, producer: SubtaskId, upto: int) -> Progress | None:
         """Let a channel be read up to that many batches; how far all is read, if that alone has moved it."""
@@ -115,6 +158,10 @@ class Intake:
                     item.feed.recorded(item.position, duration_ms)
             if self._open:
                 self._admit()
+            elif self._closing:
+                self._admit_read()
+            for reading in self._readings:
+                reading.consumed()
             return self._progress(), self._open and self.sources_ended
 
     def _note(self, record: BatchRecord, met: Mapping[str, EventTimeStats]) -> None:
@@ -158,7 +205,7 @@ class Intake:
     @property
     def outstanding(self) -> bool:
         """Whether something was admitted that no record covers yet."""
-        return any(item.feed is not None and bool(item.feed.outstanding) for item in self._inputs)
+        return any(item.feed is not None and item.feed.waiting for item in self._inputs)
 
     @property
     def only_inboxes(self) -> bool:

@@ -22,6 +22,8 @@ from rekindle.ids import SubtaskId
 from rekindle.progress.retention import SourceLogs
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.definition import RunContext
+from rekindle.runtime.operator_states import custom_splits
+from rekindle.spark.inputs.custom import Custom
 from rekindle.spark.inputs.frames import build_channel, build_input
 from rekindle.spark.inputs.freezing import located
 from rekindle.spark.inputs.input import Input
@@ -75,6 +77,7 @@ class Assembly:
             }
             for task in run.graph.tasks
         }
+        self.custom = custom_splits(run, lineage)
 
     def runners(self) -> dict[SubtaskId, SparkTask]:
         """Every subtask of the job, those that have ended too; raises what building their plans raises."""
@@ -180,8 +183,12 @@ class Assembly:
             FIRST_ADMISSION_BYTES_PER_CORE * cores(self._spark),
         )
         if uid in self._of.frozen:
-            frozen = self._of.frozen[uid]
-            given = (frozen, self.splits[task.uid][uid], subtask.subtask) if frozen is not None else None
+            frozen, custom = self._of.frozen[uid], self.custom[task.uid].get(uid)
+            given: tuple[FrozenFiles, Splits, int] | Custom | None = None
+            if frozen is not None:
+                given = (frozen, self.splits[task.uid][uid], subtask.subtask)
+            elif custom is not None:
+                given = Custom(run=self._of, spark=self._spark, uid=uid, splits=custom, subtask=subtask)
             return build_input(
                 self._spark,
                 storage,

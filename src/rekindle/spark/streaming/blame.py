@@ -16,12 +16,12 @@ class Blame:
     """Explains what the query of one subtask has died of."""
 
     def __init__(self, subtask: SubtaskId, inputs: Sequence[Input]) -> None:
-        self._subtask = subtask
+        self.subtask = subtask
         self._inputs = inputs
 
     def failed(self, reason: BaseException | None) -> e.TaskFailed:
         """Return what the driver is to hear."""
-        return task_failed(self._subtask, reason, self._source_of)
+        return task_failed(self.subtask, reason, self._source_of)
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -33,7 +33,7 @@ class Blame:
             if isinstance(reason, RekindleError):
                 raise
             known = translate(reason, self._source_of)
-            raise known or JobError("QUERY_DIED", task=self._subtask.task, reason=brief(reason)) from error
+            raise known or JobError("QUERY_DIED", task=self.subtask.task, reason=brief(reason)) from error
 
     def _source_of(self, path: str) -> str | None:
         """Find the input that a file is of: one that was given it, else those whose files are not known here, if any.

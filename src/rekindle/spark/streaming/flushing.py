@@ -64,10 +64,12 @@ def last_not_planted(storage: JobStorage, folder: str) -> BatchRecord | None:
 
 def notes_on_unread(sources: Iterable[Input]) -> Sequence[str]:
     """Say what of bounded sources was not read."""
+    unread = [item for item in sources if item.bounded and not item.ended]
     return [
         f"{item.uid}: {100 - math.floor(100 * item.feed.splits.share_read)} % was not read"
-        for item in sources
-        if isinstance(item.feed, FileFeed) and not item.ended
+        if isinstance(item.feed, FileFeed)
+        else f"{item.uid}: it has splits that were not read to their end"
+        for item in unread
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rekindle.channels.split_feed import purge_reads
 from rekindle.progress.directory import SourceInputs, read_offsets
 from rekindle.progress.retention import SourceLogs
 from rekindle.spark.query.kept_batches import KeptBatches
@@ -59,7 +60,15 @@ class Purging:
 
     def _delete_outputs(self, before: int) -> None:
         store, folder = self._storage.store, self._folder
+        self._delete_reads(before)
         segments = layout.segments(folder)
         store.delete_trees(segments, [name for name in store.names(segments) if int(name.split("-", 1)[0]) < before])
         batches = [batch for batch in self._storage.records(folder) if batch < before]
         store.delete_many([layout.batch(folder, batch) for batch in batches])
+
+    def _delete_reads(self, batch: int) -> None:
+        """Delete what was read of custom sources and is consumed by a batch that Spark has committed."""
+        for uid in self._storage.store.names(layout.reads_of_sources(self._folder)):
+            record = self._storage.record(self._folder, batch)
+            if record is not None and uid in record.inputs:
+                purge_reads(self._storage, layout.reads(self._folder, uid), record.inputs[uid].reads)

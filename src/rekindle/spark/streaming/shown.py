@@ -8,13 +8,15 @@ from typing import Any
 
 from rekindle.channels.backlog import Backlog
 from rekindle.channels.channel_feed import ChannelFeed
-from rekindle.channels.feed import FileFeed
+from rekindle.channels.feed import Feed, FileFeed
+from rekindle.channels.split_feed import SplitFeed
 from rekindle.runtime.occupation import Occupation
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.output.outputs import Place
 from rekindle.spark.query.flush import END_OF_TIME_MS
 from rekindle.spark.query.rows_read import RowsRead, state_bytes, state_rows
 from rekindle.storage import layout
+from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.status import InputStatus, TaskStatusDocument
 from rekindle.storage.port import Store
 
@@ -72,11 +74,20 @@ def _input(store: Store, place: Place, inputs: Sequence[Input], item: Input, rep
     feed, position = item.feed, item.position
     return InputStatus(
         ended=item.ended,
-        position=position.offset if feed is None else {"files": position.files, "bytes": position.bytes},
+        position=_position(feed, position),
         share=feed.splits.share_read if isinstance(feed, FileFeed) else None,
         idle=item.idle_timer is not None and item.idle_timer.idle,
         rows_per_second=None if item.ended else _rate(store, place, inputs, item, report),
     )
+
+
+def _position(feed: Feed | None, position: InputPosition) -> Any:
+    if feed is None:
+        return position.offset
+    read = {"files": position.files, "bytes": position.bytes}
+    if isinstance(feed, SplitFeed):
+        read["open_splits"] = len(position.reader.open) if position.reader else 0
+    return read
 
 
 def _rate(store: Store, place: Place, inputs: Sequence[Input], item: Input, report: Mapping[str, Any]) -> float | None:

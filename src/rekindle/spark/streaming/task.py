@@ -28,6 +28,7 @@ from rekindle.spark.streaming.blame import Blame
 from rekindle.spark.streaming.flushing import flush_state, last_not_planted, notes_on_unflushed, notes_on_unread
 from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.spark.streaming.purging import Purging
+from rekindle.spark.streaming.readings import listen_to_readings
 from rekindle.spark.streaming.shown import counter, shown
 from rekindle.spark.streaming.snapshots import snapshot_at
 from rekindle.storage import layout
@@ -45,8 +46,7 @@ class SparkTask:
         self._parts, self._task = parts, parts.task
         self._inputs, self._outputs = parts.inputs, parts.outputs
         self._max_rounds = run.config.drain_max_rounds
-        self._post = run.post
-        self._clock = run.clock
+        self._post, self._clock = run.post, run.clock
         self._id = SubtaskId(place.task, place.subtask)
         self._progress_dir = layout.spark_progress_dir(place.folder)
         self._protocol = BatchProtocol(run, spark, parts, self._recorded)
@@ -80,6 +80,7 @@ class SparkTask:
             rows_read=self._rows_read,
             died=lambda reason: run.post(self._blame.failed(reason)),
         )
+        listen_to_readings(parts.inputs, self._intake, self._blame, wake=self._query.wake, post=run.post)
         self._last_duration_ms: int | None = None
         #: the last batch, and rows of its output, where they are counted
         self._rows_out: tuple[int, int | None] = (-1, None)
@@ -96,6 +97,7 @@ class SparkTask:
         """See `TaskRunner`."""
         with self._orders:
             self._runs = False
+            self._intake.abandon()
             self._query.abandon()
 
     def _start(self) -> None:
@@ -220,7 +222,7 @@ class SparkTask:
     def kill(self) -> None:
         """See `TaskRunner`."""
         self._runs = False
-        self._intake.close()
+        self._intake.abandon()
         self._query.interrupt()
 
     # -- ending -------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rekindle.graph.queries import QueryDescription
+from rekindle.protocol.custom_splits import ReaderState
 from rekindle.storage.layout import FORMAT_VERSION
 
 Json = dict[str, Any]
@@ -33,6 +34,11 @@ class InputPosition:
     bytes: int = 0
     #: last admission to the marker inbox consumed, -1 for none
     mark: int = -1
+    #: of a custom source: how many of the subtask's reads in this lineage it has consumed, and where they have led to
+    reads: int = 0
+    reader: ReaderState | None = None
+    #: of a custom source: name → entries that it keeps itself
+    own: dict[str, list[Any]] = field(default_factory=dict)
     #: Spark's own end offset, for inputs that Spark tracks
     offset: Any = None
     #: of a channel: the producer's subtask → how far that was read

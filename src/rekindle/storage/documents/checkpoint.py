@@ -60,6 +60,8 @@ class Manifest:
     tasks: dict[str, dict[int, SubtaskSnapshot]]
     #: task uid → bounded source → what no subtask had read of its frozen list: the enumerators' state
     unread: dict[str, dict[str, Ranges]] = field(default_factory=dict)
+    #: task uid → custom source → its operator state (`OperatorState.to_json`): the splits, and how far each was read
+    operator_state: dict[str, dict[str, Json]] = field(default_factory=dict)
     #: task uids all of whose subtasks have finished (FLIP-147: "fully finished", not started on restore)
     finished_tasks: tuple[str, ...] = ()
     #: task uid → its operators: sources, the task itself, sinks; empty where an older version wrote it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from rekindle.ids import SubtaskId
 from rekindle.protocol.enumerator import Ranges
@@ -30,6 +31,8 @@ class Lineage:
     parallelism: dict[str, int] = field(default_factory=dict)
     #: task uid → bounded source → the part of its frozen list to read in this lineage; all of it where not named
     unread: dict[str, dict[str, Ranges]] = field(default_factory=dict)
+    #: task uid → custom source → the operator state that it begins with; none in a first lineage
+    operator_state: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     #: streaming | batch: every run of the lineage has the same
     mode: str = "streaming"
     format: int = FORMAT_VERSION

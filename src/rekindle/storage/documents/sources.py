@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from rekindle.protocol.custom_splits import GivenSplit, ReaderState, Split
 from rekindle.storage.layout import FORMAT_VERSION
 
 Json = dict[str, Any]
@@ -48,4 +49,38 @@ class SplitAssignment:
     #: how many of the splits are handed out after it
     until: int
     run: int
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitsGiven:
+    """``splits/…/<k>.given.json``: splits of a custom source have readers; see `rekindle.protocol.custom_splits`."""
+
+    given: tuple[GivenSplit, ...]
+    run: int
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedFile:
+    """A Parquet file with rows that were read of a custom source."""
+
+    #: below the folder of the subtask's reads of that source
+    path: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitRead:
+    """``reads/<source>/<k>.json``: what one read of a custom source has given is durable, and is not read again."""
+
+    #: what was read, and from where; None: nothing, since all splits of the subtask have ended
+    split: Split | None
+    #: where the subtask stands after it, in all of its splits
+    state: ReaderState
+    files: tuple[StagedFile, ...]
+    rows: int
+    run: int
+    #: name → entries that the source keeps itself, as of this read
+    own: dict[str, list[Any]] = field(default_factory=dict)
     format: int = FORMAT_VERSION

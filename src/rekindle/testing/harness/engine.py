@@ -55,7 +55,7 @@ class _Assembled:
     def __init__(self, within: Subtasks, runners: Mapping[SubtaskId, TaskRunner]) -> None:
         self._within = within
         self._runners = runners
-        self.splits = within.splits
+        self.splits, self.custom = within.splits, within.custom
 
     def runners(self) -> Mapping[SubtaskId, TaskRunner]:
         """See `Subtasks`."""

@@ -1,0 +1,110 @@
+"""`SplitSource`: a source of the user's own, made of splits; bounded or unbounded."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+from rekindle.config import duration_ms
+from rekindle.errors import DefinitionError
+from rekindle.protocol.custom_splits import SPLITS
+from rekindle.protocol.operator_state import StateKind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+Json: TypeAlias = Any
+"""A JSON value: None, a bool, a number, a text, a list, or a dict with texts for keys."""
+
+
+class SplitSource(ABC):
+    """A source that you write: it says which splits there are, and reads one of them from a position on.
+
+    A split is a part that is read by itself, such as a partition or an account. Each is read by one subtask of the
+    task; any number of subtasks share them. What a read returns is written to the job's storage before anything else
+    happens, and is not read again by a job that resumes. A read is repeated, with the same split and position, only if
+    what it returned was not written yet; or by a start from a checkpoint or savepoint, which goes back to the positions
+    in it. Each task that reads the source reads it for itself.
+
+    Each subtask works on a shallow copy of the object. Nothing of the object is stored, credentials neither; splits
+    and positions are stored, as JSON.
+    """
+
+    kind: ClassVar[str] = "SplitSource"
+
+    schema: str | StructType
+    """Columns of what `read` returns, as a DDL string or a StructType. Required."""
+
+    bounded: bool = True
+    """True: `splits` is called once, and the source ends when all splits have. False: it has no end."""
+
+    poll_every: str = "1 second"
+    """How long to wait where all splits had nothing, before they are read again; and, of an unbounded source, how
+    often at most `splits` is called."""
+
+    state: Mapping[str, Literal["list", "union", "broadcast"]] = {}
+    """Names of what the source keeps in checkpoints beside its positions, and how each is dealt out to the subtasks of
+    a start from a checkpoint: ``"list"`` each entry to one, ``"union"`` all entries to each, ``"broadcast"`` to each
+    the entries of one subtask, since all have the same."""
+
+    @abstractmethod
+    def splits(self) -> Iterable[Json]:
+        """Return the splits that there are. A split that was returned before is known by its value, and is not new."""
+
+    @abstractmethod
+    def read(self, spark: SparkSession, split: Json, position: Json) -> tuple[DataFrame | None, Json, bool]:
+        """Read a split from a position on, as much as one batch should have.
+
+        It must not wait for data: where there is none, return no rows. A DataFrame is evaluated once, right after.
+
+        Args:
+            position: what the last read of this split returned; None where it is the first.
+
+        Returns:
+            The rows (None: no rows), the position after them, and whether the split has ended for good.
+        """
+
+    def snapshot_state(self) -> Mapping[str, list[Json]]:
+        """Return what this subtask keeps, by the names in `state`; called after each read that had rows."""
+        return {}
+
+    def initialize_state(self, state: Mapping[str, list[Json]]) -> None:
+        """Take over what `snapshot_state` returned, before the first read of an attempt. Called if `state` has names.
+
+        Args:
+            state: every name of `state`; without entries where nothing was kept.
+        """
+
+    @property
+    def poll_ms(self) -> int:
+        """`poll_every` in milliseconds."""
+        return duration_ms("poll_every", self.poll_every)
+
+
+def check_source(uid: str, source: SplitSource) -> None:
+    """Look at what can be wrong with a source before it is read.
+
+    Raises:
+        DefinitionError: ``ARGUMENT_INVALID``.
+        ConfigError: ``VALUE_INVALID``.
+    """
+    kinds = {kind.value for kind in StateKind}
+    wrong = {name: kind for name, kind in source.state.items() if kind not in kinds or name == SPLITS}
+    if not hasattr(source, "schema"):
+        problem: tuple[str, object, str] = ("schema", None, "It has no schema.")
+    elif wrong:
+        problem = ("state", wrong, f"A name other than {SPLITS!r} has one of the kinds {', '.join(sorted(kinds))}.")
+    else:
+        _ = source.poll_ms
+        return
+    argument, value, reason = problem
+    raise DefinitionError(
+        "ARGUMENT_INVALID",
+        what=f"The source {uid!r}",
+        argument=argument,
+        value=value,
+        reason=reason,
+        hint="See 'Your own source' in docs/guide.md.",
+    )

@@ -1,0 +1,30 @@
+"""What becomes of a read of a custom source, and of its failure: the query is given it, the driver hears of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from rekindle.channels.split_feed import SplitFeed
+from rekindle.protocol import events as e
+from rekindle.spark.inputs.input import Input
+from rekindle.spark.inputs.intake import Intake
+from rekindle.spark.streaming.blame import Blame
+from rekindle.storage.documents.sources import SplitRead
+
+
+def listen_to_readings(
+    inputs: Sequence[Input], intake: Intake, blame: Blame, *, wake: Callable[[], None], post: Callable[[e.Event], None]
+) -> None:
+    """Let what reads the custom sources of a subtask be heard; it calls from threads of its own."""
+
+    def moved(feed: SplitFeed, document: SplitRead) -> None:
+        ended = intake.staged(feed, document)
+        wake()
+        if ended:
+            post(e.SourcesEnded(task=blame.subtask))
+
+    for item in inputs:
+        if item.reading is not None:
+            item.reading.moved = partial(moved, item.reading.feed)
+            item.reading.failed = lambda error: post(blame.failed(error))

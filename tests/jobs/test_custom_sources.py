@@ -1,0 +1,164 @@
+"""Custom sources on Spark: a class of the user's, read by several subtasks, stopped and dealt out again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import rekindle as rk
+from rekindle.errors import DefinitionError
+from rekindle.protocol.operator_state import OperatorState
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.open import open_store
+from tests.jobs.kit import QUICK, at, committed, until
+
+Key = tuple[str, int]
+
+
+class Counters(rk.SplitSource):
+    """Each split is a counter, which is read in steps; it remembers what it was asked for."""
+
+    schema = "split string, n long, ts timestamp"
+    poll_every = "200 ms"
+
+    def __init__(self, upto: Mapping[str, int], *, bounded: bool = True) -> None:
+        self.upto = dict(upto)
+        self.bounded = bounded
+        self.asked: list[tuple[str, Any]] = []
+
+    def splits(self) -> list[str]:
+        return list(self.upto)
+
+    def read(self, spark: SparkSession, split: str, position: Any) -> tuple[DataFrame | None, Any, bool]:
+        self.asked.append((split, position))
+        first = position or 0
+        rows = [(split, n, at(n / 60)) for n in range(first, min(first + 3, self.upto[split]))]
+        ended = self.bounded and first + len(rows) >= self.upto[split]
+        return (spark.createDataFrame(rows, self.schema) if rows else None), first + len(rows), ended
+
+
+def job_of(source: rk.SplitSource, out: Path, *, parallelism: int = 1) -> rk.Job:
+    job = rk.Job("counters")
+    counters = job.source("counters", source)
+
+    @job.task(counters, parallelism=parallelism)
+    def counted(frame: DataFrame) -> DataFrame:
+        return frame.withColumn("double", 2 * F.col("n"))
+
+    job.sink("out", counted, rk.sinks.Parquet(out))
+    return job
+
+
+def shown(out: Path) -> Counter[Key]:
+    return Counter((row["split"], row["n"]) for row in committed(out))
+
+
+def every(upto: Mapping[str, int]) -> Counter[Key]:
+    return Counter((split, n) for split, last in upto.items() for n in range(last))
+
+
+def state_of(storage: str) -> OperatorState:
+    manifest = JobStorage(open_store(storage), "counters").newest_manifest()
+    assert manifest is not None
+    return OperatorState.from_json(manifest.operator_state["counted"]["counters"])
+
+
+def test_a_bounded_source_is_read_once_by_all_subtasks_and_ends(spark: SparkSession, tmp_path: Path) -> None:
+    source = Counters({"a": 5, "b": 0, "c": 4})
+    storage, out = str(tmp_path / "storage"), tmp_path / "out"
+    result = job_of(source, out, parallelism=2).start(spark, storage=storage, config=QUICK).wait()
+
+    assert (result.state, result.error) == ("FINISHED", None)
+    assert shown(out) == every(source.upto)
+    assert max(Counter(source.asked).values()) == 1
+    assert state_of(storage).fully_finished
+
+
+def test_a_source_without_an_end_goes_on_with_other_subtasks_and_finds_new_splits(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source = Counters({"a": 7, "b": 4}, bounded=False)
+    storage, out = str(tmp_path / "storage"), tmp_path / "out"
+    handle = job_of(source, out, parallelism=2).start(spark, storage=storage, config=QUICK)
+    until(lambda: shown(out) == every(source.upto))
+    handle.stop()
+    kept = [entry for one in state_of(storage).subtasks.values() for entry in (one or {})["splits"].entries]
+    assert sorted((entry["id"], entry["position"]) for entry in kept) == [("a", 7), ("b", 4)]
+
+    source = Counters({"a": 9, "b": 4, "c": 2}, bounded=False)
+    handle = job_of(source, out, parallelism=1).start(spark, storage=storage, config=QUICK)
+    until(lambda: shown(out) == every(source.upto))
+    result = handle.stop(drain=True)
+    assert result.state == "DRAINED"
+    assert shown(out) == every(source.upto)
+    assert ("a", None) not in source.asked, "it is read on from where it was stopped"
+
+
+def test_windows_of_a_bounded_source_come_out_at_its_end(spark: SparkSession, tmp_path: Path) -> None:
+    source, out = Counters({"a": 90, "b": 61}), tmp_path / "out"
+    source.read = _all_at_once(source)  # type: ignore[method-assign]
+    job = rk.Job("windows")
+    counters = job.source("counters", source, event_time="ts")
+
+    @job.task(counters)
+    def hourly(frame: DataFrame) -> DataFrame:
+        return frame.groupBy(F.window("ts", "1 hour")).agg(F.count("*").alias("rows"))
+
+    job.sink("out", hourly, rk.sinks.Parquet(out))
+    result = job.start(spark, storage=str(tmp_path / "storage"), config=QUICK).wait()
+    assert (result.state, result.error) == ("FINISHED", None)
+    assert sorted(row["rows"] for row in committed(out)) == [31, 120]
+
+
+def _all_at_once(source: Counters) -> Any:
+    def read(spark: SparkSession, split: str, position: Any) -> tuple[DataFrame | None, Any, bool]:
+        rows = [(split, n, at(n / 60)) for n in range(source.upto[split])]
+        return spark.createDataFrame(rows, source.schema), len(rows), True
+
+    return read
+
+
+class Failing(Counters):
+    """Fails when it is first read."""
+
+    def read(self, spark: SparkSession, split: str, position: Any) -> tuple[DataFrame | None, Any, bool]:
+        found = super().read(spark, split, position)
+        if len(self.asked) == 1:
+            raise OSError("the service is away")
+        return found
+
+
+def test_a_read_that_fails_is_tried_again(spark: SparkSession, tmp_path: Path) -> None:
+    source = Failing({"a": 4})
+    job = job_of(source, tmp_path / "out")
+    result = job.start(spark, storage=str(tmp_path / "storage"), config=QUICK).wait()
+    assert (result.state, result.error) == ("FINISHED", None)
+    assert source.asked == [("a", None), ("a", None), ("a", 3)]
+    assert shown(tmp_path / "out") == every(source.upto)
+
+
+class Wrong(Counters):
+    """Has another column than it says."""
+
+    def read(self, spark: SparkSession, split: str, position: Any) -> tuple[DataFrame | None, Any, bool]:
+        return spark.range(3).toDF("n"), 3, True
+
+
+def test_a_read_with_other_columns_ends_the_job_and_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    job = job_of(Wrong({"a": 4}), tmp_path / "out")
+    result = job.start(spark, storage=str(tmp_path / "storage"), config=QUICK).wait()
+    assert result.state == "FAILED"
+    assert result.error is not None
+    assert result.error["code"] == "SPLIT_READ_INVALID"
+
+
+def test_a_batch_run_refuses_a_source_of_splits(spark: SparkSession, tmp_path: Path) -> None:
+    job = job_of(Counters({"a": 4}), tmp_path / "out")
+    with pytest.raises(DefinitionError, match="BATCH_OF_SPLITS"):
+        job.start(spark, storage=str(tmp_path / "storage"), mode="batch")

@@ -1,0 +1,104 @@
+"""Custom sources in lives full of kills: each row once, and nothing is asked for again that was written down."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from unittest.mock import patch
+
+import pytest
+
+from rekindle.channels.split_feed import SplitFeed
+from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.storage.documents.batch import InputPosition
+from tests.simulation.lives import live
+from tests.simulation.world import LIVE_DELAY, CustomPlan, Plan, random_plan
+
+
+def custom_plan(chance: random.Random, tasks_at_most: int) -> Plan:
+    """A custom source → `reads` → `next`; beside a bounded source, where that is drawn."""
+    bounded = chance.random() < 0.6
+    splits = {
+        f"p{number}": [(f"p{number}", row, 10_000_000 + 1_000 * row) for row in range(chance.choice((0, 1, 5, 30)))]
+        for number in range(chance.choice((0, 1, 2, 5)))
+    }
+    beside = chance.random() < 0.3
+    sources = (
+        Source(
+            uid="custom", bounded=bounded, divisible=True, event_time="ts", watermark=None if bounded else LIVE_DELAY
+        ),
+        *((Source(uid="files", bounded=True, event_time="ts"),) if beside else ()),
+    )
+    windowed = chance.random() < 0.5 and bounded
+    parallelism = 1 if windowed else chance.choice((1, 2, 3))
+    tasks = [Task(uid="reads", inputs=tuple(one.uid for one in sources), event_time="ts", parallelism=parallelism)]
+    if chance.random() < 0.5:
+        tasks.append(Task(uid="next", inputs=("reads",), event_time="ts", parallelism=chance.choice((1, 2))))
+    graph = JobGraph(
+        name="simulated",
+        sources=sources,
+        tasks=tuple(tasks),
+        sinks=tuple(Sink(uid=f"{task.uid}_out", task=task.uid, kind="Fake") for task in tasks),
+    )
+    at_first = len(splits) if bounded else chance.randint(0, len(splits))
+    kind = chance.choice(("", "", "list", "union", "broadcast"))
+    drawn = random_plan(chance, 1)
+    return replace(
+        drawn,
+        graph=graph,
+        files={"files": [[("files", row, 10_000_000 + row)] for row in range(12)]} if beside else {},
+        live={},
+        speed={task.uid: chance.choice((2.0, 20.0, 1000.0)) for task in tasks},
+        windowed=frozenset({"reads"} if windowed else ()),
+        custom={"custom": CustomPlan(splits, bounded, at_first, kind)},
+    )
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_life_of_a_custom_source_ends_well(seed: int) -> None:
+    live(seed, plan=custom_plan)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(25, 1_000))
+def test_many_lives_of_custom_sources_end_well(seed: int) -> None:
+    live(seed, plan=custom_plan)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_life_in_which_drivers_wake_up_while_others_read_ends_well(seed: int) -> None:
+    live(seed, freezes=True, plan=custom_plan)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10, 500))
+def test_many_lives_in_which_drivers_wake_up_while_others_read_end_well(seed: int) -> None:
+    live(seed, freezes=True, plan=custom_plan)
+
+
+def test_such_lives_find_a_read_that_is_forgotten_though_it_was_written_down() -> None:
+    with patch.object(SplitFeed, "document", lambda *_: None):
+        assert any("is read again" in _broken(seed) for seed in range(60))
+
+
+def test_such_lives_find_a_position_that_is_ahead_of_the_rows() -> None:
+    """A checkpoint that holds where the reader is, and not where the rows that it covers end."""
+    reached = SplitFeed._reached
+
+    def ahead(feed: SplitFeed, position: InputPosition) -> InputPosition:
+        newest = feed.newest
+        found = reached(feed, position)
+        return replace(found, reader=newest.state) if newest else found
+
+    with patch.object(SplitFeed, "_reached", ahead):
+        assert any("lost" in _broken(seed) for seed in range(60))
+
+
+def _broken(seed: int) -> str:
+    try:
+        live(seed, plan=custom_plan)
+    except AssertionError as broken:
+        return str(broken)
+    except Exception as broken:
+        return f"{type(broken).__name__}: {broken}"
+    return ""
