@@ -11,7 +11,7 @@ from rekindle.channels.splits import Splits
 from rekindle.errors import StorageError
 from rekindle.protocol.enumerator import Ranges
 from rekindle.runtime.steps import SteppedStore
-from rekindle.storage import layout
+from rekindle.storage import layout, read_layout
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.job_storage import JobStorage
@@ -20,7 +20,7 @@ from rekindle.testing.crash import Moment, Moments
 from rekindle.testing.memory_store import MemoryStore
 
 FILES = [FrozenFile(path=f"file:///{number}", size=10) for number in range(8)]
-FOLDER = layout.splits("job", "read", 1, "history")
+FOLDER = read_layout.splits("job", "read", 1, "history")
 
 
 def splits(store: Store, parallelism: int = 2, run: int = 1, unread: Ranges | None = None) -> Splits:

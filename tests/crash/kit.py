@@ -34,6 +34,12 @@ OF_PIPELINES = ("schema.create", "segment.copy", "segment.write", "split.assign"
 OF_REWINDS = ("sink.rewind", "rewound.create")
 """Steps that only sinks that go back reach; `tests/simulation/test_rewound_sinks.py` kills a driver at each."""
 
+OF_CUSTOM_SOURCES = ("read.create", "splits.give")
+"""Steps that only a job with a custom source reaches; see `test_custom_sources`."""
+
+OF_OTHERS = (*OF_PIPELINES, *OF_REWINDS, *OF_CUSTOM_SOURCES)
+"""Steps that a job of one task does not reach."""
+
 LAST_LIVE_BATCH = 2
 """All of the live stream has been read when this batch is recorded: each takes one file while there are any."""
 

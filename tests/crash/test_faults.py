@@ -10,10 +10,10 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.crash.kit import CONFIG, OF_PIPELINES, OF_REWINDS, CrashWorld
+from tests.crash.kit import CONFIG, OF_OTHERS, CrashWorld
 from tests.crash.lives import faults_of, run_to_its_end, stop_move_and_drain
 
-NOT_IN_THESE_LIVES = {"sink.abort", *OF_PIPELINES, *OF_REWINDS}
+NOT_IN_THESE_LIVES = {"sink.abort", *OF_OTHERS}
 """Another driver has to be quicker for that: `test_rivals`. For the others see `test_pipeline_faults`."""
 
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.testing.crash import ALL_MOMENTS, WHEN, Moment
-from tests.crash.kit import OF_PIPELINES, OF_REWINDS, CrashWorld
+from tests.crash.kit import OF_OTHERS, CrashWorld
 from tests.crash.lives import kill_after, kill_at, kill_engine_at
 from tests.crash.report import Report
 
@@ -28,7 +28,7 @@ RANDOM_KILLS = 20
 SECONDS_OF_LIFE = 9
 """How long such a job takes on an idle machine, from its first sign of life on."""
 
-ONE_TASK = tuple(moment for moment in ALL_MOMENTS if moment.step not in (*OF_PIPELINES, *OF_REWINDS))
+ONE_TASK = tuple(moment for moment in ALL_MOMENTS if moment.step not in OF_OTHERS)
 """Moments of a job of one task; `test_pipeline_faults` kills the others."""
 
 MOMENTS = (*ONE_TASK, *(Moment(step, when, 2) for step in AGAIN for when in WHEN))

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from rekindle.runtime.steps import heard_by
 from rekindle.testing.crash import ALL_MOMENTS, Moment, Moments
 from tests.crash.bucket_kit import BUCKET, BucketWorld
-from tests.crash.kit import CONFIG, OF_PIPELINES, OF_REWINDS, persist
+from tests.crash.kit import CONFIG, OF_OTHERS, persist
 from tests.crash.lives import kill_at, overtake, read_and_drain
 from tests.servers.s3 import S3Server
 
@@ -29,7 +29,7 @@ TELLING = (
     "result.create/before",
 )
 
-RARE = {*OF_PIPELINES, *OF_REWINDS, "sink.abort", "segments.copy", "request.create", "answer.create", "reserve.create"}
+RARE = {*OF_OTHERS, "sink.abort", "segments.copy", "request.create", "answer.create", "reserve.create"}
 """Steps that this job does not reach by itself, or whose faults are the client's. A bucket needs no reserve."""
 
 

@@ -14,12 +14,20 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.testing.crash import ALL_MOMENTS, Moment
-from tests.crash.kit import CONFIG, OF_REWINDS
+from tests.crash.kit import CONFIG, OF_CUSTOM_SOURCES, OF_REWINDS
 from tests.crash.lives import faults_of, kill_after, kill_at, run_to_its_end, stop_move_and_drain
 from tests.crash.pipeline_kit import SMALL_BATCHES, PipelineWorld
 from tests.crash.report import Report
 
-NOT_IN_THESE_LIVES = {"sink.abort", "segments.write", "segments.copy", "segment.copy", "split.assign", *OF_REWINDS}
+NOT_IN_THESE_LIVES = {
+    "sink.abort",
+    "segments.write",
+    "segments.copy",
+    "segment.copy",
+    "split.assign",
+    *OF_REWINDS,
+    *OF_CUSTOM_SOURCES,
+}
 """They need another driver that is quicker (`test_rivals`), a batch source (`test_faults`), a backlog (below), parallel
 subtasks (`test_parallel_faults`)."""
 

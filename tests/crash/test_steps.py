@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from rekindle.runtime import steps
 from rekindle.runtime.steps import SteppedStore, heard_by
 from rekindle.testing.crash import ALL_MOMENTS, WHEN, Moments
-from tests.crash.kit import CONFIG, OF_PIPELINES, OF_REWINDS, CrashWorld, lose_the_first_record
+from tests.crash.kit import CONFIG, OF_OTHERS, OF_PIPELINES, CrashWorld, lose_the_first_record
 from tests.crash.pipeline_kit import Gate, PipelineWorld, held_up
 
 
@@ -33,6 +33,7 @@ def test_the_durable_steps_are_these() -> None:
         "mark.admit",
         "mark.write",
         "progress.write",
+        "read.create",
         "record.create",
         "request.create",
         "reserve.create",
@@ -52,6 +53,7 @@ def test_the_durable_steps_are_these() -> None:
         "sink.rewind",
         "spark.commit",
         "split.assign",
+        "splits.give",
         "status.replace",
         "storage.delete",
     )
@@ -87,7 +89,7 @@ def test_a_life_with_everything_in_it_reaches_every_step_and_writes_nothing_besi
     assert result is not None and result.state == "DRAINED"
     world.check(already=before)
 
-    of_one_task = {moment.name for moment in ALL_MOMENTS if moment.step not in (*OF_PIPELINES, *OF_REWINDS)}
+    of_one_task = {moment.name for moment in ALL_MOMENTS if moment.step not in OF_OTHERS}
     assert sorted(of_one_task - set(heard.reached)) == [], "no run reaches these: the list is wrong, or the product"
     refuse_silent_writes(written, Path(world.storage), savepoints, elsewhere)
 

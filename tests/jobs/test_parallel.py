@@ -16,7 +16,7 @@ from rekindle.errors import DefinitionError
 from rekindle.ids import SubtaskId
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks import SinkBatch, TwoPhaseSink
-from rekindle.storage import layout
+from rekindle.storage import layout, read_layout
 from rekindle.storage.documents.checkpoint import Manifest
 from tests.crash.parallel_kit import FILES, ParallelWorld
 from tests.crash.pipeline_kit import SMALL_BATCHES, Gate
@@ -250,7 +250,7 @@ def test_a_join_with_a_static_table_is_no_state(spark: SparkSession, world: Para
 def test_what_an_earlier_lineage_shared_out_goes_with_it(spark: SparkSession, world: ParallelWorld, gate: Gate) -> None:
     stopped = in_flight(world, world.parallel(3, 2, gate), gate)
     store = world.documents().store
-    assert store.names(layout.splits("parallel", "clean", 1, "history"))
+    assert store.names(read_layout.splits("parallel", "clean", 1, "history"))
     job = world.parallel(2, 2)
     config = {**SETTINGS, "checkpoint.retained": "1"}
 

@@ -40,6 +40,7 @@ import rekindle.runtime.worker
 import rekindle.spark.inputs.custom
 import rekindle.spark.inputs.frames
 import rekindle.spark.inputs.intake
+import rekindle.spark.inputs.split_reader
 import rekindle.spark.inputs.split_reading
 import rekindle.spark.output.segments
 import rekindle.spark.query.kept_batches
@@ -73,7 +74,7 @@ from rekindle.spark.streaming.assembly import Assembly
 from rekindle.start.launch import Launch
 from rekindle.start.permissions import Permissions
 from rekindle.start.previews import StartPreview
-from rekindle.storage import layout
+from rekindle.storage import layout, read_layout
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Result
@@ -453,8 +454,9 @@ class World:
             (rekindle.channels.custom_splits, "threading", threads),
             (rekindle.spark.inputs.split_reading, "threading", threads),
             (rekindle.spark.inputs.split_reading, "time", threads),
-            (rekindle.spark.inputs.split_reading, "write_parquet", self._stage),
-            (rekindle.spark.inputs.split_reading, "_as_declared", lambda rows, _: rows),
+            (rekindle.spark.inputs.split_reader, "time", threads),
+            (rekindle.spark.inputs.split_reader, "write_parquet", self._stage),
+            (rekindle.spark.inputs.split_reader, "_as_declared", lambda rows, _: rows),
             (rekindle.spark.inputs.custom, "columns_of", lambda *_: T.StructType()),
             (rekindle.start.decide, "find_origin", self._origin),
             (assembly, "build_task", self._build_task),
@@ -566,7 +568,7 @@ class World:
         files = [FrozenFile(path=f"{number}", size=1) for number in range(len(self.plan.files.get(source, ())))]
         opened = self.storage.lineage()
         lineage = opened.lineage if opened else 1
-        folder = layout.splits(self.storage.job, task.uid, lineage, source)
+        folder = read_layout.splits(self.storage.job, task.uid, lineage, source)
         unread = opened.unread.get(task.uid, {}).get(source) if opened else None
         for number in range(len(files)):
             if unread is not None and not any(start <= number < stop for start, stop in unread):
@@ -670,9 +672,9 @@ class SimulatedSource(SplitSource):
             return
         for task in self._world.plan.graph.tasks:
             for index in range(task.parallelism):
-                folder = layout.reads(layout.subtask(storage.job, task.uid, index, lineage.lineage), self._uid)
+                folder = read_layout.reads(layout.subtask(storage.job, task.uid, index, lineage.lineage), self._uid)
                 for number in storage.numbers(folder):
-                    read = storage.read(layout.split_read(folder, number), SplitRead)
+                    read = storage.read(read_layout.split_read(folder, number), SplitRead)
                     if read is not None and read.split == Split(id=split, position=at or None):
                         self._world.read_again.append(f"{split} is read again from {at}")
 

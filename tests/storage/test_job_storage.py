@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from rekindle.errors import DefinitionError, RestoreError, StorageError
-from rekindle.storage import layout
+from rekindle.storage import layout, read_layout
 from rekindle.storage.checkpoint_documents import read_manifest
 from rekindle.storage.codec import encode
 from rekindle.storage.documents.batch import BatchRecord, ChannelPosition, Drain, End, InputPosition
@@ -492,7 +492,7 @@ def test_a_run_is_gone_where_its_job_is_or_where_another_process_has_its_number(
         ([], 0),
         ([layout.result("job", 7)], 7),
         ([layout.batch(layout.subtask("job", "hourly", 1, 5), 3)], 5),
-        ([layout.split_assignment(layout.splits("job", "hourly", 4, "source"), 1), layout.run("job", 2)], 4),
+        ([read_layout.split_assignment(read_layout.splits("job", "hourly", 4, "source"), 1), layout.run("job", 2)], 4),
     ],
 )
 def test_the_highest_number_left_is_of_anything_that_a_run_writes(

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from rekindle.storage import layout
+from rekindle.storage import layout, read_layout
 
 FOLDER = layout.subtask("job", "hourly", 0, 1)
 
@@ -19,7 +19,8 @@ ARGUMENTS = {
     "subtask_folder": FOLDER,
     "source_uid": "live",
     "checkpoint_folder": layout.checkpoint("job", 7),
-    "splits_folder": layout.splits("job", "hourly", 3, "live"),
+    "reads_folder": read_layout.reads(FOLDER, "live"),
+    "splits_folder": read_layout.splits("job", "hourly", 3, "live"),
     "request_id": "0001",
     "log": "events",
     "segment": 2,
@@ -41,6 +42,8 @@ FILES = {
     "batch": "record.create",
     "output_schema": "schema.create",
     "split_assignment": "split.assign",
+    "splits_given": "splits.give",
+    "split_read": "read.create",
     "end": "end.create",
     "drain": "drain.create",
     "inbox_opened": "inbox.open",
@@ -70,7 +73,10 @@ FOLDERS = {
     "control": {},
     "history": {},
     "logs": {},
-    "splits": {"000003.json": "split.assign"},
+    "splits": {"000003.json": "split.assign", "000003.given.json": "splits.give"},
+    "reads_of_sources": {"live/000000003.json": "read.create"},
+    "reads": {"000000003.json": "read.create"},
+    "staged_rows": {},
     "sink": {},
     "savepoint_subtask": {
         "spark/offsets/3": "progress.write",
@@ -94,8 +100,9 @@ OF_NO_RUN = {"disposed", "copied"}
 
 PATH_FUNCTIONS = {
     name: function
-    for name, function in inspect.getmembers(layout, inspect.isfunction)
-    if function.__module__ == layout.__name__ and not name.startswith("_") and name != "step_of"
+    for module in (layout, read_layout)
+    for name, function in inspect.getmembers(module, inspect.isfunction)
+    if function.__module__ == module.__name__ and not name.startswith("_") and name != "step_of"
 }
 
 

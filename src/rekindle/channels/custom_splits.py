@@ -14,7 +14,7 @@ from typing import Any
 
 from rekindle.protocol.custom_splits import ReaderState, Split, SplitEnumerator
 from rekindle.protocol.operator_state import NamedState, OperatorState, StateKind
-from rekindle.storage import layout
+from rekindle.storage import read_layout
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.sources import SplitsGiven
 from rekindle.storage.job_storage import JobStorage
@@ -24,7 +24,7 @@ class CustomSplits:
     """The splits of a custom source that the subtasks of a task share.
 
     Args:
-        folder: `layout.splits`.
+        folder: `read_layout.splits`.
         run: that of the driver.
         bounded: the source is asked for its splits once.
         restored: the operator state that the lineage began with; None: it began with nothing.
@@ -62,7 +62,7 @@ class CustomSplits:
 
     @property
     def _next(self) -> str:
-        return layout.splits_given(self._folder, self._enumerator.entries)
+        return read_layout.splits_given(self._folder, self._enumerator.entries)
 
     def given_to(self, subtask: int) -> Sequence[Split]:
         """Return what a subtask was given so far, in the order it takes it up."""
@@ -89,7 +89,7 @@ class CustomSplits:
 
         Args:
             splits: of the source; raises what the source raises, and nothing is given then.
-            now_s: the time, by any clock that goes on while the driver lives.
+            now_s: the time, by any clock that runs while the driver lives.
             every_s: how long the source is not asked again.
         """
         with self._asking:

@@ -28,7 +28,7 @@ from rekindle.channels.custom_splits import CustomSplits
 from rekindle.channels.feed import Feed
 from rekindle.channels.inbox import Inbox
 from rekindle.protocol.custom_splits import ReaderState
-from rekindle.storage import layout
+from rekindle.storage import read_layout
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.sources import FrozenFile, SplitRead
 from rekindle.storage.job_storage import JobStorage
@@ -42,7 +42,7 @@ class SplitFeed(Feed):
     """What one subtask has read of a custom source.
 
     Args:
-        folder: `layout.reads`.
+        folder: `read_layout.reads`.
         splits: of the source, as the subtasks of the task share them.
         subtask: which of them this is.
     """
@@ -86,7 +86,7 @@ class SplitFeed(Feed):
 
     def document(self, number: int) -> SplitRead | None:
         """Return the document of a read; None where there is none yet."""
-        return self._storage.read(layout.split_read(self._folder, number), SplitRead)
+        return self._storage.read(read_layout.split_read(self._folder, number), SplitRead)
 
     def is_over(self, state: ReaderState) -> bool:
         """Whether nothing more comes, for a subtask in this state."""
@@ -156,7 +156,7 @@ class SplitFeed(Feed):
         number = self.position.reads
         document = self._staged.get(number) or self.document(number)
         if document is None:  # it was there before its files were admitted
-            raise NotFound(layout.split_read(self._folder, number))
+            raise NotFound(read_layout.split_read(self._folder, number))
         return replace(position, reads=number + 1, reader=document.state, own=document.own)
 
 
@@ -164,7 +164,7 @@ def purge_reads(storage: JobStorage, folder: str, before: int) -> None:
     """Delete the reads below a number, and every attempt at them.
 
     Args:
-        folder: `layout.reads`.
+        folder: `read_layout.reads`.
     """
     store = storage.store
     names = store.names(folder)

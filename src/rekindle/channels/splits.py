@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from rekindle.protocol.enumerator import Assignment, Enumerator, Ranges
-from rekindle.storage import layout
+from rekindle.storage import read_layout
 from rekindle.storage.documents.sources import FrozenFile, SplitAssignment
 from rekindle.storage.job_storage import JobStorage
 
@@ -22,7 +22,7 @@ class Splits:
     """The splits of a source that the subtasks of a task share.
 
     Args:
-        folder: `layout.splits`.
+        folder: `read_layout.splits`.
         run: that of the driver.
         files: the frozen list, whole, with absolute addresses.
         unread: the part of it that this lineage reads; None: all of it.
@@ -75,7 +75,7 @@ class Splits:
 
     @property
     def _next(self) -> str:
-        return layout.split_assignment(self._folder, self._enumerator.entries)
+        return read_layout.split_assignment(self._folder, self._enumerator.entries)
 
     @property
     def exhausted(self) -> bool:

@@ -320,7 +320,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         SPLIT_READ_FAILED=(
             "Source {source!r}: {what} failed: {reason}",
-            "Nothing of it was taken, and it is tried again. Mend the source, or see that what it reads is there.",
+            "Nothing of it was taken, and it is tried again. Fix the source, or see that what it reads is there.",
         ),
         SPLIT_READ_INVALID=(
             "Source {source!r}: {what} returned what cannot be used: {reason}",

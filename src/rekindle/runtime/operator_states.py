@@ -10,7 +10,7 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol.operator_state import OperatorState, StateKind
 from rekindle.runtime.definition import RunContext
 from rekindle.sources import SplitSource
-from rekindle.storage import layout
+from rekindle.storage import read_layout
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
 from rekindle.storage.documents.lineage import Lineage
@@ -31,7 +31,7 @@ def custom_splits(run: RunContext, lineage: Lineage) -> dict[str, dict[str, Cust
             document = lineage.operator_state.get(task.uid, {}).get(source.uid)
             found[task.uid][source.uid] = CustomSplits(
                 run.storage,
-                layout.splits(run.storage.job, task.uid, run.run.lineage, source.uid),
+                read_layout.splits(run.storage.job, task.uid, run.run.lineage, source.uid),
                 run.run.run,
                 task.parallelism,
                 bounded=given.spec.bounded,

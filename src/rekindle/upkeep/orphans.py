@@ -11,8 +11,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from rekindle.storage import layout
+from rekindle.storage import layout, read_layout
 from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.sources import SplitRead
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 from rekindle.storage.savepoint import is_own_segment
@@ -20,6 +21,7 @@ from rekindle.upkeep.findings import Orphan
 from rekindle.upkeep.references import Sizes
 
 _ATTEMPT = re.compile(r"(?P<folder>.*/tasks/[^/]+/\d+/\d+)/(?P<attempt>segments/[^/]+)/.+")
+_READ = re.compile(r"(?P<reads>.*/tasks/[^/]+/\d+/\d+/reads/[^/]+)/(?P<attempt>\d+-[^/]+)/.+")
 _ROW = re.compile(r"(?P<marks>.*/marks/[^/]+)/rows/(?P<name>[^/]+)")
 _OF_SPARK = re.compile(r".*/spark/(.*/)?\.[^/]+\.tmp")
 _OF_JOB = re.compile(r"(?P<job>.+)-\d{9}-[0-9a-f]{6}")
@@ -31,7 +33,13 @@ def orphans_of(storage: JobStorage, manifests: Iterable[Manifest], sizes: Sizes)
     lineage = storage.lineage()
     needed = {manifest.lineage for manifest in manifests} | ({lineage.lineage} if lineage else set())
     folders = [*_lineages(storage, needed), *_checkpoints(storage, sizes)]
-    single = [*_outputs(storage, sizes), *_of_batch_sources(storage, sizes), *_rows(storage, sizes), *_of_spark(sizes)]
+    single = [
+        *_outputs(storage, sizes),
+        *_of_reads(storage, sizes),
+        *_of_batch_sources(storage, sizes),
+        *_rows(storage, sizes),
+        *_of_spark(sizes),
+    ]
     seen: list[str] = []
     for path, reason in [*folders, *single]:
         if not any(path == one or path.startswith(f"{one}/") for one in seen):
@@ -110,6 +118,18 @@ def _of_batch_sources(storage: JobStorage, sizes: Sizes) -> Iterator[Found]:
         named = {f"{above}/{uid}/{one.path}" for one in (frozen.files if frozen else ()) if is_own_segment(one.path)}
         segments = f"{above}/{uid}/segments/"
         yield from ((path, "no list names it") for path in sizes if path.startswith(segments) and path not in named)
+
+
+def _of_reads(storage: JobStorage, sizes: Sizes) -> Iterator[Found]:
+    """Rows that were read of custom sources, and that no document names."""
+    attempts: dict[str, set[str]] = defaultdict(set)
+    for path in sizes:
+        if match := _READ.fullmatch(path):
+            attempts[match["reads"]].add(match["attempt"])
+    for folder, found in attempts.items():
+        documents = (storage.read(read_layout.split_read(folder, one), SplitRead) for one in storage.numbers(folder))
+        named = {file.path.partition("/")[0] for document in documents if document for file in document.files}
+        yield from ((f"{folder}/{attempt}", "no read names it") for attempt in sorted(found - named))
 
 
 def _rows(storage: JobStorage, sizes: Sizes) -> Iterator[Found]:

@@ -26,7 +26,7 @@ from rekindle.spark.inputs.watermark_rows import check_event_time, without_times
 from rekindle.spark.output.run import outputs_of, place_of, writes_columns
 from rekindle.spark.output.segments import output_schema
 from rekindle.spark.plans.refuse import refuse_duplicate_columns
-from rekindle.storage import layout
+from rekindle.storage import layout, read_layout
 from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.sources import FrozenFiles
 
@@ -58,7 +58,7 @@ class BatchAssembly:
         return {SubtaskId(edge.source, 0): BATCH + 1 if done else 0 for edge in edges}
 
     def _split(self, task: str, source: str) -> Splits:
-        folder = layout.splits(self._of.storage.job, task, self._of.run.lineage, source)
+        folder = read_layout.splits(self._of.storage.job, task, self._of.run.lineage, source)
         return Splits(
             self._of.storage, folder, self._of.run.run, located(self._of.storage, self._frozen[source]), 1, None
         )

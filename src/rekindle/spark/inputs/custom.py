@@ -15,8 +15,9 @@ from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import RunContext
 from rekindle.sources import SplitSource
 from rekindle.spark.inputs.reading import made_by
+from rekindle.spark.inputs.split_reader import Reads
 from rekindle.spark.inputs.split_reading import SplitReading
-from rekindle.storage import layout
+from rekindle.storage import read_layout
 from rekindle.storage.documents.batch import InputPosition
 
 
@@ -34,8 +35,8 @@ class Custom:
         """Return what reads it from where `position` says it stands."""
         run, spec = self.run, self.run.definition.sources[self.uid].spec
         assert isinstance(spec, SplitSource)
-        folder = layout.reads(run.folder(self.subtask), self.uid)
-        return SplitReading(
+        folder = read_layout.reads(run.folder(self.subtask), self.uid)
+        of = Reads(
             uid=self.uid,
             subtask=self.subtask.subtask,
             spec=spec,
@@ -48,6 +49,7 @@ class Custom:
             feed=SplitFeed(inbox, position, sizer, run.storage, folder, self.splits, self.subtask.subtask),
             columns=columns_of(self.spark, self.uid, spec),
         )
+        return SplitReading(of)
 
 
 def columns_of(spark: SparkSession, uid: str, spec: SplitSource) -> T.StructType:

@@ -58,7 +58,7 @@ def build_input(
     reading = None
     if isinstance(given, Custom):
         reading = given.reading(position, inbox_of(storage, folder, source.uid, index), sizer)
-        feed, columns = reading.feed, FrozenFiles(source=source.uid, files=(), schema=reading.columns.jsonValue())
+        feed, columns = reading.of.feed, FrozenFiles(source=source.uid, files=(), schema=reading.of.columns.jsonValue())
         reader, path = spark.readStream, layout.inbox(folder, source.uid)
         data = made_by(source.uid, lambda: read_inbox(reader, storage.store, path, spec.spec, columns))
     elif given is None:

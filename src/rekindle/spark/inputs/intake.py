@@ -75,30 +75,29 @@ class Intake:
         """Admit nothing more until it is opened again, which the query's next start does at once."""
         self._open = False
         for reading in self._readings:
-            reading.close()
+            reading.close(abandon=False)
 
-    def close(self) -> None:
-        """Admit nothing more until it is opened again, for the sources too; but what was read of custom ones."""
-        for reading in self._readings:
-            reading.close()
-        for reading in self._readings:
-            reading.wait()
-        with self._lock:
-            self._open = self._sources_stopped = False
-            self._closing = True
-            self._admit_read()
+    def close(self, *, wait: bool = True) -> None:
+        """Admit nothing more until it is opened again, for the sources too; but what was read of custom ones.
 
-    def abandon(self) -> None:
-        """Admit nothing more, and wait for nothing. Comes from another thread, while `close` may wait."""
-        self._open = self._closing = False
+        Args:
+            wait: let the reads that are under way come to their end; else what they give is not used.
+        """
+        self._open = self._sources_stopped = self._closing = False
         for reading in self._readings:
-            reading.abandon()
+            reading.close(abandon=not wait)
+        if wait:
+            for reading in self._readings:
+                reading.wait()
+            with self._lock:
+                self._closing = True
+                self._admit_read()
 
     def stop_sources(self) -> None:
         """Admit nothing more of the sources."""
         self._sources_stopped = True
         for reading in self._readings:
-            reading.close()
+            reading.close(abandon=False)
 
     def staged(self, feed: SplitFeed, document: SplitRead) -> bool:
         """Take in what was read of a custom source; return whether the sources have ended."""
@@ -188,14 +187,13 @@ class Intake:
         return [(item, item.idle_timer) for item in self._inputs if item.idle_timer is not None]
 
     @property
-    def sources(self) -> Sequence[Input]:
-        """The inputs that are sources."""
+    def _sources(self) -> Sequence[Input]:
         return [item for item in self._inputs if not item.is_channel]
 
     @property
     def sources_ended(self) -> bool:
         """Whether there are sources, and all of them were read to their end."""
-        return bool(self.sources) and all(item.ended for item in self.sources)
+        return bool(self._sources) and all(item.ended for item in self._sources)
 
     @property
     def has_channels(self) -> bool:

@@ -36,7 +36,7 @@ from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.spark.streaming.siblings import Siblings
 from rekindle.spark.streaming.task import SparkTask
-from rekindle.storage import layout
+from rekindle.storage import layout, read_layout
 from rekindle.storage.documents.batch import ChannelPosition, InputPosition
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.sources import FrozenFiles
@@ -114,7 +114,7 @@ class Assembly:
         return self._oldest[producer]
 
     def _split(self, task: Task, source: str, frozen: FrozenFiles, lineage: Lineage) -> Splits:
-        folder = layout.splits(self._of.storage.job, task.uid, self._of.run.lineage, source)
+        folder = read_layout.splits(self._of.storage.job, task.uid, self._of.run.lineage, source)
         unread = lineage.unread.get(task.uid, {}).get(source)
         files = located(self._of.storage, frozen)
         return Splits(self._of.storage, folder, self._of.run.run, files, task.parallelism, unread, frozen.by_time)

@@ -62,9 +62,9 @@ def last_not_planted(storage: JobStorage, folder: str) -> BatchRecord | None:
     return None
 
 
-def notes_on_unread(sources: Iterable[Input]) -> Sequence[str]:
+def notes_on_unread(inputs: Iterable[Input]) -> Sequence[str]:
     """Say what of bounded sources was not read."""
-    unread = [item for item in sources if item.bounded and not item.ended]
+    unread = [item for item in inputs if item.bounded and not item.ended]
     return [
         f"{item.uid}: {100 - math.floor(100 * item.feed.splits.share_read)} % was not read"
         if isinstance(item.feed, FileFeed)

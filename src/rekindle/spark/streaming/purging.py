@@ -6,7 +6,7 @@ from rekindle.channels.split_feed import purge_reads
 from rekindle.progress.directory import SourceInputs, read_offsets
 from rekindle.progress.retention import SourceLogs
 from rekindle.spark.query.kept_batches import KeptBatches
-from rekindle.storage import layout
+from rekindle.storage import layout, read_layout
 from rekindle.storage.job_storage import JobStorage
 
 SETTLED_MS = 600_000
@@ -68,7 +68,7 @@ class Purging:
 
     def _delete_reads(self, batch: int) -> None:
         """Delete what was read of custom sources and is consumed by a batch that Spark has committed."""
-        for uid in self._storage.store.names(layout.reads_of_sources(self._folder)):
+        for uid in self._storage.store.names(read_layout.reads_of_sources(self._folder)):
             record = self._storage.record(self._folder, batch)
             if record is not None and uid in record.inputs:
-                purge_reads(self._storage, layout.reads(self._folder, uid), record.inputs[uid].reads)
+                purge_reads(self._storage, read_layout.reads(self._folder, uid), record.inputs[uid].reads)

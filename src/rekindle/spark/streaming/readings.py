@@ -26,5 +26,5 @@ def listen_to_readings(
 
     for item in inputs:
         if item.reading is not None:
-            item.reading.moved = partial(moved, item.reading.feed)
+            item.reading.moved = partial(moved, item.reading.of.feed)
             item.reading.failed = lambda error: post(blame.failed(error))

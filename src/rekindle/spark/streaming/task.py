@@ -97,7 +97,7 @@ class SparkTask:
         """See `TaskRunner`."""
         with self._orders:
             self._runs = False
-            self._intake.abandon()
+            self._intake.close(wait=False)
             self._query.abandon()
 
     def _start(self) -> None:
@@ -199,7 +199,7 @@ class SparkTask:
         last = self._siblings.finish(self._place.subtask)
         if last:
             self._outputs.finish()
-        unread = notes_on_unread(self._intake.sources) if last else ()
+        unread = notes_on_unread(self._inputs) if last else ()
         notes = (*unread, *notes_on_unflushed(self._task, flushed))
         end = End(
             batch=self._query.commits.last,
@@ -222,7 +222,7 @@ class SparkTask:
     def kill(self) -> None:
         """See `TaskRunner`."""
         self._runs = False
-        self._intake.abandon()
+        self._intake.close(wait=False)
         self._query.interrupt()
 
     # -- ending -------------------------------------------------------------------------------------------------------
@@ -241,8 +241,6 @@ class SparkTask:
 
     def _last_record(self) -> BatchRecord | None:
         return self._storage.record(self._place.folder, self._protocol.last)
-
-    # -- inputs -------------------------------------------------------------------------------------------------------
 
     def _recorded(self, record: BatchRecord, duration_ms: int, met: Mapping[str, EventTimeStats]) -> None:
         """Let the inputs continue after a batch record. Called by the batch itself, before Spark commits it."""

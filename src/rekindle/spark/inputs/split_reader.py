@@ -1,0 +1,184 @@
+"""Reading splits of a custom source one after the other: what the user's class is asked, and what is kept of it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from rekindle.channels.custom_splits import CustomSplits
+from rekindle.channels.split_feed import SplitFeed
+from rekindle.errors import InputError, RekindleError
+from rekindle.protocol.custom_splits import Split, key_of
+from rekindle.runtime.steps import Steps, step
+from rekindle.sinks.writing import write_parquet
+from rekindle.sources.split_source import SplitSource
+from rekindle.spark.failures import brief
+from rekindle.spark.inputs.watermark_rows import quoted
+from rekindle.storage import read_layout
+from rekindle.storage.documents.sources import SplitRead, StagedFile
+from rekindle.storage.job_storage import JobStorage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """A custom source of one subtask, and where what is read of it goes."""
+
+    uid: str
+    subtask: int
+    spec: SplitSource
+    spark: SparkSession
+    storage: JobStorage
+    #: `read_layout.reads`
+    folder: str
+    #: that of the driver
+    run: int
+    steps: Steps
+    splits: CustomSplits
+    feed: SplitFeed
+    #: what the source's rows have
+    columns: T.StructType
+
+
+class SplitReader:
+    """One attempt to read on from the newest read that is durable, until it ends or fails."""
+
+    def __init__(self, of: Reads) -> None:
+        self._of = of
+        self._source = copy.copy(of.spec)
+        #: where it stands, by what it has read
+        self.state = of.feed.state
+        #: keys of splits that had nothing since the last pause
+        self._resting: set[str] = set()
+        self._initialize(of.feed.own)
+
+    def _initialize(self, own: Mapping[str, Sequence[Any]]) -> None:
+        kept = {name: list(own.get(name, ())) for name in self._of.spec.state}
+        if kept:
+            self._source.initialize_state(kept)
+
+    @property
+    def rests(self) -> bool:
+        """Whether all open splits had nothing."""
+        return all(key_of(one.id) in self._resting for one in self.state.open)
+
+    def wake(self) -> None:
+        """Ask them again."""
+        self._resting.clear()
+
+    def next(self) -> SplitRead | None:
+        """Read the split whose turn it is; None where that gave no rows."""
+        of = self._of
+        of.splits.discover(self._discovered, time.monotonic(), of.spec.poll_ms / 1000)
+        of.storage.fence.check(of.run)
+        # A driver that was taken for dead may have read on; what it has written down stands.
+        number, state = of.feed.frontier()
+        self.state = state or self.state
+        known = of.feed.document(number)
+        if known is not None:
+            self.state = known.state
+            self._initialize(known.own)
+            return known
+        self.state = self.state.with_given(of.splits.given_to(of.subtask))
+        if of.feed.is_over(self.state):
+            return self._written(number, SplitRead(split=None, state=self.state, files=(), rows=0, run=of.run))
+        split = next((one for one in self.state.open if key_of(one.id) not in self._resting), None)
+        return None if split is None else self._read(split, number)
+
+    def _discovered(self) -> list[Any]:
+        with self._blamed("splits()"):
+            return [_as_json(one) for one in self._source.splits()]
+
+    def _read(self, split: Split, number: int) -> SplitRead | None:
+        of = self._of
+        with self._blamed(f"read() of split {key_of(split.id)}"):
+            frame, position, ended = _parted(self._source.read(of.spark, split.id, split.position))
+            files, rows = self._staged(frame, number)
+            kept = dict(_as_json(dict(self._source.snapshot_state()))) if of.spec.state and rows else {}
+        after = self.state.after_read(split, position, ended=ended)
+        if not rows:
+            self.state = after
+            self._resting.add(key_of(split.id))
+            return None
+        return self._written(number, SplitRead(split=split, state=after, files=files, rows=rows, run=of.run, own=kept))
+
+    def _written(self, number: int, made: SplitRead) -> SplitRead:
+        """Let a read be durable; return the one that is, which may be another driver's."""
+        self._of.storage.fence.check(self._of.run)
+        read = self._of.storage.adopt(read_layout.split_read(self._of.folder, number), made)
+        self.state = read.state
+        return read
+
+    def _staged(self, frame: DataFrame | None, number: int) -> tuple[tuple[StagedFile, ...], int]:
+        """Write the rows into a folder of their own; return the files that have some, and how many they are."""
+        if frame is None:
+            return (), 0
+        of = self._of
+        folder = read_layout.staged_rows(of.folder, number, f"{of.run:06d}-{secrets.token_hex(4)}")
+        with step(of.steps, "segments.write"):
+            written = write_parquet(_as_declared(frame, of.columns), of.storage.store, folder)
+        below = folder.removeprefix(f"{of.folder}/")
+        files = tuple(StagedFile(path=f"{below}/{file.path}", size=file.bytes) for file in written)
+        return files, sum(file.rows for file in written)
+
+    @contextmanager
+    def _blamed(self, what: str) -> Iterator[None]:
+        """Say of which source it was, and whether trying again may help."""
+        try:
+            yield
+        except RekindleError:
+            raise
+        except _InvalidError as error:
+            raise InputError("SPLIT_READ_INVALID", source=self._of.uid, what=what, reason=error) from error
+        except Exception as error:
+            raise InputError("SPLIT_READ_FAILED", source=self._of.uid, what=what, reason=brief(error)) from error
+
+
+class _InvalidError(Exception):
+    """What a source returned cannot be used; it would return the same again."""
+
+
+def _parted(returned: Any) -> tuple[DataFrame | None, Any, bool]:
+    if not isinstance(returned, tuple) or len(returned) != 3:
+        raise _InvalidError(f"{type(returned).__name__}, not a tuple of three")
+    frame, position, ended = returned
+    if not isinstance(ended, bool):
+        raise _InvalidError(f"ended is {type(ended).__name__}, not True or False")
+    return frame, _as_json(position), ended
+
+
+def _as_declared(frame: DataFrame, columns: T.StructType) -> DataFrame:
+    """Return the columns in the order of the source's schema.
+
+    Raises:
+        _InvalidError: it has others, or of other types.
+    """
+    if not isinstance(frame, DataFrame):
+        raise _InvalidError(f"{type(frame).__name__}, not a DataFrame")
+    if frame.isStreaming:
+        raise _InvalidError("a streaming DataFrame")
+    found = {field.name: field.dataType.simpleString() for field in frame.schema}
+    expected = {field.name: field.dataType.simpleString() for field in columns}
+    if found != expected:
+        raise _InvalidError(f"its columns are {found}, and schema says {expected}")
+    return frame.select(*[frame[quoted(name)] for name in columns.fieldNames()])
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value as it comes back from the storage.
+
+    Raises:
+        _InvalidError: it is no JSON.
+    """
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise _InvalidError(f"a value that is no JSON: {error}") from error

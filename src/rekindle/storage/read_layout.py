@@ -1,0 +1,36 @@
+"""The paths of who reads what of a source, and of what was read of custom ones: this continues `layout`."""
+
+from __future__ import annotations
+
+
+def splits(name: str, uid: str, lineage_number: int, source_uid: str) -> str:
+    """The log of what the subtasks of a task were given of one source."""
+    return f"{name}/tasks/{uid}/splits/{lineage_number:06d}/{source_uid}"
+
+
+def split_assignment(splits_folder: str, number: int) -> str:
+    return f"{splits_folder}/{number:06d}.json"
+
+
+def splits_given(splits_folder: str, number: int) -> str:
+    """An entry of the log of who reads which splits, in the folder `splits`."""
+    return f"{splits_folder}/{number:06d}.given.json"
+
+
+def reads_of_sources(subtask_folder: str) -> str:
+    """Folder of `reads`."""
+    return f"{subtask_folder}/reads"
+
+
+def reads(subtask_folder: str, source_uid: str) -> str:
+    """What the subtask has read of a custom source; the names in it are those of `split_read` and `staged_rows`."""
+    return f"{subtask_folder}/reads/{source_uid}"
+
+
+def split_read(reads_folder: str, number: int) -> str:
+    return f"{reads_folder}/{number:09d}.json"
+
+
+def staged_rows(reads_folder: str, number: int, attempt: str) -> str:
+    """The rows of one attempt at a read."""
+    return f"{reads_folder}/{number:09d}-{attempt}"
