@@ -30,8 +30,9 @@ from rekindle.progress.renumbering import Numbers, UnknownNumbersError, lines_of
 from rekindle.runtime.definition import SourceSpec
 from rekindle.runtime.examining import Examination, Examined, Left
 from rekindle.runtime.steps import no_steps
-from rekindle.sources import Batch, Files
+from rekindle.sources import Batch, Files, SplitSource
 from rekindle.spark.failures import brief, translate
+from rekindle.spark.inputs.custom import columns_of
 from rekindle.spark.inputs.frames import build_channel, build_input
 from rekindle.spark.inputs.freezing import freeze
 from rekindle.spark.inputs.input import Input
@@ -45,7 +46,7 @@ from rekindle.spark.query.calls import Calls
 from rekindle.spark.query.own_files import written_by_calls
 from rekindle.spark.session.optimizer import same_for_each_batch, started_with
 from rekindle.spark.session.session import NEEDED
-from rekindle.storage import layout
+from rekindle.storage import layout, read_layout
 from rekindle.storage.copying import copy_between
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.sources import FrozenFiles
@@ -125,7 +126,7 @@ class _Bench:
             )  # fmt: skip
         if uid not in self._frozen:
             self._frozen[uid] = self._of.frozen(uid) or self._list(spec)
-        frozen, splits = self._frozen[uid], layout.splits(self._scratch.job, task.uid, 1, uid)
+        frozen, splits = self._frozen[uid], read_layout.splits(self._scratch.job, task.uid, 1, uid)
         given = None if frozen is None else (frozen, Splits(self._scratch, splits, 1, (), 1, None), 0)
         beside_idle = any(source.idle_after for source in self._of.graph.sources_of(task))
         return build_input(
@@ -134,11 +135,13 @@ class _Bench:
         )  # fmt: skip
 
     def _list(self, spec: SourceSpec) -> FrozenFiles | None:
-        """List the files of a source as a first start would; of a `Batch`, whose rows that would write, the columns."""
+        """List the files of a source as a first start would; of rows that it would write, the columns."""
         source, uid = spec.spec, spec.source.uid
         if isinstance(source, Batch):
             read = source.read
             return FrozenFiles(source=uid, files=(), schema=made_by(uid, lambda: read(self._spark)).schema.jsonValue())
+        if isinstance(source, SplitSource):
+            return FrozenFiles(source=uid, files=(), schema=columns_of(self._spark, uid, source).jsonValue())
         if isinstance(source, Files) and source.ordered is None:
             # Statistics only order the files, and there may be many.
             spec = dataclasses.replace(spec, spec=dataclasses.replace(source, ordered=False))
