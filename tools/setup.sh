@@ -166,22 +166,6 @@ want_promtool() {
     rm -rf "$folder"
 }
 
-# What the operator of Kubeflow installs in a cluster; in no registry of packages.
-want_spark_operator() {
-    local file=$VENV/spark-operator/sparkapplications.yaml
-    local from=https://raw.githubusercontent.com/kubeflow/spark-operator/v2.5.2/config/crd/bases
-    local sum=ecd9c14fcadb9d5f8ced4c4ee31920548ea53a892e0a69c3e43aa758bfca6d94
-    if sha256sum "$file" 2>/dev/null | grep -q "^$sum "; then return; fi
-    mkdir -p "${file%/*}"
-    if ! curl -fsSL -m 60 -o "$file.new" "$from/sparkoperator.k8s.io_sparkapplications.yaml" ||
-        ! echo "$sum  $file.new" | sha256sum --check --status; then
-        rm -f "$file.new"
-        say "the schema of SparkApplication could not be fetched: its test will be skipped"
-        return
-    fi
-    mv "$file.new" "$file"
-}
-
 want_npm() {
     if ! command -v npm >/dev/null && may_install; then apt_install nodejs npm || true; fi
 }
@@ -292,7 +276,6 @@ else
     want_google & beside+=($!)
     want_azure & beside+=($!)
     want_mermaid & beside+=($!)
-    want_spark_operator & beside+=($!)
     export JAVA_HOME=$home
     if [ "$maven" ]; then want_servers & servers=$!; fi
     say "installing the project and its tools into .venv"
