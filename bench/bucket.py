@@ -4,7 +4,8 @@ A job whose storage is a bucket reads a file stream, a small file every 10 secon
 many partitions of state, and takes a checkpoint every 30 seconds: all settings as they are by default, but that Spark
 keeps fewer batches, so that its clean-up is at work within a minute and not within a quarter of an hour. Between the
 job and the server, S3Proxy, a proxy counts every request, Rekindle's and Spark's. After a warm-up it is counted for
-some minutes, and an hour is extrapolated from that.
+some minutes, and an hour is extrapolated from that. An idle job is the same one, whose stream brings nothing after its
+first file.
 """
 
 from __future__ import annotations
@@ -33,20 +34,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FILE_EVERY_S, CHECKPOINT_EVERY_S = 10.0, 30
-HOUR_S = 3_600
+HOUR_S, HOURS_A_MONTH = 3_600, 730
 KEPT, MARGIN = 8, 3
 """Batches that Spark keeps here, instead of 100."""
 
 DOLLARS = {"PUT": 5e-6, "COPY": 5e-6, "POST": 5e-6, "LIST": 5e-6, "GET": 4e-7, "HEAD": 4e-7}
 """List prices of a request: S3 Standard, us-east-1. Deletions are free."""
 
+IDLE = "idle"
+
 KINDS = ("PUT", "COPY", "LIST", "GET", "HEAD", "DELETE", "DELETE many")
 
 
 class Counted(NamedTuple):
-    """What was counted for one number of partitions."""
+    """What was counted of one job."""
 
-    partitions: int
+    #: "idle", or its number of partitions
+    name: str
     seconds: float
     batches: int
     checkpoints: int
@@ -77,10 +81,10 @@ def define(data: Path, out: Path) -> rk.Job:
     return job
 
 
-def feed(data: Path, over: threading.Event) -> None:
-    """Drop a small file every 10 seconds, with rows for all partitions."""
+def feed(data: Path, over: threading.Event, files: int | None) -> None:
+    """Drop a small file every 10 seconds, with rows for all partitions; so many of them, or until it is over."""
     number, keys = 0, 200
-    while not over.is_set():
+    while not over.is_set() and number != files:
         times = pa.array([time.time_ns() // 1_000] * keys, pa.timestamp("us", "UTC"))
         pq.write_table(pa.table({"ts": times, "k": list(range(keys))}), data / f".{number}")
         (data / f".{number}").rename(data / f"{number:06d}.parquet")
@@ -89,15 +93,16 @@ def feed(data: Path, over: threading.Event) -> None:
 
 
 def measure(
-    spark: SparkSession, requests: Requests, bucket: str, partitions: int, warm_up_s: float, seconds: float
+    spark: SparkSession, requests: Requests, bucket: str, name: str, warm_up_s: float, seconds: float
 ) -> Counted:
     """Run the job, and count."""
+    partitions, files = (1, 1) if name == IDLE else (int(name), None)
     with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as folder:
         data, over = Path(folder) / "rows", threading.Event()
         data.mkdir()
-        threading.Thread(target=feed, args=(data, over), daemon=True).start()
+        threading.Thread(target=feed, args=(data, over, files), daemon=True).start()
         config = {"checkpoint.interval": f"{CHECKPOINT_EVERY_S} seconds", "state.partitions": str(partitions)}
-        storage = f"s3://{bucket}/state-{partitions}"
+        storage = f"s3://{bucket}/state-{name}"
         handle = define(data, Path(folder) / "out").start(spark, storage=storage, config=config)
         while handle.status().tasks[0].batch < 0:
             time.sleep(0.1)
@@ -109,7 +114,7 @@ def measure(
         result = handle.stop()
         assert result.state == "STOPPED", result
     return Counted(
-        partitions,
+        name,
         took_s,
         done.tasks[0].batch - status.tasks[0].batch,
         done.checkpoints_completed - status.checkpoints_completed,
@@ -119,18 +124,19 @@ def measure(
 
 def table(found: list[Counted]) -> str:
     """Requests an hour by kind, of both, and of Rekindle alone; and what they cost."""
-    head = " | ".join(f"{one.partitions}" for one in found)
+    head = " | ".join(one.name for one in found)
     lines = [f"| requests an hour, partitions of state: | {head} |", f"| --- |{' ---: |' * len(found)}"]
     for who, name in ((("Rekindle", "Spark"), "all"), (("Rekindle",), "of them Rekindle's")):
         rows = {kind: [f"{one.an_hour(kind, *who):,.0f}" for one in found] for kind in KINDS}
-        rows["cost of an hour"] = [f"**${one.dollars(*who):.3f}**" for one in found]
+        rows["cost of an hour"] = [f"**${one.dollars(*who):.4f}**" for one in found]
+        rows["cost of a month"] = [f"**${one.dollars(*who) * HOURS_A_MONTH:.2f}**" for one in found]
         lines += [f"| {kind}, {name} | {' | '.join(cells)} |" for kind, cells in rows.items()]
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = arguments("Requests of a job to its bucket, by kind, and what they cost.")
-    parser.add_argument("--partitions", type=int, nargs="+", default=[1, 10, 100])
+    parser.add_argument("--jobs", nargs="+", default=[IDLE, "1", "10", "100"], help="idle, or partitions of state")
     parser.add_argument("--warm-up", type=float, default=150, help="seconds before it is counted")
     parser.add_argument("--seconds", type=float, default=180, help="seconds that are counted")
     given = parser.parse_args()
@@ -147,8 +153,8 @@ def main() -> None:
             connector = ",".join(map(str, jars("spark-s3")))
             spark = make_session("rekindle-bench", {**SETTINGS, "spark.jars": connector})
             found = []
-            for partitions in given.partitions:
-                found.append(measure(spark, requests, bucket, partitions, given.warm_up, given.seconds))
+            for name in given.jobs:
+                found.append(measure(spark, requests, bucket, name, given.warm_up, given.seconds))
                 print(found[-1], flush=True)
             counted = ", ".join(
                 f"{one.batches} batches and {one.checkpoints} checkpoints in {one.seconds:.0f} s" for one in found

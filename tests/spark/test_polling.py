@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from rekindle.spark.query.polling import INTERVAL_MS, Polling
+from rekindle.spark.query.polling import INTERVAL_MS, Polling, longest_ms
 from tests.jobs.kit import at, until, write
 
 NEVER_MS = 3_600_000
@@ -113,3 +114,14 @@ def test_the_report_of_an_idle_query_is_not_taken_for_that_on_the_batch_that_it_
 
     assert soon_s < idle_s
     assert polling.report_lasts_s() == (idle_s if is_on_it else soon_s)
+
+
+def test_after_a_long_silence_a_query_whose_inboxes_are_paid_for_looks_less_often() -> None:
+    polling = Polling(SimpleNamespace(_jvm=None), every_ms=500, at_most_ms=longest_ms(500, pace=10))  # type: ignore[arg-type]
+    since_s = polling._found_s
+    assert [polling.pause_s(since_s + silent_s) for silent_s in (0, 4, 60, 3_600)] == [0.5, 0.5, 6.0, 10.0]
+
+
+def test_where_a_look_costs_nothing_it_always_looks_as_often() -> None:
+    polling = Polling(SimpleNamespace(_jvm=None), every_ms=500, at_most_ms=longest_ms(500, pace=1))  # type: ignore[arg-type]
+    assert polling.pause_s(polling._found_s + 3_600) == 0.5

@@ -95,7 +95,7 @@ FOLDERS = {
     "marks": {"_spark_metadata/3": "mark.admit", "_spark_metadata/9.compact": "mark.admit", "rows/a": "mark.write"},
 }
 
-OF_NO_RUN = {"disposed", "copied"}
+OF_NO_RUN = {"disposed", "copied", "bell"}
 """What a verb writes and no run does: it is no step of one."""
 
 PATH_FUNCTIONS = {

@@ -107,6 +107,7 @@ def send(storage: JobStorage, wanted: ControlRequest) -> Request | Result:
         by=_asked_by.get() or _this_user(),
     )
     storage.create(layout.request(storage.job, request.id), request)
+    storage.ring(request.id)
     return request
 
 

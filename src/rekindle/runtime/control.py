@@ -3,7 +3,9 @@
 Who asks deletes request and answer once the answer is read (`client.wait`). What is left was asked by someone who does
 not wait, or is gone: the driver deletes that after a time, the request first, so that no request is left that looks as
 if it had no answer. (Even one such would do no harm: it names a run that is over, or was heard by this driver.) So the
-folder is as good as empty, and looking at it is one listing.
+folder is as good as empty, and looking at it is one listing. In a bucket a listing costs twelve times as much as a
+read. There the bell is looked at, which who asks rings, and the folder when it has changed; and every minute, since who
+asks may die before.
 
 Ages are counted from the driver's first look at an answer, by its own clock; no two machines' clocks are compared.
 """
@@ -19,6 +21,9 @@ KEPT_S = 3_600.0
 CROWDED_S, CROWD = 60.0, 100
 """How long it is kept where there are more than so many newer ones."""
 
+UNRUNG_S = 60.0
+"""After so long the folder is looked at though no one has rung."""
+
 FORGOTTEN_AT_A_TIME = 100
 """How many are deleted at one look, on a store of pace 1 (`Store.pace`): the driver's loop must not be held up."""
 
@@ -32,10 +37,17 @@ class ControlFolder:
         self._heard: set[str] = set()
         #: answered request → when this driver first saw the answer, in that order
         self._answered_s: dict[str, float] = {}
+        #: what the bell said at the last look, and when that was
+        self._bell: bytes | None = None
+        self._looked_s = float("-inf")
 
-    def look(self, now_s: float) -> Control:
-        """Return what is asked and was not heard before."""
+    def look(self, now_s: float) -> Control | None:
+        """Return what is asked and was not heard before; None where no one has rung."""
+        bell = self._storage.rung_for() if self._storage.store.pace > 1 else None  # first: who asks rings last
+        if bell is not None and bell == self._bell and now_s - self._looked_s < UNRUNG_S:
+            return None
         found = self._storage.control(self._heard)
+        self._bell, self._looked_s = bell, now_s
         self._heard &= found.asked
         self._heard.update(found.unreadable, (request.id for request in found.requests))
         self._answered_s = {

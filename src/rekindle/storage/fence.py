@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection, Iterator
 
 from rekindle.errors import ControlError
 from rekindle.storage import layout
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_documents import JobDocuments
+from rekindle.storage.port import NotFound, Store
+
+LIST_S = 60.0
+"""How long one list of the runs is good for, where it is paid for: until then the next number is looked for.
+
+Each claim takes the number after the newest, so that is there before any other. It is forgotten after 200 more.
+"""
 
 _OF_RUN = re.compile(r"(\d+)(?:\.result)?\.json")
 
@@ -16,14 +24,29 @@ _OF_RUN = re.compile(r"(\d+)(?:\.result)?\.json")
 class Fence(JobDocuments):
     """What keeps a driver out whose job another one has taken over, or that was deleted."""
 
+    def __init__(self, store: Store, job: str) -> None:
+        super().__init__(store, job)
+        self._listed_s = float("-inf")
+
     def claim(self, run: Run) -> bool:
         """Become the driver: create a run, which fences all earlier ones; False where its number is taken."""
         return self.create(layout.run(self.job, run.run), run)
 
     def newer_than(self, run: int) -> int | None:
         """Number of the newest run after `run`, which has taken over; None: `run` is in force."""
+        now_s = time.monotonic()
+        if self.store.pace > 1 and now_s - self._listed_s < LIST_S and not self._is_there(run + 1):
+            return None
         newest = max(self.numbers(layout.runs(self.job)), default=run)
+        self._listed_s = now_s
         return newest if newest > run else None
+
+    def _is_there(self, run: int) -> bool:
+        try:
+            self.store.read(layout.run(self.job, run))
+        except NotFound:
+            return False
+        return True
 
     def check(self, run: int) -> None:
         """Raise ControlError ``DRIVER_FENCED`` where a newer run has taken over from `run`."""

@@ -26,6 +26,7 @@
       checkpoints/<id>/committed.json           its transactions are committed: not to be repeated
       checkpoints/<id>/rewound.json             what it had committed was taken back
       control/<request>.request.json, <request>.answer.json
+      control/bell                              the request that was made last, in a bucket
       status.json
       history/<log>/<run>-<k>-<first>.json      events, checkpoints and rates, in segments; the oldest are deleted
       logs/<run>-<k>.jsonl                      the log of the driver, in pieces; the oldest are deleted
@@ -219,6 +220,11 @@ def answer(name: str, request_id: str) -> str:
     return f"{name}/control/{request_id}.answer.json"
 
 
+def bell(name: str) -> str:
+    """Changes with each request, so that a driver in a bucket need not list the folder."""
+    return f"{name}/control/bell"
+
+
 def status(name: str) -> str:
     return f"{name}/status.json"
 
@@ -285,7 +291,10 @@ STEPS: dict[str, str] = {
 }
 """Name of a durable step → the paths it writes. Steps that are not writes to the storage are in `runtime.steps`."""
 
-_STEPS = [(step, re.compile(path)) for step, path in {**STEPS, "copy.begin": r"[^/]+/copied\.json"}.items()]
+_OF_NO_RUN = {"copy.begin": r"[^/]+/copied\.json", "bell.ring": r"[^/]+/control/bell"}
+"""The same of what a verb writes."""
+
+_STEPS = [(step, re.compile(path)) for step, path in {**STEPS, **_OF_NO_RUN}.items()]
 
 
 def step_of(path: str) -> str:

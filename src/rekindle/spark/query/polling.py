@@ -5,6 +5,9 @@ little there is: ten idle tasks would keep a core busy. Most of ours read inboxe
 our own doing, so they need not look for it: they are woken (`Polling.wake`). A task with a `Stream` polls every
 `STREAM_MS`; the others look by themselves every `INBOXES_MS`, so that Spark's reports on them stay fresh.
 
+A look lists the inboxes. Where that is paid for, as in a bucket, a query that has found nothing for long looks less
+often: a tenth of the time that it has found nothing passes between two looks, up to `longest_ms`.
+
 Spark has no call that wakes a query. But its trigger waits for a clock, and Spark has one that is set by hand: it is
 put in the place of the trigger's own. Neither is part of Spark's public interface. Where this cannot be done, the query
 is triggered every `INTERVAL_MS`, as it was started, and waking it does nothing.
@@ -35,6 +38,10 @@ STREAM_MS = 500
 INBOXES_MS = 10_000
 """How often a query that reads inboxes alone looks by itself."""
 
+QUIET_MS = 1_000
+"""How often a query with a `Stream` looks at least, as `INBOXES_MS` for the others, times the store's pace."""
+_PART_OF_SILENCE = 0.1
+
 _TAKE_OVER_MS = 20
 """Between two looks whether a query that has just been started has its trigger."""
 
@@ -46,14 +53,34 @@ _IDLE_REPORT_S = 30.0
 _LOG = logging.getLogger(__name__)
 
 
-class Polling:
-    """The trigger of one run of one query; `wake` and `last_report` may be called from any thread."""
+def longest_ms(every_ms: int, pace: int) -> int:
+    """Return the longest pause between two looks of a query whose inboxes are in a store of this pace."""
+    return every_ms if pace == 1 else max(every_ms, QUIET_MS) * pace
 
-    def __init__(self, spark: SparkSession, *, every_ms: int, rows_read: RowsRead | None = None) -> None:
+
+class Polling:
+    """The trigger of one run of one query; `wake` and `last_report` may be called from any thread.
+
+    Args:
+        every_ms: the pause between two looks.
+        at_most_ms: the same after a long silence; None: `every_ms`.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        every_ms: int,
+        at_most_ms: int | None = None,
+        rows_read: RowsRead | None = None,
+    ) -> None:
         self._jvm: Any = spark._jvm
         #: counts what the reports say
         self._rows_read = rows_read
         self._every_s = every_ms / 1000
+        self._at_most_s = max(at_most_ms or 0, every_ms) / 1000
+        #: when something was last found for it, as far as that is known here
+        self._found_s = time.monotonic()
         #: what the trigger waits for; None until it does, and where it cannot be had
         self._clock: Any = None
         #: something is to be done for the query: see `_tend`
@@ -70,6 +97,10 @@ class Polling:
         """Let the query look for something to do now, or once more after the batch that it is at."""
         self._wanted = True
         self._called.set()
+
+    def pause_s(self, now_s: float) -> float:
+        """Return how long after `now_s` it looks again unless it is woken."""
+        return min(max(self._every_s, _PART_OF_SILENCE * (now_s - self._found_s)), self._at_most_s)
 
     def last_report(self, batch: int) -> Report:
         """Return Spark's last report as far as it is known here, and have it fetched for the next time.
@@ -154,7 +185,9 @@ class Polling:
                 return
             now_s = time.monotonic()
             if self._wanted or now_s >= wake_s:
-                self._wanted, wake_s = False, now_s + self._every_s
+                if self._wanted:
+                    self._found_s = now_s
+                self._wanted, wake_s = False, now_s + self.pause_s(now_s)
                 self._tried(lambda: self._clock and self._clock.advance(INTERVAL_MS))
             if self._asked and self._is_due():
                 self._asked, self._fetched_s = False, now_s

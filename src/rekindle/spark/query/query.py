@@ -26,7 +26,7 @@ from rekindle.spark.query.calls import Calls
 from rekindle.spark.query.commits import Commits
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.query.own_files import written_by_calls
-from rekindle.spark.query.polling import INTERVAL_MS, Polling
+from rekindle.spark.query.polling import INTERVAL_MS, Polling, longest_ms
 from rekindle.spark.query.rows_read import RowsRead, without_state_rows
 from rekindle.spark.query.state_partitions import first_run_in
 from rekindle.spark.session.optimizer import same_for_each_batch, started_with
@@ -135,7 +135,12 @@ class Query:
             **({STATE_COUNTED: "true"} if counts_state else {}),
         }
         self._counts_state = counts_state or str(session.conf.get(STATE_COUNTED, "true")).lower() == "true"
-        polling = self._polling = Polling(self._spark, every_ms=self._polls_every_ms, rows_read=self._rows_read)
+        polling = self._polling = Polling(
+            self._spark,
+            every_ms=self._polls_every_ms,
+            at_most_ms=longest_ms(self._polls_every_ms, self._store.pace),
+            rows_read=self._rows_read,
+        )
         self._last_before = self._batches.last
         try:
             with started_with(session, settings):
