@@ -31,7 +31,8 @@ class Jvm:
         address = SimpleNamespace(address="127.0.0.1", port=self.server.getsockname()[1])
         gateway = SimpleNamespace(java_parameters=address, proc=self.process)
         context = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=self._answer))
-        self.spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=gateway, _jsc=context))
+        session = SimpleNamespace(master="local[2]", _gateway=gateway, _jsc=context)
+        self.spark: Any = SimpleNamespace(sparkContext=session)
         #: for ever, until the test is over
         self.silence = threading.Event()
 

@@ -3,7 +3,8 @@
 A connection to the JVM is held open and never used. The system closes it at once when the JVM ends, however that comes
 about (killed for memory, a crash, a signal), and whether the JVM is our child or our parent (``spark-submit``). Where
 the JVM lives on and its SparkContext has been stopped, by someone else or because the cluster is gone, queries are as
-dead; that is asked every `LOOK_S`.
+dead; that is asked every `LOOK_S`. So are those of a standalone cluster's application that its master has forgotten
+(`standalone`).
 
 A JVM may also hang: stopped by a signal, or so short of memory that it only collects. Calls into it then wait forever.
 So it is asked by a thread that does nothing else, and one that has not answered for `HANG_S` counts as dead, far beyond
@@ -30,6 +31,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.udf import UserDefinedFunction
 
 from rekindle.runtime.elapsed import Elapsed
+from rekindle.spark.session.standalone import Registration
 
 LOOK_S = 0.5
 HANG_S = 120.0
@@ -61,11 +63,13 @@ class SparkLifeline:
         #: answers of the JVM, and the last one: Spark was stopped
         self._answers = 0
         self._stopped = False
+        self._registration = Registration(spark, self._closed)
 
     def guard(self) -> None:
         """Begin to look, before someone wants to know: who waits for a JVM that hangs is freed."""
         for look in (self._watch, self._ask):
             threading.Thread(target=look, name="spark-lifeline", daemon=True).start()
+        self._registration.watch()
 
     def watch(self, died: Callable[[str], None]) -> None:
         """Call `died` once, with the reason, when Spark is gone, or at once if it is; `guard` has been called."""
@@ -114,6 +118,8 @@ class SparkLifeline:
                     # A JVM that ends stops its SparkContext first: what it died of says more.
                     ended, _, _ = select.select([link], [], [], _EXIT_S)
                     return self._last_words() if ended else "its SparkContext was stopped"
+                if self._registration.lost:
+                    return "the master of its cluster does not know it any more, and gives it no executors"
         return ""
 
     def _ask(self) -> None:
