@@ -1,4 +1,4 @@
-"""The pipeline of several tasks as a job file, held up on an executor until somebody has seen which that is."""
+"""The pipeline of several tasks as a job file: `archive` works on its rows in Python, for a while, on an executor."""
 
 from __future__ import annotations
 
@@ -10,25 +10,22 @@ from rekindle.spark.streaming import assembly
 from tests.crash.pipeline_kit import PipelineWorld
 
 assembly.FIRST_ADMISSION_BYTES_PER_CORE = 1  # a file a batch
-root = Path(os.environ["CLUSTER_WORLD"])
-gate, held = str(root / "shut"), str(root / "held")
+SECONDS_A_ROW = 0.03
 
 
-def held_up(frame: Any) -> Any:
-    """The frame; whoever works on its rows writes its process down, and waits for as long as the gate is shut."""
+def worked_on(frame: Any) -> Any:
+    """The frame; its rows take their time."""
     from pyspark.sql import functions as F
 
-    def waits(key: str) -> bool:
-        import os
+    seconds = SECONDS_A_ROW
+
+    def works(key: str) -> bool:
         import time
 
-        while os.path.exists(gate):
-            with open(held, "w") as file:
-                file.write(str(os.getpid()))
-            time.sleep(0.05)
+        time.sleep(seconds)
         return True
 
-    return frame.filter(F.udf(waits, "boolean")("k"))
+    return frame.filter(F.udf(works, "boolean")("k"))
 
 
-job = PipelineWorld(root).job(live=False, seen=held_up)
+job = PipelineWorld(Path(os.environ["CLUSTER_WORLD"])).job(seen=worked_on)

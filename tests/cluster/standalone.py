@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -25,15 +24,10 @@ _DEPLOY = "org.apache.spark.deploy"
 
 
 class Cluster:
-    """Processes of a cluster; each executor has one core and `EXECUTOR_MEMORY`.
+    """Processes of a cluster; each executor has one core and `EXECUTOR_MEMORY`."""
 
-    Args:
-        own_disk: a folder that the workers do not share: each has an empty one of its own there. It wants root.
-    """
-
-    def __init__(self, folder: Path, own_disk: Path | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._own_disk = own_disk
         self._processes: list[subprocess.Popen[bytes]] = []
         folder.mkdir()
         self.master = ""
@@ -82,20 +76,7 @@ class Cluster:
         log = self._folder / f"{name}.log"
         with log.open("wb") as out:
             command = [str(home / "bin" / "spark-class"), arguments[0], *places, *arguments[1:]]
-            if self._own_disk is not None and name.startswith("worker"):
-                mounted = f'mount -t tmpfs none {shlex.quote(str(self._own_disk))} && exec "$@"'
-                command = ["unshare", "--mount", "sh", "-c", mounted, "sh", *command]
             self._processes.append(
                 subprocess.Popen(command, env=environment, stdout=out, stderr=out, start_new_session=True)
             )
         return log
-
-
-def executor_of(worker: int) -> int:
-    """The executor, by its process, that a Python worker works for."""
-    pid = worker
-    while pid > 1:
-        if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            return pid
-        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    raise AssertionError(f"process {worker} belongs to no executor")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cluster.standalone import EXECUTOR_MEMORY, ROOT, Cluster
+from tests.cluster import machines
+from tests.cluster.machines import MachineCluster
+from tests.cluster.submitting import PYTHON, SECONDS_AT_MOST
 from tests.jobs.kit import QUICK
 
 JOB = """
@@ -31,44 +30,35 @@ CASES = {
 }
 
 
-def can_unshare() -> bool:
-    return subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
-
-
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("own", CASES)
 def test_rows_on_the_workers_own_disks_fail_the_job_with_the_place(tmp_path: Path, own: str) -> None:
-    if sys.platform != "linux" or not can_unshare():
-        pytest.skip("mount namespaces want root on Linux")
+    missing = machines.why_not()
+    if missing:
+        pytest.skip(missing)
     source, place = CASES[own]
     (tmp_path / own).mkdir(parents=True)
     (tmp_path / "numbers").mkdir()
     pq.write_table(pa.table({"n": range(100)}), tmp_path / "numbers" / "0.parquet")
     job_file, storage = tmp_path / "job_file.py", str(tmp_path / "state")
     job_file.write_text(JOB.format(root=tmp_path, source=source.format(root=tmp_path)))
-    cluster = Cluster(tmp_path / "cluster", own_disk=tmp_path / own)
+    log = tmp_path / "driver.log"
+    cluster = MachineCluster(tmp_path / "cluster", also=(tmp_path / own,))
     try:
-        cluster.start()
-        settings = {
-            "spark.master": cluster.master,
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.executor.memory": EXECUTOR_MEMORY,
-            "spark.executor.cores": "1",
-        }
+        driver = cluster.start().add("driver")
+        settings = cluster.settings(driver)
         command = [
             *(sys.executable, "-m", "rekindle.cli", "run", str(job_file), "--storage", storage, "--json"),
             *(part for key, value in QUICK.items() for part in ("--set", f"{key}={value}")),
             *(part for key, value in settings.items() for part in ("--conf", f"{key}={value}")),
         ]
-        environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", "PYSPARK_PYTHON": sys.executable}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
+        code = driver.start(log, command, PYTHON).wait(SECONDS_AT_MOST)
     finally:
-        cluster.kill()
-    assert done.returncode != 0
-    assert "OUTPUT_NOT_SHARED" in done.stdout + done.stderr, done.stderr[-3000:]
-    assert place in done.stdout + done.stderr
+        cluster.destroy()
+    said = log.read_text()
+    assert code != 0
+    assert "OUTPUT_NOT_SHARED" in said and place in said, said[-3000:]
     if own == "out":
-        assert json.loads(done.stdout)["state"] == "FAILED"
+        assert '"state": "FAILED"' in said
     assert not [*(tmp_path / "out").glob("*.parquet")]
