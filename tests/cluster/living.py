@@ -42,6 +42,7 @@ ELASTIC = {
 IMPATIENT = {
     "spark.network.timeout": "10s",
     "spark.executor.heartbeatInterval": "2s",
+    "spark.network.timeoutInterval": "2s",
     "spark.storage.blockManagerHeartbeatTimeoutMs": "10s",
 }
 """An executor that is silent for so long is lost. Spark's own defaults are ten times that."""

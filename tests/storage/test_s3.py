@@ -1,16 +1,24 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from rekindle.errors import StorageError
 from rekindle.storage.open import open_store
-from rekindle.storage.port import Entry, Store
+from rekindle.storage.port import Entry, NotFound, Store
 from rekindle.storage.s3 import S3Store
+from tests.servers.counting import counting
 from tests.servers.s3 import KEY, SECRET, S3Server
 from tests.storage.contract import StoreContract
+
+
+def suppressed(error: type[Exception], act: Callable[[], object]) -> None:
+    with suppress(error):
+        act()
 
 
 class TestS3Store(StoreContract):
@@ -36,6 +44,38 @@ class TestS3Store(StoreContract):
         assert s3.client.cat_file(f"{bucket}/state/of jobs/a/ü b%20.json") == b"one"
         assert store.names("") == ["a"]
         assert list(store.walk("")) == [Entry("a/ü b%20.json", 3)]
+
+    @pytest.mark.parametrize(
+        ("act", "requests"),
+        [
+            (lambda store: store.read("there"), {"GET": 1}),
+            (lambda store: suppressed(NotFound, lambda: store.read("missing")), {"GET": 1}),
+            (lambda store: store.exists("there"), {"HEAD": 1}),
+            (lambda store: store.exists("missing"), {"HEAD": 1, "LIST": 1}),
+            (lambda store: store.create("new", b"1"), {"PUT": 1}),
+            (lambda store: store.create("there", b"1"), {"PUT": 1, "HEAD": 1}),
+            (lambda store: store.replace("there", b"1"), {"PUT": 1}),
+            (lambda store: store.names(""), {"LIST": 1}),
+            (lambda store: store.delete("there"), {"DELETE": 1}),
+            (lambda store: store.delete_many(["there", "missing"]), {"DELETE many": 1}),
+            (lambda store: store.delete_trees("", ["there"]), {"LIST": 1, "DELETE many": 1}),
+        ],
+    )
+    def test_what_each_call_asks_is_as_little_as_can_be(
+        self,
+        s3: S3Server,
+        bucket: str,
+        monkeypatch: pytest.MonkeyPatch,
+        act: Callable[[Store], object],
+        requests: dict[str, int],
+    ) -> None:
+        inner = urlsplit(s3.endpoint).port
+        assert inner is not None
+        S3Store(bucket).create("there", b"0")
+        with counting(inner) as (port, counted):
+            monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+            act(S3Store(bucket))
+            assert counted.so_far() == {("Rekindle", kind): count for kind, count in requests.items()}
 
     def test_a_bucket_of_its_own_is_a_storage_too(self, bucket: str) -> None:
         store = S3Store(bucket)

@@ -285,7 +285,8 @@ def _client(*_: object) -> Any:
 
     # What was damaged on its way, or replaced while a server read it, is to be read again.
     add_retryable_error(FlexibleChecksumError)
-    return S3FileSystem(skip_instance_cache=True, use_listings_cache=False)
+    # To read an object whole in parts it would ask for its size first, and list a folder where there is none.
+    return S3FileSystem(skip_instance_cache=True, use_listings_cache=False, max_concurrency=1)
 
 
 def _keys(page: dict[str, Any]) -> dict[str, int]:
