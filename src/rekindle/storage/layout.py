@@ -25,8 +25,7 @@
       checkpoints/<id>/manifest.json
       checkpoints/<id>/committed.json           its transactions are committed: not to be repeated
       checkpoints/<id>/rewound.json             what it had committed was taken back
-      control/<request>.request.json, <request>.answer.json
-      control/bell                              the request that was made last, in a bucket
+      control/<request>.request.json, <request>.answer.json; bell, where looks are paid for: the last request
       status.json
       history/<log>/<run>-<k>-<first>.json      events, checkpoints and rates, in segments; the oldest are deleted
       logs/<run>-<k>.jsonl                      the log of the driver, in pieces; the oldest are deleted
@@ -35,8 +34,7 @@
 
     <storage>/_savepoints/<job>-<id>-<random>/  savepoints for which no place was given
 
-`step_of` names the durable step a write to a path is: the list `STEPS` is what the crash tests go through, so a path
-that no row matches fails the tests.
+`STEPS` is what the crash tests go through: a path of a run that no row of it matches fails the tests.
 """
 
 from __future__ import annotations
@@ -221,7 +219,6 @@ def answer(name: str, request_id: str) -> str:
 
 
 def bell(name: str) -> str:
-    """Changes with each request, so that a driver in a bucket need not list the folder."""
     return f"{name}/control/bell"
 
 
@@ -292,8 +289,6 @@ STEPS: dict[str, str] = {
 """Name of a durable step → the paths it writes. Steps that are not writes to the storage are in `runtime.steps`."""
 
 _OF_NO_RUN = {"copy.begin": r"[^/]+/copied\.json", "bell.ring": r"[^/]+/control/bell"}
-"""The same of what a verb writes."""
-
 _STEPS = [(step, re.compile(path)) for step, path in {**STEPS, **_OF_NO_RUN}.items()]
 
 
