@@ -16,6 +16,7 @@ from rekindle.errors import StorageError
 from rekindle.progress import directory as pd
 from rekindle.progress.copies import InboxStart, copy_for_lineage, copy_for_savepoint
 from rekindle.progress.files import files_needed
+from rekindle.progress.plans import plan_again, put_back
 from rekindle.progress.retention import SourceLogs
 from rekindle.storage.local import LocalStore
 from rekindle.storage.port import NotFound, Store
@@ -145,11 +146,22 @@ def test_a_plan_is_put_back_where_it_is_gone_or_another_and_left_where_it_is_the
 
     for now in (None, offsets(99)):
         store.delete("p/offsets/1") if now is None else put(store, {"p/offsets/1": now})
-        pd.put_back(store, "p", 1, recorded.hash, recorded.text)
+        put_back(store, "p", 1, recorded.hash, recorded.text)
         assert pd.read_offsets(store, "p", 1) == recorded
 
-    pd.put_back(store, "p", 1, recorded.hash, "not to be written")
+    put_back(store, "p", 1, recorded.hash, "not to be written")
     assert pd.read_offsets(store, "p", 1) == recorded
+
+
+def test_the_plan_of_a_committed_batch_is_what_it_was_and_its_commit_stays(store: LocalStore) -> None:
+    batches(store, 2)
+    recorded = pd.read_offsets(store, "p", 0)
+    put(store, {"p/offsets/0": offsets(99)})
+    plan_again(store, "p", 0, recorded.hash, recorded.text)
+    plan_again(store, "p", 7, recorded.hash, recorded.text)
+    assert pd.read_offsets(store, "p", 0) == recorded
+    assert store.names("p/offsets") == ["0", "1"]
+    assert store.exists("p/commits/0")
 
 
 def test_unplanting_removes_hadoops_checksum_too(store: LocalStore) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from rekindle.errors import ControlError, ProtocolError, StorageError
 from rekindle.graph.job_graph import Task
-from rekindle.progress.directory import last_committed, put_back, read_offsets
+from rekindle.progress.directory import last_committed, read_offsets
+from rekindle.progress.plans import put_back
 from rekindle.progress.retention import SourceLogs
 from rekindle.protocol.life import Call
 from rekindle.runtime.steps import no_steps
@@ -19,6 +20,7 @@ from rekindle.spark.query.batches import BatchFailedError
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.streaming.batch_protocol import BatchProtocol
 from rekindle.spark.streaming.parts import SubtaskParts
+from rekindle.spark.streaming.running_plan import RunningPlan, plan_of
 from rekindle.spark.streaming.siblings import Siblings
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord
@@ -54,9 +56,18 @@ class Subtask:
             source_logs=SourceLogs(self.storage.store, layout.spark_progress_dir(self.folder), None),
         )
         self.recorded: list[int] = []
+        self.planned = -1
+        self.runs: RunningPlan | None = None
         self.protocol = BatchProtocol(
-            run_of(self.storage), spark, parts, lambda record, *_: self.recorded.append(record.batch)
+            run_of(self.storage), spark, parts, lambda record, *_: self.recorded.append(record.batch), self.running
         )
+
+    def running(self, _: Any) -> RunningPlan:
+        """What Spark runs: what is planned, unless a test says otherwise."""
+        if self.runs is not None:
+            return self.runs
+        progress_dir = layout.spark_progress_dir(self.folder)
+        return plan_of(read_offsets(self.storage.store, progress_dir, self.planned))
 
     def batch(self, number: int) -> None:
         """Spark plans a batch and runs it."""
@@ -64,6 +75,7 @@ class Subtask:
         self.protocol(ROWS, number)
 
     def plan(self, number: int, watermark_ms: int) -> None:
+        self.planned = number
         offsets = f"v1\n{json.dumps({'batchWatermarkMs': watermark_ms, 'conf': {}})}\n"
         self.storage.store.replace(f"{layout.spark_progress_dir(self.folder)}/offsets/{number}", offsets.encode())
 
@@ -118,6 +130,24 @@ def test_a_driver_whose_plan_a_newer_run_has_replaced_records_nothing(subtask: S
     assert isinstance(failure, ControlError) and failure.code == "DRIVER_FENCED"
     assert subtask.storage.records(subtask.folder) == [0]
     assert len(subtask.sink.staged) == 1
+
+
+def test_a_batch_whose_plan_a_driver_that_was_paused_wrote_over_records_nothing_and_is_planned_again(
+    subtask: Subtask,
+) -> None:
+    subtask.storage.fence.claim(run_number(1))
+    subtask.batch(0)
+    subtask.plan(1, 0)
+    subtask.runs = subtask.running(None)
+    subtask.plan(1, 7)  # what a driver was about to write when it was paused
+
+    with pytest.raises(BatchFailedError):
+        subtask.protocol(ROWS, 1)
+
+    failure = subtask.protocol.failure
+    assert isinstance(failure, StorageError) and failure.code == "BATCH_PLAN_OVERWRITTEN" and not failure.permanent
+    assert subtask.storage.records(subtask.folder) == [0]
+    assert len(subtask.sink.staged) == 1, "the batch was not evaluated"
 
 
 def test_a_batch_is_not_counted_from_a_record_older_than_the_one_before_it(subtask: Subtask) -> None:

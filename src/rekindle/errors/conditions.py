@@ -454,6 +454,10 @@ CONDITIONS: dict[str, Condition] = {
             "Task {task!r}: an earlier driver has recorded batch {batch} with another plan than Spark now runs.",
             "Nothing to do: the batch is run again as it was recorded.",
         ),
+        BATCH_PLAN_OVERWRITTEN=(
+            "Task {task!r}: an earlier driver has written over the plan of batch {batch}, which Spark now runs.",
+            "Nothing to do: the batch is planned again.",
+        ),
         BATCH_RECORDED_MEANWHILE=(
             "Task {task!r}: an earlier driver has recorded batch {batch} after this one began.",
             "Nothing to do: the task resumes after that batch.",

@@ -157,20 +157,6 @@ def unplant(store: Store, folder: str, keep: int | None = None) -> tuple[int, ..
     return planned
 
 
-def put_back(store: Store, folder: str, batch: int, offsets_hash: str, text: str) -> None:
-    """Plan `batch` as it was planned once, unless it still is: a record is of that plan and no other.
-
-    Where it is not, Spark's commit of the batch is removed with the plan: the state beside it may be of another plan.
-    """
-    try:
-        if read_offsets(store, folder, batch).hash == offsets_hash:
-            return
-    except NotFound:
-        pass
-    store.delete(f"{folder}/commits/{batch}")
-    store.replace(f"{folder}/offsets/{batch}", text.encode())
-
-
 def set_watermark(store: Store, folder: str, batch: int, watermark_ms: int) -> None:
     """Let the query continue after the committed `batch` with `watermark_ms`: what follows a drain is not late."""
     store.replace(

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rekindle.progress.directory import last_committed, last_planned, plant_due, put_back, read_offsets, unplant
+from rekindle.progress.directory import last_committed, last_planned, plant_due, read_offsets, unplant
+from rekindle.progress.plans import plan_again, put_back
 from rekindle.spark.query.flush import END_OF_TIME_MS
 from rekindle.spark.query.query import Query
 from rekindle.storage.documents.batch import BatchRecord
@@ -45,11 +46,15 @@ class PlannedBatches:
     def _last(self) -> tuple[int, int]:
         return last_planned(self._store, self._folder), last_committed(self._store, self._folder)
 
-    def put_back(self, record: BatchRecord | None) -> None:
+    def put_back(self, record: BatchRecord | None, before: BatchRecord | None = None) -> None:
         """Let the plan of the last record count, also where it had been forgotten before the record came.
 
         So it is if a driver that was thought dead wakes up: its successor may have held that batch back meanwhile.
+        Where the connector of a bucket creates nothing conditionally, what such a driver was about to write may also
+        lie over the plan of the last record or the one before.
         """
+        if before is not None and before.offsets:
+            plan_again(self._store, self._folder, before.batch, before.offsets_hash, before.offsets)
         if record is not None and record.offsets:
             put_back(self._store, self._folder, record.batch, record.offsets_hash, record.offsets)
 

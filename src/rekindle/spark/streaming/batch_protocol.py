@@ -2,7 +2,7 @@
 
 1. A batch after the hold raises. Returning would let Spark commit a batch whose outputs were not written. So does one
    of a driver that a newer run has fenced: its plan may have been replaced, and its rows must not be recorded under
-   another.
+   another. So does one that is planned in the storage otherwise than the query runs it.
 2. A batch that has a record is a replay: its outputs are durable. It is evaluated for its state's sake, nothing more,
    and only from the files that it had.
 3. Otherwise every sink prepares it, from one evaluation, unless ``finish()`` has been called. What Spark would silently
@@ -33,6 +33,7 @@ from rekindle.spark.inputs.event_times import EventTimeStats, refuse_late_rows, 
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.query.batches import Batches, BatchHeldError
 from rekindle.spark.streaming.parts import SubtaskParts
+from rekindle.spark.streaming.running_plan import RunningPlan, plan_of, running_plan
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord, InputPosition
 from rekindle.storage.documents.sources import FrozenFile
@@ -44,6 +45,7 @@ class BatchProtocol(Batches):
     Args:
         recorded: called after a batch record exists (also on a replay), with it, the batch's duration in ms, and what
             it had of the inputs that tell (nothing on a replay).
+        running: what the query runs whose batch is on this thread.
     """
 
     def __init__(
@@ -52,8 +54,10 @@ class BatchProtocol(Batches):
         spark: SparkSession,
         parts: SubtaskParts,
         recorded: Callable[[BatchRecord, int, Mapping[str, EventTimeStats]], None],
+        running: Callable[[SparkSession], RunningPlan] = running_plan,
     ) -> None:
         super().__init__(last=parts.last)
+        self._running = running
         self._spark = spark
         self._storage = run.storage
         self._steps = run.steps
@@ -101,8 +105,11 @@ class BatchProtocol(Batches):
             # A source's number says which input it is of.
             reason = "its sources have names: spark.sql.streaming.offsetLog.formatVersion is 2"
             raise StorageError("PROGRESS_FORMAT_UNKNOWN", path=f"{folder}/spark/offsets/{batch}", reason=reason)
-        # Only the run in force changes plans. If none has taken over by now, the plan read before is Spark's own.
+        # Only the run in force changes plans. If none has taken over by now, no successor has changed the plan read
+        # before; a predecessor that was paused may have written over it.
         self._storage.fence.check(self._place.run)
+        if self._running(self._spark) != plan_of(offsets):
+            raise StorageError("BATCH_PLAN_OVERWRITTEN", task=self._place.task, batch=batch)
         record, met = self._storage.record(folder, batch), dict[str, EventTimeStats]()
         if record is not None:
             self._check_replay(record, offsets)

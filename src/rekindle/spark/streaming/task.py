@@ -109,7 +109,7 @@ class SparkTask:
             self._post(e.TaskFinished(task=self._id, batch=end.batch, drained=end.drained, notes=end.notes))
             return
         self._protocol.catch_up()
-        self._planned.put_back(self._last_record())
+        self._planned.put_back(self._last_record(), self._last_record(1))
         # Spark goes by what it wrote down when the query first ran, whatever the session says.
         refuse_settings(self._planned.fixed_settings(), f"The query of task {self._task.uid!r} first ran with")
         if self._planned.is_flushed():
@@ -239,8 +239,8 @@ class SparkTask:
     def _replay(self) -> None:
         self._planned.replay(self._query, self._protocol.last, self._last_record())
 
-    def _last_record(self) -> BatchRecord | None:
-        return self._storage.record(self._place.folder, self._protocol.last)
+    def _last_record(self, before: int = 0) -> BatchRecord | None:
+        return self._storage.record(self._place.folder, self._protocol.last - before)
 
     def _recorded(self, record: BatchRecord, duration_ms: int, met: Mapping[str, EventTimeStats]) -> None:
         """Let the inputs continue after a batch record. Called by the batch itself, before Spark commits it."""
