@@ -26,8 +26,11 @@ _TRIES = 6
 _PATIENCE_S = 30.0
 """About as long as the clients of buckets try."""
 _CONNECTIONS = 32
-_FOR_NOW = frozenset({"StandbyException", "RetriableException", "SafeModeException", "ServerTooBusyException"})
-"""What a name node says that is not active, or not yet."""
+_PROXY_FAILED = "status 5xx"
+_FOR_NOW = frozenset(
+    {"StandbyException", "RetriableException", "SafeModeException", "ServerTooBusyException", _PROXY_FAILED}
+)
+"""What a name node says that is not active, or not yet; or what lies before it."""
 _BELOW_A_FILE = "(is not a directory)"
 _NEVER = "stamina raises what the last attempt has raised"
 
@@ -136,7 +139,8 @@ def _answered(answer: requests.Response) -> requests.Response:
         said = answer.json()["RemoteException"]
         kind, message = str(said["exception"]), str(said["message"]).partition("\n")[0]  # the rest is a trace of Java
     except (ValueError, KeyError, TypeError):
-        raise Refused("", f"status {answer.status_code} {answer.reason}") from None
+        kind = _PROXY_FAILED if answer.status_code >= 500 else ""
+        raise Refused(kind, f"status {answer.status_code} {answer.reason}") from None
     # What is asked for below a file is called forbidden.
     raise Refused(MISSING if message.endswith(_BELOW_A_FILE) else kind, message)
 
