@@ -27,7 +27,7 @@ from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.staging import NOTES, Attempts
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import for_each
-from rekindle.storage.addresses import is_s3
+from rekindle.storage.addresses import hadoop_scheme
 from rekindle.storage.open import open_store
 from rekindle.storage.port import Entry, Store
 
@@ -37,9 +37,12 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyspark.sql import DataFrame
 
+_BUCKETS = ("s3a", "abfs", "abfss", "gs")
+
 
 class Iceberg(TwoPhaseSink):
-    """An Iceberg table whose files are local or mounted on the driver and all executors, or in a bucket of S3.
+    """An Iceberg table whose files are local or mounted on the driver and all executors, or in a bucket of S3, Azure or
+    Google.
 
     Args:
         catalog: a catalog of pyiceberg, or the name of one.
@@ -273,7 +276,7 @@ class Iceberg(TwoPhaseSink):
 
     def _check_place(self, table: Table) -> None:
         folder = _data(table)
-        if not (is_s3(folder) or folder.removeprefix("file://").startswith("/")):
+        if hadoop_scheme(folder) not in _BUCKETS and not folder.removeprefix("file://").startswith("/"):
             raise self._invalid(f"its files lie in {folder}, which is not supported in this version")
 
     def _invalid(self, reason: str) -> SinkError:
