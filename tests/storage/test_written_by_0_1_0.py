@@ -7,14 +7,17 @@ stopped after 14 rows, two of which are in its state. Documents gain fields; non
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from rekindle.cli.verbs import rekindle
+from rekindle.errors import RekindleError
 from rekindle.storage.checkpoint_documents import read_manifest
 from rekindle.storage.job_storage import JobStorage, jobs
+from rekindle.storage.layout import FORMAT_VERSION
 from rekindle.storage.local import LocalStore
 from tests.runtime.kit import JOB, NEVER, SOURCE, World, ended
 
@@ -80,3 +83,19 @@ def test_the_job_takes_a_savepoint_and_stops_as_ever(world: World) -> None:
     assert Path(handle.savepoint().path, "manifest.json").exists()
     handle.stop()
     assert ended(handle).state == "STOPPED"
+
+
+def test_a_storage_of_a_newer_version_is_refused_by_every_verb_and_by_a_start(world: World) -> None:
+    """What holds for a version after this one holds for this one to an older."""
+    store = world.storage.store
+    for path in (path for path in WRITTEN if path.endswith(".json")):
+        store.replace(path, re.sub('"format": [0-9]+', f'"format": {FORMAT_VERSION + 1}', WRITTEN[path]).encode())
+    for verb in (["status", JOB], ["checkpoints", JOB], ["inspect", "job/checkpoints/000000002"]):
+        said = CliRunner().invoke(rekindle, [*verb, "--storage", world.location])
+        assert said.exit_code != 0, verb
+        assert "FORMAT_NEWER" in said.output and "Upgrade Rekindle." in said.output, verb
+    before = {entry.path: store.read(entry.path) for entry in store.walk("")}
+    with pytest.raises(RekindleError) as caught:
+        world.run(**NEVER)
+    assert caught.value.code == "FORMAT_NEWER"
+    assert {entry.path: store.read(entry.path) for entry in store.walk("")} == before, "nothing was changed"
