@@ -224,16 +224,22 @@ want_mermaid() {
         say "no Mermaid could be fetched: the site shows the text of its diagrams (Debian: apt-get install nodejs npm)"
 }
 
-# Built from its sources, which takes some minutes: only where there is a Go already.
-want_google() {
-    [ ! -x "$VENV/gcs-server/fake-gcs-server" ] || return 0
+# Built from their sources, which takes some minutes: only where there is a Go already.
+want_built() {
+    local folder=$1 module=$2 of=$3
+    [ ! -x "$VENV/$folder/$(basename "${module%@*}")" ] || return 0
     if ! command -v go >/dev/null; then
-        say "no Go: the tests of Google's buckets will be skipped"
+        say "no Go: the tests of $of will be skipped"
         return
     fi
-    say "building a server of Google's buckets with Go"
-    GOBIN=$VENV/gcs-server timeout 600 go install github.com/fsouza/fake-gcs-server@v1.56.1 >"$VENV/gcs-server.log" 2>&1 ||
-        say "no server of Google's buckets could be built: its tests will be skipped"
+    say "building a server of $of with Go"
+    GOBIN=$VENV/$folder timeout 900 go install "$module" >"$VENV/$folder.log" 2>&1 ||
+        say "no server of $of could be built: its tests will be skipped"
+}
+
+want_go_servers() {
+    want_built gcs-server github.com/fsouza/fake-gcs-server@v1.56.1 "Google's buckets"
+    want_built versity github.com/versity/versitygw/cmd/versitygw@v1.8.0 "S3, the second one,"
 }
 
 # --- all of it --------------------------------------------------------------------------------------------------------
@@ -273,7 +279,7 @@ else
     maven=
     if have_maven; then maven=yes; fi
     beside=()
-    want_google & beside+=($!)
+    want_go_servers & beside+=($!)
     want_azure & beside+=($!)
     want_mermaid & beside+=($!)
     export JAVA_HOME=$home

@@ -63,7 +63,6 @@ PORTS = {
     "storage/local.py:LocalStore": "a store",
     "storage/hdfs.py:HdfsStore": "a store",
     "storage/objects.py:ObjectStore": "a store",
-    "storage/s3.py:S3Store": "a store",
     "testing/memory_store.py:MemoryStore": "a store",
     "sinks/two_phase.py:TwoPhaseSink": "what a user's sink can do",
     "sinks/delta.py:Delta": "a sink",

@@ -60,6 +60,20 @@ class AzureServer:
             "AZURE_STORAGE_ENDPOINT": f"http://127.0.0.1:{self.port}/{ACCOUNT}",
         }
 
+    @property
+    def hadoop_settings(self) -> dict[str, str]:
+        """What leads Hadoop's connector there, by the names of Azure's own hosts: through an HTTP proxy."""
+        host = f"{ACCOUNT}.dfs.core.windows.net"
+        return {
+            "fs.azure.account.hns.enabled": "false",
+            "fs.azure.fns.account.service.type": "BLOB",
+            "fs.azure.always.use.https": "false",
+            "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",
+            "fs.azure.ssl.channel.mode": "Default_JSSE",
+            f"fs.azure.account.key.{host}": KEY,
+            f"fs.azure.account.key.{host.replace('.dfs.', '.blob.')}": KEY,
+        }
+
     def start(self) -> None:
         """Start it and wait until it answers."""
         options = ("--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck")

@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _hand_on(self) -> None:
         agent = self.headers.get("User-Agent", "")
-        who = "Rekindle" if "boto" in agent.lower() else "Spark"
+        who = "Rekindle" if agent.lower().startswith(("object_store", "botocore")) else "Spark"
         self.counted.add(who, kind_of(self.command, self.path, "x-amz-copy-source" in self.headers))
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         server = http.client.HTTPConnection("127.0.0.1", self.server_port)

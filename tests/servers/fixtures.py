@@ -14,6 +14,7 @@ from tests.servers import hdfs as hdfs_server
 from tests.servers import kafka as kafka_server
 from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_server
+from tests.servers import versity as versity_server
 from tests.servers.azurite import AzureServer
 from tests.servers.gcs import GoogleServer
 from tests.servers.hdfs import HdfsServer
@@ -22,6 +23,7 @@ from tests.servers.ports import free_ports
 from tests.servers.postgres import PostgresServer
 from tests.servers.relay import Relay, relay_to
 from tests.servers.s3 import S3Server
+from tests.servers.versity import VersityServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,6 +77,28 @@ def s3(s3_server_of_tests: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Serve
     for name, value in s3_server_of_tests.environment.items():
         monkeypatch.setenv(name, value)
     return s3_server_of_tests
+
+
+@pytest.fixture(scope="session")
+def versity_of_tests() -> Iterator[VersityServer]:
+    """A second server of the tests' own that speaks the language of S3."""
+    missing = versity_server.why_not()
+    if missing:
+        pytest.skip(missing)
+    server = VersityServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def versity(versity_of_tests: VersityServer, monkeypatch: pytest.MonkeyPatch) -> VersityServer:
+    """The server, and an environment that leads every client to it."""
+    for name, value in versity_of_tests.environment.items():
+        monkeypatch.setenv(name, value)
+    return versity_of_tests
 
 
 @pytest.fixture(scope="session")
@@ -167,22 +191,12 @@ def spark_s_way_to_azure(azure: AzureServer) -> Iterator[Relay]:
 
 
 @pytest.fixture
-def spark_on_azure(spark: SparkSession, spark_s_way_to_azure: Relay) -> Iterator[SparkSession]:
+def spark_on_azure(spark: SparkSession, azure: AzureServer, spark_s_way_to_azure: Relay) -> Iterator[SparkSession]:
     """The session, which reaches the server too: by the names of Azure's own hosts, through a proxy."""
     missing = azure_server.why_no_connector()
     if missing:
         pytest.skip(missing)
-    host = f"{azure_server.ACCOUNT}.dfs.core.windows.net"
-    settings = {
-        "fs.azure.account.hns.enabled": "false",
-        "fs.azure.fns.account.service.type": "BLOB",
-        "fs.azure.always.use.https": "false",
-        "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",
-        "fs.azure.ssl.channel.mode": "Default_JSSE",
-        f"fs.azure.account.key.{host}": azure_server.KEY,
-        f"fs.azure.account.key.{host.replace('.dfs.', '.blob.')}": azure_server.KEY,
-    }
-    for key, value in settings.items():
+    for key, value in azure.hadoop_settings.items():
         spark.sparkContext._jsc.hadoopConfiguration().set(key, value)
     with _proxied(spark, spark_s_way_to_azure.port):
         yield spark
@@ -200,11 +214,16 @@ def spark_on_google(spark: SparkSession, google: GoogleServer) -> Iterator[Spark
         yield spark
 
 
+def proxy_properties(port: int) -> dict[str, str]:
+    """What leads a JVM's own plain HTTP to a port, except what goes to this machine."""
+    return {"http.proxyHost": "127.0.0.1", "http.proxyPort": str(port), "http.nonProxyHosts": "localhost|127.*"}
+
+
 @contextmanager
 def _proxied(spark: SparkSession, port: int) -> Iterator[None]:
     """Lead the JVM's own plain HTTP to a port, except what goes to this machine."""
     system = spark._jvm.java.lang.System
-    proxy = {"http.proxyHost": "127.0.0.1", "http.proxyPort": str(port), "http.nonProxyHosts": "localhost|127.*"}
+    proxy = proxy_properties(port)
     for key, value in proxy.items():
         system.setProperty(key, value)
     try:

@@ -27,8 +27,10 @@ def why_not() -> str | None:
     """What is missing for tests on S3; None where they can run."""
     if _java() is None:
         return "no Java in JAVA_HOME or PATH"
+    if importlib.util.find_spec("obstore") is None:
+        return "no obstore: pip install 'rekindle[s3]'"
     if importlib.util.find_spec("s3fs") is None:
-        return "no s3fs: pip install 'rekindle[s3]'"
+        return "no s3fs, with which the tests look: pip install s3fs"
     if not jars("s3-server"):
         return f"no S3 server in {JARS}: `make setup` fetches it with Maven, where there is one"
     return None
@@ -44,7 +46,8 @@ class S3Server:
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="rekindle-s3-"))
-        self.endpoint = f"http://127.0.0.1:{free_ports(1)[0]}"
+        (self.port,) = free_ports(1)
+        self.endpoint = f"http://127.0.0.1:{self.port}"
         self._numbers = itertools.count(1)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -60,6 +63,14 @@ class S3Server:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
+        command = self._command()
+        with (self._folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder)
+        deadline = time.monotonic() + SECONDS_AT_MOST
+        while not self._answers():
+            assert self._process.poll() is None and time.monotonic() < deadline, self.log()[-3000:]
+
+    def _command(self) -> list[str]:
         settings = {
             "s3proxy.authorization": "aws-v2-or-v4",
             "s3proxy.identity": KEY,
@@ -74,12 +85,7 @@ class S3Server:
         assert java is not None
         options = ("-Xmx512m", "-XX:TieredStopAtLevel=1", f"-Dlogback.configurationFile={quiet}")
         classes = ("-cp", str(JARS / "s3-server" / "*"), "org.gaul.s3proxy.Main")
-        command = [java, *options, *classes, "--properties", str(properties)]
-        with (self._folder / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder)
-        deadline = time.monotonic() + SECONDS_AT_MOST
-        while not self._answers():
-            assert self._process.poll() is None and time.monotonic() < deadline, self.log()[-3000:]
+        return [java, *options, *classes, "--properties", str(properties)]
 
     def _answers(self) -> bool:
         try:
@@ -96,6 +102,11 @@ class S3Server:
         return S3FileSystem(
             key=KEY, secret=SECRET, endpoint_url=self.endpoint, use_listings_cache=False, skip_instance_cache=True
         )
+
+    def keys(self, bucket: str) -> list[str]:
+        """All names in a bucket, as the server has them; a thousand at most."""
+        found = self.client.call_s3("list_objects_v2", Bucket=bucket)
+        return [one["Key"] for one in found.get("Contents", ())]
 
     @property
     def delta_options(self) -> dict[str, str]:

@@ -56,9 +56,9 @@ class TestPartitionedParquet(TestParquet):
 class TestParquetInABucket(SinkContract):
     effects = (
         "rekindle.sinks.writing.run_write",
-        "rekindle.storage.s3.S3Store.copy",
-        "rekindle.storage.s3.S3Store.delete",
-        "rekindle.storage.s3.S3Store.delete_tree",
+        "rekindle.storage.objects.ObjectStore.copy",
+        "rekindle.storage.objects.ObjectStore.delete",
+        "rekindle.storage.objects.ObjectStore.delete_tree",
     )
 
     @pytest.fixture

@@ -19,9 +19,9 @@ from tests.servers.s3 import KEY, SECRET, S3Server
 
 EFFECTS = (
     "rekindle.sinks.writing.run_write",
-    "rekindle.storage.s3.S3Store.delete",
-    "rekindle.storage.s3.S3Store.delete_tree",
-    "rekindle.storage.s3.S3Store.replace",
+    "rekindle.storage.objects.ObjectStore.delete",
+    "rekindle.storage.objects.ObjectStore.delete_tree",
+    "rekindle.storage.objects.ObjectStore.replace",
 )
 
 

@@ -101,3 +101,26 @@ def test_a_job_reads_them_with_the_columns_of_their_folders(
     result = job.run(spark, storage=str(tmp_path / "storage"), mode=mode)
     assert (result.state, result.error) == ("FINISHED", None)
     assert Counter((row["v"], row["day"]) for row in committed(tmp_path / "out")) == Counter({(10, 1): 1, (20, 2): 1})
+
+
+def test_files_of_this_machine_are_read_where_hdfs_is_what_a_path_without_a_scheme_leads_to(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for day in (1, 2):
+        folder = tmp_path / "all of it" / f"day={day}"
+        folder.mkdir(parents=True)
+        (folder / "x.json").write_text(f'{{"v": {10 * day}}}\n')
+    job = rk.Job("reads-local")
+    files = Files(str(tmp_path / "all of it/day=*"), format="json", options={"basePath": str(tmp_path / "all of it")})
+    job.sink(
+        "out",
+        job.task(job.source("history", files), uid="pass")(lambda rows: rows),
+        rk.sinks.Parquet(str(tmp_path / "out")),
+    )
+    spark.conf.set("fs.defaultFS", "hdfs://127.0.0.1:9")
+    try:
+        result = job.run(spark, storage=str(tmp_path / "storage"))
+    finally:
+        spark.conf.unset("fs.defaultFS")
+    assert (result.state, result.error) == ("FINISHED", None)
+    assert Counter((row["v"], row["day"]) for row in committed(tmp_path / "out")) == Counter({(10, 1): 1, (20, 2): 1})

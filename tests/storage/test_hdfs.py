@@ -12,13 +12,15 @@ from rekindle.errors import StorageError
 from rekindle.storage.hadoop import find_cluster
 from rekindle.storage.hdfs import HdfsStore
 from rekindle.storage.open import open_store
+from rekindle.storage.port import Store
 from tests.servers.hdfs import HdfsServer
 from tests.servers.ports import free_ports
 from tests.servers.relay import Relay, relay_to
 from tests.storage.contract import ODD, StoreContract
+from tests.storage.faults_contract import FaultyServerContract
 
 
-class TestOnHdfs(StoreContract):
+class TestOnHdfs(FaultyServerContract, StoreContract):
     many = 1_000
     rounds, replaced = 5, 30  # each is three requests
     odd = tuple(name for name in ODD if ":" not in name)
@@ -33,6 +35,18 @@ class TestOnHdfs(StoreContract):
             settings = {"dfs_namenode_http__address": f"127.0.0.1:{relay.port}"}
             monkeypatch.setenv("HADOOP_CONF_DIR", hdfs.configured("through a relay", **settings))
             yield relay
+
+    def anew(self, store: Store) -> HdfsStore:
+        return _opened(store.location)
+
+    def test_an_answer_that_breaks_off_is_asked_for_again(self, store: Store, relay: Relay) -> None:
+        """What data nodes send does not pass here."""
+        store, names = self.anew(store), [f"{number}" for number in range(5)]
+        for name in names:
+            store.create(f"f/{name}", b"")
+        relay.cut_answers(1, of_at_least=1_000)
+        assert store.names("f") == names
+        assert relay.done
 
     def test_the_root_of_the_cluster_is_a_storage_too(self, hdfs: HdfsServer) -> None:
         store = _opened("hdfs:///")

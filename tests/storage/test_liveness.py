@@ -12,7 +12,7 @@ from rekindle.storage import liveness
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.documents.status import Status
 from rekindle.storage.liveness import Process, is_alive, this_process
-from rekindle.storage.s3 import S3Store
+from rekindle.storage.open import open_store
 from rekindle.testing.memory_store import MemoryStore
 
 ON_LINUX = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
@@ -129,4 +129,4 @@ def test_a_newer_run_is_a_sign_of_life_whatever_its_beat() -> None:
 
 def test_where_hearts_beat_every_ten_seconds_silence_lasts_several_of_them() -> None:
     assert liveness.silence_ms(MemoryStore()) == liveness.SILENCE_MS
-    assert liveness.silence_ms(S3Store("bucket")) > 3 * 10_000
+    assert liveness.silence_ms(open_store("s3://bucket")) > 3 * 10_000

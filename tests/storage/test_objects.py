@@ -12,108 +12,17 @@ from rekindle.errors import StorageError
 from rekindle.storage import clouds
 from rekindle.storage.objects import ObjectStore
 from rekindle.storage.open import open_store
-from rekindle.storage.port import Entry, NotFound
+from rekindle.storage.port import NotFound
 from tests.servers.azurite import ACCOUNT, KEY, AzureServer
 from tests.servers.gcs import TOKEN, GoogleServer
 from tests.servers.relay import Relay, relay_to
-from tests.storage.contract import StoreContract
+from tests.storage.bucket_contract import BucketContract, opened
 
 HOST = f"{ACCOUNT}.dfs.core.windows.net"
 SECRETS = (KEY, TOKEN, "d3Jvbmc=", "hunter2")
 
 
-class _BucketContract(StoreContract):
-    """What holds in each cloud."""
-
-    root: str
-    relay: Relay
-
-    @pytest.fixture
-    def store(self, root: str) -> ObjectStore:
-        return _opened(f"{root}/state/of jobs")
-
-    def test_a_bucket_of_its_own_is_a_storage_too(self, root: str) -> None:
-        store = _opened(root)
-        store.create("a/b", b"")
-        assert (store.location, store.names(""), store.uri("a ü")) == (root, ["a"], f"{root}/a%20ü")
-        assert [entry.path for entry in store.walk("")] == ["a/b"]
-        store.delete_tree("a")
-        assert list(store.walk("")) == []
-
-    def test_it_sees_nothing_beside_its_prefix(self, root: str, store: ObjectStore) -> None:
-        _opened(f"{root}/state/of jobs!").create("x", b"")
-        _opened(root).create("state/y", b"")
-        store.create("a", b"one")
-        assert (store.names(""), list(store.walk(""))) == (["a"], [Entry("a", 3)])
-        store.delete_trees("", ["a", "x", "y"])
-        assert [entry.path for entry in _opened(root).walk("")] == ["state/of jobs!/x", "state/y"]
-
-    def test_a_create_whose_answer_was_lost_knows_its_own_object(self, store: ObjectStore, relay: Relay) -> None:
-        relay.lose_answers(1)
-        assert store.create("a", b"mine") is True
-        assert relay.lost == 1
-        relay.lose_answers(1)
-        assert store.create("a", b"not mine") is False
-        assert relay.lost == 1
-        relay.lose_answers(1)
-        store.replace("a", b"new")
-        assert (relay.lost, store.read("a")) == (1, b"new")
-
-    def test_a_server_that_is_away_is_an_error_and_not_an_empty_storage(self, store: ObjectStore, relay: Relay) -> None:
-        store.create("a", b"one")
-        relay.away = True
-        for act in (lambda: store.read("a"), lambda: store.exists("b"), lambda: store.names("")):
-            with pytest.raises(StorageError) as caught:
-                act()
-            assert caught.value.code == "STORAGE_UNAVAILABLE"
-        relay.away = False
-        assert (store.read("a"), store.names("")) == (b"one", ["a"])
-
-    def test_a_server_that_does_not_know_the_condition_is_refused(
-        self, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        put = store._put
-        monkeypatch.setattr(store, "_put", lambda path, data, mode, **more: put(path, data, **more))
-        with pytest.raises(StorageError) as caught:
-            store.check()
-        assert caught.value.code == "STORAGE_NO_CREATE"
-
-    def test_a_bucket_that_is_not_there_is_an_error_and_not_empty(self, root: str) -> None:
-        container, at, rest = root.removeprefix("gs://").removeprefix("abfss://").partition("@")
-        store = _opened(root.replace(container, "no-such-bucket") + "/x")
-        for act in (store.check, lambda: store.read("a"), lambda: store.names(""), lambda: list(store.walk(""))):
-            with pytest.raises(StorageError, match=r"Container|Bucket") as caught:
-                act()
-            assert caught.value.code == "STORAGE_UNAVAILABLE"
-        assert at == "@" or rest == ""
-
-    def test_an_object_that_is_replaced_while_it_is_read_is_an_error_and_no_mixture(self, store: ObjectStore) -> None:
-        store.create("a", b"1" * (4 << 20))
-        with store.open("a") as file:
-            assert file.read(1) == b"1"
-            store.replace("a", b"2" * (4 << 20))
-            file.seek(3 << 20)
-            with pytest.raises(StorageError):
-                file.read(1)
-
-    def test_a_copy_into_another_prefix_of_the_bucket_is_made_by_the_server(
-        self, root: str, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        store.create("a/b", b"one")
-        other = _opened(f"{root}/elsewhere")
-        monkeypatch.setattr(store, "open", _refuse)
-        assert other.copy_from(store, "a/b", "c") == 3
-        assert other.read("c") == b"one"
-        with pytest.raises(NotFound, match="a/none"):
-            other.copy_from(store, "a/none", "c")
-
-    @pytest.mark.parametrize("name", ["a\\b", "a\tb", "a\x7f"])
-    def test_a_name_that_a_server_would_change_is_refused(self, store: ObjectStore, name: str) -> None:
-        with pytest.raises(StorageError, match="backslash or a control character"):
-            store.create(name, b"")
-
-
-class TestOnAzure(_BucketContract):
+class TestOnAzure(BucketContract):
     many = 1_000  # of 6,000 Azurite takes longer to delete 256 at once than a request may
 
     @pytest.fixture
@@ -128,7 +37,7 @@ class TestOnAzure(_BucketContract):
 
     def test_the_account_of_a_short_address_is_that_of_the_environment(self, azure: AzureServer) -> None:
         container = azure.make_container()
-        store = _opened(f"az://{container}/a b")
+        store = opened(f"az://{container}/a b")
         store.create("x", b"one")
         assert store.location == f"abfss://{container}@{HOST}/a b"
         assert open_store(store.location).read("x") == b"one"
@@ -145,7 +54,7 @@ class TestOnAzure(_BucketContract):
         with pytest.raises(NotFound):
             store.read("f/empty")
         store.delete_tree("f")
-        assert [*_opened(root).walk(""), *_opened(root).names("")] == []
+        assert [*opened(root).walk(""), *opened(root).names("")] == []
 
     @pytest.mark.parametrize(
         "credential",
@@ -157,7 +66,7 @@ class TestOnAzure(_BucketContract):
         monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_KEY")
         for name, value in credential.items():
             monkeypatch.setenv(name, value)
-        store = _opened(f"{root}/x")
+        store = opened(f"{root}/x")
         acts: list[Callable[[], Any]] = [store.check, lambda: store.read("a"), lambda: store.names("")]
         codes = []
         for act in acts:
@@ -169,7 +78,7 @@ class TestOnAzure(_BucketContract):
         assert codes == ["STORAGE_READ_ONLY", "STORAGE_UNAVAILABLE", "STORAGE_UNAVAILABLE"]
 
 
-class TestOnGoogle(_BucketContract):
+class TestOnGoogle(BucketContract):
     many = 1_100  # 10,000 were not listed and deleted within three minutes
 
     @pytest.fixture
@@ -186,7 +95,7 @@ class TestOnGoogle(_BucketContract):
         bucket = root.removeprefix("gs://")
         for number in range(1_100):
             google.put(bucket, f"many/{number:04d}", b"x")
-        assert _opened(root).names("many") == [f"{number:04d}" for number in range(1_100)]
+        assert opened(root).names("many") == [f"{number:04d}" for number in range(1_100)]
 
     def test_objects_that_stand_for_folders_are_not_listed(
         self, google: GoogleServer, store: ObjectStore, root: str
@@ -272,13 +181,3 @@ def test_what_a_server_has_said_is_one_line_without_what_signs_a_request() -> No
     assert clouds.what_was_said(text) == "Error performing GET https://a.example/b/c in 1s - refused: why"
     xml = "... <Error>\n<Code>Why</Code>\n<Message>It is so.\nRequestId:1</Message></Error>"
     assert clouds.what_was_said(xml) == "Why: It is so."
-
-
-def _opened(uri: str) -> ObjectStore:
-    store = open_store(uri)
-    assert isinstance(store, ObjectStore)
-    return store
-
-
-def _refuse(path: str) -> bytes:
-    raise AssertionError(f"{path} is read")

@@ -1,155 +1,279 @@
+"""The contract of a store on servers that speak the language of S3, what is different there, and who asks them."""
+
 from __future__ import annotations
 
+import http.server
+import json
+import threading
+import traceback
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
 from rekindle.errors import StorageError
+from rekindle.storage import aws, clouds
+from rekindle.storage.objects import ObjectStore
 from rekindle.storage.open import open_store
-from rekindle.storage.port import Entry, NotFound, Store
-from rekindle.storage.s3 import S3Store
+from rekindle.storage.port import NotFound
 from tests.servers.counting import counting
+from tests.servers.relay import Relay, relay_to
 from tests.servers.s3 import KEY, SECRET, S3Server
-from tests.storage.contract import StoreContract
+from tests.servers.versity import VersityServer
+from tests.storage.bucket_contract import BucketContract, opened, refuse
 
 
-def suppressed(error: type[Exception], act: Callable[[], object]) -> None:
-    with suppress(error):
-        act()
+def missed(store: ObjectStore) -> None:
+    with pytest.raises(NotFound):
+        store.read("missing")
 
 
-class TestS3Store(StoreContract):
+class TestOnS3(BucketContract):
     @pytest.fixture
-    def bucket(self, s3: S3Server) -> str:
-        return s3.make_bucket()
+    def server(self, s3: S3Server) -> S3Server:
+        return s3
 
     @pytest.fixture
-    def store(self, bucket: str) -> S3Store:
-        return S3Store(f"{bucket}/state/of jobs")
+    def root(self, server: S3Server) -> str:
+        return f"s3a://{server.make_bucket()}"
 
-    @pytest.mark.slow
-    @pytest.mark.xfail(strict=True, reason="below a prefix with a blank S3Proxy's list ended after 1,000 names: open")
-    def test_many_names_are_listed_and_deleted(self, store: Store) -> None:
-        super().test_many_names_are_listed_and_deleted(store)
+    @pytest.fixture
+    def bucket(self, root: str) -> str:
+        return root.removeprefix("s3a://")
 
-    def test_its_objects_lie_where_it_says_and_it_sees_no_others(
-        self, s3: S3Server, store: S3Store, bucket: str
-    ) -> None:
+    @pytest.fixture
+    def relay(self, server: S3Server, store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Relay]:
+        with relay_to(server.port) as relay:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{relay.port}")
+            yield relay
+
+    def test_its_objects_lie_where_it_says(self, server: S3Server, store: ObjectStore, bucket: str) -> None:
         store.create("a/ü b%20.json", b"one")
-        s3.client.pipe_file(f"{bucket}/state/of jobs!/x", b"")
-        s3.client.pipe_file(f"{bucket}/y", b"")
-        assert s3.client.cat_file(f"{bucket}/state/of jobs/a/ü b%20.json") == b"one"
-        assert store.names("") == ["a"]
-        assert list(store.walk("")) == [Entry("a/ü b%20.json", 3)]
+        assert server.client.cat_file(f"{bucket}/state/of jobs/a/ü b%20.json") == b"one"
+        assert store.spark_path("a/ü%") == f"s3a://{bucket}/state/of jobs/a/ü%"
+        assert store.uri("a/ü%") == f"s3a://{bucket}/state/of%20jobs/a/ü%25"
+
+    def test_it_lists_more_than_the_server_tells_at_once_and_deletes_as_many(
+        self, server: S3Server, bucket: str
+    ) -> None:
+        store = opened(f"s3://{bucket}/of jobs")
+        server.client.pipe({f"{bucket}/of jobs/many/{number:04d}": b"" for number in range(1_100)})
+        assert store.names("many") == [f"{number:04d}" for number in range(1_100)]
+        store.delete_tree("many")
+        assert store.names("") == []
 
     @pytest.mark.parametrize(
         ("act", "requests"),
         [
             (lambda store: store.read("there"), {"GET": 1}),
-            (lambda store: suppressed(NotFound, lambda: store.read("missing")), {"GET": 1}),
+            (missed, {"GET": 1}),
             (lambda store: store.exists("there"), {"HEAD": 1}),
             (lambda store: store.exists("missing"), {"HEAD": 1, "LIST": 1}),
             (lambda store: store.create("new", b"1"), {"PUT": 1}),
             (lambda store: store.create("there", b"1"), {"PUT": 1, "HEAD": 1}),
             (lambda store: store.replace("there", b"1"), {"PUT": 1}),
             (lambda store: store.names(""), {"LIST": 1}),
-            (lambda store: store.delete("there"), {"DELETE": 1}),
+            (lambda store: store.delete("there"), {"DELETE many": 1}),
             (lambda store: store.delete_many(["there", "missing"]), {"DELETE many": 1}),
             (lambda store: store.delete_trees("", ["there"]), {"LIST": 1, "DELETE many": 1}),
         ],
     )
     def test_what_each_call_asks_is_as_little_as_can_be(
         self,
-        s3: S3Server,
+        server: S3Server,
         bucket: str,
         monkeypatch: pytest.MonkeyPatch,
-        act: Callable[[Store], object],
+        act: Callable[[ObjectStore], object],
         requests: dict[str, int],
     ) -> None:
-        inner = urlsplit(s3.endpoint).port
-        assert inner is not None
-        S3Store(bucket).create("there", b"0")
-        with counting(inner) as (port, counted):
+        opened(f"s3://{bucket}").create("there", b"0")
+        with counting(server.port) as (port, counted):
             monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-            act(S3Store(bucket))
+            act(opened(f"s3://{bucket}"))
             assert counted.so_far() == {("Rekindle", kind): count for kind, count in requests.items()}
 
-    def test_a_bucket_of_its_own_is_a_storage_too(self, bucket: str) -> None:
-        store = S3Store(bucket)
-        store.create("a/b", b"")
-        assert (store.location, store.names(""), store.uri("a")) == (f"s3://{bucket}", ["a"], f"s3a://{bucket}/a")
-        store.delete_tree("a")
-        assert list(store.walk("")) == []
-
-    def test_it_lists_more_than_the_server_tells_at_once_and_deletes_as_many(self, s3: S3Server, bucket: str) -> None:
-        client, store = s3.client, S3Store(bucket)
-        client.pipe({f"{bucket}/many/{number:04d}": b"" for number in range(1_100)})
-        assert store.names("many") == [f"{number:04d}" for number in range(1_100)]
-        assert sum(1 for _ in store.walk("")) == 1_100
-        store.delete_tree("many")
-        assert store.names("") == []
-
     def test_objects_that_stand_for_folders_are_not_listed_and_go_with_their_folder(
-        self, s3: S3Server, store: S3Store, bucket: str
+        self, server: S3Server, store: ObjectStore, bucket: str
     ) -> None:
-        for name in ("f/", "f/empty/", "f/x"):
-            s3.client.call_s3("put_object", Bucket=bucket, Key=f"state/of jobs/{name}", Body=b"")
+        for name in ("f/", "f/empty/", "f/x", "g/a/", "g/b/c/", "g/b/d", "h/"):
+            server.client.call_s3("put_object", Bucket=bucket, Key=f"state/of jobs/{name}", Body=b"")
         assert [entry.path for entry in store.walk("f")] == ["f/x"]
         assert store.names("f") == ["empty", "x"]
         store.delete_tree("f")
-        assert s3.client.find(bucket) == []
+        store.delete_trees("g", ["b"])
+        assert server.keys(bucket) == ["state/of jobs/g/a/", "state/of jobs/h/"]
 
-    def test_a_put_that_was_sent_again_since_its_answer_was_lost_knows_its_own_object(
-        self, store: S3Store, monkeypatch: pytest.MonkeyPatch
+    def test_a_copy_from_another_bucket_is_made_by_the_server(
+        self, server: S3Server, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        files, put = store._files, store._files.pipe_file
+        store.create("a/ü b", b"one")
+        other = opened(f"s3://{server.make_bucket()}/elsewhere")
+        monkeypatch.setattr(store, "open", refuse)
+        assert other.copy_from(store, "a/ü b", "c d") == 3
+        assert other.read("c d") == b"one"
+        with pytest.raises(NotFound, match="a/none"):
+            other.copy_from(store, "a/none", "c")
 
-        def put_twice(*args: Any, **kwargs: Any) -> None:
-            put(*args, **kwargs)
-            put(*args, **kwargs)
+    def test_an_object_that_is_too_large_for_the_server_to_copy_is_copied_in_parts(self, root: str) -> None:
+        place = clouds.find_place(f"{root}/x")
+        assert place is not None
+        assert place.copied_at_most == 5 << 30  # what S3 says
+        store = ObjectStore(replace(place, copied_at_most=1_000))
+        data = bytes(range(250)) * 5
+        store.create("a", data)
+        assert store.copy("a", "b") == len(data)
+        store.move("b", "c")
+        assert (store.names(""), store.read("c")) == (["a", "c"], data)
 
-        monkeypatch.setattr(files, "pipe_file", put_twice)
+    def test_a_create_beside_another_that_is_under_way_waits_for_it(self, store: ObjectStore, relay: Relay) -> None:
+        relay.answer_instead([409, 409, 409], of="/a")
         assert store.create("a", b"mine") is True
-        assert store.create("a", b"mine") is False
+        relay.answer_instead([409], of="/a")
+        assert store.create("a", b"not mine") is False
 
-    def test_a_server_that_does_not_know_the_condition_is_refused(
-        self, store: S3Store, monkeypatch: pytest.MonkeyPatch
+    def test_credentials_that_are_refused_are_an_error_that_tells_none_of_them(
+        self, root: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        files, put = store._files, store._files.pipe_file
-        monkeypatch.setattr(files, "pipe_file", lambda path, data, mode, **more: put(path, data, **more))
-        with pytest.raises(StorageError) as caught:
-            store.check()
-        assert caught.value.code == "STORAGE_NO_CREATE"
-
-    def test_spark_is_told_the_same_place_and_its_logs_hold_it_encoded(self, store: S3Store, bucket: str) -> None:
-        assert store.location == f"s3://{bucket}/state/of jobs"
-        assert store.spark_path("a/ü%") == f"s3a://{bucket}/state/of jobs/a/ü%"
-        assert store.uri("a/ü%") == f"s3a://{bucket}/state/of%20jobs/a/ü%25"
-
-    @pytest.fixture
-    def wrong_secret(self, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong-secret")
-        return s3.make_bucket()
-
-    def test_credentials_that_are_refused_are_an_error_that_tells_none_of_them(self, wrong_secret: str) -> None:
-        store = S3Store(wrong_secret)
+        store = opened(root)
+        acts: list[Callable[[], Any]] = [store.check, lambda: store.read("a"), lambda: store.names("")]
         codes = []
-        for act in (store.check, lambda: store.read("a"), lambda: store.names(""), lambda: store.delete_tree("a")):
+        for act in (*acts, lambda: store.delete_tree("a")):
             with pytest.raises(StorageError) as caught:
                 act()
             codes.append(caught.value.code)
-            assert not any(word in str(caught.value) for word in (KEY, SECRET, "wrong-secret"))
-        assert codes == ["STORAGE_READ_ONLY", "STORAGE_UNAVAILABLE", "STORAGE_UNAVAILABLE", "STORAGE_READ_ONLY"]
+            told = "".join(traceback.format_exception(caught.value))
+            assert not any(word in told for word in (SECRET, "wrong-secret"))
+        assert codes == ["STORAGE_READ_ONLY", "STORAGE_UNAVAILABLE", "STORAGE_UNAVAILABLE", "STORAGE_UNAVAILABLE"]
 
-    def test_a_bucket_that_is_not_there_is_an_error_and_not_empty(self, s3: S3Server) -> None:
-        store = S3Store("no-such-bucket/x")
-        for act in (store.check, lambda: store.read("a"), lambda: store.names(""), lambda: list(store.walk(""))):
-            with pytest.raises(StorageError, match="bucket") as caught:
-                act()
-            assert caught.value.code == "STORAGE_UNAVAILABLE"
+
+@pytest.mark.slow
+class TestOnVersity(TestOnS3):
+    many = 2_100
+
+    @pytest.fixture
+    def server(self, versity: VersityServer) -> S3Server:
+        return versity
+
+
+# -- who asks ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def without_keys(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """An environment that leads to the server, and has no credentials."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    return s3
+
+
+KEYS = f"aws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n"
+PROCESS = json.dumps({"Version": 1, "AccessKeyId": KEY, "SecretAccessKey": SECRET})
+
+
+@pytest.mark.parametrize(
+    ("config", "credentials", "profile"),
+    [
+        ("", f"[default]\n{KEYS}", None),
+        ("[profile work]\nregion = eu-central-1\n", f"[work]\n{KEYS}", "work"),
+        ("[profile tool]\ncredential_process = cat FOLDER/said\n", "", "tool"),
+    ],
+    ids=["the default profile", "a profile", "a process"],
+)
+def test_credentials_are_found_where_aws_s_own_tools_find_them(
+    without_keys: S3Server,
+    config: str,
+    credentials: str,
+    profile: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "said").write_text(PROCESS)
+    (tmp_path / "AWS_CONFIG_FILE").write_text(config.replace("FOLDER", str(tmp_path)))
+    (tmp_path / "AWS_SHARED_CREDENTIALS_FILE").write_text(credentials)
+    if profile:
+        monkeypatch.setenv("AWS_PROFILE", profile)
+    store = opened(f"s3://{without_keys.make_bucket()}/x")
+    assert store.create("a", b"one")
+    store.delete_tree("a")
+    assert store.names("") == []
+
+
+def test_the_server_of_a_profile_is_asked(
+    without_keys: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    monkeypatch.setenv("AWS_PROFILE", "ours")
+    (tmp_path / "AWS_CONFIG_FILE").write_text(f"[profile ours]\nendpoint_url = {without_keys.endpoint}\n{KEYS}")
+    assert opened(f"s3://{without_keys.make_bucket()}/x").create("a", b"one")
+
+
+def test_credentials_of_a_container_are_asked_for_again_before_they_end(
+    without_keys: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            ends = datetime.now(timezone.utc) + timedelta(minutes=5)  # which botocore takes for the end
+            found = {"AccessKeyId": KEY, "SecretAccessKey": SECRET, "Token": "", "Expiration": ends.isoformat()}
+            data = json.dumps(found).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{server.server_address[1]}/role")
+        store = opened(f"s3://{without_keys.make_bucket()}/x")
+        assert store.create("a", b"one")
+        first = len(asked)
+        assert first
+        provider = aws._Credentials(__import__("botocore.session").session.get_session())
+        provider()
+        provider()
+        assert len(asked) > first + 1
+        server.shutdown()
+
+
+def test_an_environment_without_credentials_is_an_error_that_says_so(without_keys: S3Server) -> None:
+    with pytest.raises(StorageError, match="NoCredentialsError") as caught:
+        open_store("s3://bucket/x").read("a")
+    assert caught.value.code == "STORAGE_UNAVAILABLE"
+
+
+@pytest.mark.parametrize(
+    ("region", "more", "address"),
+    [
+        ("eu-central-1", {}, "https://box.s3.eu-central-1.amazonaws.com"),
+        ("cn-north-1", {}, "https://box.s3.cn-north-1.amazonaws.com.cn"),
+        ("us-west-2", {"AWS_USE_FIPS_ENDPOINT": "true"}, "https://box.s3-fips.us-west-2.amazonaws.com"),
+        ("us-west-2", {"AWS_USE_DUALSTACK_ENDPOINT": "true"}, "https://box.s3.dualstack.us-west-2.amazonaws.com"),
+    ],
+)
+def test_a_bucket_of_aws_is_asked_by_a_name_of_its_own_in_its_own_region(
+    without_keys: S3Server, region: str, more: dict[str, str], address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from botocore.session import get_session
+
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    for name, value in more.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(aws, "_region_of", lambda bucket, asked: region)
+    assert aws._reached(get_session(), "box") == (region, address)
+    assert aws._reached(get_session(), "a.box")[1].endswith(".us-east-1.amazonaws.com/a.box")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The containers of Azure and buckets of Google that a source may have its files in; see `sources.nodes`."""
+"""The buckets of S3 and Google and containers of Azure that a source may have its files in; see `sources.nodes`."""
 
 from __future__ import annotations
 

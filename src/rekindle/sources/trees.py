@@ -9,12 +9,11 @@ from typing import Any
 
 from rekindle.sources.nodes import Node, Tree
 from rekindle.sources.objects import Objects
-from rekindle.storage.addresses import encoded, hadoop_scheme, is_hdfs, is_s3
+from rekindle.storage.addresses import encoded, hadoop_scheme, is_hdfs
 from rekindle.storage.hadoop import Cluster, Refused, find_cluster
 from rekindle.storage.hdfs import client_of
 from rekindle.storage.local import file_uri
 from rekindle.storage.reading import read_in_pieces
-from rekindle.storage.s3 import client
 
 
 class Disk:
@@ -40,36 +39,6 @@ class Disk:
     def open(self, path: str) -> AbstractContextManager[Any]:
         """See `Tree`."""
         return open(path, "rb")
-
-
-class Bucket:
-    """Objects of S3, or of a server that speaks its language."""
-
-    def __init__(self, path: str) -> None:
-        self._files = client(path)
-
-    def find(self, path: str) -> Node | None:
-        """See `Tree`."""
-        with _told():
-            try:
-                return _node_in_bucket(self._files.info(path))
-            except FileNotFoundError:
-                return None
-
-    def children(self, folder: str) -> Iterator[Node]:
-        """See `Tree`."""
-        with _told():
-            found = self._files.ls(folder, detail=True)
-        for child in map(_node_in_bucket, found):
-            # An empty object named as a folder stands for it, and is no file.
-            if child.path != folder and not child.path.endswith("/"):
-                yield child
-
-    @contextmanager
-    def open(self, path: str) -> Iterator[Any]:
-        """See `Tree`."""
-        with _told(), self._files.open(path, "rb", cache_type="none") as file:
-            yield file
 
 
 class Hadoop:
@@ -121,17 +90,6 @@ def _asked() -> Iterator[None]:
         raise OSError(str(error)) from error
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    """s3fs passes some of what its client raises as it is."""
-    from botocore.exceptions import BotoCoreError
-
-    try:
-        yield
-    except BotoCoreError as error:
-        raise OSError(str(error)) from error
-
-
 def tree_of(path: str) -> Tree:
     """Where a path leads.
 
@@ -140,8 +98,6 @@ def tree_of(path: str) -> Tree:
     """
     if is_hdfs(path):
         return Hadoop(path)
-    if is_s3(path):
-        return Bucket(path)
     return Objects(top(path)) if _is_far(path) else Disk()
 
 
@@ -151,6 +107,11 @@ def absolute(path: str) -> str:
         cluster, below = _parted(path)
         return f"hdfs://{cluster.authority}{below}".rstrip("/")
     return path.rstrip("/") if _is_far(path) else os.path.abspath(path)
+
+
+def qualified(path: str) -> str:
+    """What Spark reads, whatever its default file system is: that of a cluster with HDFS is not this machine's."""
+    return path if _is_far(path) else f"file://{os.path.abspath(path)}"
 
 
 def top(path: str) -> str:
@@ -171,14 +132,6 @@ def _node_on_disk(info: dict[str, Any]) -> Node:
     modified_ms = round(info["mtime"] * 1_000_000) // 1_000
     is_folder = info["type"] == "directory"
     return Node(info["name"], is_folder, info["size"], modified_ms, "" if is_folder else str(modified_ms))
-
-
-def _node_in_bucket(info: dict[str, Any]) -> Node:
-    path, modified = f"s3a://{info['name']}", info.get("LastModified")
-    if info["type"] == "directory":
-        return Node(path.rstrip("/"), True, 0, 0, "")
-    modified_ms = int(modified.timestamp() * 1_000) if modified else 0
-    return Node(path, False, info["size"], modified_ms, info.get("ETag", "").strip('"'))
 
 
 def _node_in_hdfs(path: str, status: Mapping[str, Any]) -> Node:

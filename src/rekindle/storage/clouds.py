@@ -1,4 +1,4 @@
-"""Containers of Azure and buckets of Google: what their addresses look like, the client of each, and what it answers.
+"""Buckets of S3 and Google and containers of Azure: their addresses, the client of each, and what it answers.
 
 Accounts, credentials and servers of one's own are those of the environment, a file of the cloud's own tools, or the
 machine's identity; `obstore` looks for them. None are in an address.
@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from rekindle.errors import StorageError
+from rekindle.storage.aws import FolderClient, S3Client, options_of
 from rekindle.storage.port import check_path
 
-_ADDRESS = re.compile(r"(abfss?|az|gs)://(.*)", re.DOTALL)
+_ADDRESS = re.compile(r"(s3a?|abfss?|az|gs)://(.*)", re.DOTALL)
 _ACCOUNT_HOST = re.compile(r"([a-z0-9]{3,24})\.(?:dfs|blob)\.([a-z0-9.-]+)")
 _CONTAINER = re.compile(r"[a-z0-9$][a-z0-9-]{2,62}")
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,221}")
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_GOOGLES = re.compile(r"[a-z0-9][a-z0-9._-]{1,221}")
 _ACCOUNT = "AZURE_STORAGE_ACCOUNT_NAME"
-_PATIENCE: Mapping[str, Any] = {"max_retries": 5, "retry_timeout": timedelta(seconds=30)}
-"""How often a request is sent that was not answered: about as often as a client of AWS does."""
 _IS_FOLDER = "hdi_isfolder"
-_ENVIRONMENT = ("AZURE_", "GOOGLE_", "IDENTITY_")
+_ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_", "IDENTITY_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,13 @@ class Place:
     #: what `rekindle[...]` brings the library
     extra: str
     make: Callable[[], Any]
+    #: bytes of the largest object that the server copies; None: any
+    copied_at_most: int | None = None
+
+    @property
+    def shown(self) -> str:
+        """The root as a person would name it."""
+        return self.root.replace("s3a://", "s3://", 1)
 
 
 def find_place(uri: str) -> Place | None:
@@ -51,6 +57,8 @@ def find_place(uri: str) -> Place | None:
         return None
     top, *parts = found[2].split("/")
     prefix = check_path("/".join(filter(None, parts)), folder=True)
+    if found[1] in ("s3", "s3a"):
+        return _s3(top, prefix)
     return _google(top, prefix) if found[1] == "gs" else _azure(found[1], top, prefix)
 
 
@@ -63,6 +71,20 @@ def root_of(uri: str) -> str | None:
     found = _ADDRESS.fullmatch(uri)
     place = find_place(f"{found[1]}://{found[2].split('/')[0]}") if found else None
     return place.root if place else None
+
+
+def across(source: Place, target: Place) -> Place | None:
+    """Return a place whose client has the server copy objects of one into the other; None: no server has both."""
+    if source.root == target.root:
+        return replace(target, prefix="")
+    if isinstance(source.make, S3Client) and isinstance(target.make, S3Client):
+        return replace(target, prefix="", make=S3Client(target.make.bucket, source.make.bucket))
+    return None
+
+
+def folder_client(place: Place) -> Any:
+    """Return what deletes objects that stand for folders, where `obstore` cannot name them; None: nothing does."""
+    return client(replace(place, make=FolderClient(place.make.bucket))) if isinstance(place.make, S3Client) else None
 
 
 def client(place: Place) -> Any:
@@ -99,7 +121,7 @@ class _AzureClient:
 
         # An emulator has the account in its path.
         endpoint = os.environ.get("AZURE_STORAGE_ENDPOINT") or os.environ.get("AZURE_ENDPOINT") or self.endpoint
-        return AzureStore(self.container, account_name=self.account, endpoint=endpoint, **_options(endpoint))
+        return AzureStore(self.container, account_name=self.account, endpoint=endpoint, **options_of(endpoint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +131,7 @@ class _GoogleClient:
     def __call__(self) -> Any:
         from obstore.store import GCSStore
 
-        return GCSStore(self.bucket, **_options(os.environ.get("GOOGLE_BASE_URL", "")))
-
-
-def _options(endpoint: str) -> dict[str, Any]:
-    options = {"allow_http": endpoint.startswith("http://"), "connect_timeout": timedelta(seconds=5)}
-    return {"client_options": options, "retry_config": dict(_PATIENCE)}
+        return GCSStore(self.bucket, **options_of(os.environ.get("GOOGLE_BASE_URL", "")))
 
 
 def _azure(scheme: str, top: str, prefix: str) -> Place:
@@ -136,8 +153,14 @@ def _azure(scheme: str, top: str, prefix: str) -> Place:
     return Place(root, prefix, "azure", make)
 
 
-def _google(bucket: str, prefix: str) -> Place:
+def _s3(bucket: str, prefix: str) -> Place:
     if not _BUCKET.fullmatch(bucket):
+        raise _no_address("s3", "s3://BUCKET")
+    return Place(f"s3a://{bucket}", prefix, "s3", S3Client(bucket), copied_at_most=5 << 30)
+
+
+def _google(bucket: str, prefix: str) -> Place:
+    if not _GOOGLES.fullmatch(bucket):
         raise _no_address("gs", "gs://BUCKET")
     return Place(f"gs://{bucket}", prefix, "gcs", _GoogleClient(bucket))
 

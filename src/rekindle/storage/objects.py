@@ -1,14 +1,15 @@
-"""A storage in a container of Azure or a bucket of Google, through `obstore`, which is Rust's `object_store`.
+"""A storage in a bucket of S3 or Google or a container of Azure, through `obstore`, which is Rust's `object_store`.
 
-An object appears whole under its name or not at all, and what was written is seen at once: both clouds promise that.
+An object appears whole under its name or not at all, and what was written is seen at once: each cloud promises that.
 What makes a storage of it is the put that the server refuses where there is an object (``If-None-Match: *``,
 ``x-goog-if-generation-match: 0``). `ObjectStore.check` tries it. A put whose answer was lost is sent again, and then
 refused for what it has itself written: so every create gives its object a mark, and one that is refused looks whose
 mark is there.
 
 There are no folders, only names with slashes. Spark, which reaches the same objects through Hadoop, leaves empty ones
-that stand for folders: on Azure such an object says so (``hdi_isfolder``), on Google its name ends in a slash, which
+that stand for folders: on Azure such an object says so (``hdi_isfolder``), elsewhere its name ends in a slash, which
 `obstore` does not show. So an empty object that is listed is looked at; one that stands for a folder is none of ours.
+On S3 they go with their folder; on Google they stay.
 
 This module knows bytes and paths, not what is in them, and no cloud by its name: these are in `storage.clouds`.
 """
@@ -18,14 +19,14 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, BinaryIO
 
 from rekindle.errors import StorageError
 from rekindle.storage.addresses import encoded
-from rekindle.storage.clouds import Place, client, stands_for_a_folder, what_was_said
+from rekindle.storage.clouds import Place, across, client, folder_client, stands_for_a_folder, what_was_said
 from rekindle.storage.port import Entry, NotFound, Store, check_path
 from rekindle.storage.reading import read_in_pieces
 
@@ -34,8 +35,8 @@ _PART_BYTES = 16 << 20
 """What is held in memory, twice, of an object on its way up."""
 _AT_ONCE = 256
 """Objects that one request may delete, where there is a request for many."""
-_TRIES = 3
-"""How often a create is sent again that is refused for an object that is then not there."""
+_PAUSES_S = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0)
+"""Before a create is sent again that was refused for an object that is not there: deleted, or another's on its way."""
 _COPY_SECONDS = 600
 _ODD = re.compile(r"[\\\x00-\x1f\x7f]")
 """Azure takes a backslash for a slash, and the library no control characters."""
@@ -50,7 +51,7 @@ class ObjectStore:
 
     @property
     def location(self) -> str:
-        return self.spark_path("")
+        return f"{self._place.shown}/{self._key('')}".rstrip("/")
 
     @property
     def pace(self) -> int:
@@ -99,7 +100,8 @@ class ObjectStore:
     def create(self, path: str, data: bytes) -> bool:
         mark = secrets.token_hex(8)
         with self._errors(check_path(path), "STORAGE_READ_ONLY"):
-            for _ in range(_TRIES):
+            for pause_s in _PAUSES_S:
+                time.sleep(pause_s)
                 if (made := self._created(path, bytes(data), mark)) is not None:
                     return made
             raise OSError("it is refused for an object that is not there")
@@ -146,33 +148,28 @@ class ObjectStore:
 
     def delete_tree(self, folder: str) -> None:
         # What stands for a folder may be refused for as long as there is something in it.
-        doomed = {self._key(check_path(folder)), *self._below(folder)}
-        self._delete_all(folder, sorted(doomed, reverse=True))
+        self._delete_found(folder, {self._key(check_path(folder)): None, **self._below(folder)})
 
     def delete_trees(self, folder: str, names: Collection[str]) -> None:
         check_path(folder, folder=True)
         start = f"{self._key(folder)}/".lstrip("/")
         doomed = {check_path(name) for name in names}
-        found = self._below(folder) if doomed else ()
-        ours = (path for path in found if path[len(start) :].split("/", 1)[0] in doomed)
-        self._delete_all(folder, sorted(ours, reverse=True))
+        found = self._below(folder) if doomed else {}
+        ours = {path: size for path, size in found.items() if path[len(start) :].split("/", 1)[0] in doomed}
+        self._delete_found(folder, ours)
 
     def copy(self, source: str, target: str) -> int:
-        check_path(target)
-        with self._errors(check_path(source)):
-            size_bytes = self.size(source)
-            self._library.copy(self._client, self._key(source), self._key(target))
-            self._await_copy(target, size_bytes)
-            return size_bytes
+        return self.copy_from(self, source, target)
 
     def copy_from(self, source: Store, path: str, target: str) -> int:
         check_path(target)
-        if isinstance(source, ObjectStore) and source._place.root == self._place.root:  # noqa: SLF001 # its own kind
-            ours = ObjectStore(Place(self._place.root, "", self._place.extra, self._place.make))
-            try:
-                return ours.copy(source._key(check_path(path)), self._key(target))  # noqa: SLF001 # its own kind
-            except NotFound:
-                raise NotFound(path) from None
+        if isinstance(source, ObjectStore) and (between := across(source._place, self._place)):  # noqa: SLF001
+            with self._errors(check_path(path)):
+                size_bytes = source.size(path)
+                if size_bytes <= (between.copied_at_most or size_bytes):
+                    self._library.copy(client(between), source._key(path), self._key(target))  # noqa: SLF001
+                    self._await_copy(target, size_bytes)
+                    return size_bytes
         with source.open(path) as file:
             data = file.read(_PART_BYTES)
             if len(data) < _PART_BYTES:
@@ -242,6 +239,14 @@ class ObjectStore:
         with self._errors(folder):
             pages = self._library.list(self._client, self._key(folder) or None)
             return {one["path"]: one["size"] for page in pages for one in page}
+
+    def _delete_found(self, folder: str, found: Mapping[str, int | None]) -> None:
+        """Delete objects: name in the bucket → bytes, None where it was not listed."""
+        self._delete_all(folder, sorted(found, reverse=True))
+        empty = [key for key, size_bytes in found.items() if size_bytes == 0]
+        with self._errors(folder, "STORAGE_READ_ONLY"):
+            if empty and (delete := folder_client(self._place)):
+                delete(empty)
 
     def _delete_all(self, folder: str, keys: list[str]) -> None:
         with self._errors(folder, "STORAGE_READ_ONLY"):

@@ -15,10 +15,8 @@ from rekindle.storage.hdfs import HdfsStore
 from rekindle.storage.local import LocalStore
 from rekindle.storage.objects import ObjectStore
 from rekindle.storage.port import Store
-from rekindle.storage.s3 import S3Store
 
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(/(?!/).*)", re.DOTALL)
-_S3 = re.compile(r"s3a?://(.*)", re.DOTALL)
 _SCHEME = re.compile(r"file(?=:)|[A-Za-z][A-Za-z0-9+.-]*(?=://)")
 
 
@@ -40,8 +38,6 @@ def open_store(uri: str, *, forced: bool = True, beside: Iterable[str] = ()) -> 
     if folder is not None:
         others = [other for other in map(_folder, beside) if other is not None]
         return LocalStore(folder, force_of if forced else force_nothing, others)
-    if s3 := _S3.fullmatch(uri):
-        return S3Store(s3[1])
     if place := find_place(uri):
         return ObjectStore(place)
     if found := find_cluster(uri):

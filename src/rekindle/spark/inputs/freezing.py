@@ -17,6 +17,7 @@ from rekindle.runtime.definition import SourceSpec
 from rekindle.runtime.steps import Steps, step
 from rekindle.sinks.writing import write_unread
 from rekindle.sources import Batch, Files, SplitSource, Stream, statistics
+from rekindle.sources.trees import qualified
 from rekindle.spark.failures import brief, translate
 from rekindle.spark.inputs.reading import made_by
 from rekindle.storage import layout
@@ -50,11 +51,12 @@ def freeze(
 
 def _freeze_files(spark: SparkSession, uid: str, spec: Files, event_time: str | None) -> FrozenFiles:
     files, partition_columns, base = spec.list_files(uid)
-    reader = spark.read.format(spec.format).options(**spec.all_options)
+    options = {key: qualified(said) if key.lower() == "basepath" else said for key, said in spec.all_options.items()}
+    reader = spark.read.format(spec.format).options(**options)
     try:
         if spec.schema is not None:
             reader = reader.schema(spec.schema)
-        data = reader.load(list(spec.paths))
+        data = reader.load([qualified(path) for path in spec.paths])
     except Exception as error:
         path = ", ".join(spec.paths)
         raise translate(error, lambda _: uid) or InputError(
