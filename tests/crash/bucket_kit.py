@@ -1,49 +1,58 @@
-"""The crash tests' job with everything it writes in a bucket, which an environment variable names."""
+"""The crash tests' job with everything it writes in a bucket or in HDFS, which environment variables name."""
 
 from __future__ import annotations
 
+import io
+import json
 import os
-from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
 import rekindle as rk
 from rekindle.sinks import TwoPhaseSink
+from rekindle.storage.open import open_store
 from tests.crash.kit import CrashWorld, Rows
 from tests.servers.kafka import jars
 
-BUCKET = "CRASH_BUCKET"
+PLACE = "CRASH_PLACE"
+ARGUMENTS = "CRASH_ARGUMENTS"
 
 
 class BucketWorld(CrashWorld):
-    """The same inputs; storage and both outputs lie in the bucket."""
+    """The same inputs; storage and both outputs lie in the place."""
 
     job_file = Path(__file__).with_name("bucket_job_file.py")
-    arguments = ("--conf", f"spark.jars={','.join(map(str, jars('spark-s3')))}")
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        self.bucket = os.environ[BUCKET]
-        self.storage = f"s3://{self.bucket}/state"
+        self.place = os.environ[PLACE]
+        self.storage = f"{self.place}/state"
+        self.arguments = tuple(json.loads(os.environ.get(ARGUMENTS, "[]")))
 
     def sinks(self) -> dict[str, TwoPhaseSink]:
         """Where the rows go."""
-        return {uid: rk.sinks.Parquet(f"s3://{self.bucket}/{uid}") for uid in self.outs}
+        return {uid: rk.sinks.Parquet(f"{self.place}/{uid}") for uid in self.outs}
 
     def outputs(self) -> dict[str, Rows]:
-        """What each sink holds, read by a client that is none of ours."""
+        """What each sink holds."""
         return {uid: self._rows(uid) for uid in self.outs}
 
     def _rows(self, uid: str) -> Rows:
-        from s3fs import S3FileSystem
-
-        files: Any = S3FileSystem(use_listings_cache=False)
-        found: Rows = Counter()
-        for path in files.find(f"{self.bucket}/{uid}"):
-            if path.endswith(".parquet") and "/." not in path:
-                with files.open(path) as file:
-                    for row in pq.read_table(file).to_pylist():
-                        found[(row["window"]["start"].replace(tzinfo=None), row["k"], row["v"])] += 1
+        store, found = open_store(f"{self.place}/{uid}"), Rows()
+        for path in (entry.path for entry in store.walk("")):
+            if path.endswith(".parquet") and not path.startswith("."):
+                for row in pq.read_table(io.BytesIO(store.read(path))).to_pylist():
+                    found[(row["window"]["start"].replace(tzinfo=None), row["k"], row["v"])] += 1
         return found
+
+
+def arguments_of(connector: str, hadoop: Mapping[str, str], java: Mapping[str, str]) -> str:
+    """What a driver in a process of its own is told beside its job, for `ARGUMENTS`."""
+    settings = {f"spark.hadoop.{name}": value for name, value in hadoop.items()}
+    if connector:
+        settings["spark.jars"] = ",".join(map(str, jars(connector)))
+    if java:
+        settings["spark.driver.extraJavaOptions"] = " ".join(f"-D{name}={value}" for name, value in java.items())
+    return json.dumps([part for name, value in settings.items() for part in ("--conf", f"{name}={value}")])

@@ -66,7 +66,7 @@ class BrokenWorld(World):
     #: the same job for a driver in a process of its own
     job_file: ClassVar[Path]
     #: what such a driver is told beside it
-    arguments: ClassVar[tuple[str, ...]] = ()
+    arguments: tuple[str, ...] = ()
     #: where its sinks write
     outs: dict[str, Path]
 

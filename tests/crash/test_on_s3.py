@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.runtime.steps import heard_by
 from rekindle.testing.crash import ALL_MOMENTS, Moment, Moments
-from tests.crash.bucket_kit import BUCKET, BucketWorld
+from tests.crash.bucket_kit import ARGUMENTS, PLACE, BucketWorld, arguments_of
 from tests.crash.kit import CONFIG, OF_OTHERS, persist
 from tests.crash.lives import kill_at, overtake, read_and_drain
 from tests.servers.s3 import S3Server
@@ -35,7 +35,8 @@ RARE = {*OF_OTHERS, "sink.abort", "segments.copy", "request.create", "answer.cre
 
 @pytest.fixture
 def world(tmp_path: Path, s3: S3Server, spark_on_s3: SparkSession, monkeypatch: pytest.MonkeyPatch) -> BucketWorld:
-    monkeypatch.setenv(BUCKET, s3.make_bucket())
+    monkeypatch.setenv(PLACE, f"s3://{s3.make_bucket()}")
+    monkeypatch.setenv(ARGUMENTS, arguments_of("spark-s3", {}, {}))
     made = BucketWorld(tmp_path)
     made.fill()
     return made
