@@ -150,7 +150,21 @@ def test_inputs_come_go_and_change_places() -> None:
     assert refused.value.code == "INPUT_NOT_RESTORED" and "task 'count' reads live" in str(refused.value)
 
     found = changes(replace(graph, tasks=(READ, replace(COUNT, inputs=("read", "old", "live")))), saved(), {})
-    assert late_histories(graph, found, {"count": 5}, ["read"]) == []
-    assert late_histories(graph, found, {"count": 0}, ["count"]) == []
-    (late,) = late_histories(graph, found, {"count": 5}, ["count"])
+    now = replace(graph, tasks=(READ, replace(COUNT, inputs=("read", "old", "live"))))
+    assert late_histories(now, found, {"read"}) == []
+    (late,) = late_histories(now, found, {"count"})
     assert (late.kind, late.parameters) == (Kind.HISTORY_LATE, {"task": "count", "source": "old"})
+
+
+def test_rows_of_a_history_are_late_where_they_meet_a_state_and_however_they_come_there() -> None:
+    old, untimed = Source(uid="old", bounded=True, event_time="ts"), Source(uid="untimed", bounded=True)
+    new = Task(uid="new", inputs=("live", "old", "untimed"))
+    graph = replace(JOB, sources=(LIVE, old, untimed), tasks=(new, replace(READ, inputs=("live", "new")), COUNT))
+    found = changes(graph, saved(), {})
+    assert [(one.kind, one.uid) for one in found] == [(Kind.TASK_ADDED, "new"), (Kind.INPUT_ADDED, "read")]
+    (late,) = late_histories(graph, found, {"count"})
+    assert late.parameters == {"task": "read", "source": "old"}
+    assert late_histories(graph, found, set()) == []
+    # A task that has run brings what it puts out from now on, and none of what it has read.
+    ran = replace(saved(), graph={**saved().graph, "new": new.inputs})
+    assert late_histories(graph, changes(graph, ran, {}), {"count"}) == []

@@ -17,7 +17,7 @@ from tests.simulation.world import Plan, RowSink, World, random_plan
 
 _REFUSALS = {
     "TASKS_CHANGED", "FINISHED_TASK_READ", "SINK_UNSETTLED", "FINISHED_STATE_MIXED", "FINISHED_BEHIND_UNFINISHED",
-    "PARTLY_FINISHED_ALL_TO_ALL", "PARTLY_FINISHED_POINTWISE",
+    "PARTLY_FINISHED_ALL_TO_ALL", "PARTLY_FINISHED_POINTWISE", "INPUT_TOO_LATE",
 }  # fmt: skip
 """What a change may be refused with. Anything else that a start raises is a fault."""
 
@@ -40,7 +40,7 @@ class Changing:
         """Change something; `undo` takes it back."""
         self.before = self.world.plan
         graph, chance = self.graph, self.chance
-        kind = chance.choice(("rename", "rename", "parallelism", "reader", "sink", "drop sink"))
+        kind = chance.choice(("rename", "rename", "parallelism", "reader", "sink", "drop sink", "input", "turn"))
         task = chance.choice(graph.tasks)
         plan = self.world.plan
         if kind == "rename":
@@ -52,6 +52,12 @@ class Changing:
             plan = with_task(plan, replace(task, parallelism=other))
         elif kind == "reader" and len(graph.tasks) < 6:
             plan = with_reader(plan, task, f"n{len(graph.tasks)}{chance.randint(0, 999)}")
+        elif kind == "input" and (others := self.more_for(task)):
+            place = chance.randint(0, len(task.inputs))
+            inputs = (*task.inputs[:place], chance.choice(others), *task.inputs[place:])
+            plan = with_task(plan, replace(task, inputs=inputs))
+        elif kind == "turn" and len(task.inputs) > 1:
+            plan = with_task(plan, replace(task, inputs=task.inputs[::-1]))
         elif kind == "sink":
             uid = f"{task.uid}_more{chance.randint(0, 999)}"
             plan = replace(plan, graph=replace(graph, sinks=(*graph.sinks, Sink(uid=uid, task=task.uid, kind="Fake"))))
@@ -61,6 +67,15 @@ class Changing:
             plan = replace(plan, graph=replace(graph, sinks=tuple(one for one in graph.sinks if one.uid != gone)))
         self.made[kind] += plan is not self.before
         self.take(plan)
+
+    def more_for(self, task: Task) -> list[str]:
+        """The sources that a task may read more: files can be shared out among subtasks, a stream cannot.
+
+        What a stream has had is late where there are windows, as it should be.
+        """
+        streams = task.parallelism == 1 and not self.world.plan.windowed
+        others = (one for one in self.graph.sources if one.uid not in task.inputs)
+        return [one.uid for one in others if one.bounded or streams]
 
     def take(self, plan: Plan) -> None:
         self.world.plan = replace(plan, graph=validated(plan.graph))

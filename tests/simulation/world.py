@@ -12,6 +12,7 @@ there are ways to them.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 import random
@@ -57,6 +58,7 @@ from rekindle.channels.splits import Splits
 from rekindle.config import Config
 from rekindle.errors import ControlError, RekindleError, RestoreError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.progress.renumbering import Numbers
 from rekindle.protocol.custom_splits import Split
 from rekindle.protocol.operator_state import OperatorState
 from rekindle.runtime.client import ControlRequest, send
@@ -710,7 +712,16 @@ class SimulatedEngine:
 
     def examine(self, of: Examination) -> Mapping[str, Examined]:
         """See `Engine`."""
-        return {}
+        sources = {source.uid: source for source in of.graph.sources}
+        found = {}
+        for task in of.graph.tasks:
+            numbers, inputs = itertools.count(), {}
+            for uid in task.inputs:
+                item = sources.get(uid) or of.graph.task(uid)
+                own = (next(numbers),)
+                inputs[uid] = own, (() if item.event_time is None else (next(numbers),))
+            found[task.uid] = Examined(numbers=Numbers(count=next(numbers), inputs=inputs))
+        return found
 
     def assemble(self, run: RunContext, lineage: Lineage) -> Subtasks:
         """See `Engine`."""

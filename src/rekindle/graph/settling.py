@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from rekindle.errors import RestoreError
 from rekindle.graph.changes import Change, Kind, Outcome
-from rekindle.graph.job_graph import JobGraph
+from rekindle.graph.job_graph import JobGraph, Source
 
 
 def with_other_inputs(found: Iterable[Change]) -> set[str]:
@@ -18,25 +19,39 @@ def with_other_inputs(found: Iterable[Change]) -> set[str]:
 _OF_INPUTS = (Kind.INPUT_ADDED, Kind.INPUT_REMOVED, Kind.INPUTS_TURNED)
 
 
-def late_histories(
-    graph: JobGraph, found: Iterable[Change], watermarks: Mapping[str, int | None], stateful: Collection[str]
-) -> list[Change]:
-    """Find the sources that end whose rows a task would drop as late.
+def late_histories(graph: JobGraph, found: Iterable[Change], late_for: AbstractSet[str]) -> list[Change]:
+    """Find the new inputs of a task that bring rows of a source that ends, and bring them too late.
+
+    The rows come from the beginning of that source: at once, or through tasks that are new as well. Where they meet a
+    state, in that task or in one that reads it, they are behind its watermark.
 
     Args:
         found: what has changed.
-        watermarks: task → its watermark, ms; None or 0 where it has none yet.
-        stateful: tasks that keep state.
+        late_for: tasks that keep state and have a watermark.
     """
-    bounded = {source.uid for source in graph.sources if source.bounded and source.event_time is not None}
+    found = [*found]
+    new = {one.uid for one in found if one.kind in (Kind.TASK_ADDED, Kind.READER_ADDED)}
     late = []
     for one in found:
-        if one.kind is Kind.INPUT_ADDED and one.uid in stateful and watermarks.get(one.uid):
-            uid = one.parameters["input"]
-            if uid in bounded:
-                parameters = {"task": one.uid, "source": uid}
+        if one.kind is Kind.INPUT_ADDED and late_for & _with_readers(graph, one.uid):
+            for source in _from_the_beginning(graph, one.parameters["input"], new):
+                parameters = {"task": one.uid, "source": source.uid}
                 late.append(replace(one, kind=Kind.HISTORY_LATE, parameters=parameters))
     return late
+
+
+def _with_readers(graph: JobGraph, uid: str) -> set[str]:
+    """Return a task and all that read what it puts out."""
+    return {uid}.union(*(_with_readers(graph, reader.uid) for reader in graph.consumers_of(graph.task(uid))))
+
+
+def _from_the_beginning(graph: JobGraph, uid: str, new: Collection[str]) -> Iterator[Source]:
+    """Yield the sources with event times that end and that an input reads from their beginning."""
+    for source in graph.sources:
+        if source.uid == uid and source.bounded and source.event_time is not None:
+            yield source
+    for read in graph.task(uid).inputs if uid in new else ():
+        yield from _from_the_beginning(graph, read, new)
 
 
 def unsettled(graph: JobGraph, kinds: Mapping[str, str], prepared: Collection[str]) -> list[Change]:

@@ -80,11 +80,13 @@ def since_origin(graph: JobGraph, origin: Origin, kinds: Kinds, *, undo_drain: b
 
 
 def late_by(origin: Origin, graph: JobGraph, found: Sequence[Change]) -> list[Change]:
-    """Find the new inputs of a task whose rows it would drop as late, going by a checkpoint."""
-    times, stateful = dict[str, int | None](), set()
-    for uid in with_other_inputs(found) & origin.manifest.tasks.keys():
-        times[uid] = max(one.watermark_ms or 0 for one in origin.manifest.tasks[uid].values())
-        folder = layout.spark_progress_dir(origin.subtask(SubtaskId(uid, 0)))
-        if origin.store.names(f"{folder}/state"):
-            stateful.add(uid)
-    return late_histories(graph, found, times, stateful)
+    """Find the new inputs whose rows would be dropped as late, going by a checkpoint."""
+    if not with_other_inputs(found):
+        return []
+    late_for = {
+        uid
+        for uid, subtasks in origin.manifest.tasks.items()
+        if any(one.watermark_ms for one in subtasks.values())
+        and origin.store.names(f"{layout.spark_progress_dir(origin.subtask(SubtaskId(uid, 0)))}/state")
+    }
+    return late_histories(graph, found, late_for)
