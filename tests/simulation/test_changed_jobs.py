@@ -22,11 +22,15 @@ _REFUSALS = {
 """What a change may be refused with. Anything else that a start raises is a fault."""
 
 
+KINDS = ("rename", "rename", "parallelism", "reader", "sink", "drop sink")
+OF_INPUTS = ("rename", "reader", "input", "input", "turn")
+
+
 class Changing:
     """The job of a life, as it is now."""
 
-    def __init__(self, world: World, chance: random.Random) -> None:
-        self.world, self.chance = world, chance
+    def __init__(self, world: World, chance: random.Random, kinds: tuple[str, ...]) -> None:
+        self.world, self.chance, self.kinds = world, chance, kinds
         #: sinks that were there from the beginning
         self.whole = {sink.uid for sink in world.plan.graph.sinks}
         self.made: Counter[str] = Counter()
@@ -40,7 +44,7 @@ class Changing:
         """Change something; `undo` takes it back."""
         self.before = self.world.plan
         graph, chance = self.graph, self.chance
-        kind = chance.choice(("rename", "rename", "parallelism", "reader", "sink", "drop sink", "input", "turn"))
+        kind = chance.choice(self.kinds)
         task = chance.choice(graph.tasks)
         plan = self.world.plan
         if kind == "rename":
@@ -135,12 +139,12 @@ def with_reader(plan: Plan, read: Task, uid: str) -> Plan:
     return replace(plan, graph=replace(plan.graph, tasks=tasks, sinks=sinks), speed={**plan.speed, uid: 20.0})
 
 
-def live(seed: int) -> Changing:
-    """The life of a seed."""
+def live(seed: int, kinds: tuple[str, ...] = KINDS) -> Changing:
+    """The life of a seed, with changes of these kinds."""
     chance = random.Random(seed)
     world = World(random_plan(chance, 3), seed)
     world.plan = replace(world.plan, settings={**world.plan.settings, "checkpoint.interval": "2 s"})
-    changing = Changing(world, chance)
+    changing = Changing(world, chance, kinds)
     changing.before = world.plan
     kills, scheduler = chance.choice((0.0, 0.0, 0.003)), world.scheduler
 
@@ -188,6 +192,20 @@ def test_a_life_full_of_changes_ends_well(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10, 300))
 def test_many_lives_full_of_changes_end_well(seed: int) -> None:
     live(seed)
+
+
+def test_lives_in_which_inputs_come_and_change_places_end_well() -> None:
+    made, refused = Counter[str](), Counter[str]()
+    for seed in (1, 9, 20):
+        changing = live(seed, OF_INPUTS)
+        made, refused = made + changing.made, refused + changing.refused
+    assert made["input"] and made["turn"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10, 200))
+def test_many_lives_in_which_inputs_come_and_change_places_end_well(seed: int) -> None:
+    live(seed, OF_INPUTS)
 
 
 def test_what_is_in_flight_goes_along_with_a_reader_that_is_renamed_again_and_again() -> None:

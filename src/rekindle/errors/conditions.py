@@ -539,8 +539,8 @@ CONDITIONS: dict[str, Condition] = {
         ),
         INPUT_TOO_LATE=(
             (
-                "Task {task!r} has a watermark and state in {path}, and now reads {source!r}, which ends: its rows "
-                "before that watermark would be dropped as late."
+                "Task {task!r} now reads {source!r}, which ends, and it or a task after it has state and a watermark "
+                "in {path}: rows before that watermark would be dropped as late."
             ),
             (
                 "Read it in a task of its own, with a sink of its own; or give the task a new uid, drop its old state "

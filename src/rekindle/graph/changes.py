@@ -28,7 +28,7 @@ class Kind(Enum):
     TASK_DROPPED = "a task is gone"
     INPUT_ADDED = "a task reads one more source, or one more task"
     INPUT_OF_FINISHED = "a task reads one more task, which has finished"
-    HISTORY_LATE = "a task with state and a watermark reads one more source that ends, with event times"
+    HISTORY_LATE = "one more source that ends, with event times, reaches a task with state and a watermark"
     INPUT_REMOVED = "a task reads a source or a task no more"
     INPUTS_TURNED = "a task reads its inputs in another order"
     PARALLELISM = "a task has another `parallelism`"

@@ -23,7 +23,7 @@ def late_histories(graph: JobGraph, found: Iterable[Change], late_for: AbstractS
     """Find the new inputs of a task that bring rows of a source that ends, and bring them too late.
 
     The rows come from the beginning of that source: at once, or through tasks that are new as well. Where they meet a
-    state, in that task or in one that reads it, they are behind its watermark.
+    state, in that task or in one that reads it, they come before its watermark.
 
     Args:
         found: what has changed.
