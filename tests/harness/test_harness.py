@@ -191,3 +191,29 @@ def test_what_is_wrong_is_said_at_once(job_harness: MakeHarness) -> None:
         test.settle()
     assert test.result is not None and test.result.state == "FAILED"
     assert test.rows("out") == [{"fine": None, "auction": 1}]
+
+
+class Service(rk.SplitSource):
+    schema = BIDS
+    bounded = False
+
+    def splits(self) -> list[str]:
+        raise AssertionError("the job's own source is never asked")
+
+    def read(self, spark: Any, split: Any, position: Any) -> Any:
+        raise AssertionError("the job's own source is never read")
+
+
+def test_rows_stand_in_for_a_source_of_splits_and_come_once(job_harness: MakeHarness) -> None:
+    job = rk.Job("split")
+
+    @job.task(job.source("service", Service()), parallelism=2)
+    def same(frame: Any) -> Any:
+        return frame
+
+    job.sink("out", same, rk.sinks.Parquet("/nowhere/out"))
+    test = job_harness(job)
+    test.start()
+    test.add("service", [bid(1), bid(2)])
+    test.checkpoint()
+    assert Counter(row["auction"] for row in test.rows("out")) == Counter({7: 2})

@@ -110,17 +110,18 @@ def live(seed: int, *, freezes: bool = False, machines: int = 0, plan: Plans = r
 
 
 def live_with_power_failures(
-    seed: int, force_of: Forces = force_of, made: type[VolatileStore] = VolatileStore
+    seed: int, force_of: Forces = force_of, made: type[VolatileStore] = VolatileStore, plan: Plans = random_plan
 ) -> World:
     """The life of a seed in which the power fails, often: its process dies, and its storage loses what was not forced.
 
     Args:
         force_of: what a write forces; a test puts less here, to see that it is missed.
         made: the kind of storage.
+        plan: makes the job to be lived.
     """
     chance = random.Random(seed)
     store = made(force_of, between=lambda: world.scheduler.step("force"))
-    world = World(random_plan(chance, 3), seed, store=store)
+    world = World(plan(chance, 3), seed, store=store)
     scheduler = world.scheduler
     starts = random.Random(f"starts of {seed}")
     kills, outages = chance.choice((0.002, 0.01, 0.03)), chance.choice((0.3, 0.7, 1.0))

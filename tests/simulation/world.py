@@ -513,7 +513,7 @@ class World:
         for at in range(0, len(rows), 2):
             self.scheduler.step("spark.segment/before")
             data, name = json.dumps(rows[at : at + 2]).encode(), f"part-{at:05d}.parquet"
-            self.store.replace(f"{folder}/{name}", data)
+            self.engine.store.replace(f"{folder}/{name}", data)
             files.append(WrittenFile(name, len(rows[at : at + 2]), len(data)))
         return files
 

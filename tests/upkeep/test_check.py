@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable
 
@@ -9,15 +10,19 @@ import pytest
 
 from rekindle.errors import ControlError
 from rekindle.runtime.client import ControlRequest
-from rekindle.storage import layout
+from rekindle.storage import layout, read_layout
 from rekindle.storage.codec import encode
 from rekindle.storage.documents.checkpoint import Committed
 from rekindle.storage.documents.runs import Identity
+from rekindle.storage.documents.sources import SplitRead
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 from rekindle.testing.memory_store import MemoryStore
 from rekindle.upkeep.check import Checked, check_storage, remove_orphans
+from rekindle.upkeep.orphans import orphans_of
 from tests.simulation.lives import live
+from tests.simulation.test_custom_sources_simulated import custom_plan
+from tests.simulation.world import World
 from tests.upkeep.kit import JOB, Stored, stopped
 
 
@@ -207,3 +212,44 @@ def test_a_document_of_a_newer_version_is_a_fault_that_says_so() -> None:
     store.create("bids/job.json", newer)
     [found] = check(store).jobs
     assert {fault.code for fault in found.faults} == {"FORMAT_NEWER"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_wrong_after_a_life_of_a_custom_source(seed: int) -> None:
+    found = check(live(seed, plan=custom_plan).store)
+    assert found.whole, [fault.message for fault in found.jobs[0].faults]
+
+
+def killed_while_it_reads(seed: int) -> tuple[World, list[str]]:
+    """A job whose driver was killed, and the rows that it had staged and that no record covers."""
+    world = World(custom_plan(random.Random(seed), 1), seed)
+
+    def die() -> None:
+        world.scheduler.pause(2)
+        world.scheduler.kill()
+
+    world.run(world.plan.settings, die)
+    staged = []
+    for index in range(world.plan.graph.task("reads").parallelism):
+        folder = layout.subtask(JOB, "reads", index, 1)
+        reads = read_layout.reads(folder, "custom")
+        record = world.storage.last_record(folder)
+        for number in range(record.inputs["custom"].reads if record else 0, 9):
+            read = world.storage.read(read_layout.split_read(reads, number), SplitRead)
+            staged += [f"{reads}/{file.path}" for file in read.files] if read else []
+    return world, staged
+
+
+def test_rows_that_were_read_and_are_gone_are_missed_and_those_that_no_read_names_are_orphans() -> None:
+    world, staged = next(found for seed in range(40) if (found := killed_while_it_reads(seed))[1])
+    assert check(world.store).whole
+    attempt = f"{staged[0].rsplit('/reads/', 1)[0]}/reads/custom/000000009-000001-dead"
+    world.store.replace(f"{attempt}/part-0.parquet", b"rows")
+    sizes = {entry.path: entry.size_bytes for entry in world.store.walk("")}
+    orphans = orphans_of(world.storage, world.storage.manifests(), sizes)
+    assert [one.path for one in orphans if "/reads/custom/" in one.path] == [attempt]
+
+    world.store.delete(staged[0])
+
+    faults = check(world.store).jobs[0].faults
+    assert any(staged[0] in fault.message for fault in faults), faults

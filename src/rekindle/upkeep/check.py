@@ -20,7 +20,7 @@ from rekindle.storage.run_documents import RUNNING
 from rekindle.upkeep.findings import Findings, Orphan
 from rekindle.upkeep.opened import open_all
 from rekindle.upkeep.orphans import orphans_of, unfinished_copies, unfinished_savepoints
-from rekindle.upkeep.references import Sizes, check_named, check_records
+from rekindle.upkeep.references import Sizes, check_named, check_reads, check_records
 
 _UNREADABLE = "UNREADABLE"
 """State of a job whose runs cannot be read."""
@@ -149,6 +149,7 @@ def _check_last(storage: JobStorage, manifests: Sequence[Manifest], sizes: Sizes
         ours = (one for one in manifests if lineage and one.lineage == lineage.lineage)
         after = max((_batch_of(one, task) for one in ours), default=-1)
         check_records(storage, folder, after, sizes, found)
+        check_reads(storage, folder, sizes, found)
 
 
 def _batch_of(manifest: Manifest, task: SubtaskId) -> int:

@@ -18,10 +18,10 @@ from rekindle.ids import SubtaskId
 from rekindle.progress.directory import log_numbers, read_commit, read_offsets
 from rekindle.progress.files import StateFolder, files_needed, snapshot_metadata, state_folders
 from rekindle.progress.partitions import SHUFFLE_PARTITIONS
-from rekindle.storage import layout
+from rekindle.storage import layout, read_layout
 from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.checkpoint import Manifest
-from rekindle.storage.documents.sources import FrozenFiles
+from rekindle.storage.documents.sources import FrozenFiles, SplitRead
 from rekindle.storage.job_documents import read_document
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.origin import Origin
@@ -76,6 +76,22 @@ def check_records(storage: JobStorage, folder: str, after: int, sizes: Sizes, fo
             if batch > after:
                 segments = ((f"{folder}/{one.path}", one.size) for one in record.segments)
                 _check_sizes(segments, sizes, found, f"batch {batch}")
+
+
+def check_reads(storage: JobStorage, folder: str, sizes: Sizes, found: Findings) -> None:
+    """Look for what a subtask has read of custom sources and no batch record covers: a job that resumes admits it."""
+    record = None
+    with found.noting(folder):
+        record = storage.last_record(folder)
+    for uid in storage.store.names(read_layout.reads_of_sources(folder)):
+        reads = read_layout.reads(folder, uid)
+        consumed = record.inputs[uid].reads if record is not None and uid in record.inputs else 0
+        for number in storage.numbers(reads):
+            path = read_layout.split_read(reads, number)
+            with found.noting(path):
+                read = storage.read(path, SplitRead) if number >= consumed else None
+                files = read.files if read is not None else ()
+                _check_sizes(((f"{reads}/{one.path}", one.size) for one in files), sizes, found, f"read {number}")
 
 
 def _subtasks(manifest: Manifest) -> Iterator[tuple[SubtaskId, int]]:

@@ -52,12 +52,25 @@ class Ends:
         inputs = {task.uid: [self._given.get(uid) for uid in task.inputs] for task in own.graph.tasks}
         return replace(
             own,
+            graph=self._without_splits(own),
             sources={
                 uid: replace(source, spec=self._given[uid].spec(source.spec)) if uid in self._given else source
                 for uid, source in own.sources.items()
             },
             functions={uid: without_times(function, inputs[uid]) for uid, function in own.functions.items()},
             sinks={uid: self._collected.get(uid, sink) for uid, sink in own.sinks.items()},
+        )
+
+    def _without_splits(self, own: Definition) -> JobGraph:
+        """Return the graph as what stands in for custom sources can be read: it has no splits to share out."""
+        replaced = {uid for uid, one in own.sources.items() if uid in self._given and one.source.divisible}
+        whole = {uid for uid in replaced if not self._given[uid].bounded}
+        return replace(
+            own.graph,
+            sources=tuple(
+                replace(one, divisible=one.divisible and one.uid not in replaced) for one in own.graph.sources
+            ),
+            tasks=tuple(replace(task, parallelism=1) if whole & set(task.inputs) else task for task in own.graph.tasks),
         )
 
     def source(self, uid: str) -> GivenSource:

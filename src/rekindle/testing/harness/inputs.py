@@ -23,7 +23,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from rekindle.runtime.definition import SourceSpec
-from rekindle.sources import Files, Source, Stream
+from rekindle.sources import Files, Source, SplitSource, Stream
 
 Schema = str | T.StructType
 
@@ -37,7 +37,7 @@ class GivenSource:
     """The rows of one source of one test.
 
     Args:
-        schema: its columns; None: those of the job's `Files`, or as the first rows have them.
+        schema: its columns; None: those of the job's `Files` or `SplitSource`, or as the first rows have them.
     """
 
     def __init__(self, spark: SparkSession, spec: SourceSpec, folder: Path, schema: Schema | None) -> None:
@@ -46,7 +46,7 @@ class GivenSource:
         self._folder = folder
         self._files = 0
         self._event_time = spec.source.event_time
-        given = schema or (spec.spec.schema if isinstance(spec.spec, Files) else None)
+        given = schema or (spec.spec.schema if isinstance(spec.spec, Files | SplitSource) else None)
         self._schema = _parsed(spark, given) if given is not None else None
         folder.mkdir(parents=True)
         self.bounded = spec.spec.bounded
