@@ -166,12 +166,14 @@ def run_write(df: DataFrame, path: str, partition_by: Sequence[str], options: Ma
     """Let Spark write `df`, as ``DataFrame.write.parquet`` does, and return what its tasks have counted."""
     session: Any = df.sparkSession
     jvm, state = session._jvm, session._jsparkSession.sessionState()
-    sources, scala = jvm.org.apache.spark.sql.execution.datasources.DataSource, jvm.PythonUtils
+    # By its whole name: Spark's JVM would look for each package on the way in all its jars.
+    sources = getattr(jvm, "org.apache.spark.sql.execution.datasources.DataSource")
+    scala = getattr(jvm, "org.apache.spark.api.python.PythonUtils")
     settings = {name: _text(value) for name, value in options.items()} | {"path": path}
     arguments = [session._jsparkSession, "parquet", *_defaults(sources, "apply", 3)]
     arguments[4] = scala.toSeq(list(partition_by))
     arguments[6] = scala.toScalaMap(settings)
-    missing = jvm.org.apache.spark.sql.SaveMode.ErrorIfExists
+    missing = getattr(jvm, "org.apache.spark.sql.SaveMode").ErrorIfExists
     plan = sources.apply(*arguments).planForWriting(missing, df._jdf.logicalPlan())
     execution = state.executePlan(plan, *_defaults(state, "executePlan", 2))
     with set_while(session, for_old_times(session)):

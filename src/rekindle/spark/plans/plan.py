@@ -19,6 +19,7 @@ from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.watermark_rows import quoted
 from rekindle.spark.plan_text import nodes, tree
 from rekindle.spark.plans.refuse import refuse_plan, refuse_without_worker_module
+from rekindle.spark.session.classes import java_class
 
 _TIMERS = re.compile(r"TransformWithState\w* .*, (?:EventTime|ProcessingTime),")
 """A transformWithState that may set timers: in batch mode Spark runs it, and they never fire."""
@@ -146,8 +147,8 @@ def _too_old_ms(spark: SparkSession, leaf: Any) -> int | None:
         options[str(option._1()).lower()] = str(option._2())
     if options.get("latestfirst", "false").lower() == "true":
         return None  # Spark may come to the oldest files last
-    jvm: Any = spark._jvm
-    return int(jvm.org.apache.spark.network.util.JavaUtils.timeStringAsMs(options.get("maxfileage", "7d")))
+    utils = java_class(spark._jvm, "org.apache.spark.network.util.JavaUtils")
+    return int(utils.timeStringAsMs(options.get("maxfileage", "7d")))
 
 
 def shares_a_source(frame: DataFrame) -> bool:
@@ -185,6 +186,7 @@ def _streaming_leaves(frame: DataFrame) -> list[Any]:
 
 def _reader(spark: SparkSession, leaf: Any) -> int:
     """What tells readers apart: a source of the first kind holds its definition, one of the second kind a table."""
-    jvm: Any = spark._jvm
     first_kind = leaf.getClass().getSimpleName() == "StreamingRelation"
-    return int(jvm.System.identityHashCode(leaf.dataSource() if first_kind else leaf.table()))
+    return int(
+        java_class(spark._jvm, "java.lang.System").identityHashCode(leaf.dataSource() if first_kind else leaf.table())
+    )

@@ -11,10 +11,10 @@ Spark has a setting for this. In a bucket, and where the user has set it, all st
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from pyspark.sql import SparkSession
 
+from rekindle.spark.session.classes import java_class
 from rekindle.spark.session.settings import FILE_MANAGER
 
 _SQL = "org.apache.spark.sql.execution.streaming."
@@ -26,6 +26,5 @@ def written_by_calls(spark: SparkSession, progress_dir: str) -> Mapping[str, str
     """Return the setting with which a query writes its files in `progress_dir` without starting processes, if any."""
     if not progress_dir.startswith("file:") or spark.conf.get(FILE_MANAGER, None) is not None:
         return {}
-    jvm: Any = spark._jvm
-    is_loadable = jvm.org.apache.spark.util.Utils.classIsLoadable
+    is_loadable = java_class(spark._jvm, "org.apache.spark.util.Utils").classIsLoadable
     return next(({FILE_MANAGER: name} for name in _MANAGERS if is_loadable(name)), {})

@@ -30,6 +30,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from rekindle.spark.query.rows_read import Report, RowsRead
+from rekindle.spark.session.classes import java_class
 
 INTERVAL_MS = 500
 """Interval of the trigger that a query is started with."""
@@ -167,7 +168,8 @@ class Polling:
         trigger = query._jsq.streamingQuery().triggerExecutor()
         if trigger is None:
             return False
-        clock = self._jvm.org.apache.spark.util.ManualClock(self._jvm.java.lang.System.currentTimeMillis())
+        now_ms = java_class(self._jvm, "java.lang.System").currentTimeMillis()
+        clock = java_class(self._jvm, "org.apache.spark.util.ManualClock")(now_ms)
         field = trigger.getClass().getDeclaredField("clock")
         field.setAccessible(True)
         field.set(trigger, clock)

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError, StorageError
 from rekindle.spark.failures import brief
+from rekindle.spark.session.classes import java_class
 from rekindle.storage.addresses import hadoop_scheme
 from rekindle.storage.open import open_store
 
@@ -50,11 +51,11 @@ def check_connector(spark: SparkSession, place: str) -> None:
     jvm: Any = spark._jvm
     try:
         if scheme == "s3a":
-            jvm.org.apache.spark.util.Utils.classForName(_S3A_CLASS, True, False)
+            java_class(jvm, "org.apache.spark.util.Utils").classForName(_S3A_CLASS, True, False)
         else:
-            jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, _hadoop(spark))
+            java_class(jvm, "org.apache.hadoop.fs.FileSystem").getFileSystemClass(scheme, _hadoop(spark))
     except Py4JJavaError as error:
-        version = jvm.org.apache.hadoop.util.VersionInfo.getVersion()
+        version = java_class(jvm, "org.apache.hadoop.util.VersionInfo").getVersion()
         where = open_store(place).location
         if scheme == "s3a":
             raise DefinitionError("S3A_MISSING", place=where, version=version) from error
@@ -83,9 +84,8 @@ def check_sees(spark: SparkSession, place: str, path: str) -> None:
     """
     if hadoop_scheme(place) is None:
         return
-    jvm: Any = spark._jvm
     try:
-        file = jvm.org.apache.hadoop.fs.Path(path)
+        file = java_class(spark._jvm, "org.apache.hadoop.fs.Path")(path)
         found = file.getFileSystem(_hadoop(spark)).exists(file)
         reason = f"it does not find {path}"
     except Py4JJavaError as error:

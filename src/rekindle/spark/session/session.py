@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError
 from rekindle.spark.failures import brief
+from rekindle.spark.session.classes import java_class
 from rekindle.spark.session.connectors import s3a_settings
 from rekindle.spark.session.jvm import start_jvm
 from rekindle.spark.session.optimizer import SESSION
@@ -71,6 +72,10 @@ _QUIET_LOGGERS = (
     "org.apache.spark.api.python.PythonRunner",
     "org.apache.spark.broadcast.TorrentBroadcast",
 )
+
+
+_LOG4J = "org.apache.logging.log4j"
+_OF_LOG4J = ("LogManager", "Level", "core.config.Configurator")
 
 
 def make_plain_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
@@ -128,7 +133,7 @@ def _make(builder: Any) -> SparkSession:
     spark: SparkSession = said_to_wait(builder.getOrCreate)
     # It became the active session of that thread only. Where its class lies has changed with Spark 4.
     session: Any = spark._jsparkSession
-    getattr(spark._jvm, session.getClass().getName()).setActiveSession(session)
+    java_class(spark._jvm, session.getClass().getName()).setActiveSession(session)
     return spark
 
 
@@ -249,11 +254,10 @@ def _is_no_lost_call(record: logging.LogRecord) -> bool:
 
 
 def _hush_jvm(spark: SparkSession) -> Iterator[Callable[[], object]]:
-    jvm: Any = spark._jvm
-    log4j = jvm.org.apache.logging.log4j  # each dot is a call to the JVM
-    logger, set_level, off = log4j.LogManager.getLogger, log4j.core.config.Configurator.setLevel, log4j.Level.OFF
+    manager, levels, configurator = (java_class(spark._jvm, f"{_LOG4J}.{name}") for name in _OF_LOG4J)
+    get_logger, set_level, off = manager.getLogger, configurator.setLevel, levels.OFF
     for name in _QUIET_LOGGERS:
-        yield partial(set_level, name, logger(name).getLevel())
+        yield partial(set_level, name, get_logger(name).getLevel())
         set_level(name, off)
 
 
