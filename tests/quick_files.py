@@ -3,6 +3,9 @@
 Hadoop starts ``chmod`` four times for a file that it writes, since the file has a checksum beside it, and ``readlink``
 before it renames one. Ours makes the calls that these make, and does all else as Hadoop does.
 
+It also leaves out what Hadoop has as defaults for YARN, which no JVM here talks to: they are half of each of the
+configurations that Spark copies and sends, some for each batch.
+
 `make` compiles it once for each environment, by the compiler that Spark brings. Where that cannot be done, tests run
 with Hadoop's own.
 """
@@ -20,7 +23,9 @@ from pathlib import Path
 
 SOURCE = Path(__file__).with_name("QuickFiles.java")
 CLASS = "rekindle.tests.QuickFiles"
-JAR = Path(sys.prefix, f"quick-files-{version('pyspark')}-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:8]}.jar")
+INSTEAD = {"yarn-default.xml": "<configuration/>"}
+_MADE_OF = SOURCE.read_bytes() + repr(INSTEAD).encode()
+JAR = Path(sys.prefix, f"quick-files-{version('pyspark')}-{hashlib.sha256(_MADE_OF).hexdigest()[:8]}.jar")
 COMPILER = "org.codehaus.commons.compiler.samples.CompilerDemo"
 SECONDS_AT_MOST = 60
 
@@ -59,4 +64,6 @@ def make(java: str) -> None:
         with zipfile.ZipFile(new, "w") as jar:
             for each in classes:
                 jar.write(each, each.relative_to(folder))
+            for name, text in INSTEAD.items():
+                jar.writestr(name, text)
         new.rename(JAR)

@@ -82,3 +82,18 @@ def test_a_file_a_folder_a_link_and_what_is_not_there_are_told_apart(
         ours, hadoops = (seen(conf, name) for conf in confs)
         assert ours == hadoops
     assert seen(confs[0], "nothing") == "java.io.FileNotFoundException"
+
+
+def test_what_is_left_out_is_of_yarn_alone(confs: tuple[Any, Any]) -> None:
+    ours = confs[0]
+    ours.addResource("mapred-default.xml")  # as each write does that goes through MapReduce's classes
+    assert not [key for key in _keys(ours) if key.startswith("yarn.") and not key.startswith("yarn.app.mapreduce.")]
+    assert len([*_keys(ours)]) > 500
+
+
+def _keys(conf: Any) -> list[str]:
+    found = conf.iterator()
+    keys = []
+    while found.hasNext():
+        keys.append(found.next().getKey())
+    return keys
