@@ -28,6 +28,7 @@ from click.testing import CliRunner
 
 from rekindle import config, errors
 from rekindle.cli.verbs import rekindle
+from rekindle.errors.conditions import CONDITIONS
 from rekindle.graph import queries
 from rekindle.graph.changes import RULES, Outcome, Rule
 from rekindle.history import events
@@ -103,7 +104,8 @@ def spark_table(name: str) -> str:
     rows = []
     for key, value in zip(found.keys, found.values, strict=True):
         assert isinstance(key, ast.Constant)
-        text = constants[value.id] if isinstance(value, ast.Name) else ast.literal_eval(value)
+        assert isinstance(key.value, str)
+        text: Any = constants[value.id] if isinstance(value, ast.Name) else ast.literal_eval(value)
         rows.append((f"`{key.value}`", f"`{text}`", _comment_above(lines, key.lineno - 1)))
     return table(("setting", "value", "why"), rows)
 
@@ -151,7 +153,7 @@ def error_table(kind: str) -> str:
     """The errors of one class."""
     rows = [
         (f'<a id="{code.lower()}"></a>`{code}`', _plain(condition.message), _plain(condition.next_step))
-        for code, condition in errors.CONDITIONS.items()
+        for code, condition in CONDITIONS.items()
         if condition.kind == kind
     ]
     return table(("code", "message", "what to do"), rows)
@@ -251,7 +253,7 @@ def _outcome(rule: Rule, outcome: Outcome) -> str:
         return f"refused: [`{rule.code}`](errors.md#{str(rule.code).lower()})"
     if rule.allow is not None and outcome is not Outcome.NEVER:
         return f"{outcome.value}, with `--{rule.allow.replace('_', '-')}`"
-    return outcome.value
+    return str(outcome.value)
 
 
 # --- pages ------------------------------------------------------------------------------------------------------------

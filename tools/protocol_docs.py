@@ -118,8 +118,8 @@ def legal_table(name: str) -> str:
         }
         rows = [(f"`{status.value}`", ", ".join(call.value for call in legal)) for status, legal in calls.items()]
         return table(("an operator that is", "takes"), rows)
-    rows = [(f"`{kind.__name__}`", _first_line(kind), _all_but_statuses(moves)) for kind, moves in TASK_STEPS.items()]
-    return table(("fact", "meaning", "illegal while the task is"), rows)
+    facts = [(f"`{kind.__name__}`", _first_line(kind), _all_but_statuses(moves)) for kind, moves in TASK_STEPS.items()]
+    return table(("fact", "meaning", "illegal while the task is"), facts)
 
 
 def _all_but(legal: tuple[type[e.Event], ...]) -> str:
@@ -206,8 +206,8 @@ def citations(tests: Path = TESTS) -> Iterator[tuple[str, str, str]]:
         for path in sorted((tests / folder).glob("test_*.py")):
             module = ast.parse(path.read_text(encoding="utf-8"))
             paper = re.match(r"FLIP-\d+", ast.get_docstring(module) or "")
-            for node in module.body:
-                doc = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else None
+            for node in (one for one in module.body if isinstance(one, ast.FunctionDef)):
+                doc = ast.get_docstring(node)
                 if doc is None or doc.startswith(("Architecture", "Flink")) or not node.name.startswith("test_"):
                     continue
                 if not doc.startswith("FLIP-") and paper:

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from typing import Any
 
 from rekindle.history import statistics
 from rekindle.logs import lines
@@ -31,9 +32,9 @@ def routes_table(_: str) -> str:
     return table(("address", "parameters", "answer", "what"), rows)
 
 
-def _kind(kind: object) -> str:
+def _kind(kind: Any) -> str:
     parts = getattr(kind, "__args__", None)
-    name = (parts[0] if parts else kind).__name__  # type: ignore[attr-defined]
+    name = (parts[0] if parts else kind).__name__
     return f"list of [{name}](#{name.lower()})" if parts else f"[{name}](#{name.lower()})"
 
 

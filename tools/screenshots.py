@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 from playwright.sync_api import sync_playwright
 
@@ -13,7 +14,7 @@ from tests.ui.conftest import served
 from tests.ui.world import World
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
-PICTURES = {
+PICTURES: dict[str, tuple[str, Literal["light", "dark"], tuple[int, int]]] = {
     "ui-jobs": ("", "light", (1280, 1010)),
     "ui-job": ("jobs/back-pressured", "dark", (1280, 1100)),
     "ui-checkpoints": ("jobs/healthy/checkpoints/summary", "light", (1280, 580)),

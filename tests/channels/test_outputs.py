@@ -81,7 +81,8 @@ def test_a_checkpoint_says_how_much_each_subtask_had_still_to_read_and_how_much_
     taken = manifest(
         fast={0: reader((2, 2))}, slow={0: reader((2, 1))}, done={0: reader(None, End(batch=5, run=1, drained=False))}
     )
-    shown = with_bytes_in_flight(taken, lambda producer: RECORDS.get if producer.task == "read" else {}.get)
+    none: dict[int, BatchRecord] = {}
+    shown = with_bytes_in_flight(taken, lambda producer: (RECORDS if producer.task == "read" else none).get)
 
     assert {uid: one[0].in_flight_bytes for uid, one in shown.tasks.items()} == {
         "read": 0, "fast": 10, "slow": 20, "done": 0,

@@ -49,8 +49,9 @@ class Clock:
 def start(job: JobStorage, **changes: Any) -> Run:
     """Claim a run for this very process, which lives, or for the process in `changes`."""
     job.create(layout.identity(job.job), Identity(job=job.job, created_ms=JANUARY_MS))
-    process = this_process()._asdict() | changes
-    return claim(job, lambda run: Run(**({"run": run, "started_ms": JANUARY_MS, "lineage": 1} | process)))
+    process: dict[str, Any] = this_process()._asdict() | changes
+    begun: dict[str, Any] = {"started_ms": JANUARY_MS, "lineage": 1} | process
+    return claim(job, lambda run: Run(**({"run": run} | begun)))
 
 
 def beat(job: JobStorage, run: int = 1, state: str = "RUNNING", **changes: Any) -> None:

@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.errors import RekindleError
-from rekindle.handle import JobHandle, JobResult
+from rekindle.handle import JobHandle
+from rekindle.results import JobResult
 from rekindle.sinks import TwoPhaseSink
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord

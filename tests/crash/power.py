@@ -48,7 +48,7 @@ def listen(images: Path, roots: Sequence[Path]) -> None:
                     _link(Path(path), found[-1] / root.name / Path(path).relative_to(root))
                     _link(Path(path), found[-1] / "named" / root.name / Path(path).relative_to(root))
 
-    Disk.settle, Disk.force_name = kept_settle, kept_name  # type: ignore[method-assign]
+    Disk.settle, Disk.force_name = kept_settle, kept_name  # type: ignore[method-assign, assignment]
 
 
 def lose(images: Path, roots: Sequence[Path], chance: random.Random) -> list[str]:

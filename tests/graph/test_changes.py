@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from rekindle.errors import CONDITIONS, DefinitionError, RestoreError
+from rekindle.errors import DefinitionError, RestoreError
+from rekindle.errors.conditions import CONDITIONS
 from rekindle.graph.changes import RULES, Change, Kind, Outcome, Saved, changes, renames
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.graph.settling import late_histories, settle, unsettled, with_other_inputs

@@ -10,6 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 import rekindle as rk
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.open import open_store
 from tests.jobs.kit import QUICK, World, until
 
 world = World(Path(os.environ["FAILING_WORLD"]))
@@ -29,9 +31,9 @@ job.sink("out", counted, rk.sinks.Parquet(world.out))
 
 
 def cancel_once_it_waits() -> None:
-    storage = rk.job.JobStorage(rk.job.open_store(world.storage), "failing")
+    storage = JobStorage(open_store(world.storage), "failing")
     until(lambda: (status := storage.status()) is not None and status.restarts > 0)
-    rk.job.JobHandle(storage).cancel()
+    rk.JobHandle(storage).cancel()
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def test_two_tasks_over_finished_histories_are_joined_as_in_a_batch(spark: Spark
     frames = [spark.read.schema(DDL).parquet(place) for place in (quick, slow)]
     for name, how in (("inner", "inner"), ("outer", "left")):
         found = contents(spark.read.parquet(str(tmp_path / name)))
-        wanted = contents(bounded(*frames, how))
+        wanted = contents(bounded(frames[0], frames[1], how))
         assert wanted
         assert (wanted - found, found - wanted) == (Counter(), Counter()), name
     assert any(row[4] is None for row in wanted) and any(row[4] is not None for row in wanted)

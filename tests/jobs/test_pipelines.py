@@ -238,7 +238,7 @@ def test_a_task_that_fails_restarts_alone(spark: SparkSession, world: PipelineWo
     def note_runs() -> bool:
         for query in spark.streams.active:
             # A query's progress directory names its task.
-            source = (query.lastProgress or {}).get("sources") or [{}]
+            source = dict(query.lastProgress or {}).get("sources") or [{}]
             for uid in ("enrich", "hourly", "archive", "both"):
                 if f"/tasks/{uid}/" in str(source[-1].get("description")):
                     known = runs.setdefault(uid, [])

@@ -99,7 +99,7 @@ def test_a_job_goes_on_from_edited_state_and_its_rows_are_those_of_a_batch(spark
     state = rk.state(made, "hourly", operator=operator, spark=spark)
     found = state.select("key.window.start", "key.auction", "value.count").collect()
     assert {(row[0].replace(tzinfo=UTC), row[1]): row[2] for row in found} == expected
-    assert state.schema["value"].dataType.names == ["count", "sum", "sum_2", "count_2"]
+    assert state.select("value.*").columns == ["count", "sum", "sum_2", "count_2"]
     before = rk.state(saved, "hourly", operator=operator, spark=spark)
     assert before.where("key.auction = 1003").count() == 2, "the savepoint is as it was"
     other = operator_of(saved, "dedupe")

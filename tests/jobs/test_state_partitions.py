@@ -16,9 +16,9 @@ from pyspark.sql import types as T
 import rekindle as rk
 from rekindle.errors import RestoreError
 from rekindle.progress.directory import last_committed
+from rekindle.progress.partitions import state_partitions
 from rekindle.progress.state_sizes import state_sizes
 from rekindle.progress.stored_state import find_state
-from rekindle.spark.query.state_partitions import state_partitions
 from rekindle.storage import layout
 from rekindle.storage.open import open_store
 from tests.jobs.kit import DDL, QUICK, World, committed, rows, until

@@ -30,7 +30,7 @@ def test_a_path_has_a_namespace_and_a_name(path: str, dataset: tuple[str, str]) 
 
 def test_a_source_is_its_paths_or_a_name_of_the_job() -> None:
     assert of_source(JOB, "history", rk.Files(["/a", "/b"], schema="x long")) == (("file", "/a"), ("file", "/b"))
-    assert of_source(JOB, "live", rk.Stream(lambda spark: None)) == (("prod", "bids.live"),)
+    assert of_source(JOB, "live", rk.Stream(lambda spark: spark.range(1))) == (("prod", "bids.live"),)
 
 
 def test_sinks_are_named_as_others_name_their_targets() -> None:

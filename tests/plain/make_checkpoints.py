@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import queries
+import queries  # type: ignore[import-not-found]
 
 VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

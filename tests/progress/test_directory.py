@@ -220,7 +220,7 @@ def test_of_a_million_files_in_a_sources_log_only_the_first_is_read_and_that_onc
     looked: list[str] = []
     opened = LocalStore.open
     monkeypatch.setattr(LocalStore, "open", lambda self, path: looked.append(path) or opened(self, path))
-    monkeypatch.setattr(pd.json, "loads", counting := Counting(json.loads))
+    monkeypatch.setattr(json, "loads", counting := Counting(json.loads))
     sources = pd.SourceInputs(store, "p")
     assert sources.of(2) == (None, None)
     put(store, {f"p/sources/1/{name}": data for name, data in inbox_log(1, 6).items()})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rekindle.protocol import commands as c
@@ -311,7 +313,7 @@ def test_a_start_commits_the_newest_manifest_before_anything_else_and_no_checkpo
 
 
 def test_what_a_driver_that_died_after_a_commit_has_left_is_cleaned_up_by_the_next_start() -> None:
-    facts = {"now_ms": 0, "next_checkpoint": 8}
+    facts: Any = {"now_ms": 0, "next_checkpoint": 8}
     assert discard() in created().handle(e.JobStarted(**facts, latest_checkpoint=7, committed=True))
     assert discard() not in created().handle(e.JobStarted(**facts)), "there is nothing"
     job = created()

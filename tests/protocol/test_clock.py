@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.protocol.clock import END_OF_TIME as END
 from rekindle.protocol.clock import ChannelInput, ProducerClock, SourceInput, watermarks
+
+Inputs = Mapping[str, SourceInput | ChannelInput]
 
 OPEN, ENDED = SourceInput(), SourceInput(ended=True)
 OVER = ProducerClock(ended=True)
@@ -143,10 +147,10 @@ def test_a_watermark_never_goes_backwards() -> None:
 
 def test_after_a_restore_what_is_in_force_is_set_again() -> None:
     """Architecture: "Spark forgets per-input watermarks; the current W of every input is admitted again"."""
-    inputs = {"history": ENDED, "live": OPEN, "upstream": channel(at(7), at(9)), "slow": channel(at(None))}
+    inputs: Inputs = {"history": ENDED, "live": OPEN, "upstream": channel(at(7), at(9)), "slow": channel(at(None))}
     in_force = watermarks(inputs)
     assert in_force == {"history": END, "upstream": 7}
-    forgotten = {"history": ENDED, "live": OPEN, "upstream": channel(at(None), at(None)), "slow": channel(at(None))}
+    forgotten: Inputs = {**inputs, "upstream": channel(at(None), at(None))}
     assert watermarks(forgotten, in_force=in_force) == in_force
 
 

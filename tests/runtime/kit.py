@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import rekindle as rk
 from rekindle.config import Config
@@ -24,6 +25,7 @@ from rekindle.start.permissions import Permissions
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.checkpoint import Manifest
+from rekindle.storage.documents.runs import Result
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from rekindle.testing.fake_engine import FakeEngine
@@ -89,7 +91,7 @@ class World:
     def start(self, steps: Steps = no_steps, **config: object) -> rk.JobHandle:
         """Start the next run in a thread."""
         driver, storage = self.driver(steps, **config)
-        return rk.JobHandle(storage, driver=driver, run=driver.run)
+        return rk.JobHandle(storage, driver=driver, run=cast("Callable[[], Result]", driver.run))
 
     def run(self, steps: Steps = no_steps, **config: object) -> rk.JobResult:
         """Run it to its end."""

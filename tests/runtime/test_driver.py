@@ -11,6 +11,7 @@ import pytest
 
 from rekindle.errors import ControlError, InputError, RekindleError, StorageError
 from rekindle.runtime import driver
+from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.storage import layout
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
@@ -532,7 +533,7 @@ def test_a_fenced_driver_answers_nobody_and_leaves_no_heartbeat(world: World, mo
     world.rows.available, world.rows.ended = 4, False
     handle = world.start(**NEVER)
     until(lambda: world.read() == 4)
-    ours = handle._driver
+    ours: Any = handle._driver
     assert ours is not None
     noticed: list[str] = []
     monkeypatch.setattr(ours.heartbeat, "beat", lambda: noticed.append("beat"))
@@ -553,7 +554,7 @@ def test_a_driver_that_was_replaced_starts_no_query_even_before_it_has_noticed(
     world.rows.available, world.rows.ended = 4, False
     handle = world.start(**NEVER)
     until(lambda: world.read() == 4)
-    ours = handle._driver
+    ours: Any = handle._driver
     assert ours is not None
     look, asked, started = ours._storage.fence.newer_than, [], Faulty(0)
 
@@ -584,7 +585,7 @@ def test_on_a_store_where_a_look_is_dear_the_heart_beats_less_often(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     beats: list[str] = []
-    monkeypatch.setattr(driver.Heartbeat, "beat", lambda _: beats.append("beat"))
+    monkeypatch.setattr(Heartbeat, "beat", lambda _: beats.append("beat"))
     monkeypatch.setattr(driver, "LOOP_S", 0)
     world.store = Dear(world.location)
     world.rows.available = 20

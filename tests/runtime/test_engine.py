@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rekindle.errors import ControlError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
@@ -65,11 +66,11 @@ def test_whoever_asked_a_run_is_answered_by_the_run_that_goes_on_in_its_process(
     request = client.send(storage, client.ControlRequest(verb="stop"))
     storage.fence.claim(replace(first, run=2, since=1))
 
-    with pytest.raises(client.ControlError, match="REQUEST_TIMED_OUT"):
+    with pytest.raises(ControlError, match="REQUEST_TIMED_OUT"):
         client.wait(storage, client.ControlRequest(verb="stop"), request, timeout_s=0.05)  # type: ignore[arg-type]
 
     storage.fence.claim(replace(first, run=3))
-    with pytest.raises(client.ControlError, match="REQUEST_STALE"):
+    with pytest.raises(ControlError, match="REQUEST_STALE"):
         client.wait(storage, client.ControlRequest(verb="stop"), request)  # type: ignore[arg-type]
     assert storage.store.exists(layout.run("job", 3))
 

@@ -7,6 +7,7 @@ import re
 import pytest
 
 import rekindle.spark.query.planned
+from rekindle.progress import directory
 from rekindle.storage.port import Store
 from tests.simulation.lives import live
 
@@ -24,7 +25,7 @@ def test_many_lives_full_of_drivers_that_wake_up_end_well(seed: int) -> None:
 
 def test_such_lives_find_a_plan_that_is_replaced_while_a_driver_is_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its executors then put the state of the old batch in the place of the new one's."""
-    unplant = rekindle.spark.query.planned.unplant
+    unplant = directory.unplant
 
     def replaceable(store: Store, folder: str, keep: int | None = None) -> tuple[int, ...]:
         return unplant(store, folder)

@@ -21,6 +21,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -313,7 +314,7 @@ class World:
         self.queries.clear()
         scheduler, process = self.scheduler, Process()
         process.boot_id = self.boot_id
-        outcome: list[Result | BaseException] = []
+        outcome: list[Any] = []
         beside: list[Strand] = []
 
         def drive() -> None:
@@ -687,6 +688,13 @@ class SimulatedEngine:
     def __init__(self, world: World) -> None:
         self._world = world
         self.lifeline = FakeLifeline()
+
+    def quiet(self) -> AbstractContextManager[None]:
+        """See `Engine`."""
+        return nullcontext()
+
+    def stop(self) -> None:
+        """See `Engine`."""
 
     def check_reaches(self, places: Iterable[str]) -> None:
         """See `Engine`."""

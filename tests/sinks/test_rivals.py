@@ -73,7 +73,7 @@ def test_a_driver_that_wakes_up_late_changes_nothing_in_files_and_tables(
 
 @lives_of(Prepared, Staged, Upsert)
 def test_a_driver_that_wakes_up_late_changes_nothing_in_postgresql(
-    contract: type[SinkContract], seed: int, postgres: PostgresServer, database: str
+    contract: type[Prepared | Staged | Upsert], seed: int, postgres: PostgresServer, database: str
 ) -> None:
     if definition := contract.definition:
         postgres.query(definition, database=database)

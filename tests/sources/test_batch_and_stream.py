@@ -13,7 +13,7 @@ def test_only_a_stream_has_no_end() -> None:
     assert (Files.kind, Batch.kind, Stream.kind) == ("Files", "Batch", "Stream")
 
 
-@pytest.mark.parametrize("spec", [Files("x"), Batch(lambda spark: spark), Stream(lambda spark: spark)])
+@pytest.mark.parametrize("spec", [Files("x"), *(kind(lambda spark: spark.range(1)) for kind in (Batch, Stream))])
 def test_a_specification_does_not_change(spec) -> None:
     with pytest.raises(AttributeError):
         spec.path = spec.read = None

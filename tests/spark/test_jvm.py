@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 from pathlib import Path
 from unittest.mock import Mock
@@ -84,7 +85,7 @@ def test_the_log_lies_in_the_folder_that_is_named_or_in_the_working_directory(mo
 def test_the_log_lies_in_the_temporary_directory_where_the_folder_cannot_be_made(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("REKINDLE_LOGS", str(tmp_path / "file" / "logs"))
-    monkeypatch.setattr(jvm.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     assert jvm._log_file("hourly") == str(tmp_path / f"rekindle-logs-{os.getuid()}" / "hourly.log")
 
 

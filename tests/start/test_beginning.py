@@ -27,7 +27,8 @@ def test_log_and_events_go_on_with_the_next_run_of_the_process(world: World, mon
     sent: list[Any] = []
     monkeypatch.setattr(emitter, "transport", lambda: sent.append)
     monkeypatch.setattr(logging.getLogger("rekindle"), "level", logging.INFO)
-    logging.getLogger("rekindle").manager._clear_cache()
+    manager: Any = logging.getLogger("rekindle").manager
+    manager._clear_cache()
     handlers = logging.getLogger("rekindle").handlers[:]
     world.engine.lifeline.replaceable = True
     world.rows.available, world.rows.ended = 4, False

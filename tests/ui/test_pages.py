@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -20,7 +21,10 @@ from tests.ui.conftest import served
 from tests.ui.kit import Driver, good, http
 from tests.ui.world import HOSTILE, World
 
-playwright = pytest.importorskip("playwright.sync_api")
+if TYPE_CHECKING:
+    from playwright import sync_api as playwright
+else:
+    playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 VENDOR = Path(str(resources.files("rekindle.ui"))) / "static" / "vendor"
 
