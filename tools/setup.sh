@@ -251,7 +251,21 @@ usable_venv() {
 
 is_new() { [ "$1" -nt pyproject.toml ] && [ "$1" -nt tools/setup.sh ]; }
 
-install() { "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable "$1"; }
+# What is imported is compiled when it is: to compile all of it takes half a minute.
+install() { "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --editable "$1"; }
+
+# What needs none of Python's packages. One of the system's packages is installed at a time.
+fetch_beside() {
+    want_go_servers &
+    want_postgres
+    want_browser
+    want_npm
+    want_azure &
+    want_mermaid &
+    if have_maven; then want_servers & fi
+    want_promtool
+    wait
+}
 
 in_place() {
     is_new "$ENV_FILE" && usable_venv || return 1
@@ -271,27 +285,13 @@ if [ "$WANTED" = product ]; then
     say "installing the project into .venv"
     install '.[spark]'
 else
-    # One of the system's packages is installed at a time; the rest is fetched side by side.
-    want_postgres
-    want_browser
-    want_promtool
-    want_npm
-    maven=
-    if have_maven; then maven=yes; fi
-    beside=()
-    want_go_servers & beside+=($!)
-    want_azure & beside+=($!)
-    want_mermaid & beside+=($!)
     export JAVA_HOME=$home
-    if [ "$maven" ]; then want_servers & servers=$!; fi
+    fetch_beside & beside=$!
     say "installing the project and its tools into .venv"
     install '.[spark,delta,iceberg,postgres,kafka,s3,azure,gcs,hdfs,ui,openlineage,dev]'
+    wait "$beside" || true
     # Two Mavens would write to one repository.
-    if [ "$maven" ]; then
-        wait "$servers" || true
-        want_connectors
-    fi
-    wait "${beside[@]}" || true
+    if command -v mvn >/dev/null; then want_connectors; fi
 fi
 
 {
