@@ -1,7 +1,7 @@
 """What all tests share: one Spark session, made when the first test asks for it, and what happens without a Java.
 
-A test that uses the `spark` fixture is a spark test, marked or not. Tests that start drivers of their own mark
-themselves with ``pytest.mark.spark``.
+Markers group tests by what they need. A test that uses the `spark` fixture is a spark test, marked or not, and one that
+uses a server's fixture a server test. Tests that start drivers of their own mark themselves with ``pytest.mark.spark``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.class_archive import submit_arguments
 from tests.crash.pipeline_kit import Gate
+from tests.jobs.kit import INTERPRETED
 from tests.servers import kafka
 from tests.versions import older_than
 
@@ -29,6 +30,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytest_plugins = ["tests.servers.fixtures"]
+
+SERVERS = {
+    "postgres",
+    "kafka",
+    "s3_server_of_tests",
+    "azure_server_of_tests",
+    "google_server_of_tests",
+    "hdfs_of_tests",
+}
+"""Fixtures that start a server."""
 
 # How long an example takes says nothing here: machines are shared, and a JVM may run beside the tests.
 # CI judges a change, not its luck: it tries the same examples each time; everywhere else new ones are looked for.
@@ -65,16 +76,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
         if (since := item.get_closest_marker("since")) and older_than(since.args[0]):
             item.add_marker(pytest.mark.skip(reason=f"PySpark {since.args[0]} has it first"))
+        if not SERVERS.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.server)
         if item.get_closest_marker("spark"):
             # What only a run on Spark reaches does not count as covered: the core has to be tested without Java.
             item.add_marker(pytest.mark.no_cover)
             if missing:
                 item.add_marker(pytest.mark.skip(reason=missing))
-    # Files that need Spark come first, whether of many tests or of one, which may take a minute. The others are many
-    # and quick: they fill up the end, in which one of several workers would wait for the last file of another.
-    long = {item.path for item in items if item.get_closest_marker("spark")}
+    # Files that need Spark come first, whether of many tests or of one, which may take a minute; then those that need a
+    # server. The others are many and quick: they fill up the end, in which one of several workers would wait for the
+    # last file of another.
+    spark, server = ({item.path for item in items if item.get_closest_marker(need)} for need in ("spark", "server"))
     tests = Counter(item.path for item in items)
-    items.sort(key=lambda item: (item.path not in long, -tests[item.path]))
+    items.sort(key=lambda item: (item.path not in spark, item.path not in server, -tests[item.path]))
 
 
 _DRIVERS: dict[threading.Thread, str] = {}
@@ -113,10 +127,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.streaming.minBatchesToRetain": "1000000",
-        # For a few rows a plan costs less if it is interpreted than if Java is made of it. Jobs in other processes
-        # have all that Spark does by default.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        # What a user types in a terminal (README, tutorials, command line) runs with all that Spark does by default.
+        **INTERPRETED,
     }
     # By name: what several of them need, Spark takes once.
     of = ("spark-gcs", "spark-azure", "spark-s3", "spark-kafka")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.crash.kit import CONFIG, LAST_LIVE_BATCH, BrokenWorld
-from tests.jobs.kit import until
+from tests.jobs.kit import INTERPRETED, until
 
 ROOT = Path(__file__).parents[2]
 SECONDS_AT_MOST = 300
@@ -41,12 +41,12 @@ class Victim:
             "CRASH_RIVAL": "1" if rival else "",
         }
         asked = ("--ask", "savepoint", "--ask", "drain", "--ask-at", str(LAST_LIVE_BATCH)) if live else ()
-        spark = ("spark.master=local[2]", "spark.driver.memory=1g", "spark.sql.shuffle.partitions=2")
+        spark = {"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
         command = [
             *(sys.executable, "-m", "rekindle.testing.crash", str(world.job_file)),
             *("--storage", world.storage, *world.arguments, *arguments, *asked),
             *(part for key, value in config.items() for part in ("--set", f"{key}={value}")),
-            *(part for setting in spark for part in ("--conf", setting)),
+            *(part for key, value in {**spark, **INTERPRETED}.items() for part in ("--conf", f"{key}={value}")),
         ]
         self._storage = Path(world.storage)
         self.log = world.root / "driver.log"

@@ -1,4 +1,4 @@
-"""Tests replace names of modules and classes only where nothing can be handed in; how often may only go down.
+"""Tests replace names only where nothing can be handed in, and sleep between two looks; how often may only go down.
 
 What a test puts there, another place may look up too, and later. So a store of the test's own, a clock or an argument
 of a constructor comes first.
@@ -20,6 +20,22 @@ def patches(text: str) -> int:
     """How often a program replaces a name."""
     calls = (node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
     return sum(isinstance(call, ast.Attribute) and call.attr == "setattr" for call in calls)
+
+
+SLEEPS = 23
+"""Calls of ``time.sleep``: between two looks at what a test waits for, or in what plays something slow."""
+
+
+def sleeps(text: str) -> int:
+    """How often a program sleeps."""
+    calls = (node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    return sum(ast.unparse(call) in ("time.sleep", "sleep") for call in calls)
+
+
+def test_no_more_sleeps_than_there_were() -> None:
+    found = {str(path.relative_to(TESTS)): sleeps(path.read_text()) for path in TESTS.rglob("*.py")}
+    assert sum(found.values()) == SLEEPS, [name for name, count in found.items() if count]
+    assert sleeps("import time\ntime.sleep(1)\nawait asyncio.sleep(1)") == 1
 
 
 def test_no_more_names_are_replaced_than_were() -> None:

@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType
 
 import rekindle as rk
 from rekindle.spark.session import lifeline
-from tests.jobs.kit import QUICK, World
+from tests.jobs.kit import INTERPRETED, QUICK, World
 
 same = F.udf(lambda value: value, LongType())  # at the top: it must outlive the JVM that it was first used in
 
@@ -33,7 +33,7 @@ if __name__ == "__main__":
     lifeline.HANG_S = float(os.environ.get("DYING_HANG_S", lifeline.HANG_S))
     world = World(Path(os.environ["DYING_WORLD"]))
     mine = os.environ.get("DYING_SESSION") == "mine"
-    small = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"}
+    small = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", **INTERPRETED}
     spark = SparkSession.builder.config(map=small).getOrCreate() if mine else None
     config = None if mine else small
     print(job_of(world).run(spark, storage=world.storage, config=QUICK, spark_config=config).state)

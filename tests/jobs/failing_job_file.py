@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType
 import rekindle as rk
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
-from tests.jobs.kit import QUICK, World, until
+from tests.jobs.kit import INTERPRETED, QUICK, World, until
 
 world = World(Path(os.environ["FAILING_WORLD"]))
 job = rk.Job("failing")
@@ -41,5 +41,5 @@ if __name__ == "__main__":
     if cancel:
         threading.Thread(target=cancel_once_it_waits, daemon=True).start()
     attempts = {"restart.attempts": "unlimited" if cancel else "0"}
-    small = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"}
+    small = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", **INTERPRETED}
     job.run(storage=world.storage, config=QUICK | attempts, spark_config=small)

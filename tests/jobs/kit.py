@@ -31,6 +31,9 @@ _WRITTEN = itertools.count(round(time.time()) - 86_400)
 
 QUICK = {"checkpoint.interval": "1 second", "restart.delay": "100 ms", "restart.attempts": "5"}
 
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""For a few rows a plan costs less if it is interpreted than if Java is made of it and compiled."""
+
 FLUSHED = ("waiting_for_final_checkpoint", "closed")
 """A task that has come to its end: a checkpoint may have closed it since, on a machine that is quick enough."""
 
