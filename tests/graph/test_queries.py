@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from rekindle.errors import CONDITIONS, RestoreError
+from rekindle.errors import RestoreError
+from rekindle.errors.conditions import CONDITIONS
 from rekindle.graph.queries import RULES, Aspect, Operator, QueryDescription, query_changes, settle_query
 
 HOUR = "3600000000"
