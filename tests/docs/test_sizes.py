@@ -77,6 +77,23 @@ PORTS = {
 }
 """Classes as wide as the interface that others know."""
 
+INHERITED = {
+    "runtime/ports.py:StreamRunner": "what a driver orders of a task",
+    "protocol/job.py:JobMachine": "its parts, which the rules read, and its one door",
+    "channels/split_feed.py:SplitFeed": "a feed; its ports are two classes",
+    "storage/batch_documents.py:BatchDocuments": "documents of a job",
+    "storage/checkpoint_documents.py:CheckpointDocuments": "documents of a job",
+    "storage/control_documents.py:ControlDocuments": "documents of a job",
+    "storage/fence.py:Fence": "documents of a job",
+    "storage/job_storage.py:JobStorage": "documents of a job",
+    "storage/run_documents.py:RunDocuments": "documents of a job",
+    "monitoring/facts.py:ReadAgain": "documents of a job",
+}
+"""Classes that are wide with what they inherit but from `PORTS`; docs/decisions/0055 says why documents are."""
+
+WHOLE = 27
+"""Places that take all documents of a job, where others take those that they need. Lower it where there are fewer."""
+
 TO_BE_NARROWED: dict[str, int] = {}
 """Class → the most public methods and attributes that it may have meanwhile."""
 
@@ -111,10 +128,34 @@ def public_names(node: ast.ClassDef) -> set[str]:
     return {name for name in names if not name.startswith("_")}
 
 
+@cache
+def by_name() -> dict[str, ast.ClassDef]:
+    """Classes by the names that others inherit from."""
+    return {name.rpartition(":")[2]: node for name, node in classes().items()}
+
+
+def bases_of(node: ast.ClassDef) -> list[ast.ClassDef]:
+    """Those of this project's."""
+    names = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
+    return [by_name()[name] for name in names if name != node.name and name in by_name()]
+
+
+def all_names(node: ast.ClassDef) -> set[str]:
+    """Those of a class and of all that it inherits from."""
+    return public_names(node).union(*map(all_names, bases_of(node)))
+
+
+def of_ports(node: ast.ClassDef) -> set[str]:
+    """Those that it inherits from one of `PORTS`."""
+    ports = {name.rpartition(":")[2] for name in PORTS}
+    return set[str]().union(*(all_names(base) if base.name in ports else of_ports(base) for base in bases_of(node)))
+
+
 def is_record(node: ast.ClassDef) -> bool:
     """Whether it is a table of fields, which may be as long as what it lists."""
     decorated = any("dataclass" in ast.unparse(one) for one in node.decorator_list)
     listed = any(ast.unparse(base).rsplit(".", 1)[-1] in ("NamedTuple", "Enum", "Struct") for base in node.bases)
+    listed = listed or any(map(is_record, bases_of(node)))
     public = [method for method in methods_of(node) if not method.name.startswith("_")]
     return (decorated or listed) and len(public) <= METHODS_OF_A_RECORD
 
@@ -128,6 +169,20 @@ def test_no_class_has_more_names_than_fit_in_a_head() -> None:
     assert too_wide == {}, "give each idea a class"
 
 
+def test_what_a_class_inherits_counts_too() -> None:
+    found = {name: len(all_names(node) - of_ports(node)) for name, node in classes().items() if not is_record(node)}
+    too_wide = {name for name, width in found.items() if name not in PORTS and width > NAMES}
+    assert too_wide == INHERITED.keys(), "take a part as an argument, or keep it in a field"
+
+
+def test_what_needs_some_documents_of_a_job_takes_the_class_that_has_these() -> None:
+    nodes = (node for text in files().values() for node in ast.walk(ast.parse(text)))
+    annotations = (node.annotation for node in nodes if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation)
+    found = sum("JobStorage" in ast.unparse(one) for one in annotations)
+    assert found <= WHOLE, "take RunDocuments, CheckpointDocuments, ControlDocuments, BatchDocuments or JobDocuments"
+    assert found > WHOLE - 3, "there are fewer: lower the number"
+
+
 def test_what_was_narrowed_stays_so() -> None:
     found = {name: len(public_names(node)) for name, node in classes().items()}
     assert [name for name in TO_BE_NARROWED if found.get(name, 0) <= NAMES] == [], "they need no exception any more"
@@ -139,3 +194,10 @@ def test_the_names_of_a_class_are_its_methods_fields_and_what_it_sets() -> None:
     (node,) = ast.parse(text).body
     assert isinstance(node, ast.ClassDef)
     assert public_names(node) == {"b", "c", "d", "f"}
+
+
+def test_the_names_of_a_store_that_counts_its_steps_are_those_of_a_store() -> None:
+    named = classes()
+    store = public_names(named["storage/port.py:Store"])
+    assert store <= all_names(named["runtime/steps.py:SteppedStore"])
+    assert len(public_names(named["runtime/steps.py:SteppedStore"])) < len(store)

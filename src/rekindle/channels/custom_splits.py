@@ -17,7 +17,7 @@ from rekindle.protocol.operator_state import NamedState, OperatorState, StateKin
 from rekindle.storage import read_layout
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.sources import SplitsGiven
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.job_documents import JobDocuments
 
 
 class CustomSplits:
@@ -33,7 +33,7 @@ class CustomSplits:
 
     def __init__(
         self,
-        storage: JobStorage,
+        storage: JobDocuments,
         folder: str,
         run: int,
         parallelism: int,

@@ -31,7 +31,7 @@ from rekindle.protocol.custom_splits import ReaderState
 from rekindle.storage import read_layout
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.sources import FrozenFile, SplitRead
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.port import NotFound
 
 _AHEAD = 1
@@ -52,7 +52,7 @@ class SplitFeed(Feed):
         inbox: Inbox,
         position: InputPosition,
         sizer: AdmissionSizer,
-        storage: JobStorage,
+        storage: JobDocuments,
         folder: str,
         splits: CustomSplits,
         subtask: int,
@@ -160,7 +160,7 @@ class SplitFeed(Feed):
         return replace(position, reads=number + 1, reader=document.state, own=document.own)
 
 
-def purge_reads(storage: JobStorage, folder: str, before: int) -> None:
+def purge_reads(storage: JobDocuments, folder: str, before: int) -> None:
     """Delete the reads below a number, and every attempt at them.
 
     Args:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from rekindle.protocol.enumerator import Assignment, Enumerator, Ranges
 from rekindle.storage import read_layout
 from rekindle.storage.documents.sources import FrozenFile, SplitAssignment
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.job_documents import JobDocuments
 
 
 class Splits:
@@ -31,7 +31,7 @@ class Splits:
 
     def __init__(
         self,
-        storage: JobStorage,
+        storage: JobDocuments,
         folder: str,
         run: int,
         files: Sequence[FrozenFile],

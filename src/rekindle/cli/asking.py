@@ -14,6 +14,7 @@ from rekindle.runtime import client
 from rekindle.runtime.client import ControlRequest
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage.documents.runs import Result
+from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.run_documents import RUNNING
@@ -135,7 +136,7 @@ def _ask(
         _print(job, answer, as_json)
 
 
-def _print(job: JobStorage, answer: client.Ending, as_json: bool, remark: str | None = None) -> None:
+def _print(job: JobDocuments, answer: client.Ending, as_json: bool, remark: str | None = None) -> None:
     if as_json:
         output.as_json(documents.answer_json(job.job, answer))
     else:

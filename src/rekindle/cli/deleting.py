@@ -10,9 +10,9 @@ from rekindle.cli import output
 from rekindle.cli.app import command_line, example, with_json, with_storage
 from rekindle.cli.reading import job_storage
 from rekindle.errors import ConfigError, ControlError, RestoreError
+from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.disposal import Disposal
-from rekindle.storage.job_storage import JobStorage
-from rekindle.storage.run_documents import RUNNING
+from rekindle.storage.run_documents import RUNNING, RunDocuments
 from rekindle.storage.savepoints import find_savepoint
 
 WITHOUT_ASKING = click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
@@ -80,12 +80,12 @@ def confirm(what: str, yes: bool) -> None:
     click.confirm(f"Delete the {what}?", abort=True, err=True)
 
 
-def _check_not_running(job: JobStorage) -> None:
+def _check_not_running(job: RunDocuments) -> None:
     if job.state() == RUNNING:
         raise ControlError("JOB_RUNNING", job=job.job)
 
 
-def _check_forgettable(job: JobStorage, checkpoint: int) -> None:
+def _check_forgettable(job: CheckpointDocuments, checkpoint: int) -> None:
     if job.manifest(checkpoint) is None:
         raise RestoreError("CHECKPOINT_UNKNOWN", path=f"{job.job}, number {checkpoint}")
     lineage = job.lineage()

@@ -15,10 +15,10 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol.job import JobMachine
 from rekindle.storage import layout
+from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.history import CheckpointRecord, SubtaskStats
 from rekindle.storage.documents.runs import Run
-from rekindle.storage.job_storage import JobStorage
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class _Taking:
 class CheckpointLog:
     """The checkpoints of one run."""
 
-    def __init__(self, storage: JobStorage, run: Run, job: JobMachine, clock: Callable[[], int]) -> None:
+    def __init__(self, storage: CheckpointDocuments, run: Run, job: JobMachine, clock: Callable[[], int]) -> None:
         self._storage = storage
         self._run = run
         self._job = job

@@ -20,7 +20,7 @@ from rekindle.storage.documents.control import Request
 from rekindle.storage.documents.history import EventError, HistoryEvent, Severity
 from rekindle.storage.documents.runs import Result, Run
 from rekindle.storage.documents.status import Status
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.run_documents import RunDocuments
 
 KINDS: Mapping[str, str] = {
     "run_started": "a driver has begun its run",
@@ -100,7 +100,7 @@ class EventLog:
         last: the last status that an earlier run has written.
     """
 
-    def __init__(self, storage: JobStorage, run: Run, last: Status | None, clock: Callable[[], int]) -> None:
+    def __init__(self, storage: RunDocuments, run: Run, last: Status | None, clock: Callable[[], int]) -> None:
         self._storage = storage
         self._run = run
         self._last = last

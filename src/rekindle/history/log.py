@@ -23,7 +23,7 @@ from rekindle.storage.documents.history import (
     RateSample,
     RateSegment,
 )
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.job_documents import JobDocuments
 
 Row = TypeVar("Row")
 Segment = EventSegment | CheckpointSegment | RateSegment
@@ -71,7 +71,7 @@ Cache = MutableMapping[tuple[str, str, str], Segment]
 """Job, log and segment → what is in it: of segments that no driver changes any more."""
 
 
-def segments(storage: JobStorage, kind: LogKind[Row]) -> list[SegmentName]:
+def segments(storage: JobDocuments, kind: LogKind[Row]) -> list[SegmentName]:
     """Names of the segments that there are, the oldest first."""
     names = storage.store.names(layout.history(storage.job, kind.name))
     return sorted(SegmentName(*map(int, match.groups())) for name in names if (match := _SEGMENT.fullmatch(name)))
@@ -86,7 +86,7 @@ def in_force(names: Sequence[SegmentName]) -> list[SegmentName]:
     return found[::-1]
 
 
-def read(storage: JobStorage, kind: LogKind[Row], after: int = -1, cache: Cache | None = None) -> list[Numbered[Row]]:
+def read(storage: JobDocuments, kind: LogKind[Row], after: int = -1, cache: Cache | None = None) -> list[Numbered[Row]]:
     """The rows with numbers above `after`, the oldest first.
 
     What is deleted meanwhile is left out, and so is a segment that is damaged.
@@ -105,7 +105,7 @@ def read(storage: JobStorage, kind: LogKind[Row], after: int = -1, cache: Cache 
     return [row for rows in reversed(found) for row in rows]
 
 
-def newest(storage: JobStorage, kind: LogKind[Row], cache: Cache | None = None) -> list[Numbered[Row]]:
+def newest(storage: JobDocuments, kind: LogKind[Row], cache: Cache | None = None) -> list[Numbered[Row]]:
     """The rows of the newest segment: the last ones of the log, at least one where there is any."""
     for first, rows in _newest_first(storage, kind, cache):
         if rows:
@@ -114,7 +114,7 @@ def newest(storage: JobStorage, kind: LogKind[Row], cache: Cache | None = None) 
 
 
 def _newest_first(
-    storage: JobStorage, kind: LogKind[Row], cache: Cache | None
+    storage: JobDocuments, kind: LogKind[Row], cache: Cache | None
 ) -> Iterator[tuple[int, tuple[Row, ...]]]:
     """Number of the first row, and the rows that count, of each segment."""
     names, until = in_force(segments(storage, kind)), None
@@ -125,7 +125,7 @@ def _newest_first(
         until = name.first
 
 
-def _segment(storage: JobStorage, kind: LogKind[Row], name: SegmentName, cache: Cache | None) -> Segment | None:
+def _segment(storage: JobDocuments, kind: LogKind[Row], name: SegmentName, cache: Cache | None) -> Segment | None:
     path = layout.history_segment(storage.job, kind.name, *name)
     key = (storage.job, kind.name, path)
     if cache is not None and key in cache:

@@ -14,7 +14,7 @@ from rekindle.history.log import RATES
 from rekindle.history.writer import LogWriter
 from rekindle.storage.documents.history import RateSample, TaskRates
 from rekindle.storage.documents.status import Status, TaskStatusDocument
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.job_documents import JobDocuments
 
 SAMPLE_MS = 10_000
 """Between two rows, and what rates are averages of."""
@@ -33,7 +33,7 @@ class RateLog:
         clock: the time of day; whatever is a span goes by the times that `look` is given.
     """
 
-    def __init__(self, storage: JobStorage, run: int, clock: Callable[[], int]) -> None:
+    def __init__(self, storage: JobDocuments, run: int, clock: Callable[[], int]) -> None:
         self._run = run
         self._clock = clock
         self.writer = LogWriter(storage, RATES, run, lambda _: [])

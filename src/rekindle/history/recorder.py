@@ -17,10 +17,10 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.job import JobMachine
+from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.runs import Result, Run
 from rekindle.storage.documents.status import Status
-from rekindle.storage.job_storage import JobStorage
 
 
 class Recorder:
@@ -33,7 +33,7 @@ class Recorder:
 
     def __init__(
         self,
-        storage: JobStorage,
+        storage: CheckpointDocuments,
         run: Run,
         job: JobMachine,
         last: Status | None,

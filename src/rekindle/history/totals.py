@@ -14,9 +14,9 @@ from rekindle.errors import StorageError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.storage import layout
+from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.documents.status import CheckpointStats, Failure, Status
-from rekindle.storage.job_storage import JobStorage
 
 _MOST_APART = 10_000
 """Batches of a subtask that are counted one by one until they are committed; of more the oldest two count as one."""
@@ -29,7 +29,7 @@ class Totals:
         last: the last status that an earlier run has written.
     """
 
-    def __init__(self, storage: JobStorage, run: Run, last: Status | None) -> None:
+    def __init__(self, storage: BatchDocuments, run: Run, last: Status | None) -> None:
         self._storage = storage
         self._run = run
         before = {SubtaskId(task.uid, task.subtask): task for task in (last.tasks if last else ())}

@@ -17,7 +17,7 @@ from rekindle.errors import StorageError
 from rekindle.history import log
 from rekindle.history.log import LogKind, Row
 from rekindle.storage import layout
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.job_documents import JobDocuments
 
 SEGMENT_BYTES = 256 * 1024
 """A segment ends when it has so many bytes, however few rows that are."""
@@ -32,7 +32,7 @@ class LogWriter(Generic[Row]):
     """
 
     def __init__(
-        self, storage: JobStorage, kind: LogKind[Row], run: int, before: Callable[[list[Row]], list[Row]]
+        self, storage: JobDocuments, kind: LogKind[Row], run: int, before: Callable[[list[Row]], list[Row]]
     ) -> None:
         self._storage = storage
         self._kind = kind

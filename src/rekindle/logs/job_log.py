@@ -23,7 +23,7 @@ from rekindle.logs.lines import LineMaker, LogLine
 from rekindle.logs.redaction import Redaction, secret_values
 from rekindle.logs.spark_lines import SparkLines, SparkLog
 from rekindle.storage.documents.runs import Run
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.run_documents import RunDocuments
 
 LOGGER = "rekindle"
 PAUSE_S = 2.0
@@ -49,7 +49,7 @@ class JobLog(logging.Handler):
 
     def __init__(
         self,
-        storage: JobStorage,
+        storage: RunDocuments,
         level: int,
         redact: Callable[[str], str],
         spark: Callable[[], SparkLog | None] = lambda: None,
@@ -211,7 +211,7 @@ def redaction(spark_config: Mapping[str, str]) -> Redaction:
 
 @contextmanager
 def job_log(
-    storage: JobStorage, config: Config, spark_config: Mapping[str, str], spark: Callable[[], SparkLog | None]
+    storage: RunDocuments, config: Config, spark_config: Mapping[str, str], spark: Callable[[], SparkLog | None]
 ) -> Iterator[JobLog]:
     """Keep the log of a job until it has ended; where an error ends its driver, that is the last line."""
     log = JobLog(storage, getattr(logging, config.log_level.upper()), redaction(spark_config), spark)

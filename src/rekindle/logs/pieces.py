@@ -14,7 +14,7 @@ import msgspec
 
 from rekindle.logs.lines import LogLine
 from rekindle.storage import layout
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.port import NotFound
 
 PIECE_BYTES = 256 << 10
@@ -39,31 +39,31 @@ class Place(NamedTuple):
     lines: int = 0
 
 
-def pieces(storage: JobStorage) -> list[Piece]:
+def pieces(storage: JobDocuments) -> list[Piece]:
     """Return the pieces that there are, the oldest first."""
     names = storage.store.names(layout.logs(storage.job))
     return sorted(Piece(*map(int, match.groups())) for name in names if (match := _PIECE.fullmatch(name)))
 
 
-def write(storage: JobStorage, piece: Piece, lines: Sequence[bytes]) -> None:
+def write(storage: JobDocuments, piece: Piece, lines: Sequence[bytes]) -> None:
     """Write a piece."""
     storage.store.replace(layout.log_piece(storage.job, *piece), b"".join(lines))
 
 
-def make_room(storage: JobStorage) -> None:
+def make_room(storage: JobDocuments) -> None:
     """Delete the oldest pieces, so that one more is not too many."""
     paths = [layout.log_piece(storage.job, *piece) for piece in pieces(storage)[: 1 - PIECES]]
     if paths:
         storage.store.delete_many(paths)
 
 
-def newest_run(storage: JobStorage) -> int | None:
+def newest_run(storage: JobDocuments) -> int | None:
     """Return the newest run that has logged anything that is still there."""
     found = pieces(storage)
     return found[-1].run if found else None
 
 
-def read(storage: JobStorage, after: Place, run: int | None = None) -> Iterator[tuple[Place, LogLine]]:
+def read(storage: JobDocuments, after: Place, run: int | None = None) -> Iterator[tuple[Place, LogLine]]:
     """Yield the lines that come after a place, each with its own; what is no line of ours is left out.
 
     Args:
@@ -77,7 +77,7 @@ def read(storage: JobStorage, after: Place, run: int | None = None) -> Iterator[
                     yield Place(piece, number), line
 
 
-def tail(storage: JobStorage, run: int | None, count: int) -> list[LogLine]:
+def tail(storage: JobDocuments, run: int | None, count: int) -> list[LogLine]:
     """Return the last lines of a run, of the newest one unless it is named; only the pieces that have them are read."""
     wanted = newest_run(storage) if run is None else run
     found: list[LogLine] = []
@@ -87,7 +87,7 @@ def tail(storage: JobStorage, run: int | None, count: int) -> list[LogLine]:
     return found[max(len(found) - count, 0) :]
 
 
-def _lines(storage: JobStorage, piece: Piece) -> Iterator[LogLine | None]:
+def _lines(storage: JobDocuments, piece: Piece) -> Iterator[LogLine | None]:
     try:
         data = storage.store.read(layout.log_piece(storage.job, *piece))
     except NotFound:  # deleted meanwhile

@@ -11,6 +11,7 @@ from rekindle.errors import StorageError
 from rekindle.monitoring.remembered_logs import RememberedLogs
 from rekindle.monitoring.sign_of_life import Pulse
 from rekindle.storage import layout
+from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.codec import Document, decode
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.runs import Identity, JobDescription, Result, Run
@@ -86,7 +87,7 @@ class Facts:
     """What is known of the job that `identity` names, until another one takes its name."""
 
     def __init__(
-        self, storage: JobStorage, identity: Identity, now_ms: Callable[[], int], elapsed_ms: Callable[[], int]
+        self, storage: CheckpointDocuments, identity: Identity, now_ms: Callable[[], int], elapsed_ms: Callable[[], int]
     ) -> None:
         self.storage = storage
         self.identity = identity

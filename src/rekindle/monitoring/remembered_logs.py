@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rekindle.history import log
 from rekindle.storage.documents.history import CheckpointRecord, RateSample
 from rekindle.storage.documents.status import Status
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.job_documents import JobDocuments
 
 _SAMPLE_MS = 5_000
 """So long a sample of rates is the newest: there is one every ten seconds."""
@@ -22,7 +22,7 @@ _SEGMENTS = 256
 class RememberedLogs:
     """The logs that the driver of a job writes."""
 
-    def __init__(self, storage: JobStorage, elapsed_ms: Callable[[], int]) -> None:
+    def __init__(self, storage: JobDocuments, elapsed_ms: Callable[[], int]) -> None:
         self._storage = storage
         self._elapsed_ms = elapsed_ms
         #: when it was read, and the sample

@@ -20,7 +20,7 @@ from rekindle.openlineage.datasets import Dataset, of_sink, of_source
 from rekindle.runtime.definition import Definition
 from rekindle.runtime.elapsed import system_clock
 from rekindle.storage.documents.runs import Result
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.run_documents import RunDocuments
 
 if TYPE_CHECKING:
     from openlineage.client.event_v2 import RunEvent
@@ -152,7 +152,7 @@ class Emitter:
 
 
 def run_events(
-    definition: Definition, storage: JobStorage, run: int, *, mode: str, engine: str, redact: Callable[[str], str]
+    definition: Definition, storage: RunDocuments, run: int, *, mode: str, engine: str, redact: Callable[[str], str]
 ) -> RunEvents:
     """Return what makes the events of a run."""
     from rekindle.openlineage.events import RunEvents, RunFacts

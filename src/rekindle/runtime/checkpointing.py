@@ -24,6 +24,7 @@ from rekindle.runtime.operator_states import Custom, operator_states
 from rekindle.runtime.ports import TaskRunner, streams_of
 from rekindle.runtime.steps import SteppedStore, allow, step
 from rekindle.storage import layout
+from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.documents.checkpoint import Committed, Manifest, SubtaskSnapshot, Transaction
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
@@ -238,7 +239,7 @@ class Checkpointing:
 
 
 def write_savepoint(
-    storage: JobStorage,
+    storage: BatchDocuments,
     manifest: Manifest,
     store: Store,
     copy: Callable[[SubtaskId, SubtaskSnapshot, str], int],

@@ -25,7 +25,7 @@ from rekindle.storage.documents.runs import Result, Run
 from rekindle.storage.documents.status import Status
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import silence_ms
-from rekindle.storage.run_documents import LOST, RUNNING
+from rekindle.storage.run_documents import LOST, RUNNING, RunDocuments
 
 Ending = Answer | Result
 """What a verb prints: the driver's answer, or the result of a run that gave none."""
@@ -164,14 +164,14 @@ def wait(
         pause = min(pause * 1.5, longest)
 
 
-def _timed_out(storage: JobStorage, wanted: ControlRequest, seconds: str) -> ControlError:
+def _timed_out(storage: RunDocuments, wanted: ControlRequest, seconds: str) -> ControlError:
     driver = storage.driver() if wanted.verb == "cancel" else None
     if driver is None:
         return ControlError("REQUEST_TIMED_OUT", seconds=seconds, job=storage.job)
     return ControlError("CANCEL_TIMED_OUT", seconds=seconds, job=storage.job, pid=driver.pid, host=driver.host)
 
 
-def _is_over(storage: JobStorage, request: Request) -> bool:
+def _is_over(storage: RunDocuments, request: Request) -> bool:
     """Whether a newer run has taken over, other than one that continues in the same process and answers for it."""
     if not storage.fence.newer_than(request.run):
         return False
@@ -179,7 +179,7 @@ def _is_over(storage: JobStorage, request: Request) -> bool:
     return newest is None or not newest.answers(request.run)
 
 
-def _without_answer(storage: JobStorage, wanted: ControlRequest, request: Request) -> Result:
+def _without_answer(storage: RunDocuments, wanted: ControlRequest, request: Request) -> Result:
     newest = storage.latest_run()
     result = storage.result(newest.run if newest and newest.answers(request.run) else request.run)
     if result is not None and wanted.met_by(result):
@@ -214,7 +214,7 @@ def _this_user() -> str:
 class _Watch:
     """The state of a job, looked at now and then, with a second look where one can't tell (`liveness.is_alive`)."""
 
-    def __init__(self, storage: JobStorage) -> None:
+    def __init__(self, storage: RunDocuments) -> None:
         self._storage = storage
         #: the sign of life to compare with, and when it was read
         self._earlier: Run | Status | None = storage.driver()

@@ -12,8 +12,7 @@ Ages are counted from the driver's first look at an answer, by its own clock; no
 
 from __future__ import annotations
 
-from rekindle.storage.control_documents import Control
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.control_documents import Control, ControlDocuments
 
 KEPT_S = 3_600.0
 """How long an answer that its asker has not taken away is kept."""
@@ -31,7 +30,7 @@ FORGOTTEN_AT_A_TIME = 100
 class ControlFolder:
     """The control folder of a job, as the driver of one run sees it."""
 
-    def __init__(self, storage: JobStorage) -> None:
+    def __init__(self, storage: ControlDocuments) -> None:
         self._storage = storage
         #: requests that were heard and lie there still
         self._heard: set[str] = set()

@@ -14,12 +14,14 @@ from rekindle.ids import SubtaskId
 from rekindle.runtime.steps import Steps, step
 from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.storage import layout
+from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.checkpoint import Manifest, Rewound
 from rekindle.storage.documents.runs import Run
+from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.job_storage import JobStorage
 
 
-def uncommitted(storage: JobStorage) -> Manifest | None:
+def uncommitted(storage: CheckpointDocuments) -> Manifest | None:
     """The checkpoint whose commit a crash may have cut short: the newest of all, if it is not marked committed."""
     newest = next(iter(storage.checkpoints()), None)
     if newest is None:
@@ -81,12 +83,12 @@ def clean(
             sink.clean(named.get(uid, []), may_remove)
 
 
-def rewound(storage: JobStorage, checkpoint: int) -> Rewound | None:
+def rewound(storage: JobDocuments, checkpoint: int) -> Rewound | None:
     """Return how what a checkpoint had committed was taken back; None where it was not."""
     return storage.read(layout.rewound(layout.checkpoint(storage.job, checkpoint)), Rewound)
 
 
-def refuse_sink_ahead(storage: JobStorage, manifest: Manifest, path: str) -> None:
+def refuse_sink_ahead(storage: CheckpointDocuments, manifest: Manifest, path: str) -> None:
     """Refuse to start from a checkpoint where a sink has committed beyond it: its rows would come twice.
 
     Raises:

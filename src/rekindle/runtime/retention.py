@@ -18,11 +18,11 @@ from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.ports import TaskRunner
 from rekindle.runtime.worker import Worker
 from rekindle.storage import layout
+from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.disposal import dispose_claimed
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Run
-from rekindle.storage.job_storage import JobStorage
 
 RUNS = 200
 """So many runs are remembered: a job that is started again and again must not fill its storage, nor slow its starts."""
@@ -35,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 class Retention:
     """The deletions of one run; each looks at the fence first (`SteppedStore`)."""
 
-    def __init__(self, storage: JobStorage, run: Run, runners: Mapping[SubtaskId, TaskRunner]) -> None:
+    def __init__(self, storage: CheckpointDocuments, run: Run, runners: Mapping[SubtaskId, TaskRunner]) -> None:
         self._storage = storage
         self._run = run
         self._runners = runners

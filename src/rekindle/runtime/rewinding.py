@@ -17,8 +17,9 @@ from rekindle.runtime.steps import Steps, step
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sinks.two_phase import Committable
 from rekindle.storage import layout
+from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.checkpoint import Committed, Manifest, Rewound
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.run_documents import RunDocuments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Rewind:
 
 
 def plan_rewind(
-    storage: JobStorage,
+    storage: CheckpointDocuments,
     manifest: Manifest,
     place: str,
     graph: JobGraph,
@@ -90,7 +91,7 @@ def plan_rewind(
 
 
 def carry_out(
-    planned: Rewind, storage: JobStorage, sinks: Mapping[str, TwoPhaseSink], run: int, now_ms: int, steps: Steps
+    planned: Rewind, storage: RunDocuments, sinks: Mapping[str, TwoPhaseSink], run: int, now_ms: int, steps: Steps
 ) -> None:
     """Take it back. The sinks are open; a newer driver is looked for before each of them.
 

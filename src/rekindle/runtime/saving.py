@@ -12,6 +12,7 @@ from rekindle.progress.copies import copy_for_savepoint
 from rekindle.runtime.checkpointing import write_savepoint
 from rekindle.runtime.leftovers import uncommitted
 from rekindle.storage import layout
+from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
 from rekindle.storage.documents.control import Answer
 from rekindle.storage.job_storage import JobStorage
@@ -46,7 +47,7 @@ def savepoint_at_rest(storage: JobStorage, directory: str) -> Answer:
     )
 
 
-def _last(storage: JobStorage, state: str) -> Manifest:
+def _last(storage: CheckpointDocuments, state: str) -> Manifest:
     lineage = storage.lineage()
     manifest = storage.latest_manifest(lineage.lineage) if lineage else None
     if manifest is None:

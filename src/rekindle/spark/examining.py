@@ -47,9 +47,11 @@ from rekindle.spark.query.own_files import written_by_calls
 from rekindle.spark.session.optimizer import same_for_each_batch, started_with
 from rekindle.spark.session.session import NEEDED
 from rekindle.storage import layout, read_layout
+from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.copying import copy_between
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.sources import FrozenFiles
+from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 
@@ -68,7 +70,7 @@ class _PlannedError(Exception):
 class _Bench:
     """Builds queries in a storage that is thrown away."""
 
-    def __init__(self, spark: SparkSession, of: Examination, scratch: JobStorage) -> None:
+    def __init__(self, spark: SparkSession, of: Examination, scratch: BatchDocuments) -> None:
         self._spark = spark
         self._of = of
         self._scratch = scratch
@@ -205,7 +207,7 @@ def _lines(task: Task, numbers: Numbers, left: Left) -> Sequence[int | None]:
         raise RestoreError("INPUTS_CHANGED", task=task.uid, path=left.store.location, reason=error) from error
 
 
-def _copy_schema(left: Left, scratch: JobStorage, folder: str) -> None:
+def _copy_schema(left: Left, scratch: JobDocuments, folder: str) -> None:
     path = layout.output_schema(left.folder)
     if left.store.exists(path):
         copy_between(left.store, path, scratch.store, layout.output_schema(folder))

@@ -17,8 +17,8 @@ from rekindle.runtime.elapsed import Clock
 from rekindle.runtime.steps import SteppedStore
 from rekindle.start.decide import Decided, Decider
 from rekindle.start.resolve import AlreadyEnded, Decision, Restore, Resume
+from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.runs import JobDescription, Result, Run
-from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
 
 _LOG = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Claiming:
 
     def __init__(
         self,
-        storage: JobStorage,
+        storage: CheckpointDocuments,
         store: SteppedStore,
         decider: Decider,
         *,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from rekindle.ids import SubtaskId
 from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.start.resolve import Decision, Resume
+from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.checkpoint import Manifest
-from rekindle.storage.job_storage import JobStorage
 
 
-def latest_manifest(storage: JobStorage, decision: Decision, lineage: int) -> Manifest | None:
+def latest_manifest(storage: CheckpointDocuments, decision: Decision, lineage: int) -> Manifest | None:
     """The newest of `lineage`; one that a start opens has none, whatever state the others' are in."""
     return storage.latest_manifest(lineage) if isinstance(decision, Resume) else None
 

@@ -12,17 +12,17 @@ from rekindle.errors import ControlError
 from rekindle.storage import layout
 from rekindle.storage.documents.copies import CopyOf
 from rekindle.storage.documents.runs import Identity
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.job_documents import JobDocuments
 
 
-def refuse_unfinished_copy(storage: JobStorage, identity: Identity | None) -> None:
+def refuse_unfinished_copy(storage: JobDocuments, identity: Identity | None) -> None:
     """Raise ControlError ``COPY_UNFINISHED`` where a copy has left its mark and is not this job."""
     copied = storage.read(layout.copied(storage.job), CopyOf)
     if copied is not None and (identity is None or identity.id != copied.id):
         raise ControlError("COPY_UNFINISHED", job=storage.job, storage=storage.store.location, source=copied.source)
 
 
-def identify(storage: JobStorage, now_ms: int) -> Identity:
+def identify(storage: JobDocuments, now_ms: int) -> Identity:
     """Return the identity of the job that lives there; this call may be what makes it one.
 
     Raises:

@@ -21,9 +21,10 @@ from itertools import takewhile
 
 from rekindle.start.resolve import ENDED, Fresh, Restore
 from rekindle.storage import layout
+from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Run
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.run_documents import RunDocuments
 
 _IN_ORDER = (*ENDED, "STOPPED")
 
@@ -49,7 +50,7 @@ class Loss:
 
 
 def find_loss(
-    storage: JobStorage, lineage: Lineage, checkpoint_path: Callable[[int], str], before: int | None = None
+    storage: CheckpointDocuments, lineage: Lineage, checkpoint_path: Callable[[int], str], before: int | None = None
 ) -> Loss | None:
     """Look for a reason not to resume a lineage.
 
@@ -68,21 +69,21 @@ def find_loss(
     return Loss(cut_off, beginning) if beginning is not None else None
 
 
-def _runs(storage: JobStorage, lineage: Lineage, before: int | None) -> Iterator[Run]:
+def _runs(storage: RunDocuments, lineage: Lineage, before: int | None) -> Iterator[Run]:
     """The runs since the lineage was opened, the newest first."""
     found = storage.newest_first(layout.runs(storage.job), storage.run)
     since = takewhile(lambda run: run.run >= lineage.run, found)
     return (run for run in since if before is None or run.run < before)
 
 
-def _is_cut_off(storage: JobStorage, lineage: Lineage, run: Run) -> bool:
+def _is_cut_off(storage: RunDocuments, lineage: Lineage, run: Run) -> bool:
     """Return True if power may have been lost under a run of the lineage, which did not end in order."""
     if run.lineage != lineage.lineage or run.boot_id in ("", storage.store.boot_id):
         return False
     return not _is_over(storage, run)
 
 
-def _may_open_another(storage: JobStorage, lineage: Lineage, runs: Iterator[Run]) -> bool:
+def _may_open_another(storage: RunDocuments, lineage: Lineage, runs: Iterator[Run]) -> bool:
     """Return True if a run has claimed to open a lineage, and may still do it: that one is then in force, and a driver
     that has resumed this one is not. Where a run has resumed this one, none before it may.
     """
@@ -90,13 +91,15 @@ def _may_open_another(storage: JobStorage, lineage: Lineage, runs: Iterator[Run]
     return any(storage.result(run.run) is None for run in since)
 
 
-def _is_over(storage: JobStorage, run: Run) -> bool:
+def _is_over(storage: RunDocuments, run: Run) -> bool:
     """Return True if the run has done nothing, or nothing after its last checkpoint."""
     result = storage.result(run.run)
     return result is not None and (not result.began or result.state in _IN_ORDER)
 
 
-def _beginning(storage: JobStorage, lineage: Lineage, checkpoint_path: Callable[[int], str]) -> Fresh | Restore | None:
+def _beginning(
+    storage: CheckpointDocuments, lineage: Lineage, checkpoint_path: Callable[[int], str]
+) -> Fresh | Restore | None:
     """Return how a start begins; None where all is whole: a batch run takes its checkpoint when all is done."""
     newest = storage.latest_manifest(lineage.lineage)
     if newest is not None:

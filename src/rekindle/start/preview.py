@@ -32,6 +32,8 @@ from rekindle.start.previews import (
 from rekindle.start.resolve import AlreadyEnded, Fresh, Restore, Resume
 from rekindle.start.saved import Before, before_start, examination
 from rekindle.storage import layout
+from rekindle.storage.batch_documents import BatchDocuments
+from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import JobDescription
 from rekindle.storage.job_storage import JobStorage
@@ -134,7 +136,7 @@ def _sinks(
         yield SinkPreview(uid=uid, fate="dropped")
 
 
-def _checkpoint(storage: JobStorage, decided: Decided) -> int | None:
+def _checkpoint(storage: CheckpointDocuments, decided: Decided) -> int | None:
     if decided.origin is not None:
         return decided.origin.manifest.checkpoint
     return next(iter(storage.checkpoints()), None)
@@ -158,7 +160,7 @@ class _Stand:
     finished: bool
 
 
-def _tasks(storage: JobStorage, graph: JobGraph, decided: Decided) -> Iterator[TaskPreview]:
+def _tasks(storage: BatchDocuments, graph: JobGraph, decided: Decided) -> Iterator[TaskPreview]:
     decision = decided.decision
     stands: dict[SubtaskId, _Stand] = {}
     if isinstance(decision, Resume):
@@ -196,7 +198,7 @@ def _task(uid: str, task: Task | None, stands: list[_Stand], *, ended: bool) -> 
     return TaskPreview(uid=uid, fate="resumes", subtasks=subtasks, batch=None if dealt_out else last, finished=finished)
 
 
-def _stands_in(storage: JobStorage, lineage: Lineage) -> dict[SubtaskId, _Stand]:
+def _stands_in(storage: BatchDocuments, lineage: Lineage) -> dict[SubtaskId, _Stand]:
     stands = {}
     for subtask in lineage.subtasks():
         folder = layout.subtask(storage.job, *subtask, lineage.lineage)

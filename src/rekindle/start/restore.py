@@ -27,10 +27,11 @@ from rekindle.progress.copies import InboxStart, copy_for_lineage
 from rekindle.progress.directory import inputs_of_sources, read_offsets, set_watermark
 from rekindle.progress.renumbering import Numbers, lines_of_plan
 from rekindle.storage import layout
+from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.copying import copy_between
 from rekindle.storage.documents.batch import BatchRecord, ChannelPosition, End, InputPosition, Segment
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.origin import Origin
 from rekindle.storage.savepoint import copy_source
 
@@ -51,7 +52,7 @@ class Start:
 
 
 def open_lineage(
-    storage: JobStorage,
+    storage: BatchDocuments,
     origin: Origin,
     graph: JobGraph,
     *,
@@ -121,7 +122,7 @@ def _watermark_ms(snapshot: SubtaskSnapshot) -> int:
     return found or 0
 
 
-def _copy_sources(storage: JobStorage, origin: Origin, graph: JobGraph) -> None:
+def _copy_sources(storage: BatchDocuments, origin: Origin, graph: JobGraph) -> None:
     for source in graph.sources:
         if storage.frozen_files(source.uid) is not None:
             continue
@@ -132,7 +133,7 @@ def _copy_sources(storage: JobStorage, origin: Origin, graph: JobGraph) -> None:
         copy_source(origin.store, origin.source(source.uid), storage.store, folder, frozen)
 
 
-def _copy_schema(storage: JobStorage, origin: Origin, start: Start, folder: str) -> None:
+def _copy_schema(storage: JobDocuments, origin: Origin, start: Start, folder: str) -> None:
     path = layout.output_schema(origin.subtask(start.old))
     if origin.store.exists(path):
         copy_between(origin.store, path, storage.store, layout.output_schema(folder))
@@ -169,7 +170,7 @@ def _positions(
 
 
 def _open_query(
-    storage: JobStorage,
+    storage: JobDocuments,
     origin: Origin,
     task: Task,
     start: Start,
@@ -217,7 +218,7 @@ def _open_query(
 
 
 def _begin_records(
-    storage: JobStorage,
+    storage: JobDocuments,
     origin: Origin,
     graph: JobGraph,
     subtask: SubtaskId,
@@ -247,7 +248,7 @@ def _begin_records(
 
 
 def _copy_in_flight(
-    storage: JobStorage, origin: Origin, graph: JobGraph, subtask: SubtaskId, batch: int, folder: str, attempt: str
+    storage: JobDocuments, origin: Origin, graph: JobGraph, subtask: SubtaskId, batch: int, folder: str, attempt: str
 ) -> Iterator[Segment]:
     """What the subtasks had in their channels whose place it takes, each in its order."""
     old_parallelism = topology_of(origin.manifest).vertex(subtask.task).parallelism

@@ -14,7 +14,7 @@ from rekindle.runtime.examining import Examination, Left
 from rekindle.start.decide import Decided
 from rekindle.start.resolve import Restore, Resume
 from rekindle.storage import layout
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.origin import Origin
 from rekindle.storage.renaming import renamed_chains, renamed_graph
 
@@ -48,7 +48,7 @@ def before_start(decided: Decided, graph: JobGraph) -> Before:
     return Before(inputs, {sink: uid for uid, chain in chains.items() for sink in sinks_of_chain(uid, chain)})
 
 
-def examination(definition: Definition, graph: JobGraph, storage: JobStorage, decided: Decided) -> Examination:
+def examination(definition: Definition, graph: JobGraph, storage: BatchDocuments, decided: Decided) -> Examination:
     """Return what an engine has to look at before a start."""
     decision, origin = decided.decision, decided.origin
     left: dict[str, Left] = {}
@@ -65,7 +65,7 @@ def examination(definition: Definition, graph: JobGraph, storage: JobStorage, de
     )
 
 
-def _left_in(storage: JobStorage, lineage: int, tasks: Mapping[str, object]) -> dict[str, Left]:
+def _left_in(storage: BatchDocuments, lineage: int, tasks: Mapping[str, object]) -> dict[str, Left]:
     found = {}
     for uid in tasks:
         folder = layout.subtask(storage.job, uid, 0, lineage)

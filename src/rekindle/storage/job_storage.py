@@ -13,43 +13,14 @@ from __future__ import annotations
 
 from rekindle.errors import StorageError
 from rekindle.storage import layout
+from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.control_documents import ControlDocuments
-from rekindle.storage.documents.batch import BatchRecord, Drain, End
-from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.port import Store
 
 
-class JobStorage(CheckpointDocuments, ControlDocuments):
-    """The documents of a job; a ``subtask_folder`` is what `layout.subtask` returns."""
-
-    def frozen_files(self, source: str) -> FrozenFiles | None:
-        """The frozen list of the bounded source `source`."""
-        return self.read(layout.frozen_files(self.job, source), FrozenFiles)
-
-    def records(self, subtask_folder: str) -> list[int]:
-        """Numbers of the batches that have a record, ascending."""
-        return self.numbers(layout.batches(subtask_folder))
-
-    def record(self, subtask_folder: str, batch: int) -> BatchRecord | None:
-        """The record of a batch."""
-        return self.read(layout.batch(subtask_folder, batch), BatchRecord)
-
-    def last_record(self, subtask_folder: str) -> BatchRecord | None:
-        """The record of the highest batch: where the subtask durably stands."""
-
-        def read(batch: int) -> BatchRecord | None:
-            return self.record(subtask_folder, batch)
-
-        return next(self.newest_first(layout.batches(subtask_folder), read), None)
-
-    def end(self, subtask_folder: str) -> End | None:
-        """Set once the subtask has finished its operator logic (EndOfData)."""
-        return self.read(layout.end(subtask_folder), End)
-
-    def drain(self, subtask_folder: str) -> Drain | None:
-        """Set once a drain has begun on the subtask."""
-        return self.read(layout.drain(subtask_folder), Drain)
+class JobStorage(CheckpointDocuments, ControlDocuments, BatchDocuments):
+    """All documents of a job. What needs some of them takes the class that has these."""
 
     def forget_job(self) -> None:
         """Delete everything of the job, its identity last: one forgotten half-way is listed, to be forgotten again."""

@@ -7,15 +7,15 @@ are named relative to the source's folder, so they are copied, except those that
 from __future__ import annotations
 
 from rekindle.storage import layout
+from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.codec import encode
 from rekindle.storage.copying import copy_all
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.sources import FrozenFiles
-from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 
 
-def copy_sources(storage: JobStorage, manifest: Manifest, store: Store, folder: str) -> int:
+def copy_sources(storage: BatchDocuments, manifest: Manifest, store: Store, folder: str) -> int:
     """Copy the sources of a checkpoint into the savepoint `folder` of `store`; returns bytes."""
     size = 0
     for uid in {uid for inputs in manifest.graph.values() for uid in inputs}:

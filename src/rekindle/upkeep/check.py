@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rekindle.errors import ControlError
 from rekindle.ids import SubtaskId
 from rekindle.storage import layout
-from rekindle.storage.checkpoint_documents import read_manifest
+from rekindle.storage.checkpoint_documents import CheckpointDocuments, read_manifest
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.job_storage import JobStorage, jobs
 from rekindle.storage.origin import Origin
@@ -123,7 +123,7 @@ def refuse_running(store: Store, checked: Checked) -> None:
             raise ControlError("JOB_RUNNING", job=one.name)
 
 
-def _check_checkpoints(storage: JobStorage, sizes: Sizes, found: Findings) -> list[Manifest]:
+def _check_checkpoints(storage: CheckpointDocuments, sizes: Sizes, found: Findings) -> list[Manifest]:
     manifests = []
     for number in storage.checkpoints():
         path = layout.manifest(layout.checkpoint(storage.job, number))

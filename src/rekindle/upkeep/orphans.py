@@ -12,8 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from rekindle.storage import layout, read_layout
+from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.sources import SplitRead
+from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 from rekindle.storage.savepoint import is_own_segment
@@ -79,7 +81,7 @@ Found = tuple[str, str]
 """A path, and why nothing needs it."""
 
 
-def _lineages(storage: JobStorage, needed: set[int]) -> Iterator[Found]:
+def _lineages(storage: JobDocuments, needed: set[int]) -> Iterator[Found]:
     store, above = storage.store, layout.tasks(storage.job)
     for uid in store.names(above):
         for part in store.names(f"{above}/{uid}"):
@@ -89,14 +91,14 @@ def _lineages(storage: JobStorage, needed: set[int]) -> Iterator[Found]:
                     yield f"{folder}/{name}", "no checkpoint is of that lineage, and the job is in another"
 
 
-def _checkpoints(storage: JobStorage, sizes: Sizes) -> Iterator[Found]:
+def _checkpoints(storage: JobDocuments, sizes: Sizes) -> Iterator[Found]:
     above = layout.checkpoints(storage.job)
     for name in storage.store.names(above):
         if layout.manifest(f"{above}/{name}") not in sizes:
             yield f"{above}/{name}", "a checkpoint without a manifest is none"
 
 
-def _outputs(storage: JobStorage, sizes: Sizes) -> Iterator[Found]:
+def _outputs(storage: BatchDocuments, sizes: Sizes) -> Iterator[Found]:
     """Attempts at batches that no record names, and files without rows of those that one does."""
     attempts: dict[str, set[str]] = defaultdict(set)
     for path in sizes:
@@ -111,7 +113,7 @@ def _outputs(storage: JobStorage, sizes: Sizes) -> Iterator[Found]:
         yield from ((path, "no batch record names it") for path in paths)
 
 
-def _of_batch_sources(storage: JobStorage, sizes: Sizes) -> Iterator[Found]:
+def _of_batch_sources(storage: BatchDocuments, sizes: Sizes) -> Iterator[Found]:
     above = f"{layout.job(storage.job)}/sources"
     for uid in storage.store.names(above):
         frozen = storage.frozen_files(uid)
@@ -120,7 +122,7 @@ def _of_batch_sources(storage: JobStorage, sizes: Sizes) -> Iterator[Found]:
         yield from ((path, "no list names it") for path in sizes if path.startswith(segments) and path not in named)
 
 
-def _of_reads(storage: JobStorage, sizes: Sizes) -> Iterator[Found]:
+def _of_reads(storage: JobDocuments, sizes: Sizes) -> Iterator[Found]:
     """Rows that were read of custom sources, and that no document names."""
     attempts: dict[str, set[str]] = defaultdict(set)
     for path in sizes:
@@ -132,7 +134,7 @@ def _of_reads(storage: JobStorage, sizes: Sizes) -> Iterator[Found]:
         yield from ((f"{folder}/{attempt}", "no read names it") for attempt in sorted(found - named))
 
 
-def _rows(storage: JobStorage, sizes: Sizes) -> Iterator[Found]:
+def _rows(storage: JobDocuments, sizes: Sizes) -> Iterator[Found]:
     """Watermark rows that no admission names."""
     rows: dict[str, list[str]] = defaultdict(list)
     for path in sizes:

@@ -19,6 +19,7 @@ from rekindle.progress.directory import log_numbers, read_commit, read_offsets
 from rekindle.progress.files import StateFolder, files_needed, snapshot_metadata, state_folders
 from rekindle.progress.partitions import SHUFFLE_PARTITIONS
 from rekindle.storage import layout, read_layout
+from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.sources import FrozenFiles, SplitRead
@@ -64,7 +65,7 @@ def check_named(origin: Origin, sizes: Sizes, found: Findings) -> None:
                 _check_progress(store, layout.spark_progress_dir(folder), batch, record, sizes, found, what)
 
 
-def check_records(storage: JobStorage, folder: str, after: int, sizes: Sizes, found: Findings) -> None:
+def check_records(storage: BatchDocuments, folder: str, after: int, sizes: Sizes, found: Findings) -> None:
     """Look for what the batch records of a subtask name that no checkpoint covers: a job resumes after the last."""
     for batch in storage.records(folder):
         with found.noting(layout.batch(folder, batch)):
@@ -78,7 +79,7 @@ def check_records(storage: JobStorage, folder: str, after: int, sizes: Sizes, fo
                 _check_sizes(segments, sizes, found, f"batch {batch}")
 
 
-def check_reads(storage: JobStorage, folder: str, sizes: Sizes, found: Findings) -> None:
+def check_reads(storage: BatchDocuments, folder: str, sizes: Sizes, found: Findings) -> None:
     """Look for what a subtask has read of custom sources and no batch record covers: a job that resumes admits it."""
     record = None
     with found.noting(folder):

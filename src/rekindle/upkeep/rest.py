@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from rekindle.errors import ControlError
 from rekindle.storage import layout
-from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import is_alive
+from rekindle.storage.run_documents import RunDocuments
 
 _IN_ORDER = ("FINISHED", "DRAINED", "STOPPED")
 """What a run ends with that has nothing after its last checkpoint."""
@@ -28,7 +28,7 @@ class Rest:
     sizes: Mapping[str, int]
 
 
-def at_rest(storage: JobStorage) -> Rest:
+def at_rest(storage: RunDocuments) -> Rest:
     """Return what lies there of a job that is certain to be at rest.
 
     Raises:
@@ -45,7 +45,7 @@ def at_rest(storage: JobStorage) -> Rest:
     return Rest((newest.run, newest.token) if newest else (0, ""), sizes)
 
 
-def _refuse_driver(storage: JobStorage) -> None:
+def _refuse_driver(storage: RunDocuments) -> None:
     driver = storage.driver()
     alive = is_alive(driver) if driver is not None else False
     # In this order: a driver writes its result and then ends.
@@ -57,7 +57,7 @@ def _refuse_driver(storage: JobStorage) -> None:
     raise ControlError("COPY_NOT_AT_REST", job=storage.job, storage=storage.store.location, reason=reason)
 
 
-def _refuse_loss(storage: JobStorage) -> None:
+def _refuse_loss(storage: RunDocuments) -> None:
     """Refuse what power may have taken a part of: elsewhere nothing would tell of it."""
     run, result = storage.last_begun()
     if run is None or run.boot_id in ("", storage.store.boot_id) or (result and result.state in _IN_ORDER):

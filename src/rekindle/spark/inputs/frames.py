@@ -26,7 +26,7 @@ from rekindle.spark.inputs.watermark_rows import delay_of, watermarked
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.sources import FrozenFiles
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.job_documents import JobDocuments
 
 _ORDERED_DELAY = "1 millisecond"
 """Least delay of an ordered input: a row as late as the latest one seen is not late."""
@@ -34,7 +34,7 @@ _ORDERED_DELAY = "1 millisecond"
 
 def build_input(
     spark: SparkSession,
-    storage: JobStorage,
+    storage: JobDocuments,
     folder: str,
     spec: SourceSpec,
     given: tuple[FrozenFiles, Splits, int] | Custom | None,
@@ -103,7 +103,7 @@ def build_input(
 
 def build_channel(
     spark: SparkSession,
-    storage: JobStorage,
+    storage: JobDocuments,
     folder: str,
     task: job_graph.Task,
     schema: T.StructType,
@@ -142,7 +142,7 @@ def build_channel(
     )
 
 
-def inbox_of(storage: JobStorage, folder: str, uid: str, index: int) -> Inbox:
+def inbox_of(storage: JobDocuments, folder: str, uid: str, index: int) -> Inbox:
     """Return the inbox of an input, which a query can be started on."""
     inbox = Inbox(storage.store, layout.inbox(folder, uid), index)
     inbox.open()

@@ -21,14 +21,15 @@ from rekindle.sources.trees import qualified
 from rekindle.spark.failures import brief, translate
 from rekindle.spark.inputs.reading import made_by
 from rekindle.storage import layout
+from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.documents.sources import FrozenFile, FrozenFiles
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.job_documents import JobDocuments
 
 _LOG = logging.getLogger(__name__)
 
 
 def freeze(
-    spark: SparkSession, storage: JobStorage, spec: SourceSpec, attempt: str, steps: Steps
+    spark: SparkSession, storage: BatchDocuments, spec: SourceSpec, attempt: str, steps: Steps
 ) -> FrozenFiles | None:
     """The list of files of a bounded source, fixed when the job first starts; None for a `Stream` or a custom source.
 
@@ -115,7 +116,7 @@ def _attributes(frame: DataFrame) -> list[tuple[str, int]]:
 
 
 def _write_batch(
-    spark: SparkSession, storage: JobStorage, uid: str, spec: Batch, attempt: str, steps: Steps
+    spark: SparkSession, storage: JobDocuments, uid: str, spec: Batch, attempt: str, steps: Steps
 ) -> FrozenFiles:
     frame = made_by(uid, lambda: spec.read(spark))
     if frame.isStreaming:
@@ -133,7 +134,7 @@ def _write_batch(
     return FrozenFiles(source=uid, files=files, schema=frame.schema.jsonValue())
 
 
-def located(storage: JobStorage, frozen: FrozenFiles) -> tuple[FrozenFile, ...]:
+def located(storage: JobDocuments, frozen: FrozenFiles) -> tuple[FrozenFile, ...]:
     """The files with absolute addresses: a Batch source's segments are named relative to its own folder."""
     folder = layout.source(storage.job, frozen.source)
     return tuple(

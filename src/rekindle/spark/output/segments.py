@@ -18,7 +18,7 @@ from rekindle.graph.settling import settle
 from rekindle.sinks.writing import write_parquet
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import OutputSchema, Segment
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.job_documents import JobDocuments
 
 
 class SegmentWriter:
@@ -35,7 +35,7 @@ class SegmentWriter:
         cores: how many Spark tasks run at a time.
     """
 
-    def __init__(self, storage: JobStorage, folder: str, segment_bytes: int, cores: int) -> None:
+    def __init__(self, storage: JobDocuments, folder: str, segment_bytes: int, cores: int) -> None:
         self._storage = storage
         self._folder = folder
         self._segment_bytes = segment_bytes
@@ -70,7 +70,7 @@ class SegmentWriter:
         return segments
 
 
-def output_schema(storage: JobStorage, folder: str, task: str, frame: DataFrame | None) -> T.StructType:
+def output_schema(storage: JobDocuments, folder: str, task: str, frame: DataFrame | None) -> T.StructType:
     """The columns of what a task puts into its channels: those of `frame`, or those it last had.
 
     Raises:

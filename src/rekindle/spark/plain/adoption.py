@@ -39,10 +39,12 @@ from rekindle.storage.copying import copy_between
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
 from rekindle.storage.documents.runs import Identity, Result, Run
+from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
 from rekindle.storage.local import LocalStore
 from rekindle.storage.origin import Origin, find_origin
+from rekindle.storage.run_documents import RunDocuments
 
 _KIND = "adopted"
 """Kind of the savepoints that are made here."""
@@ -110,7 +112,7 @@ def check_adoptable(definition: Definition, uid: str) -> Task:
 def adopt(
     spark: SparkSession,
     definition: Definition,
-    storage: JobStorage,
+    storage: RunDocuments,
     uid: str,
     checkpoint: str,
     clock: Callable[[], int],
@@ -166,7 +168,7 @@ def adopt(
     )
 
 
-def _adopted_before(storage: JobStorage) -> Origin | None:
+def _adopted_before(storage: RunDocuments) -> Origin | None:
     """The savepoint of an earlier adoption; None: the job is new.
 
     Raises:
@@ -180,7 +182,7 @@ def _adopted_before(storage: JobStorage) -> Origin | None:
     return origin
 
 
-def _inputs(spark: SparkSession, scratch: JobStorage, definition: Definition, task: Task) -> list[Input]:
+def _inputs(spark: SparkSession, scratch: JobDocuments, definition: Definition, task: Task) -> list[Input]:
     """The task's inputs as a run has them, in a storage that is thrown away."""
     return [
         build_input(
@@ -205,7 +207,7 @@ def _position(item: Input, lines: Sequence[int | None], ends: Sequence[str | Non
 
 
 def _take_over(
-    storage: JobStorage, before: Origin, graph: JobGraph, path: str, but: str
+    storage: JobDocuments, before: Origin, graph: JobGraph, path: str, but: str
 ) -> tuple[dict[str, dict[int, SubtaskSnapshot]], int]:
     """Copy into the savepoint `path` what was adopted before; returns that, and its bytes."""
     adopted = {
@@ -223,7 +225,7 @@ def _take_over(
 
 
 def _seal(
-    storage: JobStorage,
+    storage: JobDocuments,
     graph: JobGraph,
     tasks: Mapping[str, dict[int, SubtaskSnapshot]],
     path: str,
@@ -249,7 +251,7 @@ def _seal(
     storage.store.replace(layout.manifest(path), encode(manifest))
 
 
-def _claim(storage: JobStorage, number: int, savepoint: str, task: str, clock: Callable[[], int]) -> None:
+def _claim(storage: RunDocuments, number: int, savepoint: str, task: str, clock: Callable[[], int]) -> None:
     """Claim a run that starts from the savepoint, and end it before it has begun.
 
     Raises:

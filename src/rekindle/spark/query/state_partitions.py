@@ -22,8 +22,8 @@ from rekindle.progress.directory import read_offsets
 from rekindle.progress.partitions import SHUFFLE_PARTITIONS, state_partitions
 from rekindle.spark.failures import brief
 from rekindle.storage import layout
+from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.documents.batch import BatchRecord
-from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.port import Store
 
 
@@ -32,7 +32,7 @@ def first_run_in(count: int) -> Mapping[str, str]:
     return {SHUFFLE_PARTITIONS: str(count)} if count else {}
 
 
-def repartition(spark: SparkSession, storage: JobStorage, folder: str, task: str, count: int) -> None:
+def repartition(spark: SparkSession, storage: BatchDocuments, folder: str, task: str, count: int) -> None:
     """Let a new lineage of `task` continue with its state in `count` partitions, after one more recorded batch.
 
     Nothing is done to a task without state, nor where `count` is 0 or what it is already.

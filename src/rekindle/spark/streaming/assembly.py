@@ -37,10 +37,10 @@ from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.spark.streaming.siblings import Siblings
 from rekindle.spark.streaming.task import SparkTask
 from rekindle.storage import layout, read_layout
+from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.batch import ChannelPosition, InputPosition
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.sources import FrozenFiles
-from rekindle.storage.job_storage import JobStorage
 
 FIRST_ADMISSION_BYTES_PER_CORE = 128 * 1024 * 1024
 """What is admitted while nothing is known of a batch's speed: about what a core reads in a few seconds."""
@@ -228,7 +228,7 @@ class Assembly:
         return found
 
 
-def oldest_needed(storage: JobStorage, lineage: Lineage) -> dict[SubtaskId, int]:
+def oldest_needed(storage: CheckpointDocuments, lineage: Lineage) -> dict[SubtaskId, int]:
     """Find the oldest batch of each subtask that a retained checkpoint of `lineage` needs."""
     for number in reversed(storage.checkpoints()):
         try:

@@ -17,12 +17,12 @@ from rekindle.spark.query.query import Query
 from rekindle.spark.streaming.batch_protocol import BatchProtocol
 from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.storage import layout
+from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.documents.batch import BatchRecord
-from rekindle.storage.job_storage import JobStorage
 
 
 def flush_state(
-    storage: JobStorage,
+    storage: BatchDocuments,
     parts: SubtaskParts,
     query: Query,
     planned: PlannedBatches,
@@ -53,7 +53,7 @@ def flush_state(
     return flush(storage.store, progress_dir, run_planted, max_rounds, first_ms)
 
 
-def last_not_planted(storage: JobStorage, folder: str) -> BatchRecord | None:
+def last_not_planted(storage: BatchDocuments, folder: str) -> BatchRecord | None:
     """Return the last record of a batch that was not planted: a flush may have been begun by an earlier run."""
     for batch in reversed(storage.records(folder)):
         record = storage.record(folder, batch)

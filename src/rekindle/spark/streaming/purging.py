@@ -7,7 +7,7 @@ from rekindle.progress.directory import SourceInputs, read_offsets
 from rekindle.progress.retention import SourceLogs
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.storage import layout, read_layout
-from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.batch_documents import BatchDocuments
 
 SETTLED_MS = 600_000
 """How long a task has finished for good before what Spark keeps of it is deleted: an upload of its state that was under
@@ -23,7 +23,7 @@ class Purging:
         source_logs: what its query's file sources have read.
     """
 
-    def __init__(self, storage: JobStorage, folder: str, kept: KeptBatches, source_logs: SourceLogs) -> None:
+    def __init__(self, storage: BatchDocuments, folder: str, kept: KeptBatches, source_logs: SourceLogs) -> None:
         self._storage = storage
         self._folder = folder
         self._progress_dir = layout.spark_progress_dir(folder)

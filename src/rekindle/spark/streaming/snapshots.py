@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from rekindle.errors import StorageError
 from rekindle.storage import layout
+from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
-from rekindle.storage.job_storage import JobStorage
 
 
 def snapshot_at(
-    storage: JobStorage, folder: str, batch: int, *, is_committed: Callable[[int], bool], pin: Callable[[int], bool]
+    storage: BatchDocuments, folder: str, batch: int, *, is_committed: Callable[[int], bool], pin: Callable[[int], bool]
 ) -> SubtaskSnapshot | None:
     """Return the snapshot of the subtask at `folder` after a batch; None while Spark has still to commit that.
 
