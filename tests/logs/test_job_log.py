@@ -15,7 +15,7 @@ from rekindle.logs import job_log as module
 from rekindle.logs import pieces
 from rekindle.logs.job_log import JobLog, job_log
 from rekindle.logs.pieces import Place
-from rekindle.logs.redaction import Redaction
+from rekindle.redaction import Redaction
 from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.memory_store import MemoryStore
 from tests.cli.kit import start

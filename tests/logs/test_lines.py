@@ -10,7 +10,7 @@ import pytest
 
 from rekindle.logs import lines
 from rekindle.logs.lines import LineMaker, as_json, as_text
-from rekindle.logs.redaction import HIDDEN, Redaction, secret_values
+from rekindle.redaction import HIDDEN, Redaction, secret_values
 
 NOW_MS = 1_735_689_600_123
 

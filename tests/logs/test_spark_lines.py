@@ -8,8 +8,8 @@ import pytest
 
 from rekindle.logs import spark_lines
 from rekindle.logs.lines import LineMaker
-from rekindle.logs.redaction import Redaction
 from rekindle.logs.spark_lines import SparkLines, SparkLog
+from rekindle.redaction import Redaction
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from rekindle.errors import ControlError
-from rekindle.logs.redaction import Redaction
 from rekindle.openlineage import emitter
 from rekindle.openlineage.datasets import Dataset
 from rekindle.openlineage.emitter import Emitter, emitting, is_configured, named
+from rekindle.redaction import Redaction
 from rekindle.storage.documents.runs import Result
 
 pytest.importorskip("openlineage.client")

@@ -69,7 +69,7 @@ class _Printer(logging.Handler):
         super().__init__(logging.NOTSET if log_format else logging.WARNING)
         self._format = log_format
         from rekindle.logs.lines import LineMaker
-        from rekindle.logs.redaction import Redaction
+        from rekindle.redaction import Redaction
 
         self._maker = LineMaker(Redaction())
 

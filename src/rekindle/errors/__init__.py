@@ -21,6 +21,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from rekindle.errors.conditions import CONDITIONS
+from rekindle.redaction import Redaction
+
+_HIDE = Redaction()
+"""An error is shown, stored and sent on, and what it quotes may hold a password: an address, the words of a driver."""
 
 
 class RekindleError(Exception):
@@ -28,7 +32,7 @@ class RekindleError(Exception):
 
     Attributes:
         code: stable upper-case name, e.g. ``PATH_MISSING``.
-        parameters: what the sentence was filled with; JSON values.
+        parameters: what the sentence was filled with; JSON values, without passwords.
         message: the sentence alone.
         next_step: what the user can do now.
         result: of the job that has failed, a `JobResult`, where `Job.run` raises it; else None.
@@ -42,6 +46,7 @@ class RekindleError(Exception):
         if condition.kind != self.kind:
             raise TypeError(f"{code} is a {condition.kind} error, not a {self.kind} error")
         self.code = code
+        parameters = {name: _HIDE(value) if isinstance(value, str) else value for name, value in parameters.items()}
         self.parameters = parameters
         self.message = condition.message.format(**parameters)
         self.next_step = condition.next_step.format(**parameters)

@@ -15,6 +15,7 @@ from rekindle.errors import RekindleError
 from rekindle.history.log import EVENTS
 from rekindle.history.writer import LogWriter
 from rekindle.ids import SubtaskId
+from rekindle.redaction import Redaction
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.control import Request
 from rekindle.storage.documents.history import EventError, HistoryEvent, Severity
@@ -55,6 +56,7 @@ _REQUESTS = {"stop": "stop_requested", "cancel": "cancel_requested"}
 _LOG = logging.getLogger(__name__)
 _LEVELS: Mapping[Severity, int] = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
+_HIDE = Redaction()
 _DIGITS = re.compile(r"\d+")
 
 
@@ -249,7 +251,7 @@ def _error(error: Mapping[str, Any], trace: str = "") -> EventError:
         message=_cut(error["message"], MESSAGE_LETTERS),
         next_step=error.get("next_step", ""),
         parameters=dict(_parameters(error.get("parameters", {}))),
-        trace=_cut(trace, TRACE_LETTERS),
+        trace=_cut(_HIDE(trace), TRACE_LETTERS),
     )
 
 

@@ -20,8 +20,8 @@ from rekindle.config import Config
 from rekindle.errors import one_line
 from rekindle.logs import pieces
 from rekindle.logs.lines import LineMaker, LogLine
-from rekindle.logs.redaction import Redaction, secret_values
 from rekindle.logs.spark_lines import SparkLines, SparkLog
+from rekindle.redaction import Redaction, secret_values
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.run_documents import RunDocuments
 

@@ -1,4 +1,4 @@
-"""Keeping secrets out of a log: values that are known to be secret, and what the words before them show to be one."""
+"""Keep secrets out of logs and errors: values known to be secret, and what the words before them show to be one."""
 
 from __future__ import annotations
 

@@ -1,0 +1,26 @@
+"""What an error quotes is shown, stored and sent on: no password is in it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rekindle.errors import JobError
+from rekindle.history.events import TaskEvents
+from rekindle.ids import SubtaskId
+
+SAID = "FATAL: no connection to postgresql://etl:hunter22@db/orders?sslmode=require, password=hunter22"
+
+
+def test_an_error_quotes_no_password() -> None:
+    error = JobError("SPARK_DIED", reason=SAID)
+    assert "hunter22" not in f"{error} {error!r} {error.message} {json.dumps(error.to_json())}"
+    assert "postgresql://***@db/orders?sslmode=require" in error.message
+
+
+def test_an_event_has_no_password_in_its_trace() -> None:
+    kept: list[tuple[Any, Any]] = []
+    events = TaskEvents(lambda *words, **more: kept.append((words, more)))
+    events.failed(SubtaskId("hourly", 0), JobError("SPARK_DIED", reason=SAID), f"Traceback ...: {SAID}")
+    assert "hunter22" not in repr(kept)
+    assert "Traceback" in repr(kept)
