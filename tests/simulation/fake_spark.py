@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -325,6 +326,38 @@ class Engine:
         return [tuple(row) for row in json.loads(self.store.read(path_of(path)))]
 
 
+_ON_THIS_THREAD = threading.local()
+"""Has the query whose stream thread it is."""
+
+
+def queries() -> Any:
+    """Return ``session.streams()`` of the JVM, as far as a batch asks there for what its own query runs."""
+    wrapper = SimpleNamespace(streamingQuery=lambda: _Execution(_ON_THIS_THREAD.query))
+    return SimpleNamespace(get=lambda _: wrapper)
+
+
+class _Execution:
+    """The JVM's side of a query: its plan of the batch under way, in memory."""
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self._metadata, self._ends = query.running
+
+    def lastExecution(self) -> _Execution:  # noqa: N802
+        """See Spark."""
+        return self
+
+    offsetSeqMetadata = availableOffsets = values = lastExecution  # noqa: N815
+
+    def json(self) -> str:
+        """See Spark: of the metadata of the batch."""
+        return self._metadata
+
+    def iterator(self) -> Any:
+        """See Scala."""
+        left = [SimpleNamespace(json=lambda end=end: end) for end in self._ends if end != "-"]
+        return SimpleNamespace(hasNext=lambda: bool(left), next=left.pop)
+
+
 class InterruptedQueryError(Exception):
     """``stop()`` was called."""
 
@@ -344,6 +377,8 @@ class StreamingQuery:
         self.lastProgress: dict[str, Any] | None = None
         self._stopped = False
         self._died_of: BaseException | None = None
+        #: metadata and ends of the batch under way, as they are written
+        self.running: tuple[str, list[str]] = ("", [])
 
     def begin(self) -> None:
         """Let its stream thread run."""
@@ -368,6 +403,7 @@ class StreamingQuery:
         self._stopped, self._died_of = True, OSError(reason)
 
     def _run(self) -> None:
+        _ON_THIS_THREAD.query = self
         try:
             self._stream()
         except InterruptedQueryError:
@@ -443,6 +479,8 @@ class StreamingQuery:
     def _batch(self, batch: int) -> None:
         engine, store = self.engine, self.engine.store
         watermark_ms, ends = self._offsets(batch)
+        _, metadata, *written = store.read(f"{self._folder}/offsets/{batch}").decode().split("\n")
+        self.running = metadata, written
         data: list[Row] = []
         for leaf, source, before, end in zip(self._frame.leaves, self._sources, self._ends, ends, strict=True):
             if leaf.live is not None:

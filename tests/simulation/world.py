@@ -89,7 +89,7 @@ from rekindle.testing.fake_sink import FakeSink
 from rekindle.testing.memory_store import MemoryStore
 from rekindle.testing.volatile_store import VolatileStore
 from tests.simulation.cooperative import Process, Scheduler, Strand, Threading
-from tests.simulation.fake_spark import ENGINE, BatchFrame, Engine, Frame, Leaf, Row, Writer, live_row, path_of
+from tests.simulation.fake_spark import ENGINE, BatchFrame, Engine, Frame, Leaf, Row, Writer, live_row, path_of, queries
 
 DELAY_MS = {UNORDERED_DELAY: 3_000_000 * 86_400_000}
 LIVE_DELAY = "4 seconds"
@@ -418,8 +418,13 @@ class World:
     @property
     def spark(self) -> Any:
         """The session."""
-        context = SimpleNamespace(defaultParallelism=1, setLocalProperty=lambda *_: None)
-        return SimpleNamespace(_jvm=None, sparkContext=context, readStream=Writer(), conf=Conf())
+        context = SimpleNamespace(
+            defaultParallelism=1, setLocalProperty=lambda *_: None, getLocalProperty=lambda _: None
+        )
+        session = SimpleNamespace(streams=queries)
+        return SimpleNamespace(
+            _jvm=None, _jsparkSession=session, sparkContext=context, readStream=Writer(), conf=Conf()
+        )
 
     def _stream(self, uid: str) -> Stream:
         frame: Any = Frame((Leaf(None, live=(uid, self.plan.live[uid])),))
