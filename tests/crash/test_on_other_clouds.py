@@ -41,7 +41,8 @@ def on_google(google: GoogleServer, spark_on_google: SparkSession, monkeypatch: 
 def on_hdfs(hdfs: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HADOOP_USER_NAME")  # Spark's JVM runs already, as the user of this process
     monkeypatch.setenv(PLACE, hdfs.make_folder())
-    monkeypatch.setenv(ARGUMENTS, "[]")
+    # What the job reads lies on this machine, and its paths have no scheme.
+    monkeypatch.setenv(ARGUMENTS, arguments_of("", {"fs.defaultFS": "file:///"}, {}))
 
 
 @pytest.fixture(params=["on_azure", "on_google", "on_hdfs"])
