@@ -120,7 +120,7 @@ def test_a_page_says_that_it_loads_until_the_first_answer(page: playwright.Page,
     for route in waiting:
         route.continue_()
     page.locator("main .figures").first.wait_for()
-    page.wait_for_function("!document.querySelector('.loading')")
+    page.locator(".loading").first.wait_for(state="detached")
     page.unroute_all(behavior="wait")
 
 

@@ -170,7 +170,7 @@ def test_the_end_of_the_log_of_a_run_is_shown_as_text(page: playwright.Page, add
     assert lines.count() == 200
     assert log.locator("script, img").count() == 0
     page.get_by_role("group", name="Which lines").get_by_text("Errors", exact=True).click()
-    page.wait_for_function("document.querySelectorAll('.log-line').length === 1")
+    lines.nth(1).wait_for(state="detached")
     page.get_by_role("button", name="Only its own").last.click()
     page.get_by_text("rekindle logs failing --run 1").wait_for()
     page.get_by_role("group", name="Which lines").get_by_text("All", exact=True).click()

@@ -198,6 +198,7 @@ class ObjectStore:
 
     @cached_property
     def _library(self) -> Any:
+        _ = self._client  # says which library is missing
         import obstore
 
         return obstore
