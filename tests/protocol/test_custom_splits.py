@@ -48,6 +48,16 @@ def test_open_splits_are_read_in_turn_and_leave_the_row_when_they_end() -> None:
     assert state.with_given([]) == state
 
 
+def test_the_end_of_a_split_ends_none_that_python_takes_for_the_same() -> None:
+    ids = [1, 1.0, True, [1], [True]]
+    made = SplitEnumerator(1)
+    made.append(made.give(ids))
+    state = ReaderState().with_given(made.given_to(0))
+    assert len(state.open) == len(ids)
+    state = state.after_read(state.open[0], None, ended=True)
+    assert [key_of(one.id) for one in state.open] == ["1.0", "true", "[1]", "[true]"]
+
+
 def test_open_splits_are_list_state_and_the_rest_is_the_coordinators() -> None:
     made = enumerator(2, "a", "b", "c", "d")  # 0 has a and c, 1 has b and d
     readers = {0: ReaderState(given=2, open=(split("c", 3),)), 1: ReaderState(given=1, open=(split("b"),))}

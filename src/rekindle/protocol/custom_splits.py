@@ -67,7 +67,8 @@ class ReaderState:
 
     def after_read(self, split: Split, position: Any, *, ended: bool) -> ReaderState:
         """Return the state once an open split is read up to `position`; it goes to the end of the row."""
-        others = tuple(one for one in self.open if one.id != split.id)
+        # By keys: to Python the splits 1, 1.0 and True are one.
+        others = tuple(one for one in self.open if key_of(one.id) != key_of(split.id))
         return ReaderState(given=self.given, open=others if ended else (*others, Split(id=split.id, position=position)))
 
 
