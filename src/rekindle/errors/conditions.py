@@ -455,7 +455,7 @@ CONDITIONS: dict[str, Condition] = {
             "Nothing to do: the batch is run again as it was recorded.",
         ),
         BATCH_PLAN_OVERWRITTEN=(
-            "Task {task!r}: an earlier driver has written over the plan of batch {batch}, which Spark now runs.",
+            "Task {task!r}: Spark runs batch {batch} by another plan than is stored: an earlier driver wrote over it.",
             "Nothing to do: the batch is planned again.",
         ),
         BATCH_RECORDED_MEANWHILE=(
