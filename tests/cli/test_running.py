@@ -339,6 +339,14 @@ def test_without_a_terminal_a_line_has_the_figures_of_the_display() -> None:
     assert "hourly  running  batch 1, busy 80 %" in display
 
 
+def test_rows_of_state_that_spark_does_not_count_are_not_shown_as_none() -> None:
+    task = replace(status().tasks[0], state_bytes=2_048, state_rows=None)
+    assert views.state_and_lag(status(tasks=(task,))) == "state 2.0 KiB"
+    counted = replace(task, state_rows=0)
+    assert views.state_and_lag(status(tasks=(counted,))) == "state 2.0 KiB, 0 rows"
+    assert views.state_and_lag(status(tasks=(task, counted))) == "state 4.0 KiB", "a part is no sum"
+
+
 def test_without_a_terminal_lines_come_on_changes_and_not_too_often() -> None:
     lines, now_ms = LogLines(), JANUARY_MS
     assert lines.next(status(), now_ms)

@@ -187,10 +187,12 @@ def rows_per_second(status: Status) -> float | None:
 
 
 def state_and_lag(status: Status, *, stale: bool = False) -> str:
-    """``state 1.2 MiB, 10,000 rows; lag 12.0 s``; empty where nothing of it is known."""
-    sizes = [task.state_bytes for task in status.tasks if task.state_bytes is not None]
-    rows = [task.state_rows for task in status.tasks if task.state_rows is not None]
-    parts = [f"state {output.size(sum(sizes))}, {sum(rows):,} rows"] if sizes else []
+    """``state 1.2 MiB, 10,000 rows; lag 12.0 s``; empty where nothing is known, no rows where none are counted."""
+    with_state = [task for task in status.tasks if task.state_bytes is not None]
+    sizes = [task.state_bytes or 0 for task in with_state]
+    rows = [task.state_rows for task in with_state if task.state_rows is not None]
+    counted = f", {sum(rows):,} rows" if len(rows) == len(with_state) else ""
+    parts = [f"state {output.size(sum(sizes))}{counted}"] if sizes else []
     at_work = status.state in AT_WORK and not stale
     lags = [task.lag_ms for task in status.tasks if task.lag_ms is not None and at_work]
     return "; ".join([*parts, *([f"lag {output.duration(max(lags))}"] if lags else [])])
