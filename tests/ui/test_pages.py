@@ -290,11 +290,16 @@ def test_a_reader_without_the_token_is_asked_for_it_until_it_is_right(
         page = context.new_page()
         page.set_default_timeout(60_000)
         page.add_init_script("sessionStorage.setItem('rekindle.token', 'an old one')")
+        late: list[playwright.Route] = []
+        page.route("**/api/v1/storages", lambda route: route.continue_() if late else late.append(route))
         page.goto(address)
         dialog = page.locator("dialog")
         dialog.get_by_text("The token that this tab keeps is not the right one").wait_for()
         page.keyboard.press("Escape")
         dialog.wait_for(state="detached")
+        with page.expect_response("**/api/v1/storages") as refused:
+            late[0].continue_()
+        assert refused.value.status == 401
         page.get_by_role("button", name="Enter the token").first.click()
         dialog.locator("input").fill("correct horse")
         page.keyboard.press("Enter")

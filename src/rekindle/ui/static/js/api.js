@@ -8,8 +8,10 @@ const PATIENCE_MS = 15_000;
 
 /** When the server last answered, and since when it has not. */
 export const connection = new Store({ awaySince: null });
-/** The server wants a token, and has none of us, or a wrong one. */
+/** Whether the reader is asked for a token: the server wants one, and has none of us, or a wrong one. */
 export const tokenWanted = new Store(false);
+/** The token at which the reader last closed the question. Answers that were on their way do not ask again. */
+let declined;
 /** Milliseconds that the server's clock is ahead of ours: ages are shown by the server's. */
 let ahead = 0;
 
@@ -40,8 +42,15 @@ export function keepToken(value) {
   } catch {
     // A browser that keeps nothing asks each time.
   }
+  declined = undefined;
   tokenWanted.set(false);
   for (const again of waiting) again();
+}
+
+/** Close the question for the token until the reader wants it, or has entered another one. */
+export function declineToken() {
+  declined = token();
+  tokenWanted.set(false);
 }
 
 async function request(path, options = {}) {
@@ -88,7 +97,9 @@ export function useApi(path, every = 2000, shape = (found) => found) {
     async function read() {
       clearTimeout(timer);
       const mine = (asked = new AbortController());
+      const sent = token();
       let reached = true;
+      let refused = false;
       const late = setTimeout(() => mine.abort(), PATIENCE_MS);
       try {
         const found = await request(path, { signal: mine.signal });
@@ -109,7 +120,8 @@ export function useApi(path, every = 2000, shape = (found) => found) {
             connection.set({ awaySince: now() - (silent ? PATIENCE_MS : 0) });
         } else {
           if (connection.value.awaySince !== null) connection.set({ awaySince: null });
-          if (error.status === 401) tokenWanted.set(true);
+          refused = error.status === 401;
+          if (refused && sent === token() && sent !== declined) tokenWanted.set(true);
           text = undefined;
           set((before) => ({ path, data: before.path === path ? before.data : undefined, error }));
         }
@@ -118,7 +130,7 @@ export function useApi(path, every = 2000, shape = (found) => found) {
       }
       // What is read once is read until there is an answer.
       const pause = every || (reached ? 0 : 2000);
-      if (live && pause && !document.hidden && !tokenWanted.value)
+      if (live && pause && !document.hidden && !refused && !tokenWanted.value)
         timer = setTimeout(read, Math.min(pause * 2 ** Math.min(failures, 3), Math.max(pause, 10_000)));
     }
 

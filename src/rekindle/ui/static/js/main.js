@@ -1,5 +1,5 @@
 // The frame of the pages, and which page an address names. Addresses are `#/jobs/<job>/<page>/…`.
-import { connection, keepToken, token, tokenWanted, useApi } from "./api.js";
+import { connection, declineToken, keepToken, token, tokenWanted, useApi } from "./api.js";
 import { html, render, Store, useEffect, useRef, useState, useStore } from "./lib.js";
 import { Ago, Dialog, Empty, Problem } from "./parts.js";
 import { JobPage } from "./pages/job.js";
@@ -31,7 +31,7 @@ function TokenDialog() {
     keepToken(value);
     set("");
   };
-  return html`<${Dialog} title="This server wants a token" onClose=${() => tokenWanted.set(false)}>
+  return html`<${Dialog} title="This server wants a token" onClose=${declineToken}>
     <p>It was started with a token, which is needed to read, too. It is kept until this tab is closed.</p>
     ${token() && html`<div role="alert"><${Problem} head="The token that this tab keeps is not the right one" /></div>`}
     <form onSubmit=${submit}>
