@@ -3,7 +3,8 @@
     python bench/harness.py [--runs 10]
 
 The first cases of each kind warm the JVM and do not count; kinds take turns. The JVM is started as `rekindle_spark`
-starts it.
+starts it. One kind is plain Structured Streaming's: the same window over the same rows, which come at the same two
+times, into Spark's own Parquet sink. What it needs no harness can go below.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -72,11 +76,27 @@ def drained(test: JobHarness) -> None:
     assert len(test.rows("out")) == 1
 
 
+def plain(spark: SparkSession, folder: Path) -> None:
+    """Run the query of `closed` with nothing of Rekindle."""
+    (folder / "in").mkdir()
+    bids = spark.readStream.schema(ROWS).parquet(str(folder / "in")).withWatermark("ts", "10 minutes")
+    rows = [[{"ts": at(0, 10), "auction": 7}, {"ts": at(0, 50), "auction": 7}], [{"ts": at(1, 11), "auction": 7}]]
+    writer = hourly(bids).writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
+    query = writer.start(str(folder / "out"))
+    for number, part in enumerate(rows):
+        table = pa.Table.from_pylist(part, schema=pa.schema({"ts": pa.timestamp("us", "UTC"), "auction": pa.int64()}))
+        pq.write_table(table, folder / "in" / f"{number}.parquet")
+        query.processAllAvailable()
+    query.stop()
+    assert len(pq.read_table(folder / "out", columns=["bids"])) == 1
+
+
 CASES = {
     "a filter, no state, one checkpoint": (even, filtered),
     "a window, two checkpoints": (hourly, closed),
     "a window, and a drain": (hourly, drained),
 }
+PLAIN = "the window, two batches of rows, plain Spark alone"
 
 
 def main() -> None:
@@ -90,13 +110,17 @@ def main() -> None:
             builder = builder.config(key, value)
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
-        took: dict[str, list[tuple[float, float]]] = {name: [] for name in CASES}
+        took: dict[str, list[tuple[float, float]]] = {name: [] for name in (*CASES, PLAIN)}
         for _ in range(WARMING + given.runs):
             for name, (task, run) in CASES.items():
                 cpu_s, began_s = cpu_seconds(), time.monotonic()
                 with JobHarness(define(task), spark, schemas={"bids": ROWS}) as test:
                     run(test)
                 took[name].append((cpu_seconds() - cpu_s, time.monotonic() - began_s))
+            cpu_s, began_s = cpu_seconds(), time.monotonic()
+            with tempfile.TemporaryDirectory(dir=folder) as own:
+                plain(spark, Path(own))
+            took[PLAIN].append((cpu_seconds() - cpu_s, time.monotonic() - began_s))
         machine = where(spark, before)
         spark.stop()
     print("\n| | CPU | by the clock | the first of its kind, by the clock |\n| --- | ---: | ---: | ---: |")

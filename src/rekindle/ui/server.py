@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from importlib import resources
@@ -26,6 +27,10 @@ from rekindle.ui.answers import as_json, refusal
 from rekindle.ui.security import Guard, Policy
 
 Answer = Callable[[Request], Awaitable[Response]]
+
+_OBJECTS = 100_000
+"""Objects that the largest answer, all metrics of hundreds of jobs, makes beside each other: so many do not start the
+garbage collector, which would look at all that the server remembers of its jobs while a reader waits."""
 
 
 def application(monitors: Monitors, policy: Policy, version: str = "") -> ASGIApp:
@@ -134,6 +139,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(app: ASGIApp, listener: socket.socket) -> None:
-    """Answer until it is interrupted."""
+    """Answer until it is interrupted, as what this process is for."""
+    gc.set_threshold(_OBJECTS)
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
     uvicorn.Server(config).run(sockets=[listener])
