@@ -7,7 +7,7 @@ an `rk.Batch` are written once, as files of the job's own. What becomes of the l
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -95,17 +95,28 @@ def _column_of_files(
     if spec.format != "parquet":
         raise statistics.NoStatisticsError(f"{spec.format} files have no statistics.")
     transform = spec.transform
+    if transform is None:
+        found = [name for name in data.columns if name == event_time]
+    else:
+        found = _passed_through(data, uid, transform, event_time)
+    if len(found) != 1 or found[0] in partition_columns:
+        raise statistics.NoStatisticsError(f"{event_time!r} is no column of its files.")
+    return found[0]
+
+
+def _passed_through(
+    data: DataFrame, uid: str, transform: Callable[[DataFrame], DataFrame], event_time: str
+) -> list[str]:
+    """Return the columns of `data` that the transform gives the name of the event time, none of them computed."""
     try:
-        above = data if transform is None else made_by(uid, lambda: transform(data))
+        above = made_by(uid, lambda: transform(data))
     except DefinitionError as error:
         raise statistics.NoStatisticsError(f"its transform cannot be looked at: {error.message}") from error
     names = {number: name for name, number in _attributes(data)}
-    found = [names.get(number) for name, number in _attributes(above) if name == event_time]
-    if found == [None]:
+    named = [names.get(number) for name, number in _attributes(above) if name == event_time]
+    if named == [None]:
         raise statistics.NoStatisticsError(f"its transform computes {event_time!r}, of which the files tell nothing.")
-    if len(found) != 1 or found[0] is None or found[0] in partition_columns:
-        raise statistics.NoStatisticsError(f"{event_time!r} is no column of its files.")
-    return found[0]
+    return [name for name in named if name is not None and len(named) == 1]
 
 
 def _attributes(frame: DataFrame) -> list[tuple[str, int]]:

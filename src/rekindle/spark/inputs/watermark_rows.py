@@ -36,11 +36,11 @@ ABSENT = "_absent"
 WATERMARKED = "spark.watermarkDelayMs"
 """What Spark notes on a column that has a watermark."""
 
-_EPOCH = "1970-01-01T00:00:00Z"
+_EPOCH = "timestamp_seconds(0)"
 
 
-def check_event_time(data: DataFrame, uid: str, column: str) -> T.DataType:
-    """The type of a source's event-time column.
+def check_event_time(data: DataFrame, uid: str, column: str) -> None:
+    """Check that a source has the column of its event time, and that this is a timestamp.
 
     Raises:
         DefinitionError: ``EVENT_TIME_MISSING``, ``EVENT_TIME_TYPE``.
@@ -50,13 +50,12 @@ def check_event_time(data: DataFrame, uid: str, column: str) -> T.DataType:
     kind = data.schema[column].dataType
     if not isinstance(kind, T.TimestampType):
         raise DefinitionError("EVENT_TIME_TYPE", source=uid, column=column, type=kind.simpleString())
-    return kind
 
 
 def without_times_before_epoch(data: DataFrame, column: str) -> DataFrame:
     """What is left of a source with ``late="drop"``."""
-    time = F.col(quoted(column))
-    return data.filter(time.isNull() | (time > F.lit(_EPOCH).cast("timestamp")))
+    time = quoted(column)
+    return data.filter(f"{time} IS NULL OR {time} > {_EPOCH}")
 
 
 def watermarked(
@@ -70,28 +69,38 @@ def watermarked(
     observed: bool,
     marks: str,
 ) -> DataFrame:
-    kind = check_event_time(data, uid, column)
+    check_event_time(data, uid, column)
     if any(WATERMARKED in (field.metadata or {}) for field in data.schema):
         raise DefinitionError("WATERMARK_IN_SOURCE", source=uid)
-    time, epoch = F.col(quoted(column)), F.lit(_EPOCH).cast("timestamp")
-    if late == "drop":
-        data = without_times_before_epoch(data, column)
-    else:
-        message = F.lit(f"{BEFORE_EPOCH}:{uid}:{column}")
-        data = data.withColumn(column, F.when(time <= epoch, F.raise_error(message).cast(kind)).otherwise(time))
-    if observed:
-        us = F.unix_micros(time)
-        data = data.observe(observation(uid), F.count(F.lit(1)), F.min(us), F.max(us))
     marker = _MARKER
     while marker.lower() in (name.lower() for name in data.columns):
         marker += "_"
+    markers = _markers(spark, data, column, marker, marks)
+    columns = {marker: F.lit(False)}
+    if late == "drop":
+        data = without_times_before_epoch(data, column)
+    else:
+        columns[column] = _guarded(column, f"{BEFORE_EPOCH}:{uid}:{column}")
+    data = data.withColumns(columns)
+    if observed:
+        us = f"unix_micros({quoted(column)})"
+        data = data.observe(observation(uid), F.expr("count(1)"), F.expr(f"min({us})"), F.expr(f"max({us})"))
     return (
-        data.withColumn(marker, F.lit(False))
-        .union(_markers(spark, data, column, marker, marks))
+        data.union(markers)
         .withWatermark(quoted(column), delay)
-        .filter(~F.col(marker) | (F.spark_partition_id() < 0))
+        .filter(f"NOT {marker} OR spark_partition_id() < 0")
         .drop(marker)
     )
+
+
+def _guarded(column: str, message: str) -> Column:
+    """Return a column of times that fails with `message` where one is before 1970.
+
+    As SQL, which is one call to the JVM for all of it; `message` has letters of the user's, so it comes as bytes.
+    """
+    time = quoted(column)
+    failed = f"CAST(raise_error(decode(X'{message.encode().hex()}', 'UTF-8')) AS timestamp)"
+    return F.expr(f"CASE WHEN {time} <= {_EPOCH} THEN {failed} ELSE {time} END")
 
 
 def _markers(spark: SparkSession, data: DataFrame, column: str, marker: str, marks: str) -> DataFrame:
@@ -105,8 +114,8 @@ def _markers(spark: SparkSession, data: DataFrame, column: str, marker: str, mar
     """
     rows = spark.readStream.schema(f"{MARK_COLUMN} timestamp, {ABSENT} int")
     read = rows.option("recursiveFileLookup", "true").parquet(marks)
-    nothing = _computed_null(data._jdf.schema(), F.col(ABSENT)).alias(ABSENT)
-    empty = read.select(nothing, F.col(MARK_COLUMN).alias(marker)).select(f"{ABSENT}.*", marker)
+    nothing = _computed_null(data._jdf.schema(), F.col(ABSENT))
+    empty = read.withColumn(ABSENT, nothing).selectExpr(f"{ABSENT}.*", f"{MARK_COLUMN} AS {marker}")
     return empty.withColumns({column: F.col(marker), marker: F.lit(True)})
 
 
