@@ -96,6 +96,13 @@ CONDITIONS: dict[str, Condition] = {
             "This session has no Hadoop connector for {scheme}://, through which Spark reaches {place}.",
             "rekindle run ... --conf spark.jars.packages={package}; see docs/object-storage.md.",
         ),
+        JDBC_DRIVER_MISSING=(
+            "Spark has no JDBC driver for {kind}.",
+            (
+                "Give Spark the driver's jar, e.g. --conf spark.jars.packages=org.postgresql:postgresql:42.7.8, and "
+                "where it is not found by itself its class with options={{'driver': ...}}."
+            ),
+        ),
         CONNECTOR_MISSING=(
             "This session has no Kafka connector of Spark.",
             "rekindle run ... --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
@@ -325,6 +332,14 @@ CONDITIONS: dict[str, Condition] = {
         SPLIT_READ_INVALID=(
             "Source {source!r}: {what} returned what cannot be used: {reason}",
             "Return (DataFrame or None, JSON, bool), with the columns of its schema. Nothing of it was taken.",
+        ),
+        JDBC_COLUMN_UNUSABLE=(
+            "Column {column!r} of {table} cannot say what is new: {reason}",
+            (
+                "Read by a column that has a value in every row, only rises, and keeps its type: an id, or a time of "
+                "the last change. A query can make one: query='SELECT ..., coalesce(changed, created) AS at FROM ...'. "
+                "Of a replica, say lag=. A table that began again is read by a source with a new uid."
+            ),
         ),
         FILE_UNREADABLE=(
             "Source {source!r}: {path} cannot be read: {reason}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from rekindle.config import duration_ms
@@ -34,8 +34,8 @@ class SplitSource(ABC):
 
     kind: ClassVar[str] = "SplitSource"
 
-    schema: str | StructType
-    """Columns of what `read` returns, as a DDL string or a StructType. Required."""
+    schema: str | StructType | Callable[[SparkSession], StructType]
+    """Columns of what `read` returns, as a DDL string, a StructType, or a function that finds them out. Required."""
 
     bounded: bool = True
     """True: `splits` is called once, and the source ends when all splits have. False: it has no end."""

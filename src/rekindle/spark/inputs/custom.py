@@ -55,6 +55,9 @@ class Custom:
 def columns_of(spark: SparkSession, uid: str, spec: SplitSource) -> T.StructType:
     """Return the columns that a source says it has."""
     schema = spec.schema
+    if callable(schema):
+        found = schema
+        return made_by(uid, lambda: spark.createDataFrame([], found(spark))).schema
     return (
         schema if isinstance(schema, T.StructType) else made_by(uid, lambda: spark.createDataFrame([], schema)).schema
     )

@@ -37,7 +37,7 @@ class GivenSource:
     """The rows of one source of one test.
 
     Args:
-        schema: its columns; None: those of the job's `Files` or `SplitSource`, or as the first rows have them.
+        schema: its columns; None: those that the job's `Files` or `SplitSource` says, or as the first rows have them.
     """
 
     def __init__(self, spark: SparkSession, spec: SourceSpec, folder: Path, schema: Schema | None) -> None:
@@ -47,7 +47,7 @@ class GivenSource:
         self._files = 0
         self._event_time = spec.source.event_time
         given = schema or (spec.spec.schema if isinstance(spec.spec, Files | SplitSource) else None)
-        self._schema = _parsed(spark, given) if given is not None else None
+        self._schema = None if given is None or callable(given) else _parsed(spark, given)
         folder.mkdir(parents=True)
         self.bounded = spec.spec.bounded
         #: rows of it may have nothing but a time

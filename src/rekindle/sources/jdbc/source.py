@@ -1,0 +1,265 @@
+"""`Jdbc`: a table that grows, as a source of one split. Spark's own JDBC reader reads the rows, and asks what is there.
+
+A read is a range of the column: after the position, up to a value that has *settled* (see `settling`), and no more rows
+than a batch should have. The position is the end of the range. So rows with the same value are always in one read.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rekindle.config import duration_ms
+from rekindle.errors import DefinitionError, InputError
+from rekindle.sources.jdbc.dialects import Relation, dialect_of
+from rekindle.sources.jdbc.settling import Candidate
+from rekindle.sources.jdbc.values import ENDLESS, FAMILIES, Family, Value, bounds_of, json_of, of_spark, value_of
+from rekindle.sources.split_source import Json, SplitSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+Options = Mapping[str, str]
+
+Answer = Mapping[str, Any]
+"""The one row that a question has for an answer, by columns, see `Dialect.look`."""
+
+_DEFAULTS = {"fetchsize": "10000"}
+"""Without it PostgreSQL's driver holds all rows of a read in memory."""
+
+_NO_DRIVER = re.compile(r"No suitable driver|ClassNotFoundException")
+
+
+class Jdbc(SplitSource):
+    """A table, or what a query gives, read by a column whose values rise: each row once, in the order of the column.
+
+    A row is read if its value is greater than all that was read before. So a row whose value was changed to a greater
+    one is read again, as it is then; other changes and deletions are not seen. Rows are not read before all rows with
+    smaller values are visible; `lag` says how that is known.
+
+    Args:
+        url: of JDBC, ``"jdbc:postgresql://host/database"``.
+        table: ``"table"`` or ``"schema.table"``; a pair where a name holds a dot. Letters are taken as they are.
+        column: rises with each row that comes, or that changes; has no nulls: a number, a timestamp, a date, a text
+            or a uuid. Rows may have the same value.
+        query: a SELECT, instead of `table`. It has that column.
+        bounded: end at the greatest value that is there when the job first reads.
+        lag: how long a value is to have been there before rows up to it are read, e.g. ``"1 minute"``; longer than any
+            transaction that writes takes. None: on PostgreSQL for as long as transactions run that may write a smaller
+            one; elsewhere it has to be said.
+        rows_per_read: how many rows a batch has, and all others with the value of the last one.
+        partitions: how many connections read a batch, each a range of the column, where that is a number or a time.
+        options: of Spark's JDBC reader, such as ``user``, ``password``, ``driver``; or a function that returns them,
+            called whenever the server is asked. Never stored, logged or shown.
+        poll_every: how often it is looked for new rows.
+
+    Raises:
+        DefinitionError: ``ARGUMENT_INVALID``; when the job starts, ``JDBC_DRIVER_MISSING``.
+        ConfigError: ``VALUE_INVALID`` for a time that cannot be understood.
+    """
+
+    kind: ClassVar[str] = "Jdbc"
+
+    def __init__(
+        self,
+        url: str,
+        table: str | tuple[str, str] | None = None,
+        *,
+        column: str,
+        query: str | None = None,
+        bounded: bool = False,
+        lag: str | None = None,
+        rows_per_read: int = 1_000_000,
+        partitions: int = 1,
+        options: Options | Callable[[], Options] | None = None,
+        poll_every: str = "5 seconds",
+    ) -> None:
+        self.bounded = bounded
+        self.poll_every = poll_every
+        self.schema = self._inferred
+        try:
+            self._dialect = dialect_of(url)
+        except ValueError:
+            raise _refused("url", "(not shown)", "It is no address of JDBC.", "Use 'jdbc:postgresql://...'.") from None
+        if (table is None) == (query is None):
+            raise _refused("table", table, "A table or a query is read, not both.", "Say one of them.")
+        for name, value in {"rows_per_read": rows_per_read, "partitions": partitions}.items():
+            if value < 1:
+                raise _refused(name, value, "It is a number of 1 or more.", "Leave it out for the usual one.")
+        if lag is None and not self._dialect.knows_transactions:
+            hint = "Say a time that is longer than any transaction; '0 seconds' where one writer brings all rows."
+            raise _refused("lag", lag, "Only PostgreSQL says which transactions run.", hint)
+        self._lag_s = None if lag is None else duration_ms("lag", lag) / 1000
+        names = [table] if isinstance(table, str) else list(table or ())
+        self._table = names[0].split(".", 1) if len(names) == 1 else names
+        self._of: Relation = self._dialect.relation(self._table, query, column)
+        self._url, self._column, self._options = url, column, options
+        self._rows_per_read, self._partitions = rows_per_read, partitions
+        #: columns of the rows, once they are known
+        self._columns: StructType | None = None
+        #: where the last read led to; what is noted below holds from there on
+        self._stands: Json = None
+        #: waits until it settles
+        self._candidate: Candidate | None = None
+        #: type of the column as it is now
+        self._family: Family | None = None
+        #: up to which all rows are there
+        self._settled: Value | None = None
+        #: greatest value that was seen, where that is not after what was read
+        self._below: Value | None = None
+        #: whether there was no row at all after some were read
+        self._emptied = False
+
+    def splits(self) -> Iterable[Json]:
+        """See `SplitSource`: the table is one."""
+        return ["table"]
+
+    def read(self, spark: SparkSession, split: Json, position: Json) -> tuple[DataFrame | None, Json, bool]:
+        """See `SplitSource`."""
+        if position != self._stands:
+            self._settled = self._candidate = self._below = None
+            self._emptied = False
+        self._stands = position
+        after, until = (value_of((position or {}).get(name)) for name in ("after", "until"))
+        upto = until or self._settled or self._look(spark, after)
+        if upto is None:
+            # With nothing to come the end is reached, where there is one.
+            return None, position, self.bounded and self._candidate is None
+        self._settled = upto
+        end = self._end_of_batch(spark, after, upto)
+        frame = self._rows(spark, after, end)
+        if end.text == upto.text:
+            self._settled = None
+        self._stands = {"after": json_of(end), **({"until": json_of(upto)} if self.bounded else {})}
+        return frame, self._stands, self.bounded and end.text == upto.text
+
+    # -- how far all rows are there -----------------------------------------------------------------------------------
+
+    def _look(self, spark: SparkSession, after: Value | None) -> Value | None:
+        """Return a value after the position up to which all rows are there; None where there is none yet."""
+        found = self._ask(spark, self._dialect.look(self._of, after, self._below))
+        assert found is not None
+        self._refuse_nulls(spark, found)
+        running = self._running(found)
+        now_s, candidate = time.monotonic(), self._candidate
+        if candidate is not None:
+            candidate = candidate.looked(running)
+        elif found["rk_value"] is None:
+            self._emptied = after is not None
+        else:
+            newest = self._readvalue_of(found["rk_value"], found.get("rk_type"))
+            if after is not None and after.family is not newest.family:
+                raise self._unusable(f"it is {newest.family.value} now, and was {after.family.value}.")
+            if found["rk_is_after"]:
+                self._below, self._emptied = None, False
+                self._family = newest.family
+                candidate = Candidate.seen(newest.text, self._running(found), now_s, self._lag_s or 0.0)
+            elif after is not None:
+                self._refuse_smaller(found, after, newest)
+        if candidate is None or not candidate.is_settled(now_s):
+            self._candidate = candidate
+            return None
+        self._candidate = None
+        assert self._family is not None
+        return Value(text=candidate.value, family=self._family)
+
+    def _running(self, found: Answer) -> list[str]:
+        """Return the transactions to wait for."""
+        if self._lag_s is not None:
+            return []
+        if found["rk_replica"]:
+            raise self._unusable("the server is a replica, which does not know what runs on its primary.")
+        writers_only = self._family_of(found) not in (None, *(one for one in Family if one.is_time))
+        return str(found["rk_writers" if writers_only else "rk_running"] or "").split()
+
+    def _family_of(self, found: Answer) -> Family | None:
+        return FAMILIES.get(found["rk_type"])
+
+    def _refuse_nulls(self, spark: SparkSession, found: Answer) -> None:
+        asking = self._dialect.nulls(self._of)
+        if found["rk_nulls"] if asking is None else self._ask(spark, asking) is not None:
+            raise self._unusable("it is null in some rows, which would never be read.")
+
+    def _refuse_smaller(self, found: Answer, after: Value, newest: Value) -> None:
+        """Refuse a column that began again below what was read. That rows are deleted there is no sign of it."""
+        if self._emptied or (found["rk_rose"] and self._below is not None):
+            raise self._unusable(f"new rows have values up to {newest.text}, and all up to {after.text} were read.")
+        self._below = newest
+
+    def _readvalue_of(self, found: Any, kind: str | None) -> Value:
+        if kind is not None:
+            text, family = str(found), FAMILIES.get(kind)
+        else:
+            text, family = of_spark(found)
+        if family is None:
+            raise self._unusable(f"its type is {kind or type(found).__name__}, whose values do not rise.")
+        if text.lstrip("-") in ENDLESS:
+            raise self._unusable(f"it holds {text!r}, after which nothing comes.")
+        return Value(text=text, family=family)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _end_of_batch(self, spark: SparkSession, after: Value | None, upto: Value) -> Value:
+        found = self._ask(spark, self._dialect.nth(self._of, after, upto, self._rows_per_read))
+        return upto if found is None else self._again(found["rk_value"], upto)
+
+    def _again(self, found: Any, like: Value) -> Value:
+        text = str(found) if self._dialect.knows_transactions else of_spark(found)[0]
+        return Value(text=text, family=like.family)
+
+    def _rows(self, spark: SparkSession, after: Value | None, upto: Value) -> DataFrame:
+        columns = self._inferred(spark).fieldNames()
+        more = self._partitioned(spark, after, upto) if self._partitions > 1 else {}
+        return self._load(spark, self._dialect.rows(self._of, columns, after, upto), more)
+
+    def _partitioned(self, spark: SparkSession, after: Value | None, upto: Value) -> Options:
+        """Return what lets Spark read a range by several connections. Which rows are read does not hang on it."""
+        first = after
+        if first is None:
+            found = self._ask(spark, self._dialect.nth(self._of, None, upto, 1))
+            first = None if found is None else self._again(found["rk_value"], upto)
+        bounds = None if first is None else bounds_of(first, upto)
+        if bounds is None:
+            return {}
+        lower, upper = bounds
+        return {
+            "partitionColumn": self._column,
+            "lowerBound": lower,
+            "upperBound": upper,
+            "numPartitions": str(self._partitions),
+        }
+
+    def _inferred(self, spark: SparkSession) -> StructType:
+        """Return the columns as they were when the job started here: one that comes later is not read."""
+        if self._columns is None:
+            try:
+                self._columns = self._load(spark, self._dialect.columns(self._of)).schema
+            except Exception as error:
+                if _NO_DRIVER.search(str(error)):
+                    raise DefinitionError("JDBC_DRIVER_MISSING", kind=self._url.split(":")[1]) from error
+                raise
+        return self._columns
+
+    def _ask(self, spark: SparkSession, sql: str) -> Answer | None:
+        # A time without a zone is to come as it is in the table.
+        found = self._load(spark, sql, {"preferTimestampNTZ": "true"}).first()
+        return None if found is None else {name.lower(): value for name, value in found.asDict().items()}
+
+    def _load(self, spark: SparkSession, sql: str, more: Options | None = None) -> DataFrame:
+        given = self._options() if callable(self._options) else self._options or {}
+        driver = {"driver": self._dialect.driver} if self._dialect.driver else {}
+        options = {**_DEFAULTS, **driver, **given, **(more or {}), "url": self._url, "dbtable": f"({sql}) rk_read"}
+        return spark.read.format("jdbc").options(**options).load()
+
+    def _unusable(self, reason: str) -> InputError:
+        place = ".".join(self._table) or "a query"
+        return InputError("JDBC_COLUMN_UNUSABLE", column=self._column, table=place, reason=reason)
+
+
+def _refused(argument: str, value: object, reason: str, hint: str) -> DefinitionError:
+    return DefinitionError(
+        "ARGUMENT_INVALID", what="rk.sources.Jdbc", argument=argument, value=value, reason=reason, hint=hint
+    )

@@ -1,0 +1,92 @@
+"""Values of a column that rises: as the database writes them, as Spark reads them, as a position holds them. Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+from rekindle.sources.split_source import Json
+
+_FAR = 2**62
+"""About as far as a range goes that Spark divides."""
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)( \d\d:\d\d:\d\d)?(?:\.\d+)?([+-]\d\d(?::\d\d)?)?")
+
+
+class Family(Enum):
+    """Types whose values are in one order: a column may change its type within one."""
+
+    NUMBER = "number"
+    TIMESTAMP = "timestamp without time zone"
+    INSTANT = "timestamp with time zone"
+    DATE = "date"
+    TEXT = "text"
+    UUID = "uuid"
+
+    @property
+    def is_time(self) -> bool:
+        """Whether a value may be as old as the transaction that writes it: ``now()`` is when that began."""
+        return self in (Family.TIMESTAMP, Family.INSTANT, Family.DATE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """A value of the column, as the database writes it."""
+
+    text: str
+    family: Family
+
+
+FAMILIES = {
+    "smallint": Family.NUMBER,
+    "integer": Family.NUMBER,
+    "bigint": Family.NUMBER,
+    "numeric": Family.NUMBER,
+    "timestamp without time zone": Family.TIMESTAMP,
+    "timestamp with time zone": Family.INSTANT,
+    "date": Family.DATE,
+    "text": Family.TEXT,
+    "character varying": Family.TEXT,
+    "character": Family.TEXT,
+    "uuid": Family.UUID,
+}
+"""PostgreSQL's types of columns that can rise."""
+
+ENDLESS = {"infinity", "Infinity", "NaN"}
+"""Values after which no other comes."""
+
+
+def of_spark(found: Any) -> tuple[str, Family | None]:
+    """A value as Spark has read it: its text, and its family."""
+    if isinstance(found, bool):
+        return str(found), None
+    if isinstance(found, dt.datetime):
+        return found.isoformat(sep=" ", timespec="microseconds"), Family.TIMESTAMP if found.tzinfo is None else None
+    families = {int: Family.NUMBER, Decimal: Family.NUMBER, dt.date: Family.DATE, str: Family.TEXT}
+    return f"{found:f}" if isinstance(found, Decimal) else str(found), families.get(type(found))
+
+
+def bounds_of(first: Value, last: Value) -> tuple[str, str] | None:
+    """About where a range begins and ends, as Spark takes it to divide it; None: it cannot be divided."""
+    if first.family is Family.NUMBER:
+        lower, upper = (str(max(-_FAR, min(_FAR, int(Decimal(one.text))))) for one in (first, last))
+        return lower, upper
+    found = _TIME.fullmatch(first.text), _TIME.fullmatch(last.text)
+    if None in found or not first.family.is_time:
+        return None
+    lower, upper = ("".join(one.groups("")) for one in found if one)
+    # Within hours the clock of Spark's zone may be put back, and the end would come before the beginning.
+    is_short = first.family is Family.TIMESTAMP and lower[:10] == upper[:10]
+    return None if is_short else (lower, upper)
+
+
+def value_of(json: Json) -> Value | None:
+    return None if json is None else Value(text=json["value"], family=Family(json["type"]))
+
+
+def json_of(value: Value) -> Json:
+    return {"value": value.text, "type": value.family.value}
