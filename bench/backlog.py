@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from measuring import MB, SETTINGS, arguments, load, middle, publish, where
-from rekindle.spark.session.session import make_session
+from rekindle.session.session import make_session
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import ChannelPosition
 from rekindle.storage.documents.checkpoint import Manifest

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from contenders import Mode, rekindle
 from measuring import ROOT, SETTINGS, arguments, cpu_seconds, load, middle, publish, where
-from rekindle.spark.session.session import make_session
+from rekindle.session.session import make_session
 
 sys.path.insert(0, str(ROOT / "examples"))
 

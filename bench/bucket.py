@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 
 import rekindle as rk
 from measuring import SETTINGS, arguments, load, publish, where
+from rekindle.session.session import make_session
 from rekindle.spark.query import kept_batches
-from rekindle.spark.session.session import make_session
 from tests.servers import s3 as s3_server
 from tests.servers.counting import Requests, counting
 from tests.servers.kafka import jars

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 import rekindle as rk
 from contenders import SCHEMA, windows
 from measuring import MB, ROOT, SETTINGS, arguments, load, publish, where
-from rekindle.spark.session.session import make_session
+from rekindle.session.session import make_session
 from rekindle.spark.streaming import assembly
 
 sys.path.insert(0, str(ROOT / "examples"))

@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from idle import WARM_UP_ROWS, define, send_through
 from measuring import SETTINGS, arguments, cpu_seconds, load, middle, publish, where
+from rekindle.session.session import make_session
 from rekindle.sinks import SinkBatch, TwoPhaseSink
-from rekindle.spark.session.session import make_session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 import rekindle as rk
 from measuring import SETTINGS, arguments, cpu_seconds, load, middle, publish, where
-from rekindle.spark.session.session import make_session
+from rekindle.session.session import make_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

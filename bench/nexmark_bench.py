@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from measuring import SETTINGS, arguments, cpu_seconds, load, middle, publish, where
 from nexmark_queries import QUERIES, Query
 from nexmark_runs import differences, run_job, run_plain, write_streams
-from rekindle.spark.session.session import make_session
+from rekindle.session.session import make_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from contenders import CONTENDERS, windows
 from measuring import MB, ROOT, SETTINGS, arguments, cpu_seconds, load, publish, where
-from rekindle.spark.session.session import make_session
+from rekindle.session.session import make_session
 
 sys.path.insert(0, str(ROOT / "examples"))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import rekindle as rk
 from measuring import ROOT, SETTINGS, arguments, load, middle, publish, where
-from rekindle.spark.session.session import make_session
+from rekindle.session.session import make_session
 from rekindle.storage.open import open_store
 from rekindle.testing.sink_contract import batch_of, permit
 

@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from measuring import SETTINGS, arguments, load, middle, publish, where
-from rekindle.spark.session.session import make_session
+from rekindle.session.session import make_session
 
 ROWS_A_SECOND, KEYS = 1_000, 100_000
 RUN_S = 10

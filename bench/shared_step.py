@@ -30,7 +30,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from measuring import ROOT, SETTINGS, arguments, cpu_seconds, load, middle, publish, where
-from rekindle.spark.session.session import make_session
+from rekindle.session.session import make_session
 
 sys.path.insert(0, str(ROOT / "examples"))
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import rekindle as rk
 from measuring import ROOT, SETTINGS, arguments, cpu_seconds, load, middle, publish, where
-from rekindle.spark.session.session import make_session
+from rekindle.session.session import make_session
 
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "examples"))

@@ -34,8 +34,8 @@ from rekindle.errors import ControlError, StorageError
 from rekindle.history.rates import RateLog
 from rekindle.history.recorder import Recorder
 from rekindle.runtime.heartbeat import Heartbeat
+from rekindle.session.session import make_session
 from rekindle.spark.query.polling import Polling
-from rekindle.spark.session.session import make_session
 from rekindle.storage import layout
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ import psutil
 from measuring import SETTINGS, cpu_seconds, load, where
 from rekindle.history.recorder import Recorder
 from rekindle.runtime.heartbeat import Heartbeat
+from rekindle.session.session import make_session
 from rekindle.spark.query.polling import Polling
-from rekindle.spark.session.session import make_session
 from statistics_cost import SETTLE_S, define, fed
 
 MAKERS = (

@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 import nexmark
-from rekindle.spark.session.session import make_session
+from rekindle.session.session import make_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -117,7 +117,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session on two cores, set as Rekindle sets its own; nothing purged but by us."""
     from pyspark.sql import SparkSession
 
-    from rekindle.spark.session.session import CHOSEN
+    from rekindle.session.session import CHOSEN
 
     conf = {
         **CHOSEN,

@@ -6,7 +6,7 @@
 A page marks a part with ``<!-- generated: KIND ARGUMENT -->`` and ``<!-- end generated -->``; everything between them
 is made by the function for KIND in `MAKERS`. What stands outside of the marks is written by hand.
 
-Nothing here imports PySpark: the table `CHOSEN` is read from the source of `rekindle.spark.session.session`.
+Nothing here imports PySpark: the table `CHOSEN` is read from the source of `rekindle.session.session`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rekindle.graph import queries
 from rekindle.graph.changes import RULES, Outcome, Rule
 from rekindle.history import events
 from rekindle.runtime import steps
-from rekindle.spark.session import settings as spark_settings
+from rekindle.session import settings as spark_settings
 from rekindle.storage import documents, layout
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where this file is run and not imported
@@ -43,7 +43,7 @@ from tools.markdown import table
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-SESSION = ROOT / "src" / "rekindle" / "spark" / "session" / "session.py"
+SESSION = ROOT / "src" / "rekindle" / "session" / "session.py"
 
 _PART = re.compile(r"(<!-- generated: (\S+)(?: (\S+))? -->\n).*?(<!-- end generated -->)", re.DOTALL)
 

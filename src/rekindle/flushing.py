@@ -44,8 +44,8 @@ def flush(
     """
     settings = Config.of(config)
     try:
+        from rekindle.session.session import make_plain_session, prepare_session, quiet
         from rekindle.spark.plain.flush import flush_query
-        from rekindle.spark.session.session import make_plain_session, prepare_session, quiet
     except ModuleNotFoundError as error:
         if error.name in ("pyspark", "py4j"):
             raise DefinitionError("PYSPARK_MISSING") from error

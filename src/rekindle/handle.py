@@ -36,7 +36,7 @@ class Shown(Protocol):
 
 def spark_log() -> str | None:
     """Return the path of Spark's log; None where no Spark was started here, or the user has configured Log4j."""
-    jvm = sys.modules.get("rekindle.spark.session.jvm")
+    jvm = sys.modules.get("rekindle.session.jvm")
     return jvm.spark_log() if jvm is not None else None
 
 

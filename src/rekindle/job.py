@@ -142,8 +142,8 @@ class Job(DefinedJob):
                 the plan.
         """
         from rekindle.beginning import begin
+        from rekindle.session.jvm import log_of_jvm
         from rekindle.spark.engine import SparkEngines
-        from rekindle.spark.session.jvm import log_of_jvm
         from rekindle.start.permissions import Permissions
         from rekindle.start.running import launches
 
@@ -220,8 +220,8 @@ class Job(DefinedJob):
         launched = launches(self._definition(), location_of(storage), Config.of(config), permissions, mode=mode)
         engine = None
         if spark is not None:
+            from rekindle.session.session import prepare_session
             from rekindle.spark.engine import SparkEngine
-            from rekindle.spark.session.session import prepare_session
 
             engine = SparkEngine(prepare_session(spark), ours=False)
         return launched().preview(None if restore is None else str(restore), engine)
@@ -253,8 +253,8 @@ class Job(DefinedJob):
         """
         definition = self._definition()
         from rekindle.runtime.elapsed import system_clock
+        from rekindle.session.session import make_session, prepare_session, quiet
         from rekindle.spark.plain.adoption import adopt, check_adoptable
-        from rekindle.spark.session.session import make_session, prepare_session, quiet
 
         check_adoptable(definition, task)
         session = prepare_session(spark) if spark is not None else make_session(self.name, spark_config or {})

@@ -70,7 +70,7 @@ def rewrite_state(
     uid = next(uid for uid, state in kept.tasks.items() if state is source)
     (found,) = source.operators(operator)
     try:
-        from rekindle.spark.session.session import active_or_made, check_classic
+        from rekindle.session.session import active_or_made, check_classic
         from rekindle.spark.state_rewriting import prepare
     except ModuleNotFoundError as error:
         if error.name in ("pyspark", "py4j"):

@@ -45,7 +45,7 @@ def state(
     kept = find_state(os.fspath(path)).task(task)
     (found,) = kept.operators(operator)
     try:
-        from rekindle.spark.session.session import active_or_made
+        from rekindle.session.session import active_or_made
         from rekindle.spark.state import state_frame
     except ModuleNotFoundError as error:
         if error.name in ("pyspark", "py4j"):

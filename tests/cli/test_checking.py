@@ -170,7 +170,7 @@ def test_sinks_go_back_to_a_checkpoint_that_is_named_and_to_nothing_else(command
 def test_where_there_is_no_spark_all_else_is_looked_at(
     command: Command, job_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "rekindle.spark.session.session", None)
+    monkeypatch.setitem(sys.modules, "rekindle.session.session", None)
     result = command("check", str(job_file))
     assert result.exit_code == 0, result.output
     assert "The queries were not looked at: there is no PySpark" in result.stdout
@@ -180,6 +180,6 @@ def test_where_there_is_no_spark_all_else_is_looked_at(
 def test_a_dry_run_says_the_same_and_runs_nothing(
     command: Command, job_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "rekindle.spark.session.session", None)
+    monkeypatch.setitem(sys.modules, "rekindle.session.session", None)
     assert command("run", str(job_file), "--dry-run").stdout == command("check", str(job_file)).stdout
     assert not Path(command.storage).exists()

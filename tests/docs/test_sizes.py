@@ -6,6 +6,7 @@ A table may be as long as what it lists.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -17,11 +18,13 @@ LINES = 300
 POSITIONS = 7
 NAMES = 12
 METHODS_OF_A_RECORD = 3
+SHARE = 15
+"""Percent of all lines that one package may have."""
 
 TABLES = {
     "errors/conditions.py": "the table of errors",
     "testing/words.py": "events and commands in words",
-    "spark/session/settings.py": "the table of Spark's settings",
+    "session/settings.py": "the table of Spark's settings",
 }
 
 
@@ -35,6 +38,14 @@ def test_no_file_is_longer_than_one_idea_takes_but_tables() -> None:
     assert len(sizes) > 100
     too_long = {name: size for name, size in sizes.items() if size > LINES}
     assert too_long == {}, "part them by ideas"
+
+
+def test_no_package_is_so_large_that_it_is_several() -> None:
+    lines = Counter[str]()
+    for name, text in files().items():
+        lines[name.partition("/")[0]] += len(text.splitlines())
+    largest, size = lines.most_common(1)[0]
+    assert size * 100 < SHARE * lines.total(), f"a wing of {largest} that is a room of its own moves out"
 
 
 @pytest.mark.parametrize("name", files())

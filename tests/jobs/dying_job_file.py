@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 import rekindle as rk
-from rekindle.spark.session import lifeline
+from rekindle.session import lifeline
 from tests.jobs.kit import INTERPRETED, QUICK, World
 
 same = F.udf(lambda value: value, LongType())  # at the top: it must outlive the JVM that it was first used in

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import DefinitionError
+from rekindle.session.session import NEEDED, prepare_session, quiet
+from rekindle.session.settings import FILES, STREAMING, Decision, decided, of, refused
 from rekindle.spark.plans import refuse
-from rekindle.spark.session.session import NEEDED, prepare_session, quiet
-from rekindle.spark.session.settings import FILES, STREAMING, Decision, decided, of, refused
 from tests.jobs.kit import QUICK, World, committed, rows
 
 LOGGER = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
@@ -62,7 +62,7 @@ def test_every_streaming_and_file_setting_of_this_spark_has_a_decision(spark: Sp
     names = [str(entry.key()) for entry in entries.toArray()]
     ours = [name for name in names if name.startswith((STREAMING, FILES)) or "streaming" in name.lower()]
     assert len(ours) > 60
-    assert [name for name in ours if not decided(name)] == [], "decide them in rekindle.spark.session.settings"
+    assert [name for name in ours if not decided(name)] == [], "decide them in rekindle.session.settings"
 
 
 def test_what_a_setting_must_be_is_what_this_spark_has_it_at(spark: SparkSession) -> None:

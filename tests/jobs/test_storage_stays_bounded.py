@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.progress import retention
+from rekindle.session.session import NEEDED
+from rekindle.session.settings import BATCHES_KEPT
 from rekindle.spark.query import kept_batches
 from rekindle.spark.query.query import Query
-from rekindle.spark.session.session import NEEDED
-from rekindle.spark.session.settings import BATCHES_KEPT
 from tests.jobs.kit import DDL, World, has_read, rows, until
 
 

@@ -170,7 +170,7 @@ def hdfs(hdfs_of_tests: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> HdfsServ
 @pytest.fixture
 def spark_on_s3(spark: SparkSession, s3: S3Server) -> SparkSession:
     """The session, which reaches the server too."""
-    from rekindle.spark.session.connectors import s3a_settings
+    from rekindle.session.connectors import s3a_settings
 
     missing = s3_server.why_no_connector()
     if missing:

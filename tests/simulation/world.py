@@ -68,11 +68,11 @@ from rekindle.runtime.driver import Driver
 from rekindle.runtime.examining import Examination, Examined
 from rekindle.runtime.ports import Subtasks
 from rekindle.runtime.steps import Steps
+from rekindle.session.settings import BATCHES_KEPT
 from rekindle.sinks.writing import WrittenFile
 from rekindle.sources import Files, SplitSource, Stream
 from rekindle.spark.inputs.event_times import EventTimeStats
 from rekindle.spark.plans.leftovers import Leftovers
-from rekindle.spark.session.settings import BATCHES_KEPT
 from rekindle.spark.streaming.assembly import Assembly
 from rekindle.start.launch import Launch
 from rekindle.start.permissions import Permissions

@@ -21,8 +21,8 @@ from typing import Any, Protocol
 
 import rekindle as rk
 from rekindle.runtime import client
+from rekindle.session.session import make_session
 from rekindle.spark.query import kept_batches
-from rekindle.spark.session.session import make_session
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.soak.curves import Verdict

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from rekindle.channels.inbox import Inbox
 from rekindle.channels.marks import END_OF_TIME_US, UNORDERED_DELAY, Marks, mark_for
 from rekindle.spark.inputs import watermark_rows as inputs
-from rekindle.spark.session.optimizer import started_with
+from rekindle.spark.query.optimizer import started_with
 from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.local import LocalStore
 

@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from rekindle.spark.inputs import watermark_rows as inputs
-from rekindle.spark.session.optimizer import same_for_each_batch, started_with
+from rekindle.spark.query.optimizer import same_for_each_batch, started_with
 from tests.spark.batch_plans import CONTENTS, BatchPlans, Contents, text_of
 from tests.spark.dealing import Dealt, at, having_set, lines, shown, streamed, united, unpacked
 from tests.spark.random_queries import deal_at_once, dealt, join, query, range_of, windows

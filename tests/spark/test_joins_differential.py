@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from rekindle.spark.inputs import watermark_rows as inputs
+from rekindle.spark.query.optimizer import same_for_each_batch
 from rekindle.spark.query.own_files import written_by_calls
-from rekindle.spark.session.optimizer import same_for_each_batch
 from tests.spark.dealing import DDL, having_set, lines, streamed, united, unpacked
 from tests.spark.random_queries import batches, dealt, query
 from tests.spark.test_watermark_rows import literal_null

@@ -7,8 +7,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 import rekindle as rk
+from rekindle.session.settings import FILE_MANAGER
 from rekindle.spark.query.own_files import written_by_calls
-from rekindle.spark.session.settings import FILE_MANAGER
 from tests.jobs.kit import World, rows
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from rekindle.channels.marks import MARK_COLUMN
 from rekindle.spark.inputs import watermark_rows as inputs
-from rekindle.spark.session.optimizer import EXCLUDED, same_for_each_batch
+from rekindle.spark.query.optimizer import EXCLUDED, same_for_each_batch
 from tests.spark.dealing import Dealt, Row, at, expected, lines, streamed, watermarked
 from tests.versions import older_than
 

@@ -82,7 +82,7 @@ def _with_queries(
     job: Job, arguments: Mapping[str, Any], spark_config: Mapping[str, str], without: StartPreview
 ) -> StartPreview:
     try:
-        from rekindle.spark.session.session import make_session
+        from rekindle.session.session import make_session
 
         session = make_session(job.name, spark_config)
     except ImportError as error:

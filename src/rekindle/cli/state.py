@@ -148,7 +148,7 @@ for verb, summary in _VERBS.items():
 @contextmanager
 def _session(settings: dict[str, str], path: str, as_json: bool) -> Iterator[SparkSession]:
     with stdout_for_result(as_json):
-        from rekindle.spark.session.session import make_session, quiet
+        from rekindle.session.session import make_session, quiet
         from rekindle.spark.state import read_by_spark
 
         session = make_session("rekindle state", settings)

@@ -16,7 +16,7 @@ READ_BYTES = 256 << 10
 
 _LEVELS = {"TRACE": "DEBUG", "WARN": "WARNING", "FATAL": "CRITICAL"}
 _LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) ([A-Z]+) ([^\s:]+): (.*)")
-"""The pattern of `spark/session/log4j2.properties`."""
+"""The pattern of `session/log4j2.properties`."""
 
 
 class SparkLog(NamedTuple):

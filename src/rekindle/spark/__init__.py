@@ -1,1 +1,1 @@
-"""The only package that imports pyspark: the data work, done by Spark."""
+"""The data work of a job, done by Spark: the engine, its inputs, plans, queries, batches and outputs."""

@@ -11,13 +11,13 @@ from rekindle.runtime.definition import RunContext, SourceSpec
 from rekindle.runtime.examining import Examination, Examined
 from rekindle.runtime.ports import Subtasks
 from rekindle.runtime.steps import Steps
+from rekindle.session.connectors import check_connector, check_sees
+from rekindle.session.lifeline import SparkLifeline, forget_failed_jvm, stop_session
+from rekindle.session.session import make_session, prepare_session, quiet
 from rekindle.spark.batch.assembly import BatchAssembly
 from rekindle.spark.examining import examine
 from rekindle.spark.inputs.freezing import freeze
 from rekindle.spark.query.state_partitions import repartition
-from rekindle.spark.session.connectors import check_connector, check_sees
-from rekindle.spark.session.lifeline import SparkLifeline, forget_failed_jvm, stop_session
-from rekindle.spark.session.session import make_session, prepare_session, quiet
 from rekindle.spark.streaming.assembly import Assembly
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.sources import FrozenFiles

@@ -30,8 +30,9 @@ from rekindle.progress.renumbering import Numbers, UnknownNumbersError, lines_of
 from rekindle.runtime.definition import SourceSpec
 from rekindle.runtime.examining import Examination, Examined, Left
 from rekindle.runtime.steps import no_steps
+from rekindle.session.failures import brief, translate
+from rekindle.session.session import NEEDED
 from rekindle.sources import Batch, Files, SplitSource
-from rekindle.spark.failures import brief, translate
 from rekindle.spark.inputs.custom import columns_of
 from rekindle.spark.inputs.frames import build_channel, build_input
 from rekindle.spark.inputs.freezing import freeze
@@ -43,9 +44,8 @@ from rekindle.spark.plans.description import description_of
 from rekindle.spark.plans.plan import build_task, readers_of, refuse_moved_sources, shares_a_source
 from rekindle.spark.plans.refuse import refuse_duplicate_columns
 from rekindle.spark.query.calls import Calls
+from rekindle.spark.query.optimizer import same_for_each_batch, started_with
 from rekindle.spark.query.own_files import written_by_calls
-from rekindle.spark.session.optimizer import same_for_each_batch, started_with
-from rekindle.spark.session.session import NEEDED
 from rekindle.storage import layout, read_layout
 from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.copying import copy_between

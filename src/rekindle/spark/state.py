@@ -15,7 +15,7 @@ from pyspark.sql.types import StructField, StructType
 
 from rekindle.errors import DefinitionError, RestoreError
 from rekindle.progress.stored_state import JOIN, TIMERS, StatefulOperator, TaskState
-from rekindle.spark.failures import brief
+from rekindle.session.failures import brief
 
 _READER_SINCE = "4.0"
 _KEPT = ("partition_id", "key")

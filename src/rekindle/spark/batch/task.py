@@ -28,8 +28,8 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.runtime.definition import RunContext
 from rekindle.runtime.occupation import BUSY, IDLE, Occupation
+from rekindle.session.failures import is_same_file, task_failed
 from rekindle.sources.listing import as_they_are, check_unchanged
-from rekindle.spark.failures import is_same_file, task_failed
 from rekindle.spark.output.outputs import Outputs
 from rekindle.spark.output.run import place_of
 from rekindle.spark.plans.plan import build_batch_task

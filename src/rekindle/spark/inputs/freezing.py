@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.errors import DefinitionError, InputError, StorageError
 from rekindle.runtime.definition import SourceSpec
 from rekindle.runtime.steps import Steps, step
+from rekindle.session.failures import brief, translate
 from rekindle.sinks.writing import write_unread
 from rekindle.sources import Batch, Files, SplitSource, Stream, statistics
 from rekindle.sources.trees import qualified
-from rekindle.spark.failures import brief, translate
 from rekindle.spark.inputs.reading import made_by
 from rekindle.storage import layout
 from rekindle.storage.batch_documents import BatchDocuments

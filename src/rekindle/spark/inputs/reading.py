@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rekindle.errors import DefinitionError, RekindleError
+from rekindle.session.failures import brief
 from rekindle.sources import Files, Source
-from rekindle.spark.failures import brief
 from rekindle.spark.inputs.watermark_rows import quoted
 from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.port import Store

@@ -19,9 +19,9 @@ from rekindle.channels.split_feed import SplitFeed
 from rekindle.errors import InputError, RekindleError
 from rekindle.protocol.custom_splits import Split, key_of
 from rekindle.runtime.steps import Steps, step
+from rekindle.session.failures import brief
 from rekindle.sinks.writing import write_parquet
 from rekindle.sources.split_source import SplitSource
-from rekindle.spark.failures import brief
 from rekindle.spark.inputs.watermark_rows import quoted
 from rekindle.storage import read_layout
 from rekindle.storage.documents.sources import SplitRead, StagedFile

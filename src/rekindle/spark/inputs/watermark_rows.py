@@ -25,7 +25,7 @@ from pyspark.sql import types as T
 
 from rekindle.channels.marks import MARK_COLUMN
 from rekindle.errors import DefinitionError
-from rekindle.spark.failures import BEFORE_EPOCH
+from rekindle.session.failures import BEFORE_EPOCH
 
 _MARKER = "__rekindle_marker"
 """Column that tells a watermark row from data, below the user's function; longer where the data has one like it."""

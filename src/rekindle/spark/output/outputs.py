@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame
 from rekindle.errors import SinkError
 from rekindle.runtime.closing import close_sinks
 from rekindle.runtime.steps import Steps, step
+from rekindle.session.failures import brief
 from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.sinks.two_phase import Committable
-from rekindle.spark.failures import brief
 from rekindle.spark.output.segments import SegmentWriter
 from rekindle.storage.documents.batch import Segment
 

@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 from rekindle.errors import DefinitionError, RestoreError
 from rekindle.graph.job_graph import Task
 from rekindle.progress.plain import SourceReader
-from rekindle.spark.failures import brief
+from rekindle.session.classes import java_class
+from rekindle.session.failures import brief
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.watermark_rows import quoted
 from rekindle.spark.plan_text import nodes, tree
 from rekindle.spark.plans.refuse import refuse_plan, refuse_without_worker_module
-from rekindle.spark.session.classes import java_class
 
 _TIMERS = re.compile(r"TransformWithState\w* .*, (?:EventTime|ProcessingTime),")
 """A transformWithState that may set timers: in batch mode Spark runs it, and they never fire."""

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.errors import DefinitionError
 from rekindle.graph.job_graph import Task
-from rekindle.spark.failures import brief
+from rekindle.session.failures import brief
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.watermark_rows import WATERMARKED
 from rekindle.spark.plan_text import depth, nodes, nodes_below, tree

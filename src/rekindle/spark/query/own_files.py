@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from rekindle.spark.session.classes import java_class
-from rekindle.spark.session.settings import FILE_MANAGER
+from rekindle.session.classes import java_class
+from rekindle.session.settings import FILE_MANAGER
 
 _SQL = "org.apache.spark.sql.execution.streaming."
 _MANAGERS = tuple(f"{_SQL}{package}FileSystemBasedCheckpointFileManager" for package in ("checkpointing.", ""))

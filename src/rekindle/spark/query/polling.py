@@ -29,8 +29,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from rekindle.session.classes import java_class
 from rekindle.spark.query.rows_read import Report, RowsRead
-from rekindle.spark.session.classes import java_class
 
 INTERVAL_MS = 500
 """Interval of the trigger that a query is started with."""

@@ -20,18 +20,18 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rekindle.errors import DefinitionError, JobError
 from rekindle.ids import SubtaskId
 from rekindle.runtime.steps import Steps
-from rekindle.spark.failures import brief
+from rekindle.session.failures import brief
+from rekindle.session.session import NEEDED, check_settings
+from rekindle.session.settings import BATCHES_KEPT, STATE_COUNTED
 from rekindle.spark.query.batches import Batches
 from rekindle.spark.query.calls import Calls
 from rekindle.spark.query.commits import Commits
 from rekindle.spark.query.kept_batches import KeptBatches
+from rekindle.spark.query.optimizer import same_for_each_batch, started_with
 from rekindle.spark.query.own_files import written_by_calls
 from rekindle.spark.query.polling import INTERVAL_MS, Polling, longest_ms
 from rekindle.spark.query.rows_read import RowsRead, without_state_rows
 from rekindle.spark.query.state_partitions import first_run_in
-from rekindle.spark.session.optimizer import same_for_each_batch, started_with
-from rekindle.spark.session.session import NEEDED, check_settings
-from rekindle.spark.session.settings import BATCHES_KEPT, STATE_COUNTED
 from rekindle.storage.port import Store
 
 _POLL_S = 0.02

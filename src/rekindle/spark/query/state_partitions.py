@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from rekindle.errors import RestoreError
 from rekindle.progress.directory import read_offsets
 from rekindle.progress.partitions import SHUFFLE_PARTITIONS, state_partitions
-from rekindle.spark.failures import brief
+from rekindle.session.failures import brief
 from rekindle.storage import layout
 from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.documents.batch import BatchRecord

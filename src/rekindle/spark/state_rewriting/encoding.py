@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StringType, StructField, StructType
 
-from rekindle.spark.failures import brief
+from rekindle.session.failures import brief
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 

@@ -25,7 +25,7 @@ from rekindle.errors import RestoreError
 from rekindle.progress.directory import read_offsets
 from rekindle.progress.state_schema import with_value
 from rekindle.progress.stored_state import TIMERS, StatefulOperator, TaskState
-from rekindle.spark.failures import brief
+from rekindle.session.failures import brief
 from rekindle.spark.state import state_frame
 from rekindle.spark.state_rewriting.encoding import NotAsKept
 from rekindle.spark.state_rewriting.layouts import KINDS, Kind, Timers

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rekindle.errors import JobError, RekindleError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
-from rekindle.spark.failures import brief, is_same_file, task_failed, translate
+from rekindle.session.failures import brief, is_same_file, task_failed, translate
 from rekindle.spark.inputs.input import Input
 
 

@@ -17,12 +17,12 @@ from rekindle.progress.copies import copy_for_savepoint
 from rekindle.protocol import events as e
 from rekindle.protocol.life import Call
 from rekindle.runtime.definition import RunContext
+from rekindle.session.session import refuse_settings
 from rekindle.spark.inputs.event_times import EventTimeStats
 from rekindle.spark.inputs.intake import Intake, Progress
 from rekindle.spark.query.planned import PlannedBatches
 from rekindle.spark.query.polling import INBOXES_MS, STREAM_MS
 from rekindle.spark.query.query import Query
-from rekindle.spark.session.session import refuse_settings
 from rekindle.spark.streaming.batch_protocol import BatchProtocol
 from rekindle.spark.streaming.blame import Blame
 from rekindle.spark.streaming.flushing import flush_state, last_not_planted, notes_on_unflushed, notes_on_unread

@@ -22,8 +22,8 @@ from rekindle.protocol.states import TaskStatus
 from rekindle.results import JobResult, failure
 from rekindle.runtime.definition import RunContext
 from rekindle.runtime.ports import Subtasks, TaskRunner
+from rekindle.session.session import prepare_session
 from rekindle.spark.engine import SparkEngine
-from rekindle.spark.session.session import prepare_session
 from rekindle.spark.streaming.task import SparkTask
 from rekindle.start.launch import Launch
 from rekindle.storage.documents.lineage import Lineage

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.job import Job
-from rekindle.spark.session.session import CHOSEN
+from rekindle.session.session import CHOSEN
 from rekindle.testing.harness.harness import JobHarness
 
 QUICKLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

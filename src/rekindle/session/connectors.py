@@ -13,8 +13,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError, StorageError
-from rekindle.spark.failures import brief
-from rekindle.spark.session.classes import java_class
+from rekindle.session.classes import java_class
+from rekindle.session.failures import brief
 from rekindle.storage.addresses import hadoop_scheme
 from rekindle.storage.open import open_store
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from pyspark.sql.udf import UserDefinedFunction
 
-from rekindle.spark.session import lifeline
-from rekindle.spark.session.lifeline import SparkLifeline
+from rekindle.session import lifeline
+from rekindle.session.lifeline import SparkLifeline
 
 LONG_S = 60
 

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from rekindle.spark.session import jvm, session
+from rekindle.session import jvm, session
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.spark.session.standalone import UNKNOWN, Registration
+from rekindle.session.standalone import UNKNOWN, Registration
 
 ID = "app-1"
 

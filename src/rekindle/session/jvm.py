@@ -24,7 +24,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
 from rekindle.logs.spark_lines import SparkLog
-from rekindle.spark.session.starting import Starting
+from rekindle.session.starting import Starting
 
 _CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 FOLDER = "rekindle-logs"

@@ -2,7 +2,7 @@
 
 A session that Rekindle makes itself gets `CHOSEN` below whatever the user passes as ``--conf``; a session that the user
 brings is respected: only `NEEDED` is set on it, which are settings of streaming queries that are read when one starts.
-What is needed and what is refused stands in `spark_settings`.
+What is needed and what is refused stands in `settings`.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError
-from rekindle.spark.failures import brief
-from rekindle.spark.session.classes import java_class
-from rekindle.spark.session.connectors import s3a_settings
-from rekindle.spark.session.jvm import start_jvm
-from rekindle.spark.session.optimizer import SESSION
-from rekindle.spark.session.settings import Decision, of, refused
-from rekindle.spark.session.starting import said_to_wait
+from rekindle.session.classes import java_class
+from rekindle.session.connectors import s3a_settings
+from rekindle.session.failures import brief
+from rekindle.session.jvm import start_jvm
+from rekindle.session.settings import Decision, of, refused
+from rekindle.session.starting import said_to_wait
 
 OLDEST = (3, 5)
 """Oldest PySpark this version runs on."""
 
+SESSION = threading.Lock()
+"""Queries start side by side, and share the session that is set for them."""
+
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 NEEDED: dict[str, str] = {name: setting.value for name, setting in of(Decision.SET).items()}
-"""Set on every session: checkpoints and flushes rest on them (`spark_settings`)."""
+"""Set on every session: checkpoints and flushes rest on them (`settings`)."""
 
 CHOSEN: dict[str, str] = {
     # State beside the heap, as large as the disk.

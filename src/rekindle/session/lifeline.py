@@ -31,7 +31,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.udf import UserDefinedFunction
 
 from rekindle.runtime.elapsed import Elapsed
-from rekindle.spark.session.standalone import Registration
+from rekindle.session.standalone import Registration
 
 LOOK_S = 0.5
 HANG_S = 120.0

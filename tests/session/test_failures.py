@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rekindle.errors import RekindleError
-from rekindle.spark.failures import (
+from rekindle.session.failures import (
     BEFORE_EPOCH,
     brief,
     chain,

@@ -12,12 +12,12 @@ Spark then drops their branch, and reads as fast as it would without them.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.session.session import SESSION
 from rekindle.spark.plan_text import tree
 
 EXCLUDED = "spark.sql.optimizer.excludedRules"
@@ -34,10 +34,6 @@ RULES = {
     "InjectRuntimeFilter": "filters one side of a join by what the other has in this batch",
 }
 """Rules that would plan a batch by its data, and what each does; a version of Spark ignores the names that it lacks."""
-
-SESSION = threading.Lock()
-"""Queries start side by side, and share the session that is set for them."""
-
 
 _JOIN = re.compile(r" *~?\w*Join\b")
 

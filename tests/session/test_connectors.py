@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.errors import DefinitionError, SinkError, StorageError
-from rekindle.spark.session import connectors
-from rekindle.spark.session.connectors import check_connector, check_sees, s3a_settings
+from rekindle.session import connectors
+from rekindle.session.connectors import check_connector, check_sees, s3a_settings
 from rekindle.storage.open import open_store
 from tests.jobs.kit import World, rows
 from tests.servers.s3 import S3Server

@@ -11,7 +11,7 @@ import pytest
 from pyspark import SparkContext
 
 from rekindle.errors import DefinitionError
-from rekindle.spark.session import jvm, starting
+from rekindle.session import jvm, starting
 
 
 @pytest.fixture
