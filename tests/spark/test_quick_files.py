@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -84,16 +85,33 @@ def test_a_file_a_folder_a_link_and_what_is_not_there_are_told_apart(
     assert seen(confs[0], "nothing") == "java.io.FileNotFoundException"
 
 
-def test_what_is_left_out_is_of_yarn_alone(confs: tuple[Any, Any]) -> None:
+def test_the_defaults_that_a_jvm_here_has_are_hadoops_but_for_those_left_out(confs: tuple[Any, Any]) -> None:
     ours = confs[0]
     ours.addResource("mapred-default.xml")  # as each write does that goes through MapReduce's classes
-    assert not [key for key in _keys(ours) if key.startswith("yarn.") and not key.startswith("yarn.app.mapreduce.")]
-    assert len([*_keys(ours)]) > 500
+    there = _keys(ours)
+    for name, beginnings in quick_files.PRUNED.items():
+        left_out = {key for key in _named(quick_files.defaults(name)) if key.startswith(beginnings)}
+        kept = _named(quick_files.without(beginnings, quick_files.defaults(name)))
+        assert kept == {key: text for key, text in _named(quick_files.defaults(name)).items() if key not in left_out}
+        assert len(left_out) > 100
+        assert kept.keys() <= there
+        assert there.isdisjoint(left_out)
 
 
-def _keys(conf: Any) -> list[str]:
+def _named(document: bytes) -> dict[str, tuple[str, ...]]:
+    """Each setting with all that is said of it but what it is for."""
+    given = (each for each in ET.fromstring(document).findall("property") if each.findtext("value"))
+    return {
+        each.findtext("name", "").strip(): tuple(
+            f"{part.tag}: {part.text}" for part in each if part.tag != "description"
+        )
+        for each in given
+    }
+
+
+def _keys(conf: Any) -> set[str]:
     found = conf.iterator()
-    keys = []
+    keys = set[str]()
     while found.hasNext():
-        keys.append(found.next().getKey())
+        keys.add(found.next().getKey())
     return keys
