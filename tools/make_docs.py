@@ -30,7 +30,7 @@ from rekindle import config, errors
 from rekindle.cli.verbs import rekindle
 from rekindle.errors.conditions import CONDITIONS
 from rekindle.graph import queries
-from rekindle.graph.changes import RULES, Outcome, Rule
+from rekindle.graph.changes import RULES, ChangeRule, Outcome
 from rekindle.history import events
 from rekindle.runtime import steps
 from rekindle.session import settings as spark_settings
@@ -248,7 +248,7 @@ def queries_table(_: str) -> str:
     return table(("what is another", "a start", "because"), rows)
 
 
-def _outcome(rule: Rule, outcome: Outcome) -> str:
+def _outcome(rule: ChangeRule, outcome: Outcome) -> str:
     if outcome is Outcome.REFUSED:
         return f"refused: [`{rule.code}`](errors.md#{str(rule.code).lower()})"
     if rule.allow is not None and outcome is not Outcome.NEVER:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rekindle.runtime.heartbeat import Heartbeat
 
 
-class Shown(Protocol):
+class DriverOfHandle(Protocol):
     """What drives the job, as far as a handle needs to know it."""
 
     @property
@@ -56,7 +56,7 @@ class JobHandle:
         *,
         mode: str = "streaming",
         ended: JobResult | None = None,
-        driver: Shown | None = None,
+        driver: DriverOfHandle | None = None,
         run: Callable[[], Result] | None = None,
     ) -> None:
         self._storage = storage

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rekindle.errors import DefinitionError, RestoreError
 from rekindle.ids import SubtaskId
-from rekindle.progress.stored_state import TaskState, find_state
+from rekindle.progress.stored_state import StoredTaskState, find_state
 from rekindle.results import Savepoint
 from rekindle.runtime.rewriting import rewritten
 from rekindle.storage.origin import find_origin
@@ -81,7 +81,7 @@ def rewrite_state(
     prepared = prepare(session, source, found, part, fn, evolve=evolve)
 
     def write(store: Store, folder: str) -> None:
-        prepared.write(TaskState(store=store, folder=folder, batch=source.batch))
+        prepared.write(StoredTaskState(store=store, folder=folder, batch=source.batch))
 
     directory = os.fspath(target) if target is not None else origin.store.location
     made = rewritten(origin, directory, SubtaskId(uid, 0), operator, write)

@@ -10,7 +10,7 @@ import pytest
 
 from rekindle.cli.checking import _show
 from rekindle.start.previews import (
-    Change,
+    JobChange,
     QueryChangePreview,
     SinkPreview,
     SourcePreview,
@@ -123,9 +123,9 @@ def test_everything_that_a_line_may_have_to_say(capsys: pytest.CaptureFixture[st
             ),
             sinks=(SinkPreview(uid="out", kind="Parquet", fate="resumes", has_prepared=True),),
             changes=(
-                Change(what="source live: watermark", before="4 seconds", now="10 seconds"),
-                Change(what="sink out: kind", before=None, now="Parquet"),
-                Change(what="sink old: kind", before="Parquet", now=None),
+                JobChange(what="source live: watermark", before="4 seconds", now="10 seconds"),
+                JobChange(what="sink out: kind", before=None, now="Parquet"),
+                JobChange(what="sink old: kind", before="Parquet", now=None),
             ),
         )
     )

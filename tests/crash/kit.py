@@ -25,7 +25,7 @@ from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
-from rekindle.testing.crash import InjectedError
+from rekindle.testing.crash import StepFailedError
 from tests.hanging import threads
 from tests.jobs.kit import World, at, committed, rows, until
 
@@ -194,7 +194,7 @@ def persist(
             handle = handle or start()
             then(handle)
             result = handle.wait(300)
-        except (RekindleError, InjectedError) as error:
+        except (RekindleError, StepFailedError) as error:
             last = error
             handle = handle if handle is not None and goes_on(handle) else None
             time.sleep(0.05)
@@ -218,7 +218,7 @@ def goes_on(handle: JobHandle) -> bool:
     """Whether its driver still runs."""
     try:
         return handle.wait(0) is None
-    except (RekindleError, InjectedError):
+    except (RekindleError, StepFailedError):
         return False
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from rekindle.errors import ControlError, RekindleError
 from rekindle.handle import JobHandle
 from rekindle.runtime.steps import heard_by
-from rekindle.testing.crash import InjectedError, Moment, Moments
+from rekindle.testing.crash import Moment, Moments, StepFailedError
 from tests.crash.kit import CONFIG, CrashWorld, persist
 from tests.crash.lives import FENCED, Paused, freeze_after, overtake, read_and_drain
 from tests.crash.victim import FEW_CHECKPOINTS, Victim
@@ -142,7 +142,7 @@ def test_a_record_that_comes_after_its_batch_was_held_back_by_a_stop_is_the_one_
 
     def fail_each_batch(name: str) -> None:
         if name == "sink.prepare/before":
-            raise InjectedError(name)
+            raise StepFailedError(name)
 
     old = Victim(world, "--pause-at", "record.create/before", live=True)
     old.wait_until_paused()

@@ -212,3 +212,13 @@ def test_the_names_of_a_store_that_counts_its_steps_are_those_of_a_store() -> No
     store = public_names(named["storage/port.py:Store"])
     assert store <= all_names(named["runtime/steps.py:SteppedStore"])
     assert len(public_names(named["runtime/steps.py:SteppedStore"])) < len(store)
+
+
+def test_no_two_classes_have_one_name() -> None:
+    named: dict[str, list[str]] = {}
+    for file, text in files().items():
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ClassDef):
+                named.setdefault(node.name, []).append(file)
+    assert len(named) > 500
+    assert {name: where for name, where in named.items() if len(where) > 1} == {}, "one noun, one meaning"

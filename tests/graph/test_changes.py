@@ -8,7 +8,7 @@ import pytest
 
 from rekindle.errors import DefinitionError, RestoreError
 from rekindle.errors.conditions import CONDITIONS
-from rekindle.graph.changes import RULES, Change, Kind, Outcome, Saved, changes, renames
+from rekindle.graph.changes import RULES, Change, ChangeKind, Outcome, Saved, changes, renames
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.graph.settling import late_histories, settle, unsettled, with_other_inputs
 from rekindle.graph.validation import validated
@@ -32,12 +32,12 @@ def saved(graph: JobGraph = JOB, **other: object) -> Saved:
     return replace(found, **other)  # type: ignore[arg-type]
 
 
-def kinds(graph: JobGraph, before: Saved) -> list[tuple[Kind, str]]:
+def kinds(graph: JobGraph, before: Saved) -> list[tuple[ChangeKind, str]]:
     return [(one.kind, one.uid) for one in changes(graph, before, {})]
 
 
 def test_every_kind_has_a_rule_and_every_refusal_a_code_that_says_what_to_do() -> None:
-    assert set(RULES) == set(Kind)
+    assert set(RULES) == set(ChangeKind)
     for rule in RULES.values():
         refused = Outcome.REFUSED in (rule.in_place, rule.restored)
         assert (rule.code is not None) == (refused or rule.allow is not None)
@@ -56,12 +56,12 @@ def test_what_is_new_is_found() -> None:
     added = (beside, more, last)
     graph = replace(JOB, tasks=(*JOB.tasks, *added), sinks=(OUT, Sink(uid="second", task="count")))
     assert kinds(graph, saved()) == [
-        (Kind.TASK_ADDED, "beside"),
-        (Kind.TASK_ADDED, "last"),
-        (Kind.READER_ADDED, "more"),
-        (Kind.SINK_ADDED, "second"),
+        (ChangeKind.TASK_ADDED, "beside"),
+        (ChangeKind.TASK_ADDED, "last"),
+        (ChangeKind.READER_ADDED, "more"),
+        (ChangeKind.SINK_ADDED, "second"),
     ]
-    assert (Kind.READER_OF_FINISHED, "more") in kinds(graph, saved(finished=("read",)))
+    assert (ChangeKind.READER_OF_FINISHED, "more") in kinds(graph, saved(finished=("read",)))
 
 
 def test_what_is_gone_or_another_is_found() -> None:
@@ -69,13 +69,13 @@ def test_what_is_gone_or_another_is_found() -> None:
     other = replace(JOB, name="other", tasks=(count,), sinks=(replace(OUT, kind="Delta"), Sink(uid="new", task="gone")))
     before = saved(replace(JOB, sinks=(OUT, Sink(uid="old", task="read"))))
     assert kinds(other, before) == [
-        (Kind.TASK_DROPPED, "read"),
-        (Kind.INPUT_ADDED, "count"),
-        (Kind.INPUT_REMOVED, "count"),
-        (Kind.PARALLELISM, "count"),
-        (Kind.SINK_DROPPED, "old"),
-        (Kind.SINK_REPLACED, "out"),
-        (Kind.JOB_RENAMED, "other"),
+        (ChangeKind.TASK_DROPPED, "read"),
+        (ChangeKind.INPUT_ADDED, "count"),
+        (ChangeKind.INPUT_REMOVED, "count"),
+        (ChangeKind.PARALLELISM, "count"),
+        (ChangeKind.SINK_DROPPED, "old"),
+        (ChangeKind.SINK_REPLACED, "out"),
+        (ChangeKind.JOB_RENAMED, "other"),
     ]
 
 
@@ -90,7 +90,7 @@ def test_a_renamed_task_is_one_whose_new_uid_was_not_saved() -> None:
     assert renames(graph, {"read", "per_key"}) == {}, "it was renamed before"
     assert renames(graph, {"read", "per_key", "count"}) == {}
     found = changes(graph, saved(replace(JOB, tasks=graph.tasks, sinks=())), {"per_key": "count"})
-    assert [(one.kind, one.uid, one.what) for one in found] == [(Kind.TASK_RENAMED, "per_key", "was count")]
+    assert [(one.kind, one.uid, one.what) for one in found] == [(ChangeKind.TASK_RENAMED, "per_key", "was count")]
 
 
 @pytest.mark.parametrize("was", ["read", "count"])
@@ -117,20 +117,20 @@ def test_a_sink_with_prepared_rows_stays_what_it_was() -> None:
 
 
 def test_in_place_a_change_goes_on_or_goes_back_to_the_last_checkpoint() -> None:
-    assert settle([change(Kind.SINK_ADDED), change(Kind.COLUMN_ADDED)], "/state", in_place=True) is False
-    assert settle([change(Kind.SINK_ADDED), change(Kind.PARALLELISM)], "/state", in_place=True) is True
-    assert settle([change(Kind.PARALLELISM)], "/save/1", in_place=False) is False
+    assert settle([change(ChangeKind.SINK_ADDED), change(ChangeKind.COLUMN_ADDED)], "/state", in_place=True) is False
+    assert settle([change(ChangeKind.SINK_ADDED), change(ChangeKind.PARALLELISM)], "/state", in_place=True) is True
+    assert settle([change(ChangeKind.PARALLELISM)], "/save/1", in_place=False) is False
 
 
 def test_what_has_to_be_allowed_is_asked_for_where_the_checkpoint_is_known() -> None:
-    gone = Change(kind=Kind.TASK_DROPPED, uid="read", what="is gone", parameters={"uids": "read"})
+    gone = Change(kind=ChangeKind.TASK_DROPPED, uid="read", what="is gone", parameters={"uids": "read"})
     assert settle([gone], "/state", in_place=True) is True
     with pytest.raises(RestoreError, match=r"STATE_NOT_RESTORED.*/save/1.*read"):
         settle([gone], "/save/1", in_place=False)
     settle([gone], "/save/1", in_place=False, allowed={"allow_non_restored_state"})
 
 
-def change(kind: Kind) -> Change:
+def change(kind: ChangeKind) -> Change:
     return Change(kind=kind, uid="x", what="is another")
 
 
@@ -138,14 +138,14 @@ def test_inputs_come_go_and_change_places() -> None:
     old = Source(uid="old", bounded=True, event_time="ts")
     both = replace(COUNT, inputs=("read", "live"))
     graph = replace(JOB, sources=(LIVE, old), tasks=(READ, both))
-    assert kinds(graph, saved()) == [(Kind.INPUT_ADDED, "count")]
-    assert kinds(JOB, saved(graph)) == [(Kind.INPUT_REMOVED, "count")]
+    assert kinds(graph, saved()) == [(ChangeKind.INPUT_ADDED, "count")]
+    assert kinds(JOB, saved(graph)) == [(ChangeKind.INPUT_REMOVED, "count")]
     turned = replace(graph, tasks=(READ, replace(COUNT, inputs=("live", "read"))))
     found = changes(turned, saved(graph), {})
-    assert [one.kind for one in found] == [Kind.INPUTS_TURNED]
+    assert [one.kind for one in found] == [ChangeKind.INPUTS_TURNED]
     assert with_other_inputs(found) == {"count"} and not settle(found, "here", in_place=False)
     over = changes(graph, saved(replace(graph, tasks=(READ, replace(COUNT, inputs=("live",)))), finished=["read"]), {})
-    assert [one.kind for one in over] == [Kind.INPUT_OF_FINISHED]
+    assert [one.kind for one in over] == [ChangeKind.INPUT_OF_FINISHED]
     with pytest.raises(RestoreError) as refused:
         settle(changes(JOB, saved(graph), {}), "here", in_place=False)
     assert refused.value.code == "INPUT_NOT_RESTORED" and "task 'count' reads live" in str(refused.value)
@@ -154,7 +154,7 @@ def test_inputs_come_go_and_change_places() -> None:
     now = replace(graph, tasks=(READ, replace(COUNT, inputs=("read", "old", "live"))))
     assert late_histories(now, found, {"read"}) == []
     (late,) = late_histories(now, found, {"count"})
-    assert (late.kind, late.parameters) == (Kind.HISTORY_LATE, {"task": "count", "source": "old"})
+    assert (late.kind, late.parameters) == (ChangeKind.HISTORY_LATE, {"task": "count", "source": "old"})
 
 
 def test_rows_of_a_history_are_late_where_they_meet_a_state_and_however_they_come_there() -> None:
@@ -162,7 +162,7 @@ def test_rows_of_a_history_are_late_where_they_meet_a_state_and_however_they_com
     new = Task(uid="new", inputs=("live", "old", "untimed"))
     graph = replace(JOB, sources=(LIVE, old, untimed), tasks=(new, replace(READ, inputs=("live", "new")), COUNT))
     found = changes(graph, saved(), {})
-    assert [(one.kind, one.uid) for one in found] == [(Kind.TASK_ADDED, "new"), (Kind.INPUT_ADDED, "read")]
+    assert [(one.kind, one.uid) for one in found] == [(ChangeKind.TASK_ADDED, "new"), (ChangeKind.INPUT_ADDED, "read")]
     (late,) = late_histories(graph, found, {"count"})
     assert late.parameters == {"task": "read", "source": "old"}
     assert late_histories(graph, found, set()) == []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rekindle.errors import RestoreError
 from rekindle.graph.compatibility import (
     FinishedState,
-    Rule,
+    RestoreRule,
     Violation,
     check_drained,
     check_finished_state,
@@ -49,22 +49,22 @@ def test_finished_subtasks_make_up_the_state_of_their_operator() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "kinds", "rule"),
     [
-        (RUNNING, FULL, [A2A], Rule.FULL),
-        (RUNNING, FULL, [PW], Rule.FULL),
-        (PARTIAL, FULL, [A2A], Rule.FULL),
-        (PARTIAL, FULL, [PW], Rule.FULL),
+        (RUNNING, FULL, [A2A], RestoreRule.FULL),
+        (RUNNING, FULL, [PW], RestoreRule.FULL),
+        (PARTIAL, FULL, [A2A], RestoreRule.FULL),
+        (PARTIAL, FULL, [PW], RestoreRule.FULL),
         (FULL, FULL, [A2A], None),
         (FULL, FULL, [PW], None),
-        (RUNNING, PARTIAL, [A2A], Rule.ALL_TO_ALL),
-        (PARTIAL, PARTIAL, [A2A], Rule.ALL_TO_ALL),
+        (RUNNING, PARTIAL, [A2A], RestoreRule.ALL_TO_ALL),
+        (PARTIAL, PARTIAL, [A2A], RestoreRule.ALL_TO_ALL),
         (FULL, PARTIAL, [A2A], None),
-        (RUNNING, PARTIAL, [PW], Rule.POINTWISE),
+        (RUNNING, PARTIAL, [PW], RestoreRule.POINTWISE),
         (PARTIAL, PARTIAL, [PW], None),
         (FULL, PARTIAL, [PW], None),
-        (RUNNING, PARTIAL, [PW, A2A], Rule.ALL_TO_ALL),
-        (RUNNING, PARTIAL, [A2A, PW], Rule.ALL_TO_ALL),
-        (PARTIAL, PARTIAL, [PW, A2A, PW], Rule.ALL_TO_ALL),
-        (RUNNING, PARTIAL, [PW, PW], Rule.POINTWISE),
+        (RUNNING, PARTIAL, [PW, A2A], RestoreRule.ALL_TO_ALL),
+        (RUNNING, PARTIAL, [A2A, PW], RestoreRule.ALL_TO_ALL),
+        (PARTIAL, PARTIAL, [PW, A2A, PW], RestoreRule.ALL_TO_ALL),
+        (RUNNING, PARTIAL, [PW, PW], RestoreRule.POINTWISE),
         (RUNNING, RUNNING, [A2A], None),
         (PARTIAL, RUNNING, [A2A], None),
         (FULL, RUNNING, [PW], None),
@@ -72,7 +72,7 @@ def test_finished_subtasks_make_up_the_state_of_their_operator() -> None:
     ],
 )
 def test_nothing_that_runs_may_feed_what_has_finished(
-    first: SubtaskSet, second: SubtaskSet, kinds: list[EdgeKind], rule: Rule | None
+    first: SubtaskSet, second: SubtaskSet, kinds: list[EdgeKind], rule: RestoreRule | None
 ) -> None:
     """As Flink's VertexFinishedStateChecker has it."""
     expected = None if rule is None else Violation(rule=rule, vertex="v2", predecessor="v1")
@@ -80,8 +80,10 @@ def test_nothing_that_runs_may_feed_what_has_finished(
 
 
 def test_a_vertex_that_the_checkpoint_does_not_know_has_yet_to_run() -> None:
-    assert first_violation(pair(A2A), {"v2": FULL}) == Violation(rule=Rule.FULL, vertex="v2", predecessor="v1")
-    assert first_violation(pair(A2A), {"v2": PARTIAL}) == Violation(rule=Rule.ALL_TO_ALL, vertex="v2", predecessor="v1")
+    assert first_violation(pair(A2A), {"v2": FULL}) == Violation(rule=RestoreRule.FULL, vertex="v2", predecessor="v1")
+    assert first_violation(pair(A2A), {"v2": PARTIAL}) == Violation(
+        rule=RestoreRule.ALL_TO_ALL, vertex="v2", predecessor="v1"
+    )
     assert first_violation(pair(A2A), {"v1": FULL}) is None
     assert first_violation(pair(A2A), {}) is None
 
@@ -96,7 +98,7 @@ def test_the_first_vertex_in_the_order_of_the_data_is_named() -> None:
     vertices = tuple(Vertex(uid=uid, parallelism=2) for uid in ("c", "b", "a"))
     topology = Topology(vertices, (Edge("b", "c", PW), Edge("a", "b", PW)))
     assert first_violation(topology, {"c": FULL, "b": PARTIAL}) == Violation(
-        rule=Rule.POINTWISE, vertex="b", predecessor="a"
+        rule=RestoreRule.POINTWISE, vertex="b", predecessor="a"
     )
 
 
@@ -105,7 +107,7 @@ def test_operators_of_one_vertex_have_finished_together_or_not_at_all(other: Sub
     """Chained operators share one finished state: a mixture means that the chain was made up anew."""
     topology = Topology((Vertex(uid="v", parallelism=2, operators=("read", "count")),))
     finished = {"read": FULL} if other is None else {"read": FULL, "count": other}
-    assert first_violation(topology, finished) == Violation(rule=Rule.MIXED, vertex="v")
+    assert first_violation(topology, finished) == Violation(rule=RestoreRule.MIXED, vertex="v")
 
 
 def test_operators_are_looked_up_by_their_own_uid_wherever_they_are_chained_now() -> None:
@@ -117,7 +119,7 @@ def test_operators_are_looked_up_by_their_own_uid_wherever_they_are_chained_now(
     assert first_violation(apart, {"read": FULL, "count": FULL}) is None
     assert first_violation(together, {"read": FULL, "count": FULL}) is None
     assert first_violation(apart, {"read": FULL}) is None
-    assert first_violation(together, {"read": FULL}) == Violation(rule=Rule.MIXED, vertex="v")
+    assert first_violation(together, {"read": FULL}) == Violation(rule=RestoreRule.MIXED, vertex="v")
 
 
 @given(st.data())

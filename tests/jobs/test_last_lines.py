@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.logs import pieces
-from rekindle.logs.pieces import Place
+from rekindle.logs.pieces import LogPosition
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.jobs.kit import World, rows
@@ -52,7 +52,7 @@ def test_the_last_lines_of_python_are_the_error_and_what_to_do(world: World) -> 
     assert place.startswith("Spark's log: ") and place.endswith("/my logs/failing.log")
     assert advice.startswith("next: ")
     check_quiet(stderr, log)
-    kept = [line for _, line in pieces.read(JobStorage(open_store(world.storage), "failing"), Place())]
+    kept = [line for _, line in pieces.read(JobStorage(open_store(world.storage), "failing"), LogPosition())]
     assert [line.logger for line in kept if "RESTARTS_EXHAUSTED" in line.message] == ["rekindle.history.events"]
     failed = [line for line in kept if line.message.startswith("Task ")]
     assert "no such customer" in failed[0].message and "Traceback" in failed[0].trace

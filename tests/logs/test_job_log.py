@@ -14,7 +14,7 @@ from rekindle.errors import StorageError
 from rekindle.logs import job_log as module
 from rekindle.logs import pieces
 from rekindle.logs.job_log import JobLog, job_log
-from rekindle.logs.pieces import Place
+from rekindle.logs.pieces import LogPosition
 from rekindle.redaction import Redaction
 from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.memory_store import MemoryStore
@@ -64,7 +64,7 @@ def logged(job: JobStorage, level: int = logging.INFO, run: int = 1) -> Iterator
 
 
 def messages(job: JobStorage) -> list[str]:
-    return [line.message for _, line in pieces.read(job, Place())]
+    return [line.message for _, line in pieces.read(job, LogPosition())]
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -120,11 +120,11 @@ def test_each_run_has_pieces_of_its_own_and_reads_on_to_the_next(job: JobStorage
     start(job)
     with logged(job, run=2):
         LOG.info("second")
-    found = list(pieces.read(job, Place()))
+    found = list(pieces.read(job, LogPosition()))
 
     assert [(place.piece.run, line.message) for place, line in found] == [(1, "first"), (2, "second")]
     assert [line.message for _, line in pieces.read(job, found[0][0])] == ["second"]
-    assert [line.message for _, line in pieces.read(job, Place(), 1)] == ["first"]
+    assert [line.message for _, line in pieces.read(job, LogPosition(), 1)] == ["first"]
 
 
 @pytest.mark.parametrize("error", [StorageError("STORAGE_FULL", uri="x", reason="x"), OSError("away"), MemoryError()])
@@ -194,7 +194,7 @@ def test_a_start_that_fails_leaves_no_handler_and_an_error_ends_the_log(job: Job
 
     assert logging.getLogger("rekindle").handlers == before
     assert "STORAGE_FULL" in messages(job)[-1]
-    assert "hunter22" not in str(list(pieces.read(job, Place())))
+    assert "hunter22" not in str(list(pieces.read(job, LogPosition())))
 
 
 def test_a_warning_is_still_seen_where_nothing_else_listens(

@@ -10,7 +10,7 @@ from rekindle.errors import RekindleError
 from rekindle.runtime.client import ControlRequest
 from rekindle.storage.documents.runs import Result
 from rekindle.storage.forcing import Forces, force_of
-from rekindle.testing.crash import InjectedError
+from rekindle.testing.crash import StepFailedError
 from rekindle.testing.volatile_store import VolatileStore
 from tests.simulation.watched import check_history
 from tests.simulation.world import Plan, World, random_plan
@@ -160,7 +160,7 @@ def live_with_faults(seed: int) -> World:
         met = len(scheduler.failed)
         try:
             result = world.run(settings, partial(_calm, world, chance))
-        except (RekindleError, InjectedError):
+        except (RekindleError, StepFailedError):
             if len(scheduler.failed) == met:
                 raise
             continue

@@ -19,8 +19,8 @@ from rekindle.sinks.kafka.commits import read, topic_of
 from rekindle.sinks.kafka.lanes import Lane
 from rekindle.sinks.kafka.owners import Records
 from rekindle.sinks.owners import Claim, Note, OwnerFiles
-from rekindle.sinks.postgres.database import Table
-from rekindle.sinks.postgres.owners import Rows
+from rekindle.sinks.postgres.database import TableName
+from rekindle.sinks.postgres.owners import OwnerRows
 from rekindle.storage.local import LocalStore
 from rekindle.testing.sink_contract import batch_of
 from tests.servers.kafka import KafkaServer
@@ -132,8 +132,8 @@ def test_of_jobs_that_take_a_table_of_postgres_at_once_one_gets_it_and_other_tab
         sink.claim(claim("other-1"))
     postgres.query("DELETE FROM owned.rekindle_commits WHERE starts_with(name, 'owner of \"odd\": ')")
     with psycopg.connect(postgres.dsn()) as connection:
-        assert not Rows(connection, Table("owned", "odd")).owners()
-        assert Rows(connection, Table("owned", "odd _name.%")).owners() == ["other-1"]
+        assert not OwnerRows(connection, TableName("owned", "odd")).owners()
+        assert OwnerRows(connection, TableName("owned", "odd _name.%")).owners() == ["other-1"]
 
 
 def test_of_two_that_take_a_topic_at_once_at_most_one_gets_it_and_who_is_refused_leaves_no_note(

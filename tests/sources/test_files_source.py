@@ -9,7 +9,7 @@ import pytest
 from rekindle.errors import ConfigError, DefinitionError, InputError, StorageError
 from rekindle.sources import Files
 from rekindle.sources.listing import as_they_are, check_present, check_unchanged, parse_time_ms
-from rekindle.sources.trees import Disk
+from rekindle.sources.trees import MountedDisk
 from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.local import file_uri
 
@@ -295,14 +295,14 @@ def test_of_a_list_that_an_older_version_has_frozen_the_sizes_count(tree) -> Non
 def test_a_place_that_fails_is_not_taken_for_one_without_the_file(tree, monkeypatch: pytest.MonkeyPatch) -> None:
     files = Files(str(tree("a"))).list_files()[0]
 
-    def away(tree: Disk, path: str) -> None:
+    def away(tree: MountedDisk, path: str) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(Disk, "find", away)
+    monkeypatch.setattr(MountedDisk, "find", away)
     with pytest.raises(StorageError) as error:
         check_unchanged("history", files)
     assert error.value.code == "STORAGE_UNAVAILABLE"
-    monkeypatch.setattr(Disk, "find", lambda tree, path: None)
+    monkeypatch.setattr(MountedDisk, "find", lambda tree, path: None)
     with pytest.raises(StorageError):
         check_unchanged("history", files)
 

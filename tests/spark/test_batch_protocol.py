@@ -15,7 +15,7 @@ from rekindle.progress.plans import put_back
 from rekindle.progress.retention import SourceLogs
 from rekindle.protocol.life import Call
 from rekindle.runtime.steps import no_steps
-from rekindle.spark.output.outputs import Outputs, Place
+from rekindle.spark.output.outputs import Outputs, SubtaskPlace
 from rekindle.spark.query.batches import BatchFailedError
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.streaming.batch_protocol import BatchProtocol
@@ -40,7 +40,7 @@ class Subtask:
         self.sink = FakeSink()
         self.storage = JobStorage(LocalStore(str(root)), "job")
         self.folder = layout.subtask("job", "task", 0, 1)
-        place = Place(owner="job-1a2b", task="task", subtask=0, lineage=1, run=1, folder=self.folder)
+        place = SubtaskPlace(owner="job-1a2b", task="task", subtask=0, lineage=1, run=1, folder=self.folder)
         spark: Any = None
         parts = SubtaskParts(
             task=Task(uid="task", inputs=()),

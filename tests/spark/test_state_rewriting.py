@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from rekindle.errors import RestoreError
 from rekindle.progress.copies import copy_without_rows
-from rekindle.progress.stored_state import TaskState, find_state
+from rekindle.progress.stored_state import StoredTaskState, find_state
 from rekindle.spark.state import state_frame
 from rekindle.spark.state_rewriting import can_rewrite, prepare
 from tests.docs.test_docs import ROOT, blocks
@@ -74,7 +74,7 @@ class Query:
         prepared = prepare(self.spark, kept, operator, part, fn, evolve=evolve)
         target = f"{kept.folder}-edited"
         copy_without_rows(kept.store, kept.folder, kept.store, target, kept.batch, 0)
-        prepared.write(TaskState(store=kept.store, folder=target, batch=kept.batch))
+        prepared.write(StoredTaskState(store=kept.store, folder=target, batch=kept.batch))
         self.folder += "-edited"
 
     def refused(self, fn: Callable[[DataFrame], Any], part: str | None = None) -> str:

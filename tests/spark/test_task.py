@@ -13,7 +13,7 @@ from rekindle.ids import SubtaskId
 from rekindle.progress.retention import SourceLogs
 from rekindle.protocol import events as e
 from rekindle.runtime.steps import no_steps
-from rekindle.spark.output.outputs import Outputs, Place
+from rekindle.spark.output.outputs import Outputs, SubtaskPlace
 from rekindle.spark.query.flush import END_OF_TIME_MS
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.query.query import Query
@@ -42,7 +42,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         storage = JobStorage(LocalStore(str(tmp_path)), "job")
         offsets = f"v1\n{json.dumps({'batchWatermarkMs': watermark_ms, 'conf': {}})}\n"
         storage.store.create(f"{layout.spark_progress_dir(FOLDER)}/offsets/3", offsets.encode())
-        place = Place(owner="job-1a2b", task="sums", subtask=0, lineage=1, run=2, folder=FOLDER)
+        place = SubtaskPlace(owner="job-1a2b", task="sums", subtask=0, lineage=1, run=2, folder=FOLDER)
         task, heard = Task(uid="sums", inputs=("clean",)), list[e.Event]()
         spark: Any = None
         frame: Any = object()

@@ -11,7 +11,7 @@ import pytest
 from rekindle.beginning import begin
 from rekindle.config import Config
 from rekindle.logs import pieces
-from rekindle.logs.pieces import Place
+from rekindle.logs.pieces import LogPosition
 from rekindle.openlineage import emitter
 from tests.runtime.kit import NEVER, QUICK, World, ended, until
 from tests.start.test_running import FewEngines
@@ -50,7 +50,7 @@ def test_log_and_events_go_on_with_the_next_run_of_the_process(world: World, mon
     world.rows.ended = True
     assert ended(handle).state == "FINISHED"
 
-    found = [(place.piece.run, line.message) for place, line in pieces.read(world.storage, Place())]
+    found = [(place.piece.run, line.message) for place, line in pieces.read(world.storage, LogPosition())]
     assert (1, "run 1 in streaming mode") in found
     assert (2, "run 2 in streaming mode") in found
     assert (2, "run 2 has ended: FINISHED") in found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rekindle.start.lost import find_loss
-from rekindle.start.resolve import Facts, Fresh, Restore, resolve
+from rekindle.start.resolve import Fresh, Restore, StartFacts, resolve
 from rekindle.storage import layout
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.lineage import Lineage
@@ -126,8 +126,8 @@ def test_a_batch_run_begins_again_until_its_checkpoint_is_complete(storage: JobS
 
 def test_what_the_user_asks_for_and_how_the_job_ended_come_before_a_loss() -> None:
     run = Run(run=2, started_ms=0, host="h", pid=1, lineage=2)
-    lost = Facts(run=run, lineage=LINEAGE, whole=Restore("/s/8", repeated=True))
+    lost = StartFacts(run=run, lineage=LINEAGE, whole=Restore("/s/8", repeated=True))
     assert resolve(lost, restore="/s/7", allow_drained=False) == Restore("/s/7")
     assert resolve(lost, restore=None, allow_drained=False) == Restore("/s/8", repeated=True)
-    ended = Facts(run=run, result=Result(run=2, state="FINISHED", ended_ms=0), lineage=LINEAGE, whole=Fresh())
+    ended = StartFacts(run=run, result=Result(run=2, state="FINISHED", ended_ms=0), lineage=LINEAGE, whole=Fresh())
     assert resolve(ended, restore=None, allow_drained=False).result.state == "FINISHED"  # type: ignore[union-attr]

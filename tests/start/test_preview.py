@@ -10,7 +10,7 @@ import pytest
 from rekindle.config import Config
 from rekindle.errors import RestoreError
 from rekindle.start.preview import changes
-from rekindle.start.previews import Change, StartPreview, TaskPreview
+from rekindle.start.previews import JobChange, StartPreview, TaskPreview
 from rekindle.storage.documents.runs import JobDescription, SinkDescription, SourceDescription
 from tests.runtime.kit import NEVER, World, ended, until
 
@@ -47,7 +47,7 @@ def test_a_job_that_was_stopped_resumes_after_its_last_batch_with_the_settings_t
     said = look(world, **{**NEVER, "checkpoint.retained": "7"})
     assert (said.beginning, said.checkpoint) == ("resumes", 1)
     assert said.tasks == (TaskPreview(uid="task", fate="resumes", subtasks=1, batch=max(world.records())),)
-    assert said.changes == (Change(what="setting checkpoint.retained", before="3", now="7"),)
+    assert said.changes == (JobChange(what="setting checkpoint.retained", before="3", now="7"),)
 
 
 def test_a_job_that_has_ended_does_nothing_more(world: World) -> None:

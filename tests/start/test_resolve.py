@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.start.resolve import AlreadyEnded, Facts, Fresh, Restore, Resume, resolve
+from rekindle.start.resolve import AlreadyEnded, Fresh, Restore, Resume, StartFacts, resolve
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Result, Run
 
@@ -20,47 +20,47 @@ def ended(state: str) -> Result:
 
 
 def test_a_job_nobody_has_run_begins_at_the_beginning() -> None:
-    assert resolve(Facts(), restore=None, allow_drained=False) == Fresh()
+    assert resolve(StartFacts(), restore=None, allow_drained=False) == Fresh()
 
 
 def test_a_first_run_that_died_before_its_lineage_begins_again() -> None:
-    assert resolve(Facts(run=run(1)), restore=None, allow_drained=False) == Fresh()
+    assert resolve(StartFacts(run=run(1)), restore=None, allow_drained=False) == Fresh()
 
 
 @pytest.mark.parametrize("state", ["STOPPED", "CANCELED", "FAILED", None])
 def test_a_job_that_did_not_end_for_good_goes_on_in_place(state: str | None) -> None:
-    facts = Facts(run=run(1), result=ended(state) if state else None, lineage=LINEAGE)
+    facts = StartFacts(run=run(1), result=ended(state) if state else None, lineage=LINEAGE)
     assert resolve(facts, restore=None, allow_drained=False) == Resume(LINEAGE)
 
 
 @pytest.mark.parametrize("state", ["FINISHED", "DRAINED"])
 def test_a_job_that_ended_for_good_stays_ended(state: str) -> None:
-    facts = Facts(run=run(1), result=ended(state), lineage=LINEAGE, latest_checkpoint="/s/job/checkpoints/9")
+    facts = StartFacts(run=run(1), result=ended(state), lineage=LINEAGE, latest_checkpoint="/s/job/checkpoints/9")
     assert resolve(facts, restore=None, allow_drained=False) == AlreadyEnded(ended(state))
 
 
 def test_a_drained_job_goes_on_from_its_last_checkpoint_if_that_is_allowed() -> None:
-    facts = Facts(run=run(1), result=ended("DRAINED"), lineage=LINEAGE, latest_checkpoint="/s/job/checkpoints/9")
+    facts = StartFacts(run=run(1), result=ended("DRAINED"), lineage=LINEAGE, latest_checkpoint="/s/job/checkpoints/9")
     assert resolve(facts, restore=None, allow_drained=True) == Restore("/s/job/checkpoints/9", undo_drain=True)
 
 
 def test_a_finished_job_is_not_what_allow_drained_is_for() -> None:
-    facts = Facts(run=run(1), result=ended("FINISHED"), lineage=LINEAGE, latest_checkpoint="/s/job/checkpoints/9")
+    facts = StartFacts(run=run(1), result=ended("FINISHED"), lineage=LINEAGE, latest_checkpoint="/s/job/checkpoints/9")
     assert resolve(facts, restore=None, allow_drained=True) == AlreadyEnded(ended("FINISHED"))
 
 
 def test_what_the_user_asks_for_comes_first() -> None:
-    facts = Facts(run=run(1), result=ended("FINISHED"), lineage=LINEAGE)
+    facts = StartFacts(run=run(1), result=ended("FINISHED"), lineage=LINEAGE)
     assert resolve(facts, restore="/savepoint", allow_drained=False) == Restore("/savepoint")
 
 
 def test_a_restore_that_a_crash_cut_short_is_done_again_without_asking_again() -> None:
-    facts = Facts(run=run(2, restore_from="/savepoint", undo_drain=True), lineage=LINEAGE)
+    facts = StartFacts(run=run(2, restore_from="/savepoint", undo_drain=True), lineage=LINEAGE)
     again = Restore("/savepoint", undo_drain=True, repeated=True)
     assert resolve(facts, restore=None, allow_drained=False) == again
 
 
 def test_a_restore_that_was_carried_through_is_not_done_again() -> None:
     lineage = Lineage(lineage=2, run=2, created_ms=0)
-    facts = Facts(run=run(2, restore_from="/savepoint"), lineage=lineage)
+    facts = StartFacts(run=run(2, restore_from="/savepoint"), lineage=lineage)
     assert resolve(facts, restore=None, allow_drained=False) == Resume(lineage)

@@ -11,7 +11,7 @@ import pytest
 
 from rekindle.errors import StorageError
 from rekindle.storage import disk, layout
-from rekindle.storage.disk import SYSTEM, Calls
+from rekindle.storage.disk import SYSTEM, DiskCalls
 from rekindle.storage.forcing import FORCES, Force, force_nothing, force_of
 from rekindle.storage.local import LocalStore
 from rekindle.storage.open import open_store
@@ -28,7 +28,7 @@ class Listener:
         self._root = root
         self._words: list[str] = []
         self._files: set[tuple[str, int]] = set()
-        self.calls = Calls(self._sync, self._sync_all)
+        self.calls = DiskCalls(self._sync, self._sync_all)
 
     @property
     def heard(self) -> list[str]:
@@ -129,7 +129,7 @@ def test_a_store_that_forces_says_which_start_of_the_machine_it_is(root: Path, t
 
 def test_a_target_on_another_file_system_is_forced_too(root: Path, tmp_path: Path) -> None:
     forced: list[int] = []
-    calls = Calls(os.fsync, lambda descriptor: forced.append(os.fstat(descriptor).st_dev))
+    calls = DiskCalls(os.fsync, lambda descriptor: forced.append(os.fstat(descriptor).st_dev))
     beside = ["/dev/shm", str(tmp_path), str(tmp_path / "gone")]
     LocalStore(str(root), force_of, beside, calls).create(MANIFEST, b"{}")
     assert sorted(forced) == sorted({os.stat("/dev/shm").st_dev, os.stat(tmp_path).st_dev})
@@ -149,7 +149,7 @@ def test_a_disk_that_refuses_leaves_no_manifest(root: Path) -> None:
     def refuse(_: int) -> None:
         raise OSError(errno.EIO, "the disk is broken")
 
-    store = LocalStore(str(root), force_of, calls=Calls(os.fsync, refuse))
+    store = LocalStore(str(root), force_of, calls=DiskCalls(os.fsync, refuse))
     with pytest.raises(StorageError, match="STORAGE_UNAVAILABLE"):
         store.create(MANIFEST, b"{}")
     assert not store.exists(MANIFEST)

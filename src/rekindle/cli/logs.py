@@ -34,7 +34,7 @@ def logs(*, job: str, number: int | None, follow: bool, storage: str, as_json: b
 
     found = job_storage(storage, job)
     run = pieces.newest_run(found) if number is None else number
-    place = pieces.Place(pieces.Piece(run or 0, 0))
+    place = pieces.LogPosition(pieces.Piece(run or 0, 0))
     first = place
     while True:
         for place, line in pieces.read(found, place, run if not follow else number):  # noqa: B020

@@ -14,7 +14,7 @@ from rekindle.cli.app import example, with_json, with_storage
 from rekindle.cli.options import with_spark_settings
 from rekindle.cli.running import stdout_for_result
 from rekindle.progress.state_sizes import StateSize, state_sizes
-from rekindle.progress.stored_state import StatefulOperator, StoredState, TaskState, find_state
+from rekindle.progress.stored_state import StatefulOperator, StoredState, StoredTaskState, find_state
 from rekindle.storage.savepoints import find_savepoint
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _frame(session: SparkSession, found: StoredState, one: _Part) -> Any:
     return state_frame(session, found.task(one.task), one.operator, one.part)
 
 
-def _size(task: TaskState, one: _Part) -> StateSize:
+def _size(task: StoredTaskState, one: _Part) -> StateSize:
     sizes = state_sizes(task.store, task.folder, task.batch)
     return next(size for size in sizes if size.operator == one.operator.number)
 

@@ -1,9 +1,9 @@
 """What a start makes of a job that is not as it was: one table, and how the changes are found.
 
 A job is compared with what was saved of it: with its lineage where it resumes in place, or with the manifest that it
-starts from. Each difference is a `Change` of one `Kind`, and `RULES` says what a start makes of that: whether it goes
-on in place, or from the last checkpoint in a lineage of its own, or not at all. The page docs/change.md is made from
-the table.
+starts from. Each difference is a `Change` of one `ChangeKind`, and `RULES` says what a start makes of that: whether it
+resumes in place, or from the last checkpoint in a lineage of its own, or not at all. The page docs/change.md is made
+from the table.
 
 This module does not know where a checkpoint lies, how a restore is carried out, or what Spark makes of a query. What
 has finished is the business of `rekindle.graph.compatibility`.
@@ -18,7 +18,7 @@ from enum import Enum
 from rekindle.graph.job_graph import JobGraph, Task
 
 
-class Kind(Enum):
+class ChangeKind(Enum):
     """What can be different. The value is how a person says it."""
 
     TASK_ADDED = "a task is new and reads sources"
@@ -55,7 +55,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class ChangeRule:
     """A row of the table."""
 
     in_place: Outcome
@@ -71,71 +71,75 @@ class Rule:
 
 _ON, _CHECKPOINT, _NO = Outcome.RESUMES, Outcome.FROM_CHECKPOINT, Outcome.REFUSED
 
-RULES: dict[Kind, Rule] = {
-    Kind.TASK_ADDED: Rule(in_place=_CHECKPOINT, restored=_ON, then="it reads its sources from their beginning"),
-    Kind.READER_ADDED: Rule(
+RULES: dict[ChangeKind, ChangeRule] = {
+    ChangeKind.TASK_ADDED: ChangeRule(
+        in_place=_CHECKPOINT, restored=_ON, then="it reads its sources from their beginning"
+    ),
+    ChangeKind.READER_ADDED: ChangeRule(
         in_place=_CHECKPOINT,
         restored=_ON,
         then="it reads what that task puts out from its next batch on; what came before is not kept",
     ),
-    Kind.READER_OF_FINISHED: Rule(
+    ChangeKind.READER_OF_FINISHED: ChangeRule(
         in_place=_NO, restored=_NO, then="nothing of that task's output is kept", code="FINISHED_TASK_READ"
     ),
-    Kind.TASK_RENAMED: Rule(
+    ChangeKind.TASK_RENAMED: ChangeRule(
         in_place=_CHECKPOINT,
         restored=_ON,
         then="state, positions and what is in flight go along; `was=` may stay or go afterwards",
     ),
-    Kind.TASK_DROPPED: Rule(
+    ChangeKind.TASK_DROPPED: ChangeRule(
         in_place=_CHECKPOINT,
         restored=_ON,
         then="its state is dropped; a task that comes back later is a new one",
         code="STATE_NOT_RESTORED",
         allow="allow_non_restored_state",
     ),
-    Kind.INPUT_ADDED: Rule(
+    ChangeKind.INPUT_ADDED: ChangeRule(
         in_place=_CHECKPOINT,
         restored=_ON,
         then="a source is read from its beginning, a task from its next batch on; state and other positions stay",
     ),
-    Kind.INPUT_OF_FINISHED: Rule(
+    ChangeKind.INPUT_OF_FINISHED: ChangeRule(
         in_place=_NO, restored=_NO, then="nothing of that task's output is kept", code="FINISHED_TASK_READ"
     ),
-    Kind.HISTORY_LATE: Rule(
+    ChangeKind.HISTORY_LATE: ChangeRule(
         in_place=_NO, restored=_NO, then="its rows before the watermark would be dropped as late", code="INPUT_TOO_LATE"
     ),
-    Kind.INPUT_REMOVED: Rule(
+    ChangeKind.INPUT_REMOVED: ChangeRule(
         in_place=_CHECKPOINT,
         restored=_ON,
         then="its position is dropped, and what the task had still to read of it; what was read stays in the state",
         code="INPUT_NOT_RESTORED",
         allow="allow_non_restored_state",
     ),
-    Kind.INPUTS_TURNED: Rule(in_place=_CHECKPOINT, restored=_ON, then="each continues where it stood"),
-    Kind.PARALLELISM: Rule(
+    ChangeKind.INPUTS_TURNED: ChangeRule(in_place=_CHECKPOINT, restored=_ON, then="each continues where it stood"),
+    ChangeKind.PARALLELISM: ChangeRule(
         in_place=_CHECKPOINT, restored=_ON, then="what was not read is dealt out again among its subtasks"
     ),
-    Kind.SINK_ADDED: Rule(in_place=_ON, restored=_ON, then="it gets the rows from the next batch on"),
-    Kind.SINK_DROPPED: Rule(in_place=_ON, restored=_ON, then="it keeps what is committed"),
-    Kind.SINK_REPLACED: Rule(
+    ChangeKind.SINK_ADDED: ChangeRule(in_place=_ON, restored=_ON, then="it gets the rows from the next batch on"),
+    ChangeKind.SINK_DROPPED: ChangeRule(in_place=_ON, restored=_ON, then="it keeps what is committed"),
+    ChangeKind.SINK_REPLACED: ChangeRule(
         in_place=_ON, restored=_ON, then="the old target keeps what is committed, the new one gets what follows"
     ),
-    Kind.SINK_UNSETTLED: Rule(
+    ChangeKind.SINK_UNSETTLED: ChangeRule(
         in_place=_NO, restored=_NO, then="only the sink as it was can commit these rows", code="SINK_UNSETTLED"
     ),
-    Kind.JOB_RENAMED: Rule(
+    ChangeKind.JOB_RENAMED: ChangeRule(
         in_place=Outcome.NEVER,
         restored=_ON,
         then="it is another job from there on; the old one stays as it is",
         code="JOB_DIFFERENT",
         allow="allow_other_name",
     ),
-    Kind.COLUMN_ADDED: Rule(in_place=_ON, restored=_ON, then="it is null in rows that are in flight"),
-    Kind.COLUMN_DROPPED: Rule(in_place=_ON, restored=_ON, then="rows in flight are read without it"),
-    Kind.TYPE_WIDENED: Rule(
+    ChangeKind.COLUMN_ADDED: ChangeRule(in_place=_ON, restored=_ON, then="it is null in rows that are in flight"),
+    ChangeKind.COLUMN_DROPPED: ChangeRule(in_place=_ON, restored=_ON, then="rows in flight are read without it"),
+    ChangeKind.TYPE_WIDENED: ChangeRule(
         in_place=_ON, restored=_ON, then="rows in flight are read with the new type; needs Spark 4.0 or later"
     ),
-    Kind.TYPE_CHANGED: Rule(in_place=_NO, restored=_NO, then="rows in flight could not be read", code="OUTPUT_CHANGED"),
+    ChangeKind.TYPE_CHANGED: ChangeRule(
+        in_place=_NO, restored=_NO, then="rows in flight could not be read", code="OUTPUT_CHANGED"
+    ),
 }
 """What a start makes of each kind of change."""
 
@@ -144,7 +148,7 @@ RULES: dict[Kind, Rule] = {
 class Change:
     """Something that is not as it was."""
 
-    kind: Kind
+    kind: ChangeKind
     #: of the task or sink, or name of the job
     uid: str
     #: what exactly, in words
@@ -153,7 +157,7 @@ class Change:
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> ChangeRule:
         """What a start makes of it."""
         return RULES[self.kind]
 
@@ -186,11 +190,13 @@ def renames(graph: JobGraph, saved: Collection[str]) -> dict[str, str]:
 def changes(graph: JobGraph, saved: Saved, renamed: Mapping[str, str]) -> list[Change]:
     """Find what is not as it was, in the order of the table."""
     found = [*_of_tasks(graph, saved), *_of_sinks(graph, saved)]
-    found += [Change(kind=Kind.TASK_RENAMED, uid=now, what=f"was {old}") for now, old in renamed.items()]
+    found += [Change(kind=ChangeKind.TASK_RENAMED, uid=now, what=f"was {old}") for now, old in renamed.items()]
     if saved.job != graph.name:
         parameters = {"found": saved.job, "job": graph.name}
-        found.append(Change(kind=Kind.JOB_RENAMED, uid=graph.name, what=f"was {saved.job}", parameters=parameters))
-    order = [*Kind]
+        found.append(
+            Change(kind=ChangeKind.JOB_RENAMED, uid=graph.name, what=f"was {saved.job}", parameters=parameters)
+        )
+    order = [*ChangeKind]
     return sorted(found, key=lambda change: order.index(change.kind))
 
 
@@ -203,27 +209,27 @@ def _of_tasks(graph: JobGraph, saved: Saved) -> Iterator[Change]:
         yield from _of_inputs(task, before, saved)
         if parallelism != task.parallelism:
             what = f"had {parallelism} subtasks, and now has {task.parallelism}"
-            yield Change(kind=Kind.PARALLELISM, uid=task.uid, what=what)
+            yield Change(kind=ChangeKind.PARALLELISM, uid=task.uid, what=what)
     gone = sorted(saved.graph.keys() - {task.uid for task in graph.tasks})
     for uid in gone:
-        yield Change(kind=Kind.TASK_DROPPED, uid=uid, what="is gone", parameters={"uids": ", ".join(gone)})
+        yield Change(kind=ChangeKind.TASK_DROPPED, uid=uid, what="is gone", parameters={"uids": ", ".join(gone)})
 
 
 def _of_inputs(task: Task, before: Sequence[str], saved: Saved) -> Iterator[Change]:
     for uid in task.inputs:
         if uid not in before:
             over = uid in saved.finished
-            kind = Kind.INPUT_OF_FINISHED if over else Kind.INPUT_ADDED
+            kind = ChangeKind.INPUT_OF_FINISHED if over else ChangeKind.INPUT_ADDED
             parameters = {"task": task.uid, "producer": uid} if over else {"input": uid}
             yield Change(kind=kind, uid=task.uid, what=f"reads {uid} now", parameters=parameters)
     gone = [uid for uid in before if uid not in task.inputs]
     for uid in gone:
         parameters = {"task": task.uid, "inputs": ", ".join(gone)}
-        yield Change(kind=Kind.INPUT_REMOVED, uid=task.uid, what=f"read {uid}", parameters=parameters)
+        yield Change(kind=ChangeKind.INPUT_REMOVED, uid=task.uid, what=f"read {uid}", parameters=parameters)
     kept = [uid for uid in before if uid in task.inputs]
     if kept != [uid for uid in task.inputs if uid in before]:
         what = f"read {', '.join(before)}, and now reads {', '.join(task.inputs)}"
-        yield Change(kind=Kind.INPUTS_TURNED, uid=task.uid, what=what)
+        yield Change(kind=ChangeKind.INPUTS_TURNED, uid=task.uid, what=what)
 
 
 def _added(graph: JobGraph, task: Task, saved: Saved) -> Change:
@@ -232,10 +238,10 @@ def _added(graph: JobGraph, task: Task, saved: Saved) -> Change:
     if over:
         parameters = {"task": task.uid, "producer": over[0]}
         what = f"is new and reads {over[0]}, which has finished"
-        return Change(kind=Kind.READER_OF_FINISHED, uid=task.uid, what=what, parameters=parameters)
+        return Change(kind=ChangeKind.READER_OF_FINISHED, uid=task.uid, what=what, parameters=parameters)
     if read:
-        return Change(kind=Kind.READER_ADDED, uid=task.uid, what=f"is new and reads {', '.join(read)}")
-    return Change(kind=Kind.TASK_ADDED, uid=task.uid, what="is new")
+        return Change(kind=ChangeKind.READER_ADDED, uid=task.uid, what=f"is new and reads {', '.join(read)}")
+    return Change(kind=ChangeKind.TASK_ADDED, uid=task.uid, what="is new")
 
 
 def _of_sinks(graph: JobGraph, saved: Saved) -> Iterator[Change]:
@@ -244,11 +250,11 @@ def _of_sinks(graph: JobGraph, saved: Saved) -> Iterator[Change]:
     for sink in graph.sinks:
         if before.get(sink.uid) != sink.task:
             if sink.task in known:
-                yield Change(kind=Kind.SINK_ADDED, uid=sink.uid, what=f"is new to task {sink.task}")
+                yield Change(kind=ChangeKind.SINK_ADDED, uid=sink.uid, what=f"is new to task {sink.task}")
         elif (kind := saved.kinds.get(sink.uid, sink.kind)) != sink.kind:
-            yield Change(kind=Kind.SINK_REPLACED, uid=sink.uid, what=f"was {kind}, and is now {sink.kind}")
+            yield Change(kind=ChangeKind.SINK_REPLACED, uid=sink.uid, what=f"was {kind}, and is now {sink.kind}")
     for uid in sorted(before.keys() - {sink.uid for sink in graph.sinks}):
-        yield Change(kind=Kind.SINK_DROPPED, uid=uid, what="is gone")
+        yield Change(kind=ChangeKind.SINK_DROPPED, uid=uid, what="is gone")
 
 
 def sinks_of_chain(task: str, chain: Sequence[str]) -> list[str]:

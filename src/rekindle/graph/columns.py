@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rekindle.graph.changes import Change, Kind
+from rekindle.graph.changes import Change, ChangeKind
 
 Json = Mapping[str, Any]
 
@@ -40,12 +40,12 @@ def column_changes(task: str, before: Json, now: Json, *, widens: bool) -> Itera
     new = {field["name"].lower(): field for field in now["fields"]}
     for name in dict.fromkeys((*new, *old)):
         if name not in old:
-            yield Change(kind=Kind.COLUMN_ADDED, uid=task, what=f"puts out {new[name]['name']} too")
+            yield Change(kind=ChangeKind.COLUMN_ADDED, uid=task, what=f"puts out {new[name]['name']} too")
         elif name not in new:
-            yield Change(kind=Kind.COLUMN_DROPPED, uid=task, what=f"puts out {old[name]['name']} no more")
+            yield Change(kind=ChangeKind.COLUMN_DROPPED, uid=task, what=f"puts out {old[name]['name']} no more")
         elif (types := (old[name]["type"], new[name]["type"]))[0] != types[1]:
             shown = [_shown(one) for one in types]
-            kind = Kind.TYPE_WIDENED if widens and _reads(*types) else Kind.TYPE_CHANGED
+            kind = ChangeKind.TYPE_WIDENED if widens and _reads(*types) else ChangeKind.TYPE_CHANGED
             what = f"puts out {new[name]['name']} as {shown[1]}, and not as {shown[0]}"
             parameters = {"task": task, "column": new[name]["name"], "before": shown[0], "now": shown[1]}
             yield Change(kind=kind, uid=task, what=what, parameters=parameters)

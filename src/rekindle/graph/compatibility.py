@@ -51,7 +51,7 @@ class FinishedState(Enum):
         return cls.FULL if finished.is_full else cls.PARTIAL
 
 
-class Rule(Enum):
+class RestoreRule(Enum):
     """A rule that a restore can break: its letter, and the code of its error."""
 
     MIXED = ("M", "FINISHED_STATE_MIXED")
@@ -68,7 +68,7 @@ class Rule(Enum):
 class Violation:
     """Why a checkpoint cannot start a graph."""
 
-    rule: Rule
+    rule: RestoreRule
     vertex: str
     #: the vertex before it that should have finished first; None for MIXED
     predecessor: str | None = None
@@ -76,14 +76,14 @@ class Violation:
 
 _S, _E = FinishedState, EdgeKind
 
-_REFUSED: dict[tuple[FinishedState, EdgeKind, FinishedState], Rule] = {
-    (_S.RUNNING, _E.ALL_TO_ALL, _S.FULL): Rule.FULL,
-    (_S.RUNNING, _E.POINTWISE, _S.FULL): Rule.FULL,
-    (_S.PARTIAL, _E.ALL_TO_ALL, _S.FULL): Rule.FULL,
-    (_S.PARTIAL, _E.POINTWISE, _S.FULL): Rule.FULL,
-    (_S.RUNNING, _E.ALL_TO_ALL, _S.PARTIAL): Rule.ALL_TO_ALL,
-    (_S.PARTIAL, _E.ALL_TO_ALL, _S.PARTIAL): Rule.ALL_TO_ALL,
-    (_S.RUNNING, _E.POINTWISE, _S.PARTIAL): Rule.POINTWISE,
+_REFUSED: dict[tuple[FinishedState, EdgeKind, FinishedState], RestoreRule] = {
+    (_S.RUNNING, _E.ALL_TO_ALL, _S.FULL): RestoreRule.FULL,
+    (_S.RUNNING, _E.POINTWISE, _S.FULL): RestoreRule.FULL,
+    (_S.PARTIAL, _E.ALL_TO_ALL, _S.FULL): RestoreRule.FULL,
+    (_S.PARTIAL, _E.POINTWISE, _S.FULL): RestoreRule.FULL,
+    (_S.RUNNING, _E.ALL_TO_ALL, _S.PARTIAL): RestoreRule.ALL_TO_ALL,
+    (_S.PARTIAL, _E.ALL_TO_ALL, _S.PARTIAL): RestoreRule.ALL_TO_ALL,
+    (_S.RUNNING, _E.POINTWISE, _S.PARTIAL): RestoreRule.POINTWISE,
 }
 """Predecessor, edge, vertex → the rule that they break. What is not here is accepted."""
 
@@ -97,7 +97,7 @@ def first_violation(topology: Topology, finished: Mapping[str, SubtaskSet]) -> V
     """
     for uid in topology.order:
         if len({FinishedState.of(finished.get(operator)) for operator in topology.vertex(uid).chain}) > 1:
-            return Violation(rule=Rule.MIXED, vertex=uid)
+            return Violation(rule=RestoreRule.MIXED, vertex=uid)
         state = _state(topology, uid, finished)
         for predecessor, kind in _predecessors(topology, uid).items():
             rule = _REFUSED.get((_state(topology, predecessor, finished), kind, state))

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from rekindle.errors import RestoreError
-from rekindle.graph.changes import Change, Kind, Outcome
+from rekindle.graph.changes import Change, ChangeKind, Outcome
 from rekindle.graph.job_graph import JobGraph, Source
 
 
@@ -16,7 +16,7 @@ def with_other_inputs(found: Iterable[Change]) -> set[str]:
     return {one.uid for one in found if one.kind in _OF_INPUTS}
 
 
-_OF_INPUTS = (Kind.INPUT_ADDED, Kind.INPUT_REMOVED, Kind.INPUTS_TURNED)
+_OF_INPUTS = (ChangeKind.INPUT_ADDED, ChangeKind.INPUT_REMOVED, ChangeKind.INPUTS_TURNED)
 
 
 def late_histories(graph: JobGraph, found: Iterable[Change], late_for: AbstractSet[str]) -> list[Change]:
@@ -30,13 +30,13 @@ def late_histories(graph: JobGraph, found: Iterable[Change], late_for: AbstractS
         late_for: tasks that keep state and have a watermark.
     """
     found = [*found]
-    new = {one.uid for one in found if one.kind in (Kind.TASK_ADDED, Kind.READER_ADDED)}
+    new = {one.uid for one in found if one.kind in (ChangeKind.TASK_ADDED, ChangeKind.READER_ADDED)}
     late = []
     for one in found:
-        if one.kind is Kind.INPUT_ADDED and late_for & _with_readers(graph, one.uid):
+        if one.kind is ChangeKind.INPUT_ADDED and late_for & _with_readers(graph, one.uid):
             for source in _from_the_beginning(graph, one.parameters["input"], new):
                 parameters = {"task": one.uid, "source": source.uid}
-                late.append(replace(one, kind=Kind.HISTORY_LATE, parameters=parameters))
+                late.append(replace(one, kind=ChangeKind.HISTORY_LATE, parameters=parameters))
     return late
 
 
@@ -66,7 +66,7 @@ def unsettled(graph: JobGraph, kinds: Mapping[str, str], prepared: Collection[st
         if uid not in now or kinds.get(uid, now[uid]) != now[uid]:
             what = "is gone" if uid not in now else f"is now {now[uid]}, and was {kinds[uid]}"
             parameters = {"sink": uid, "difference": what}
-            found.append(Change(kind=Kind.SINK_UNSETTLED, uid=uid, what=what, parameters=parameters))
+            found.append(Change(kind=ChangeKind.SINK_UNSETTLED, uid=uid, what=what, parameters=parameters))
     return found
 
 
@@ -75,7 +75,7 @@ def settle(found: Iterable[Change], place: str, *, in_place: bool, allowed: Coll
 
     Args:
         place: what the job is compared with, for the message.
-        allowed: what the user allows, see `Rule.allow`.
+        allowed: what the user allows, see `ChangeRule.allow`.
 
     Raises:
         RestoreError: with the code of the first change that is refused, or is not allowed.

@@ -32,7 +32,7 @@ class Piece(NamedTuple):
     number: int
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """How far a reader has read."""
 
     piece: Piece = Piece(0, 0)
@@ -63,7 +63,7 @@ def newest_run(storage: JobDocuments) -> int | None:
     return found[-1].run if found else None
 
 
-def read(storage: JobDocuments, after: Place, run: int | None = None) -> Iterator[tuple[Place, LogLine]]:
+def read(storage: JobDocuments, after: LogPosition, run: int | None = None) -> Iterator[tuple[LogPosition, LogLine]]:
     """Yield the lines that come after a place, each with its own; what is no line of ours is left out.
 
     Args:
@@ -74,7 +74,7 @@ def read(storage: JobDocuments, after: Place, run: int | None = None) -> Iterato
             read_before = after.lines if piece == after.piece else 0
             for number, line in enumerate(_lines(storage, piece), 1):
                 if number > read_before and line is not None:
-                    yield Place(piece, number), line
+                    yield LogPosition(piece, number), line
 
 
 def tail(storage: JobDocuments, run: int | None, count: int) -> list[LogLine]:

@@ -15,7 +15,7 @@ from rekindle.monitoring.checkpoint_views import (
     Restored,
     SavepointView,
 )
-from rekindle.monitoring.facts import Facts, Now
+from rekindle.monitoring.facts import JobFacts, Now
 from rekindle.storage import layout
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.history import CheckpointRecord, SubtaskStats
@@ -28,7 +28,7 @@ _ENDED = "JOB_ENDED: the job ended"
 class Checkpoints:
     """All checkpoints of a job that anything is known of."""
 
-    def __init__(self, facts: Facts, now: Now) -> None:
+    def __init__(self, facts: JobFacts, now: Now) -> None:
         self._facts = facts
         self._now = now
         self._kept = set(facts.kept())
@@ -150,7 +150,7 @@ class Checkpoints:
         )
 
 
-def config(facts: Facts, settings: dict[str, str] | None) -> CheckpointConfig:
+def config(facts: JobFacts, settings: dict[str, str] | None) -> CheckpointConfig:
     """Return how checkpoints are taken; `settings` are those that the run recorded."""
     location = facts.storage.store.location
     if not settings:

@@ -83,7 +83,7 @@ class ReadAgain(JobStorage):
         return document
 
 
-class Facts:
+class JobFacts:
     """What is known of the job that `identity` names, until another one takes its name."""
 
     def __init__(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rekindle.monitoring import figures
 from rekindle.monitoring.figures import of_rates, of_status
-from rekindle.monitoring.views import Edge, GraphView, SubtaskView, Vertex
+from rekindle.monitoring.views import EdgeView, GraphView, SubtaskView, VertexView
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import JobDescription, SinkDescription, SourceDescription, TaskDescription
 from rekindle.storage.documents.status import InputStatus
@@ -34,11 +34,13 @@ def graph(description: JobDescription, subtasks: Sequence[SubtaskView], at_work:
             rate = figures.total(item.rows_per_second for item in _inputs(tasks[task.uid], uid)) if at_work else None
             unread = _unread(tasks[uid], task.uid) if uid in tasks and at_work else None
             edges.append(
-                Edge(source=source, target=f"task:{task.uid}", kind=kind, rows_per_second=rate, unread_bytes=unread)
+                EdgeView(source=source, target=f"task:{task.uid}", kind=kind, rows_per_second=rate, unread_bytes=unread)
             )
     for sink in description.sinks:
         rate = figures.total(of_rates(tasks.get(sink.task, []), lambda one: one.rows_out)) if at_work else None
-        edges.append(Edge(source=f"task:{sink.task}", target=f"sink:{sink.uid}", kind="output", rows_per_second=rate))
+        edges.append(
+            EdgeView(source=f"task:{sink.task}", target=f"sink:{sink.uid}", kind="output", rows_per_second=rate)
+        )
     return GraphView(vertices=tuple(vertices), edges=tuple(edges))
 
 
@@ -63,14 +65,14 @@ def _source(
     tasks: Sequence[TaskDescription],
     subtasks: Mapping[str, Sequence[SubtaskView]],
     at_work: bool,
-) -> Vertex:
+) -> VertexView:
     readers = [task.uid for task in tasks if source.uid in task.inputs]
     inputs = [item for uid in readers for item in _inputs(subtasks[uid], source.uid)]
     status = None
     if inputs:
         ended, idle = all(item.ended for item in inputs), all(item.idle or item.ended for item in inputs)
         status = "ended" if ended else "idle" if idle else "running"
-    return Vertex(
+    return VertexView(
         id=f"source:{source.uid}",
         kind="source",
         uid=source.uid,
@@ -85,11 +87,11 @@ def _source(
     )
 
 
-def _task(task: TaskDescription, subtasks: Sequence[SubtaskView], at_work: bool) -> Vertex:
+def _task(task: TaskDescription, subtasks: Sequence[SubtaskView], at_work: bool) -> VertexView:
     found = {one.status.status for one in subtasks}
     batches = of_status(subtasks, lambda one: one.batch)
     now = subtasks if at_work else ()
-    return Vertex(
+    return VertexView(
         id=f"task:{task.uid}",
         kind="task",
         uid=task.uid,
@@ -115,9 +117,9 @@ def _task(task: TaskDescription, subtasks: Sequence[SubtaskView], at_work: bool)
     )
 
 
-def _sink(sink: SinkDescription, subtasks: Sequence[SubtaskView], at_work: bool) -> Vertex:
+def _sink(sink: SinkDescription, subtasks: Sequence[SubtaskView], at_work: bool) -> VertexView:
     rate = figures.total(of_rates(subtasks, lambda one: one.rows_out)) if at_work else None
-    return Vertex(
+    return VertexView(
         id=f"sink:{sink.uid}",
         kind="sink",
         uid=sink.uid,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from rekindle.config import SETTINGS
 from rekindle.errors import RekindleError, StorageError
 from rekindle.monitoring import views
-from rekindle.monitoring.facts import Facts, Now
+from rekindle.monitoring.facts import JobFacts, Now
 from rekindle.monitoring.graph import described, graph
 from rekindle.monitoring.job_checkpoints import JobCheckpoints
 from rekindle.monitoring.job_history import JobHistory
@@ -118,7 +118,7 @@ class Monitor:
         """Return the documents that tell where a job stands."""
         return self.watch.now(name)[1]
 
-    def _subtasks(self, facts: Facts, now: Now) -> list[views.SubtaskView]:
+    def _subtasks(self, facts: JobFacts, now: Now) -> list[views.SubtaskView]:
         if now.status is None:
             return []
         sample = facts.logs.latest_rates() if now.at_work else None

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from rekindle.monitoring import figures
-from rekindle.monitoring.facts import Facts, Now
+from rekindle.monitoring.facts import JobFacts, Now
 from rekindle.monitoring.figures import of_rates, of_status
 from rekindle.monitoring.views import ErrorView, JobOverview, SubtaskView
 from rekindle.storage.liveness import silence_ms
 
 
-def overview(facts: Facts, now: Now, subtasks: Sequence[SubtaskView], now_ms: int) -> JobOverview:
+def overview(facts: JobFacts, now: Now, subtasks: Sequence[SubtaskView], now_ms: int) -> JobOverview:
     """Return the figures of a job; its id and its storage are those of the one that watches it."""
     run, status, result = now.run, now.status, now.result
     now_ms = _by_its_clock(facts, now, now_ms)
@@ -73,7 +73,7 @@ def overview(facts: Facts, now: Now, subtasks: Sequence[SubtaskView], now_ms: in
     return replace(line, **changes)
 
 
-def _by_its_clock(facts: Facts, now: Now, now_ms: int) -> int:
+def _by_its_clock(facts: JobFacts, now: Now, now_ms: int) -> int:
     """Return the time by the clock of the driver, which has written all times that ages are counted from.
 
     That clock differs where a heartbeat comes from the future, or is old and was seen to be replaced a moment ago.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from rekindle.monitoring.facts import Facts, Now
+from rekindle.monitoring.facts import JobFacts, Now
 from rekindle.monitoring.overviews import error_view
 from rekindle.monitoring.views import RunView
 from rekindle.storage.documents.runs import Result, Run
 from rekindle.storage.run_documents import LOST
 
 
-def run_views(facts: Facts, now: Now, limit: int | None) -> list[RunView]:
+def run_views(facts: JobFacts, now: Now, limit: int | None) -> list[RunView]:
     """Return the runs of a job, the newest first."""
     return [_view(run, facts.result(run.run), now) for run in facts.runs()[:limit]]
 

@@ -118,7 +118,7 @@ class JobView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vertex:
+class VertexView:
     """A source, a task or a sink. Figures are those of all its subtasks."""
 
     #: <kind>:<uid>
@@ -155,7 +155,7 @@ class Vertex:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
+class EdgeView:
     """Rows go from one vertex to another."""
 
     source: str
@@ -171,8 +171,8 @@ class Edge:
 class GraphView:
     """What a job consists of."""
 
-    vertices: tuple[Vertex, ...] = ()
-    edges: tuple[Edge, ...] = ()
+    vertices: tuple[VertexView, ...] = ()
+    edges: tuple[EdgeView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from rekindle.errors import ControlError, RekindleError
 from rekindle.ids import check_uid
 from rekindle.monitoring import sign_of_life
-from rekindle.monitoring.facts import Facts, Now, ReadAgain
+from rekindle.monitoring.facts import JobFacts, Now, ReadAgain
 from rekindle.storage.port import Store
 
 Answer = TypeVar("Answer")
@@ -32,11 +32,11 @@ class Watch:
         self.store = store
         self._now_ms = now_ms
         self._elapsed_ms = elapsed_ms
-        self._facts: dict[str, Facts] = {}
+        self._facts: dict[str, JobFacts] = {}
         #: of each, until when it is good
         self._answers: dict[tuple[Any, ...], tuple[int, Any]] = {}
 
-    def known(self, name: str) -> Facts:
+    def known(self, name: str) -> JobFacts:
         """Return what is known of a job; ``JOB_UNKNOWN`` where there is none."""
         facts = self._facts.get(name)
         try:
@@ -48,10 +48,10 @@ class Watch:
             self._facts.pop(name, None)
             raise ControlError("JOB_UNKNOWN", job=name, storage=self.store.location)
         if facts is None or facts.identity != identity:
-            facts = self._facts[name] = Facts(storage, identity, self._now_ms, self._elapsed_ms)
+            facts = self._facts[name] = JobFacts(storage, identity, self._now_ms, self._elapsed_ms)
         return facts
 
-    def now(self, name: str) -> tuple[Facts, Now]:
+    def now(self, name: str) -> tuple[JobFacts, Now]:
         """Return the same, and the documents that tell where the job stands."""
         facts = self.known(name)
         return facts, self.fresh(("now", name, facts.identity.id), facts.now)

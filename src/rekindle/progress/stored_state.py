@@ -55,7 +55,7 @@ class StatefulOperator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskState:
+class StoredTaskState:
     """The state of a task after a batch."""
 
     store: Store
@@ -89,9 +89,9 @@ class StoredState:
 
     path: str
     #: of the tasks that have state, by uid; a plain query's is ""
-    tasks: Mapping[str, TaskState]
+    tasks: Mapping[str, StoredTaskState]
 
-    def task(self, uid: str | None) -> TaskState:
+    def task(self, uid: str | None) -> StoredTaskState:
         """Return that of a task; None: of the only one that has state.
 
         Raises:
@@ -119,19 +119,19 @@ def find_state(path: str) -> StoredState:
     store = open_store(parent or "/")
     if not store.exists(layout.manifest(name)) and store.exists(f"{name}/metadata"):
         batch = last_committed(store, name)
-        return _kept(root, {"": TaskState(store=store, folder=name, batch=batch)})
+        return _kept(root, {"": StoredTaskState(store=store, folder=name, batch=batch)})
     origin = find_origin(root)
     return _kept(root, dict(_tasks(origin)))
 
 
-def _tasks(origin: Origin) -> Iterator[tuple[str, TaskState]]:
+def _tasks(origin: Origin) -> Iterator[tuple[str, StoredTaskState]]:
     for uid, snapshots in origin.manifest.tasks.items():
         if (snapshot := snapshots.get(0)) is not None and snapshot.end is None:
             folder = layout.spark_progress_dir(origin.subtask(SubtaskId(uid, 0)))
-            yield uid, TaskState(store=origin.store, folder=folder, batch=snapshot.batch)
+            yield uid, StoredTaskState(store=origin.store, folder=folder, batch=snapshot.batch)
 
 
-def _kept(path: str, tasks: Mapping[str, TaskState]) -> StoredState:
+def _kept(path: str, tasks: Mapping[str, StoredTaskState]) -> StoredState:
     kept = {uid: task for uid, task in tasks.items() if task.batch >= 0 and task.store.names(f"{task.folder}/state")}
     return StoredState(path=path, tasks=kept)
 

@@ -31,7 +31,7 @@ _MAY_BE_HELD = NEEDS_NO_ENGINE | {_S.SUSPENDING, _S.RESTARTING, _S.STARTING, _S.
 """What a plain stop can still end where it durably stands."""
 
 
-class Engines:
+class EngineFailures:
     """The engines of a job: the one that is gone, and how many have died in a row."""
 
     def __init__(self, config: Config) -> None:

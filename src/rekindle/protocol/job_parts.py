@@ -11,7 +11,7 @@ from rekindle.graph.job_graph import JobGraph
 from rekindle.protocol import commands as c
 from rekindle.protocol.answers import Answers
 from rekindle.protocol.coordinator import Coordinator
-from rekindle.protocol.engine import Engines
+from rekindle.protocol.engine import EngineFailures
 from rekindle.protocol.scheduler import Scheduler
 from rekindle.protocol.states import JOB_STEPS, JobState
 from rekindle.protocol.stopping import Stopping
@@ -34,7 +34,7 @@ class JobParts:
         self.scheduler = Scheduler(self.tasks, self.coordinator.snapshots.barriers)
         self.stopping = Stopping(graph.name, config)
         self.answers = Answers(graph.name, self.stopping)
-        self.engines = Engines(config)
+        self.engines = EngineFailures(config)
         #: nothing more is heard or said
         self.exited = False
 

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from rekindle.errors import ConfigError, InputError, StorageError, one_line
 from rekindle.sources.globs import compiled, expanded, is_glob
-from rekindle.sources.nodes import Node, Tree
+from rekindle.sources.nodes import Tree, TreeNode
 from rekindle.sources.trees import absolute, top, tree_of, uri_of
 from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.open import open_store
@@ -129,7 +129,7 @@ def as_they_are(uid: str, files: Iterable[FrozenFile]) -> list[FrozenFile]:
     return [FrozenFile(path=file.path, size=now.size) for file, now in _as_they_are(uid, files)]
 
 
-def _as_they_are(uid: str, files: Iterable[FrozenFile]) -> Iterator[tuple[FrozenFile, Node]]:
+def _as_they_are(uid: str, files: Iterable[FrozenFile]) -> Iterator[tuple[FrozenFile, TreeNode]]:
     for file, now in _of_each(files, _found):
         if now is None or now.is_folder:
             raise InputError("FILE_VANISHED", source=uid, path=_path(file))
@@ -142,7 +142,7 @@ def _of_each(files: Iterable[FrozenFile], look: Callable[[FrozenFile], Answer]) 
         yield from zip(files, pool.map(look, files), strict=True)
 
 
-def _found(file: FrozenFile) -> Node | None:
+def _found(file: FrozenFile) -> TreeNode | None:
     path = _path(file)
     try:
         found = tree_of(path).find(path)
@@ -158,7 +158,7 @@ def _path(file: FrozenFile) -> str:
     return unquote(file.path.removeprefix("file://"))
 
 
-def _difference(file: FrozenFile, now: Node) -> str:
+def _difference(file: FrozenFile, now: TreeNode) -> str:
     return f"{file.size} bytes then, {now.size} now" if now.size != file.size else "as large as then, and written later"
 
 
@@ -187,11 +187,11 @@ def _zone(text: str | None) -> timezone:
     return timezone(-offset if text[0] == "-" else offset)
 
 
-def _roots(tree: Tree, path: str) -> list[Node]:
+def _roots(tree: Tree, path: str) -> list[TreeNode]:
     """The files and folders that `path` stands for, patterns resolved."""
     if not is_glob(path):
         return [node] if (node := tree.find(path)) else []
-    found: dict[str, Node] = {}
+    found: dict[str, TreeNode] = {}
     for plain in expanded(path):
         places = [node] if (node := tree.find(top(plain))) else []
         for part in plain[len(top(plain)) :].split("/"):
@@ -201,7 +201,7 @@ def _roots(tree: Tree, path: str) -> list[Node]:
     return list(found.values())
 
 
-def _children(tree: Tree, place: Node, part: str) -> list[Node]:
+def _children(tree: Tree, place: TreeNode, part: str) -> list[TreeNode]:
     if not is_glob(part):
         return [child] if (child := tree.find(os.path.join(place.path, part))) else []
     if not place.is_folder:
@@ -210,7 +210,7 @@ def _children(tree: Tree, place: Node, part: str) -> list[Node]:
     return sorted(child for child in tree.children(place.path) if pattern.fullmatch(os.path.basename(child.path)))
 
 
-def _below(tree: Tree, root: Node) -> Iterator[_Found]:
+def _below(tree: Tree, root: TreeNode) -> Iterator[_Found]:
     """Every file at or below `root` that Spark does not hide, whatever its depth."""
     if root.is_folder:
         yield from _in_folder(tree, root.path, root.path)

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 
-class Node(NamedTuple):
+class TreeNode(NamedTuple):
     """A file or folder."""
 
     path: str
@@ -28,11 +28,11 @@ class Node(NamedTuple):
 class Tree(Protocol):
     """What the listing of files asks; all of it is as it is now. What cannot be reached is an `OSError`."""
 
-    def find(self, path: str) -> Node | None:
+    def find(self, path: str) -> TreeNode | None:
         """What is at a path, links followed; None where there is nothing."""
         ...
 
-    def children(self, folder: str) -> Iterator[Node]:
+    def children(self, folder: str) -> Iterator[TreeNode]:
         """What lies right below a folder, links followed, those that lead nowhere left out."""
         ...
 

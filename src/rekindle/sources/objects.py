@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from rekindle.sources.nodes import Node
-from rekindle.storage.clouds import Place, client, find_place, stands_for_a_folder, what_was_said
+from rekindle.sources.nodes import TreeNode
+from rekindle.storage.clouds import BucketFolder, client, find_place, stands_for_a_folder, what_was_said
 from rekindle.storage.reading import read_in_pieces
 
 
@@ -17,10 +17,10 @@ class Objects:
     def __init__(self, root: str) -> None:
         place = find_place(root)
         assert place is not None, root
-        self._place: Place = place
+        self._place: BucketFolder = place
         self._files = client(place)
 
-    def find(self, path: str) -> Node | None:
+    def find(self, path: str) -> TreeNode | None:
         """See `Tree`."""
         import obstore
 
@@ -31,9 +31,9 @@ class Objects:
                 if found is not None and not stands_for_a_folder(found):
                     return _node(path, found.meta)
             below = next(iter(obstore.list(self._files, key or None, chunk_size=1)), None)
-        return Node(path, True, 0, 0, "") if below else None
+        return TreeNode(path, True, 0, 0, "") if below else None
 
-    def children(self, folder: str) -> Iterator[Node]:
+    def children(self, folder: str) -> Iterator[TreeNode]:
         """See `Tree`."""
         import obstore
 
@@ -44,7 +44,7 @@ class Objects:
             # What stands for a folder is listed as an object without a byte.
             objects = [one for one in found["objects"] if one["path"] not in {key, *folders}]
             kept = [one for one in objects if one["size"] or self._is_file(one["path"])]
-        yield from (Node(self._path(path), True, 0, 0, "") for path in sorted(folders))
+        yield from (TreeNode(self._path(path), True, 0, 0, "") for path in sorted(folders))
         yield from (_node(self._path(one["path"]), one) for one in kept)
 
     @contextmanager
@@ -82,9 +82,9 @@ class Objects:
         return f"{self._place.root}/{key}"
 
 
-def _node(path: str, meta: Mapping[str, Any]) -> Node:
+def _node(path: str, meta: Mapping[str, Any]) -> TreeNode:
     modified_ms = int(meta["last_modified"].timestamp() * 1_000)
-    return Node(path, False, int(meta["size"]), modified_ms, str(meta["e_tag"] or "").strip('"'))
+    return TreeNode(path, False, int(meta["size"]), modified_ms, str(meta["e_tag"] or "").strip('"'))
 
 
 @contextmanager

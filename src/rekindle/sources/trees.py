@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from rekindle.sources.nodes import Node, Tree
+from rekindle.sources.nodes import Tree, TreeNode
 from rekindle.sources.objects import Objects
 from rekindle.storage.addresses import encoded, hadoop_scheme, is_hdfs
 from rekindle.storage.hadoop import Cluster, Refused, find_cluster
@@ -16,7 +16,7 @@ from rekindle.storage.local import file_uri
 from rekindle.storage.reading import read_in_pieces
 
 
-class Disk:
+class MountedDisk:
     """Files that are local or mounted."""
 
     def __init__(self) -> None:
@@ -24,11 +24,11 @@ class Disk:
 
         self._files = LocalFileSystem(skip_instance_cache=True)
 
-    def find(self, path: str) -> Node | None:
+    def find(self, path: str) -> TreeNode | None:
         """See `Tree`."""
         return _node_on_disk(self._files.info(path)) if self._files.exists(path) else None
 
-    def children(self, folder: str) -> Iterator[Node]:
+    def children(self, folder: str) -> Iterator[TreeNode]:
         """See `Tree`."""
         for child in self._files.ls(folder, detail=True):
             # Asked by its path, a link answers for what it leads to.
@@ -47,13 +47,13 @@ class Hadoop:
     def __init__(self, path: str) -> None:
         self._files = client_of(_parted(path)[0])
 
-    def find(self, path: str) -> Node | None:
+    def find(self, path: str) -> TreeNode | None:
         """See `Tree`."""
         with _asked():
             found = self._files.status(_parted(path)[1])
         return _node_in_hdfs(path, found) if found else None
 
-    def children(self, folder: str) -> Iterator[Node]:
+    def children(self, folder: str) -> Iterator[TreeNode]:
         """See `Tree`."""
         with _asked():
             found = self._files.children(_parted(folder)[1])
@@ -98,7 +98,7 @@ def tree_of(path: str) -> Tree:
     """
     if is_hdfs(path):
         return Hadoop(path)
-    return Objects(top(path)) if _is_far(path) else Disk()
+    return Objects(top(path)) if _is_far(path) else MountedDisk()
 
 
 def absolute(path: str) -> str:
@@ -128,14 +128,14 @@ def _is_far(path: str) -> bool:
     return hadoop_scheme(path) is not None
 
 
-def _node_on_disk(info: dict[str, Any]) -> Node:
+def _node_on_disk(info: dict[str, Any]) -> TreeNode:
     modified_ms = round(info["mtime"] * 1_000_000) // 1_000
     is_folder = info["type"] == "directory"
-    return Node(info["name"], is_folder, info["size"], modified_ms, "" if is_folder else str(modified_ms))
+    return TreeNode(info["name"], is_folder, info["size"], modified_ms, "" if is_folder else str(modified_ms))
 
 
-def _node_in_hdfs(path: str, status: Mapping[str, Any]) -> Node:
+def _node_in_hdfs(path: str, status: Mapping[str, Any]) -> TreeNode:
     is_folder, modified_ms = status["type"] == "DIRECTORY", int(status["modificationTime"])
     # Each file that takes the place of another has a number of its own.
     version = "" if is_folder else f"{status['fileId']}@{modified_ms}"
-    return Node(path, is_folder, int(status["length"]), modified_ms, version)
+    return TreeNode(path, is_folder, int(status["length"]), modified_ms, version)

@@ -17,7 +17,7 @@ _FIELDS_AT_MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class PlanNode:
     """A node of a plan."""
 
     #: Spark's own object
@@ -37,10 +37,10 @@ class Node:
         return self.text.partition(" ")[0]
 
 
-_READ: WeakKeyDictionary[DataFrame, tuple[Node, ...]] = WeakKeyDictionary()
+_READ: WeakKeyDictionary[DataFrame, tuple[PlanNode, ...]] = WeakKeyDictionary()
 
 
-def nodes(frame: DataFrame) -> tuple[Node, ...]:
+def nodes(frame: DataFrame) -> tuple[PlanNode, ...]:
     """Return the nodes of the plan, from above."""
     found = _READ.get(frame)
     if found is None:
@@ -48,7 +48,7 @@ def nodes(frame: DataFrame) -> tuple[Node, ...]:
     return found
 
 
-def _read(frame: DataFrame) -> Iterator[Node]:
+def _read(frame: DataFrame) -> Iterator[PlanNode]:
     query: Any = frame._jdf.queryExecution()
     left = [(query.analyzed(), 0)]
     while left:  # no recursion: a plan may be deeper than Python's stack
@@ -58,7 +58,7 @@ def _read(frame: DataFrame) -> Iterator[Node]:
         text = " ".join(str(plan.verboseString(_FIELDS_AT_MOST)).splitlines())
         # Spark's own text has a mark for it since 4.0 only.
         is_streaming = text.startswith("~") or bool(plan.isStreaming())
-        yield Node(plan, depth, is_streaming, not below, text.lstrip("~"))
+        yield PlanNode(plan, depth, is_streaming, not below, text.lstrip("~"))
         left += [(child, depth + 1) for child in reversed(below)]
 
 

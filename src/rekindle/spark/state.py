@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from rekindle.errors import DefinitionError, RestoreError
-from rekindle.progress.stored_state import JOIN, TIMERS, StatefulOperator, TaskState
+from rekindle.progress.stored_state import JOIN, TIMERS, StatefulOperator, StoredTaskState
 from rekindle.session.failures import brief
 
 _READER_SINCE = "4.0"
@@ -72,7 +72,7 @@ class PartDifference:
     examples: tuple[KeyChange, ...]
 
 
-def state_frame(spark: SparkSession, state: TaskState, operator: StatefulOperator, part: str | None) -> DataFrame:
+def state_frame(spark: SparkSession, state: StoredTaskState, operator: StatefulOperator, part: str | None) -> DataFrame:
     """Return the state of an operator as Spark's reader gives it.
 
     Raises:
@@ -88,7 +88,9 @@ def state_frame(spark: SparkSession, state: TaskState, operator: StatefulOperato
     return with_distinct_names(frame)
 
 
-def read_state(spark: SparkSession, state: TaskState, operator: StatefulOperator, **more: str | bool) -> DataFrame:
+def read_state(
+    spark: SparkSession, state: StoredTaskState, operator: StatefulOperator, **more: str | bool
+) -> DataFrame:
     """Return what Spark's reader of state gives, with `more` options.
 
     Raises:

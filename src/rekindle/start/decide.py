@@ -28,7 +28,7 @@ from rekindle.start.covered import covered_by, latest_manifest
 from rekindle.start.finished import finished_operators
 from rekindle.start.lost import Loss, find_loss
 from rekindle.start.permissions import Permissions
-from rekindle.start.resolve import AlreadyEnded, Decision, Facts, Restore, Resume, resolve
+from rekindle.start.resolve import AlreadyEnded, Decision, Restore, Resume, StartFacts, resolve
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import End
 from rekindle.storage.documents.lineage import Lineage
@@ -102,7 +102,7 @@ class Decider:
         if lineage is not None and self._came_to_nothing(lineage, run):
             lineage = None
         loss = find_loss(storage, lineage, self._checkpoint_path, claimed) if lineage is not None else None
-        facts = Facts(
+        facts = StartFacts(
             run=run,
             result=result,
             lineage=lineage,

@@ -19,9 +19,9 @@ from rekindle.start.decide import Decided, Decider
 from rekindle.start.description import describe
 from rekindle.start.previews import (
     Beginning,
-    Change,
     Fate,
     GraphChange,
+    JobChange,
     QueryChangePreview,
     RewindPreview,
     SinkPreview,
@@ -208,12 +208,12 @@ def _stands_in(storage: BatchDocuments, lineage: Lineage) -> dict[SubtaskId, _St
     return stands
 
 
-def changes(before: JobDescription, now: JobDescription) -> Iterator[Change]:
+def changes(before: JobDescription, now: JobDescription) -> Iterator[JobChange]:
     """What differs between two descriptions of a job, in the order of the newer one, and then what is gone."""
     old, new = _facts(before), _facts(now)
     for what in dict.fromkeys((*new, *old)):
         if old.get(what) != new.get(what):
-            yield Change(what=what, before=old.get(what), now=new.get(what))
+            yield JobChange(what=what, before=old.get(what), now=new.get(what))
 
 
 def _facts(job: JobDescription) -> dict[str, str]:

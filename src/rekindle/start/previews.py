@@ -70,7 +70,7 @@ class SinkPreview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class JobChange:
     """Something that is not as it was in the last run."""
 
     #: e.g. ``source live: watermark``
@@ -120,7 +120,7 @@ class StartPreview:
     tasks: tuple[TaskPreview, ...]
     sinks: tuple[SinkPreview, ...]
     #: against the last run; empty where there was none, or where an older version ran it
-    changes: tuple[Change, ...]
+    changes: tuple[JobChange, ...]
     #: against what the start resumes from, by the table of docs/change.md
     graph: tuple[GraphChange, ...] = ()
     #: what sinks have committed since and would be taken back

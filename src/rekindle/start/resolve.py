@@ -12,7 +12,7 @@ ENDED = ("FINISHED", "DRAINED")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class StartFacts:
     """What is known before a driver starts."""
 
     #: the newest run, and how it ended
@@ -63,7 +63,7 @@ Decision = AlreadyEnded | Fresh | Resume | Restore
 
 
 def resolve(
-    facts: Facts, *, restore: str | None, allow_drained: bool, rewind_sinks: bool = False, claim: bool = False
+    facts: StartFacts, *, restore: str | None, allow_drained: bool, rewind_sinks: bool = False, claim: bool = False
 ) -> Decision:
     """What a start does.
 

@@ -28,7 +28,7 @@ _ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_", "IDENTITY_")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BucketFolder:
     """A container or bucket, and a prefix in it."""
 
     #: its address, letter for letter as Hadoop has it, without a slash at its end
@@ -46,7 +46,7 @@ class Place:
         return self.root.replace("s3a://", "s3://", 1)
 
 
-def find_place(uri: str) -> Place | None:
+def find_place(uri: str) -> BucketFolder | None:
     """What an address names; None where it is of another kind.
 
     Raises:
@@ -73,7 +73,7 @@ def root_of(uri: str) -> str | None:
     return place.root if place else None
 
 
-def across(source: Place, target: Place) -> Place | None:
+def across(source: BucketFolder, target: BucketFolder) -> BucketFolder | None:
     """Return a place whose client has the server copy objects of one into the other; None: no server has both."""
     if source.root == target.root:
         return replace(target, prefix="")
@@ -82,12 +82,12 @@ def across(source: Place, target: Place) -> Place | None:
     return None
 
 
-def folder_client(place: Place) -> Any:
+def folder_client(place: BucketFolder) -> Any:
     """Return what deletes objects that stand for folders, where `obstore` cannot name them; None: nothing does."""
     return client(replace(place, make=FolderClient(place.make.bucket))) if isinstance(place.make, S3Client) else None
 
 
-def client(place: Place) -> Any:
+def client(place: BucketFolder) -> Any:
     """Return the client of a place, one for this process and its environment.
 
     Raises:
@@ -134,7 +134,7 @@ class _GoogleClient:
         return GCSStore(self.bucket, **options_of(os.environ.get("GOOGLE_BASE_URL", "")))
 
 
-def _azure(scheme: str, top: str, prefix: str) -> Place:
+def _azure(scheme: str, top: str, prefix: str) -> BucketFolder:
     if scheme == "az":
         account, domain, container = os.environ.get(_ACCOUNT, ""), "core.windows.net", top
         if not account:
@@ -150,19 +150,19 @@ def _azure(scheme: str, top: str, prefix: str) -> Place:
     # Hadoop's abfs is the same without TLS: for an emulator.
     root = f"{'abfs' if scheme == 'abfs' else 'abfss'}://{container}@{account}.dfs.{domain}"
     make = _AzureClient(container, account, f"https://{account}.blob.{domain}")
-    return Place(root, prefix, "azure", make)
+    return BucketFolder(root, prefix, "azure", make)
 
 
-def _s3(bucket: str, prefix: str) -> Place:
+def _s3(bucket: str, prefix: str) -> BucketFolder:
     if not _BUCKET.fullmatch(bucket):
         raise _no_address("s3", "s3://BUCKET")
-    return Place(f"s3a://{bucket}", prefix, "s3", S3Client(bucket), copied_at_most=5 << 30)
+    return BucketFolder(f"s3a://{bucket}", prefix, "s3", S3Client(bucket), copied_at_most=5 << 30)
 
 
-def _google(bucket: str, prefix: str) -> Place:
+def _google(bucket: str, prefix: str) -> BucketFolder:
     if not _GOOGLES.fullmatch(bucket):
         raise _no_address("gs", "gs://BUCKET")
-    return Place(f"gs://{bucket}", prefix, "gcs", _GoogleClient(bucket))
+    return BucketFolder(f"gs://{bucket}", prefix, "gcs", _GoogleClient(bucket))
 
 
 def _no_address(scheme: str, form: str) -> StorageError:

@@ -37,14 +37,14 @@ def _sync_file_system(descriptor: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-class Calls(NamedTuple):
+class DiskCalls(NamedTuple):
     """Calls of the system, given a descriptor."""
 
     sync: Callable[[int], None]
     sync_file_system: Callable[[int], None]
 
 
-SYSTEM = Calls(os.fsync, _sync_file_system)
+SYSTEM = DiskCalls(os.fsync, _sync_file_system)
 
 
 class Disk:
@@ -56,7 +56,7 @@ class Disk:
         calls: what is asked of the system.
     """
 
-    def __init__(self, root: str, beside: Sequence[str] = (), calls: Calls = SYSTEM) -> None:
+    def __init__(self, root: str, beside: Sequence[str] = (), calls: DiskCalls = SYSTEM) -> None:
         self._root = root
         self._calls = calls
         self._beside = tuple(beside)

@@ -24,7 +24,7 @@ from typing import BinaryIO
 
 from rekindle.errors import StorageError
 from rekindle.storage.addresses import encoded
-from rekindle.storage.disk import SYSTEM, Calls, Disk, boot_id
+from rekindle.storage.disk import SYSTEM, Disk, DiskCalls, boot_id
 from rekindle.storage.forcing import Force, Forces, force_nothing
 from rekindle.storage.port import Entry, NotFound, Store, check_path
 from rekindle.storage.walking import walked
@@ -61,7 +61,7 @@ class LocalStore:
     """
 
     def __init__(
-        self, root: str, force_of: Forces = force_nothing, beside: Sequence[str] = (), calls: Calls = SYSTEM
+        self, root: str, force_of: Forces = force_nothing, beside: Sequence[str] = (), calls: DiskCalls = SYSTEM
     ) -> None:
         # POSIX keeps a double slash at the start, which Hadoop would print as one.
         self._root = "/" + os.path.abspath(root).lstrip("/")

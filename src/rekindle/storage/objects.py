@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 
 from rekindle.errors import StorageError
 from rekindle.storage.addresses import encoded
-from rekindle.storage.clouds import Place, across, client, folder_client, stands_for_a_folder, what_was_said
+from rekindle.storage.clouds import BucketFolder, across, client, folder_client, stands_for_a_folder, what_was_said
 from rekindle.storage.port import Entry, NotFound, Store, check_path
 from rekindle.storage.reading import read_in_pieces
 
@@ -46,7 +46,7 @@ _NO_BUCKET = re.compile("ContainerNotFound|ContainerBeingDeleted|NoSuchBucket|Th
 class ObjectStore:
     """A `Store` below the prefix of a place. The container or bucket must exist."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: BucketFolder) -> None:
         self._place = place
 
     @property

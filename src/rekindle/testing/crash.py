@@ -46,7 +46,7 @@ VERBS = ("checkpoint", "savepoint", "stop", "drain")
 """What the command can ask of the job that it runs."""
 
 
-class InjectedError(Exception):
+class StepFailedError(Exception):
     """Raised at a step that is not a write to the storage: a sink or Spark failed there."""
 
 
@@ -114,7 +114,7 @@ def fail(name: str) -> None:
     """Raise what a storage, a sink or Spark might raise at this step."""
     if name.partition("/")[0] in layout.STEPS:
         raise StorageError("STORAGE_UNAVAILABLE", uri="injected", reason=name)
-    raise InjectedError(name)
+    raise StepFailedError(name)
 
 
 def kill(name: str) -> None:

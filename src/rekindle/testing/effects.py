@@ -2,8 +2,8 @@
 
 The caller names the functions through which code acts on files or servers (its *effects*). Each call of one of them has
 two *moments*: before it is done and after. `at_moments` hears of every moment while code runs; `crash_at` ends the
-process at one of them, as far as that can be done inside a process: `CrashedError` is no `Exception`, so that nothing
-handles it, and whatever ``finally`` still tries to do to the world fails as well.
+process at one of them, as far as that can be done inside a process: `ProcessDiedError` is no `Exception`, so that
+nothing handles it, and whatever ``finally`` still tries to do to the world fails as well.
 
 Effects are named by the place they are looked up at (``"pathlib.Path.rename"``). Methods of C extensions cannot be
 replaced: wrap them in a function of your own and name that.
@@ -21,7 +21,7 @@ from typing import Any
 from unittest import mock
 
 
-class CrashedError(BaseException):
+class ProcessDiedError(BaseException):
     """The process has died here."""
 
 
@@ -39,7 +39,7 @@ class Crash:
         self._moments += 1
         if self._moments >= self._nth:
             self.at = self.at or moment
-            raise CrashedError(self.at)
+            raise ProcessDiedError(self.at)
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def crash_at(nth: int, effects: Sequence[str]) -> Iterator[Crash]:
     try:
         with at_moments(crash, effects):
             yield crash
-    except CrashedError:
+    except ProcessDiedError:
         pass
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rekindle.ids import SubtaskId
-from rekindle.testing.simulated_files import HELD, Record, Row
+from rekindle.testing.simulated_files import HELD, Row, SimulatedRecord
 from rekindle.testing.simulated_world import World
 
 
 def next_batch(
     world: World, task: SubtaskId, after: int, rows_each: int, readable: Mapping[SubtaskId, int], sources: bool
-) -> Record | None:
+) -> SimulatedRecord | None:
     """A batch of up to `rows_each` new rows of every source and that many batches of every channel, as far as it is
     readable; None where there is nothing to read."""
     files = world.tasks[task]
@@ -35,4 +35,4 @@ def next_batch(
     if positions == before.positions and read == before.read:
         return None
     rows = (*before.held, *new)
-    return Record(rows[:-HELD], positions, read, rows[-HELD:])
+    return SimulatedRecord(rows[:-HELD], positions, read, rows[-HELD:])

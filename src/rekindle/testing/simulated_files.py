@@ -15,7 +15,7 @@ HELD = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class SimulatedRecord:
     """A batch record: rows put out, position in each source and channel, and rows held back after it."""
 
     rows: tuple[Row, ...]
@@ -24,9 +24,9 @@ class Record:
     read: Mapping[SubtaskId, int]
     held: tuple[Row, ...]
 
-    def flushed(self) -> Record:
+    def flushed(self) -> SimulatedRecord:
         """The batch after it that reads nothing and puts out all that is held back."""
-        return Record(self.held, self.positions, self.read, ())
+        return SimulatedRecord(self.held, self.positions, self.read, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class TaskFiles:
     #: source → rows in it; None: it never ends
     sources: Mapping[str, int | None]
     producers: tuple[SubtaskId, ...] = ()
-    records: list[Record] = field(default_factory=list)
+    records: list[SimulatedRecord] = field(default_factory=list)
     #: last batch that Spark has committed
     committed: int = -1
     end: SimulatedEnd | None = None
@@ -58,17 +58,17 @@ class TaskFiles:
         return len(self.records) - 1 if self.end is None else self.end.batch
 
     @property
-    def last(self) -> Record:
+    def last(self) -> SimulatedRecord:
         """The last record, or where a task begins."""
         return self.at(self.batch)
 
-    def at(self, batch: int) -> Record:
+    def at(self, batch: int) -> SimulatedRecord:
         """A record, or (-1) where a task begins."""
         if batch >= 0:
             return self.records[batch]
-        return Record((), dict.fromkeys(self.sources, 0), dict.fromkeys(self.producers, 0), ())
+        return SimulatedRecord((), dict.fromkeys(self.sources, 0), dict.fromkeys(self.producers, 0), ())
 
-    def create(self, batch: int, record: Record) -> Record:
+    def create(self, batch: int, record: SimulatedRecord) -> SimulatedRecord:
         """Create a batch record; returns the one that is there."""
         if len(self.records) == batch:
             self.records.append(record)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from rekindle.ids import SubtaskId
-from rekindle.testing.simulated_files import Record, Row
+from rekindle.testing.simulated_files import Row, SimulatedRecord
 
 
 @dataclass(slots=True)
@@ -21,13 +21,13 @@ class SimulatedOutputs:
     table: Counter[Row] = field(default_factory=Counter)
     table_upto: int = 0
 
-    def show(self, task: SubtaskId, batch: int, record: Record | None) -> None:
+    def show(self, task: SubtaskId, batch: int, record: SimulatedRecord | None) -> None:
         """Show a batch in the sink, as far as there is a record of it; again is harmless."""
         if (task, batch) not in self.visible:
             self.visible.add((task, batch))
             self.sink.update(record.rows if record is not None else ())
 
-    def show_by_number(self, number: int, records: Iterable[Record]) -> None:
+    def show_by_number(self, number: int, records: Iterable[SimulatedRecord]) -> None:
         """Show batches in the table, all at once, unless it has the checkpoint or a later one already."""
         if number > self.table_upto:
             self.table_upto = number

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.testing.simulated_batches import next_batch
-from rekindle.testing.simulated_files import Record, TaskFiles
+from rekindle.testing.simulated_files import SimulatedRecord, TaskFiles
 from rekindle.testing.simulated_run import SimulatedRun, Steps
 
 
@@ -71,7 +71,7 @@ class SimulatedSubtask:
         yield
         self.spark_commits()
 
-    def record(self, record: Record) -> bool:
+    def record(self, record: SimulatedRecord) -> bool:
         """Create the next batch record, or adopt the one that is there if it is of the same batch."""
         if self.run.is_fenced():
             return False

@@ -30,7 +30,7 @@ from rekindle.errors import SinkError
 from rekindle.sinks import SinkBatch
 from rekindle.sinks.two_phase import Committable
 from rekindle.testing.effects import at_moments
-from rekindle.testing.sink_rivals import Driver, Row, Storage, settle
+from rekindle.testing.sink_rivals import RivalDriver, Row, Storage, settle
 from rekindle.testing.sink_under_test import SinkUnderTest, batch_of, permit, rows_of
 from rekindle.testing.turns import Turns
 
@@ -255,8 +255,8 @@ class SinkContract(SinkUnderTest):
             if chance.random() < 0.03:
                 assert self.rows() <= storage.rows(), turns.story
 
-        def driver(name: str) -> Driver:
-            return Driver(storage, random.Random(f"{name} of {seed}"), self.opened, self.prepared, turns.hear)  # noqa: S311
+        def driver(name: str) -> RivalDriver:
+            return RivalDriver(storage, random.Random(f"{name} of {seed}"), self.opened, self.prepared, turns.hear)  # noqa: S311
 
         turns = Turns(chance, deaths=0.02, patience_s=self.rival_waits_s, between=look)
         rivals = {name: driver(name) for name in ("first", "second", "third")}

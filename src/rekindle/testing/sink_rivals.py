@@ -34,7 +34,7 @@ class FencedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RivalRecord:
     """The record of a batch."""
 
     batch: SinkBatch
@@ -48,7 +48,7 @@ class Storage:
 
     newest_run: int = 0
     #: batch → its record
-    records: dict[int, Record] = field(default_factory=dict)
+    records: dict[int, RivalRecord] = field(default_factory=dict)
     #: number of a checkpoint → the batches that it commits; None where the number is void
     numbers: dict[int, range | None] = field(default_factory=lambda: {0: range(0)})
     #: checkpoints that are marked as committed
@@ -73,7 +73,7 @@ class Storage:
         with self._lock:
             return self.numbers.setdefault(number, batches) is batches
 
-    def adopt(self, record: Record) -> Record:
+    def adopt(self, record: RivalRecord) -> RivalRecord:
         """Create a record; return the one that counts."""
         with self._lock:
             return self.records.setdefault(record.batch.batch, record)
@@ -93,7 +93,7 @@ class Storage:
         return Counter(row for batch in named for row in self.records[batch].rows)
 
 
-class Driver:
+class RivalDriver:
     """One driver.
 
     Args:
@@ -171,7 +171,7 @@ class Driver:
             sink.abort(record.made)
         self._last = number
 
-    def _attempt(self, sink: TwoPhaseSink, number: int) -> Record:
+    def _attempt(self, sink: TwoPhaseSink, number: int) -> RivalRecord:
         attempt = f"{self._chance.getrandbits(32):08x}"
         batch = SinkBatch(
             job="job-1234",
@@ -184,7 +184,7 @@ class Driver:
             attempt=attempt,
         )
         rows = [(10 * number + place, attempt) for place in range(2)]
-        record = Record(batch, rows, self._prepare(sink, rows, batch))
+        record = RivalRecord(batch, rows, self._prepare(sink, rows, batch))
         self._hear("record.create/before")
         return record
 
@@ -217,7 +217,7 @@ class Driver:
             raise FencedError
 
 
-def settle(last: Driver, after: Driver) -> None:
+def settle(last: RivalDriver, after: RivalDriver) -> None:
     """Bring the job to an end that is known to the last row; nothing is left to clean after it."""
     sink = last.begin()
     last.process(sink)

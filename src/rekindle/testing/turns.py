@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from weakref import WeakKeyDictionary
 
-from rekindle.testing.effects import CrashedError
+from rekindle.testing.effects import ProcessDiedError
 
 CHANGES = (0.01, 0.03, 0.1)
 """How likely it is at a moment that another actor is to be chosen from now on: a run has one of them."""
@@ -67,7 +67,7 @@ class Turns:
                 turn.set()
         turn.wait()
         if actor in self._dead:
-            raise CrashedError(moment)
+            raise ProcessDiedError(moment)
 
     def run(self, actors: Mapping[str, Callable[[], None]]) -> None:
         """Let all of them come to their end."""
@@ -98,7 +98,7 @@ class Turns:
         try:
             self.hear("begins")
             act()
-        except CrashedError:
+        except ProcessDiedError:
             self.story.append(f"{actor}: dies")
         finally:
             with self._changed:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rekindle.monitoring.views import Vertex
+from rekindle.monitoring.views import VertexView
 from rekindle.ui.flink_names import subtask_metrics
-from rekindle.ui.flink_views import Json, Shown
+from rekindle.ui.flink_views import FlinkJob, Json
 
 
-def backpressure(shown: Shown, task: Vertex) -> Json:
+def backpressure(shown: FlinkJob, task: VertexView) -> Json:
     """``/jobs/:jobid/vertices/:vertexid/backpressure``."""
     subtasks = shown.subtasks(task.uid)
     if not shown.at_work or any(one.status.back_pressured is None for one in subtasks):
@@ -41,7 +41,7 @@ def _level(share: float) -> str:
     return "ok" if share <= 0.1 else "low" if share <= 0.5 else "high"
 
 
-def watermarks(shown: Shown, task: Vertex) -> list[Json]:
+def watermarks(shown: FlinkJob, task: VertexView) -> list[Json]:
     """``/jobs/:jobid/vertices/:vertexid/watermarks``."""
     return [
         {"id": f"{one.status.subtask}.currentInputWatermark", "value": str(one.status.watermark)}
@@ -50,7 +50,7 @@ def watermarks(shown: Shown, task: Vertex) -> list[Json]:
     ]
 
 
-def vertex_metrics(shown: Shown, task: Vertex) -> dict[str, float]:
+def vertex_metrics(shown: FlinkJob, task: VertexView) -> dict[str, float]:
     """The figures of ``/jobs/:jobid/vertices/:vertexid/metrics``."""
     return {
         f"{one.status.subtask}.{name}": value

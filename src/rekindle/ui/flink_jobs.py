@@ -9,10 +9,10 @@ from starlette.requests import Request
 from rekindle.errors import ControlError
 from rekindle.monitoring.monitor import Monitor
 from rekindle.monitoring.monitors import Monitors
-from rekindle.monitoring.views import JobOverview, Vertex
+from rekindle.monitoring.views import JobOverview, VertexView
 from rekindle.ui.actions import Actions
 from rekindle.ui.flink_names import job_id, vertex_id
-from rekindle.ui.flink_views import Shown
+from rekindle.ui.flink_views import FlinkJob
 
 
 class Flink:
@@ -54,12 +54,12 @@ class Flink:
         """Return where the documents of that job are."""
         return self.monitors.find(self.line(request).id)
 
-    def shown(self, request: Request) -> Shown:
+    def shown(self, request: Request) -> FlinkJob:
         """Return that job with its graph."""
         monitor, name = self.place(request)
-        return Shown(job=monitor.job(name), graph=monitor.graph(name), now_ms=now_ms())
+        return FlinkJob(job=monitor.job(name), graph=monitor.graph(name), now_ms=now_ms())
 
-    def vertex(self, request: Request) -> tuple[Shown, Vertex]:
+    def vertex(self, request: Request) -> tuple[FlinkJob, VertexView]:
         """Return that job, and the task of it that an address names."""
         shown, wanted = self.shown(request), request.path_params["vertex"]
         found = next((one for one in shown.tasks if vertex_id(shown.id, one.uid) == wanted), None)

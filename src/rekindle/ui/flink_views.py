@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from rekindle.monitoring.views import EventView, GraphView, JobOverview, JobView, SubtaskView, Vertex
+from rekindle.monitoring.views import EventView, GraphView, JobOverview, JobView, SubtaskView, VertexView
 from rekindle.ui.flink_names import TASK_STATES, job_id, job_state, task_state, vertex_id
 
 Json = dict[str, Any]
@@ -17,7 +17,7 @@ _AT_WORK = ("RUNNING", "STOPPING")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class FlinkJob:
     """A job as Flink's pages need it at once."""
 
     job: JobView
@@ -30,7 +30,7 @@ class Shown:
         return job_id(self.job.overview)
 
     @property
-    def tasks(self) -> list[Vertex]:
+    def tasks(self) -> list[VertexView]:
         """Return its tasks, which are the vertices that Flink would make of it: sources and sinks are chained."""
         return [vertex for vertex in self.graph.vertices if vertex.kind == "task"]
 
@@ -98,7 +98,7 @@ def _job_line(job: JobOverview, now_ms: int) -> Json:
     }
 
 
-def job(shown: Shown) -> Json:
+def job(shown: FlinkJob) -> Json:
     """``/jobs/:jobid``."""
     line = shown.job.overview
     vertices = [vertex(shown, one) for one in shown.tasks]
@@ -127,7 +127,7 @@ def job(shown: Shown) -> Json:
     }
 
 
-def plan(shown: Shown) -> Json:
+def plan(shown: FlinkJob) -> Json:
     """The plan in ``/jobs/:jobid``, and ``/jobs/:jobid/plan``."""
     line, tasks = shown.job.overview, {one.uid for one in shown.tasks}
     inputs: dict[str, list[str]] = {uid: [] for uid in tasks}
@@ -162,7 +162,7 @@ def plan(shown: Shown) -> Json:
     }
 
 
-def _chain(shown: Shown, task: Vertex) -> list[str]:
+def _chain(shown: FlinkJob, task: VertexView) -> list[str]:
     own = f"task:{task.uid}"
     kinds = {"source": [], "sink": []}  # type: dict[str, list[str]]
     ends = {edge.source for edge in shown.graph.edges if edge.target == own}
@@ -173,7 +173,7 @@ def _chain(shown: Shown, task: Vertex) -> list[str]:
     return [*kinds["source"], task.uid, *kinds["sink"]]
 
 
-def vertex(shown: Shown, task: Vertex) -> Json:
+def vertex(shown: FlinkJob, task: VertexView) -> Json:
     """A vertex in ``/jobs/:jobid``."""
     line = shown.job.overview
     states = [task_state(line, one.status.status) for one in shown.subtasks(task.uid)]
@@ -190,7 +190,7 @@ def vertex(shown: Shown, task: Vertex) -> Json:
     }
 
 
-def vertex_details(shown: Shown, task: Vertex) -> Json:
+def vertex_details(shown: FlinkJob, task: VertexView) -> Json:
     """``/jobs/:jobid/vertices/:vertexid``."""
     return {
         "id": vertex_id(shown.id, task.uid),
@@ -203,7 +203,7 @@ def vertex_details(shown: Shown, task: Vertex) -> Json:
     }
 
 
-def subtask(shown: Shown, one: SubtaskView) -> Json:
+def subtask(shown: FlinkJob, one: SubtaskView) -> Json:
     """A subtask of a vertex."""
     line, status = shown.job.overview, one.status
     times = _times(line, shown.now_ms)
@@ -239,7 +239,7 @@ def _io(rows_in: int | None, rows_out: int | None, now_ms: int, line: JobOvervie
     }
 
 
-def exceptions(shown: Shown, events: Sequence[EventView]) -> Json:
+def exceptions(shown: FlinkJob, events: Sequence[EventView]) -> Json:
     """``/jobs/:jobid/exceptions``: the newest first."""
     failed = [one.event for one in reversed(events) if one.event.error is not None]
     entries: list[Json] = [

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from rekindle.sinks.postgres.database import COMMITS, Connection, Table
+from rekindle.sinks.postgres.database import COMMITS, Connection, TableName
 
 
 @dataclass(frozen=True)
-class Attempts:
+class PostgresAttempts:
     """The attempts of one sink. Each has a name: its transactions' begin with it, its staging table's comment is it."""
 
-    table: Table
+    table: TableName
     #: begins the names of all attempts of the sink
     owner: str
 
-    def staging(self, name: str) -> Table:
+    def staging(self, name: str) -> TableName:
         """Table of the rows that an attempt stages."""
         return self.table.beside(f"rekindle_{hashlib.sha256(name.encode()).hexdigest()[:24]}")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from rekindle.sinks.postgres.columns import Column
-from rekindle.sinks.postgres.database import COMMITS, Connection, Table, names_of
+from rekindle.sinks.postgres.database import COMMITS, Connection, TableName, names_of
 
 _COLUMNS = """
 SELECT a.attname, CASE WHEN t.typtype = 'e' THEN 'enum' ELSE t.typname END, a.atthasdef OR a.attidentity <> ''
@@ -46,12 +46,12 @@ class Index:
 class Catalog:
     """A table as it is now."""
 
-    table: Table
+    table: TableName
     columns: tuple[Column, ...]
     indexes: tuple[Index, ...]
 
     @classmethod
-    def read(cls, connection: Connection, table: Table) -> Catalog | None:
+    def read(cls, connection: Connection, table: TableName) -> Catalog | None:
         """None where there is no such table."""
         found = connection.execute(_OID, (table.schema, table.name)).fetchone()
         if found is None:
@@ -84,7 +84,7 @@ def default_schema(connection: Connection) -> str:
     return str(found[0])
 
 
-def make_commits(connection: Connection, table: Table) -> None:
+def make_commits(connection: Connection, table: TableName) -> None:
     """Make `rekindle_commits` beside the table, where it is not there yet."""
     _make(
         connection,
@@ -93,7 +93,9 @@ def make_commits(connection: Connection, table: Table) -> None:
     )
 
 
-def make_table(connection: Connection, table: Table, definition: Sequence[tuple[str, str]], key: Sequence[str]) -> None:
+def make_table(
+    connection: Connection, table: TableName, definition: Sequence[tuple[str, str]], key: Sequence[str]
+) -> None:
     """Make the table itself; types are ours, names are the user's."""
     parts = [sql.SQL("{} {}").format(sql.Identifier(name), _type(kind)) for name, kind in definition]
     if key:
@@ -105,7 +107,7 @@ def _type(kind: str) -> sql.SQL:
     return sql.SQL(kind)  # of our own table of types, and not from outside
 
 
-def _make(connection: Connection, table: Table, definition: sql.Composable) -> None:
+def _make(connection: Connection, table: TableName, definition: sql.Composable) -> None:
     if connection.execute(_OID, (table.schema, table.name)).fetchone() is not None:
         return  # no matter who made it: then no right to make tables is needed
     with connection.transaction():

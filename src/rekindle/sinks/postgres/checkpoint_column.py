@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from rekindle.sinks.postgres.attempts import Attempts
+from rekindle.sinks.postgres.attempts import PostgresAttempts
 from rekindle.sinks.postgres.catalog import Catalog, lock
-from rekindle.sinks.postgres.database import COMMITS, Connection, Table
+from rekindle.sinks.postgres.database import COMMITS, Connection, TableName
 from rekindle.sinks.two_phase import Committable
 
 TYPE = "bigint"
@@ -27,7 +27,7 @@ TYPE = "bigint"
 class CheckpointColumn:
     """The column of one sink."""
 
-    table: Table
+    table: TableName
     name: str
     #: the job, and its sink
     owner: str
@@ -84,7 +84,7 @@ class CheckpointColumn:
 
 
 def take_back(
-    connection: Connection, attempts: Attempts, owner: str, commits: Mapping[int, Sequence[Committable]]
+    connection: Connection, attempts: PostgresAttempts, owner: str, commits: Mapping[int, Sequence[Committable]]
 ) -> None:
     """Delete what these checkpoints have committed, or were about to, in one transaction.
 
@@ -107,7 +107,7 @@ def take_back(
             attempts.drop(connection, name)
 
 
-def _numbers(table: Table, commits: Mapping[int, Sequence[Committable]]) -> dict[str, list[int]]:
+def _numbers(table: TableName, commits: Mapping[int, Sequence[Committable]]) -> dict[str, list[int]]:
     """Column → the checkpoints that are in it."""
     found: dict[str, list[int]] = {}
     for number, committables in sorted(commits.items()):

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 
 from rekindle.errors import SinkError
-from rekindle.sinks.postgres.attempts import Attempts
+from rekindle.sinks.postgres.attempts import PostgresAttempts
 from rekindle.sinks.postgres.catalog import Catalog, lock
 from rekindle.sinks.postgres.columns import PART
 from rekindle.sinks.postgres.database import Connection, names_of, note_commit
@@ -29,7 +29,7 @@ class Committing:
     """Commits what one sink has prepared and staged."""
 
     sink: str
-    attempts: Attempts
+    attempts: PostgresAttempts
     #: columns by which rows replace rows; none: they are added
     key: Sequence[str]
 

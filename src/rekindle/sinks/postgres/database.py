@@ -82,7 +82,7 @@ def _may_connect(dsn: str) -> Callable[[Exception], bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableName:
     """A table's name, with its schema."""
 
     schema: str
@@ -93,15 +93,15 @@ class Table:
         """Return the name as it is written in a statement."""
         return sql.Identifier(self.schema, self.name)
 
-    def beside(self, name: str) -> Table:
+    def beside(self, name: str) -> TableName:
         """Another one in the same schema."""
-        return Table(self.schema, name)
+        return TableName(self.schema, name)
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"
 
 
-def note_commit(connection: Connection, table: Table, name: str, owner: str) -> None:
+def note_commit(connection: Connection, table: TableName, name: str, owner: str) -> None:
     """Write down, in the transaction that is open, that it was committed."""
     connection.execute(
         sql.SQL("INSERT INTO {} (name, owner) VALUES (%s, %s)").format(table.beside(COMMITS).quoted), (name, owner)
@@ -122,7 +122,7 @@ def described(dsn: str) -> str:
     return " ".join(f"{key}={parts[key]}" for key in ("host", "port", "dbname", "user") if key in parts)
 
 
-def dataset_of(dsn: str, table: Table) -> tuple[str, str]:
+def dataset_of(dsn: str, table: TableName) -> tuple[str, str]:
     """Return the server and the full name of a table, as OpenLineage names them."""
     parts = conninfo_to_dict(dsn)
     place = f"postgres://{parts.get('host') or 'localhost'}:{parts.get('port') or 5432}"

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from rekindle.sinks.owners import Note, parsed
-from rekindle.sinks.postgres.database import COMMITS, Connection, Table
+from rekindle.sinks.postgres.database import COMMITS, Connection, TableName
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class OwnerRows:
     """Notes on one table; what is written is seen by others at the end of the transaction."""
 
     connection: Connection
-    table: Table
+    table: TableName
 
     def owners(self) -> Collection[str]:
         """Who has a row."""

@@ -28,21 +28,21 @@ import psycopg
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.owners import Claim
-from rekindle.sinks.postgres.attempts import Attempts
+from rekindle.sinks.postgres.attempts import PostgresAttempts
 from rekindle.sinks.postgres.catalog import Catalog, default_schema, lock, make_commits, make_table
 from rekindle.sinks.postgres.checkpoint_column import TYPE, CheckpointColumn, take_back
 from rekindle.sinks.postgres.columns import Column, definition, expressions, fitting
 from rekindle.sinks.postgres.committing import Committing
 from rekindle.sinks.postgres.database import (
     Connection,
-    Table,
+    TableName,
     connect,
     dataset_of,
     described,
     redacted,
     trying,
 )
-from rekindle.sinks.postgres.owners import Rows
+from rekindle.sinks.postgres.owners import OwnerRows
 from rekindle.sinks.postgres.writer import RESULT, Writer
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 
@@ -103,7 +103,7 @@ class Postgres(TwoPhaseSink):
                 hint="Leave it out, or append.",
             )
         schema, dot, name = table.partition(".") if isinstance(table, str) else (table[0], ".", table[1])
-        self.table = Table(schema, name) if dot else Table("", schema)
+        self.table = TableName(schema, name) if dot else TableName("", schema)
         self.mode = mode
         self.checkpoint_column = checkpoint_column
         self.atomic_commit = atomic or mode == "upsert" or checkpoint_column is not None
@@ -131,7 +131,7 @@ class Postgres(TwoPhaseSink):
         try:
             with connect(dsn, self._owner) as connection:
                 if not self.table.schema:
-                    self.table = Table(default_schema(connection), self.table.name)
+                    self.table = TableName(default_schema(connection), self.table.name)
                 make_commits(connection, self.table)
                 found = Catalog.read(connection, self.table)
                 if found is not None:
@@ -146,7 +146,7 @@ class Postgres(TwoPhaseSink):
             for attempt in trying():
                 with attempt, connect(dsn, self._owner) as connection, connection.transaction():
                     lock(connection, f"owners of {self.table}")
-                    claim.make(Rows(connection, self.table), self._target(dsn))
+                    claim.make(OwnerRows(connection, self.table), self._target(dsn))
                     if self.checkpoint_column is not None:
                         try:
                             self._column(self.checkpoint_column).take(connection)
@@ -276,8 +276,8 @@ class Postgres(TwoPhaseSink):
             self._attempts.discard(connection, name, keep, staged=staged)
 
     @property
-    def _attempts(self) -> Attempts:
-        return Attempts(self.table, self._owner)
+    def _attempts(self) -> PostgresAttempts:
+        return PostgresAttempts(self.table, self._owner)
 
     def _name(self, batch: SinkBatch) -> str:
         """Of an attempt: what its transactions' names begin with, and its staging table's comment."""

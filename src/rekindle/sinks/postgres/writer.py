@@ -20,7 +20,7 @@ from psycopg import sql
 
 from rekindle.sinks.postgres.catalog import lock
 from rekindle.sinks.postgres.columns import PART, SENT_AS, Column, encode
-from rekindle.sinks.postgres.database import Connection, Table, connect, names_of, note_commit, redacted
+from rekindle.sinks.postgres.database import Connection, TableName, connect, names_of, note_commit, redacted
 
 RESULT = "part string, prepared boolean, rows bigint"
 """What comes back to the driver: one row for each partition that has rows."""
@@ -31,11 +31,11 @@ class Writer:
     """The function that Spark is given; it is pickled, so it holds plain data."""
 
     dsn: str = field(repr=False)
-    table: Table
+    table: TableName
     columns: list[Column]
     #: the attempt: names of its transactions begin with it, and its staging table's comment is it
     name: str
-    staging: Table
+    staging: TableName
     #: so many transactions may be prepared; partitions with a higher number are staged
     slots: int
 
@@ -85,7 +85,7 @@ class Writer:
         )
         connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(self.staging.quoted, sql.Literal(self.name)))
 
-    def _copy(self, connection: Connection, into: Table, batches: Iterator[Any], part: str | None = None) -> int:
+    def _copy(self, connection: Connection, into: TableName, batches: Iterator[Any], part: str | None = None) -> int:
         names, types = [column.name for column in self.columns], [SENT_AS[column.type] for column in self.columns]
         ours = [] if part is None else [repeat(part)]
         if ours:

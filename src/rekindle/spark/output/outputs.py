@@ -25,7 +25,7 @@ from rekindle.storage.documents.batch import Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SubtaskPlace:
     """Where a subtask's batches belong."""
 
     #: what its sinks know the job by
@@ -63,7 +63,7 @@ class Outputs:
     """
 
     def __init__(
-        self, place: Place, sinks: Mapping[str, TwoPhaseSink], writer: SegmentWriter | None, steps: Steps
+        self, place: SubtaskPlace, sinks: Mapping[str, TwoPhaseSink], writer: SegmentWriter | None, steps: Steps
     ) -> None:
         self._place = place
         self._sinks = sinks

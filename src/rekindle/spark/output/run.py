@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from rekindle.graph.job_graph import JobGraph, Task
 from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import RunContext
-from rekindle.spark.output.outputs import Outputs, Place
+from rekindle.spark.output.outputs import Outputs, SubtaskPlace
 from rekindle.spark.output.segments import SegmentWriter
 
 _TABLES = ("Parquet", "Delta", "Iceberg", "Postgres")
@@ -18,9 +18,9 @@ def cores(spark: SparkSession) -> int:
     return spark.sparkContext.defaultParallelism
 
 
-def place_of(run: RunContext, subtask: SubtaskId) -> Place:
+def place_of(run: RunContext, subtask: SubtaskId) -> SubtaskPlace:
     """Return where the batches of a subtask belong."""
-    return Place(
+    return SubtaskPlace(
         owner=run.owner,
         task=subtask.task,
         subtask=subtask.subtask,
@@ -35,7 +35,7 @@ def writes_columns(graph: JobGraph, task: Task) -> bool:
     return bool(graph.consumers_of(task)) or any(sink.kind in _TABLES for sink in graph.sinks_of(task))
 
 
-def outputs_of(run: RunContext, spark: SparkSession, task: Task, place: Place) -> Outputs:
+def outputs_of(run: RunContext, spark: SparkSession, task: Task, place: SubtaskPlace) -> Outputs:
     """Return what the batches of a subtask are written into: its sinks, and channels where others read it."""
     writer = None
     if run.graph.consumers_of(task):

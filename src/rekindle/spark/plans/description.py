@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.graph.queries import KEY, Aspect, Operator, QueryDescription
-from rekindle.spark.plan_text import Node, nodes, tree
+from rekindle.spark.plan_text import PlanNode, nodes, tree
 
 _AGGREGATE = re.compile(r" *~Aggregate ")
 _MADE = re.compile(r"named_struct\(start, .*?precisetimestampconversion.*?, end, .*?(?=named_struct\(|\) AS |$)")
@@ -39,7 +39,7 @@ def description_of(frame: DataFrame, output_mode: str) -> QueryDescription:
     return QueryDescription(spark=_version(), aggregates=_windows(frame), computed=computed, operators=operators)
 
 
-def _streaming(frame: DataFrame) -> Iterator[Node]:
+def _streaming(frame: DataFrame) -> Iterator[PlanNode]:
     return (node for node in nodes(frame) if node.is_streaming)
 
 

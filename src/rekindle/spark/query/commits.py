@@ -7,7 +7,7 @@ from rekindle.runtime.steps import Steps
 from rekindle.storage.port import Store
 
 
-class Commits:
+class QueryCommits:
     """The batches of one query that are known to be committed; a file of one is looked for until it is there."""
 
     def __init__(self, store: Store, progress_dir: str, steps: Steps) -> None:

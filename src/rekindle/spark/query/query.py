@@ -25,7 +25,7 @@ from rekindle.session.session import NEEDED, check_settings
 from rekindle.session.settings import BATCHES_KEPT, STATE_COUNTED
 from rekindle.spark.query.batches import Batches
 from rekindle.spark.query.calls import Calls
-from rekindle.spark.query.commits import Commits
+from rekindle.spark.query.commits import QueryCommits
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.query.optimizer import same_for_each_batch, started_with
 from rekindle.spark.query.own_files import written_by_calls
@@ -95,7 +95,7 @@ class Query:
         self._counts_state = True
         #: whether it was stopped for good
         self.interrupted = False
-        self.commits = Commits(store, progress_dir, steps)
+        self.commits = QueryCommits(store, progress_dir, steps)
 
     def start(self, hold_after: int | None = None, *, counts_state: bool = False) -> None:
         """Start it; batches after `hold_after` are held.

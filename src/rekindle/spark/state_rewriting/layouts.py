@@ -19,14 +19,14 @@ from rekindle.spark.state_rewriting.encoding import (
     null_where_none_may_be,
     nullable,
 )
-from rekindle.spark.state_rewriting.stores import DEFAULT, PLACE, Rows, Stores, as_bytes, checked, struct
+from rekindle.spark.state_rewriting.stores import DEFAULT, PLACE, StateRows, Stores, as_bytes, checked, struct
 
 _STREAMING = "spark.sql.streaming."
 _WINDOW = ["start", "end"]
 _MATCHED = "matched"
 
 
-class Table:
+class StateTable:
     """One value for each key.
 
     Args:
@@ -48,7 +48,7 @@ class Table:
     def _before(self) -> DataFrame:
         return self._stores.read(DEFAULT)
 
-    def rows(self, after: DataFrame) -> dict[str, Rows]:
+    def rows(self, after: DataFrame) -> dict[str, StateRows]:
         """Return the rows of each state store that changes.
 
         Raises:
@@ -75,13 +75,13 @@ class Table:
         return frame.withColumn("fault", F.coalesce(*(_null(name, kind) for name, kind in kinds.items())))
 
 
-class Groups(Table):
+class Groups(StateTable):
     """One value for each key, as it came."""
 
     normalized = False
 
 
-class Sessions(Table):
+class Sessions(StateTable):
     """One value for each session, which holds its key and its start once more."""
 
     def _edited(self, after: DataFrame, *names: str) -> DataFrame:
@@ -89,7 +89,7 @@ class Sessions(Table):
         return edited.withColumn("fault", F.coalesce("fault", _not_of_its_session(self.before)))
 
 
-class JoinSide(Table):
+class JoinSide(StateTable):
     """Several values for each key: in one store how many, in another these under their numbers from 0."""
 
     def _before(self) -> DataFrame:
@@ -105,7 +105,7 @@ class JoinSide(Table):
     def _values(self) -> str:
         return f"{self._part}-keyWithIndexToValue"
 
-    def rows(self, after: DataFrame) -> dict[str, Rows]:
+    def rows(self, after: DataFrame) -> dict[str, StateRows]:
         """Return the rows of both stores."""
         edited = self._edited(after, "key", "value", _MATCHED).withColumn("place", F.monotonically_increasing_id())
         index = F.row_number().over(Window.partitionBy("key").orderBy("place")) - 1
@@ -122,7 +122,7 @@ class JoinSide(Table):
         return {store: self._stores.encoded(store, frame) for store, frame in made.items()}
 
 
-class Variable(Table):
+class Variable(StateTable):
     """A state variable of transformWithState, which lies in one store with all others and with the timers."""
 
     normalized = False
@@ -130,7 +130,7 @@ class Variable(Table):
     def _before(self) -> DataFrame:
         return state_frame(self._stores.spark, self._stores.state, self._stores.operator, self._part)
 
-    def rows(self, after: DataFrame) -> dict[str, Rows]:
+    def rows(self, after: DataFrame) -> dict[str, StateRows]:
         """Return the rows of the store: those of this variable edited, all others as they are."""
         assert self._part is not None
         kind = self._stores.operator.variables[self._part].kind
@@ -149,7 +149,7 @@ class Variable(Table):
         columns = {"partition_key": group, "key": key, "value": value, "fault": F.col("fault"), "place": F.col("place")}
         return edited.select(*(column.alias(name) for name, column in columns.items()))
 
-    def _gathered(self, families: Mapping[str, DataFrame], *, many: bool = False) -> dict[str, Rows]:
+    def _gathered(self, families: Mapping[str, DataFrame], *, many: bool = False) -> dict[str, StateRows]:
         """Return the rows of the store with these column families in the place of theirs.
 
         Raises:
@@ -169,7 +169,7 @@ class Variable(Table):
 class Timers(Variable):
     """The timers of transformWithState, which lie there twice: by key, and by time."""
 
-    def rows(self, after: DataFrame) -> dict[str, Rows]:
+    def rows(self, after: DataFrame) -> dict[str, StateRows]:
         """Return the rows of the store: timers edited, all variables as they are."""
         edited = self._edited(after, "key", _EXPIRES).withColumn("place", F.monotonically_increasing_id())
         nothing = F.struct(F.lit(None).alias("__dummy__"))
@@ -193,25 +193,25 @@ _COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class OperatorKind:
     """What is known of an operator's state."""
 
-    layout: type[Table]
+    layout: type[StateTable]
     #: setting of the version of its state → the version that is known here
     version: tuple[str, str] | None = None
     #: whether its value may have other columns
     evolves: bool = False
 
 
-KINDS: Mapping[str, Kind] = {
-    "stateStoreSave": Kind(Table, (f"{_STREAMING}aggregation.stateFormatVersion", "2"), evolves=True),
-    "dedupe": Kind(Groups),
-    "dedupeWithinWatermark": Kind(Groups),
-    "sessionWindowStateStoreSaveExec": Kind(Sessions),
-    "applyInPandasWithState": Kind(Groups, evolves=True),
-    JOIN: Kind(JoinSide, (f"{_STREAMING}join.stateFormatVersion", "2")),
-    "transformWithStateInPandasExec": Kind(Variable),
-    "transformWithStateInPySparkExec": Kind(Variable),
+KINDS: Mapping[str, OperatorKind] = {
+    "stateStoreSave": OperatorKind(StateTable, (f"{_STREAMING}aggregation.stateFormatVersion", "2"), evolves=True),
+    "dedupe": OperatorKind(Groups),
+    "dedupeWithinWatermark": OperatorKind(Groups),
+    "sessionWindowStateStoreSaveExec": OperatorKind(Sessions),
+    "applyInPandasWithState": OperatorKind(Groups, evolves=True),
+    JOIN: OperatorKind(JoinSide, (f"{_STREAMING}join.stateFormatVersion", "2")),
+    "transformWithStateInPandasExec": OperatorKind(Variable),
+    "transformWithStateInPySparkExec": OperatorKind(Variable),
 }
 """By what Spark calls them; each is tested."""
 

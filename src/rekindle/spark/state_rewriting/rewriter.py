@@ -24,12 +24,12 @@ from pyspark.sql.types import StructType
 from rekindle.errors import RestoreError
 from rekindle.progress.directory import read_offsets
 from rekindle.progress.state_schema import with_value
-from rekindle.progress.stored_state import TIMERS, StatefulOperator, TaskState
+from rekindle.progress.stored_state import TIMERS, StatefulOperator, StoredTaskState
 from rekindle.session.failures import brief
 from rekindle.spark.state import state_frame
 from rekindle.spark.state_rewriting.encoding import NotAsKept
-from rekindle.spark.state_rewriting.layouts import KINDS, Kind, Timers
-from rekindle.spark.state_rewriting.stores import DEFAULT, Rows, Stores, fingerprint, struct
+from rekindle.spark.state_rewriting.layouts import KINDS, OperatorKind, Timers
+from rekindle.spark.state_rewriting.stores import DEFAULT, StateRows, Stores, fingerprint, struct
 
 Edit = Callable[[DataFrame], DataFrame]
 
@@ -44,11 +44,11 @@ class Rewriting:
     source: Stores
     part: str | None
     #: state store → what it is to hold
-    rows: Mapping[str, Rows]
+    rows: Mapping[str, StateRows]
     #: of the value, where it is another one than in the savepoint
     value: StructType | None
 
-    def write(self, target: TaskState) -> None:
+    def write(self, target: StoredTaskState) -> None:
         """Write it into a progress directory that has all except the rows of this operator, and read it back.
 
         Raises:
@@ -80,7 +80,7 @@ class Rewriting:
         if wrong:
             raise RestoreError("STATE_REWRITE_FAILED", path=state, reason=wrong)
 
-    def _difference(self, target: TaskState, seen: set[str]) -> str:
+    def _difference(self, target: StoredTaskState, seen: set[str]) -> str:
         """Say how what was written differs from what was to be written; empty: it does not."""
         if missing := self.rows.keys() - seen:
             return f"Spark did not ask for {', '.join(sorted(missing))}"
@@ -102,7 +102,7 @@ class Rewriting:
 class _Handed:
     """What Spark's rewriter calls for each state store: a function of Scala's, from DataFrame to DataFrame."""
 
-    def __init__(self, rows: Mapping[str, Rows]) -> None:
+    def __init__(self, rows: Mapping[str, StateRows]) -> None:
         self._rows = rows
         #: state stores that were written
         self.seen: set[str] = set()
@@ -120,7 +120,13 @@ class _Handed:
 
 
 def prepare(
-    spark: SparkSession, source: TaskState, operator: StatefulOperator, part: str | None, fn: Edit, *, evolve: bool
+    spark: SparkSession,
+    source: StoredTaskState,
+    operator: StatefulOperator,
+    part: str | None,
+    fn: Edit,
+    *,
+    evolve: bool,
 ) -> Rewriting:
     """Compute the state that `fn` makes of what lies in a savepoint, and check it.
 
@@ -161,10 +167,10 @@ def can_rewrite(spark: SparkSession) -> bool:
 
 def _unsupported(
     spark: SparkSession,
-    source: TaskState,
+    source: StoredTaskState,
     operator: StatefulOperator,
     part: str | None,
-    kind: Kind | None,
+    kind: OperatorKind | None,
     *,
     evolve: bool,
 ) -> str:

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from rekindle.progress.stored_state import StatefulOperator, TaskState
+from rekindle.progress.stored_state import StatefulOperator, StoredTaskState
 from rekindle.spark.state import read_state, with_distinct_names
 from rekindle.spark.state_rewriting.encoding import NotAsKept, unsafe_bytes
 
@@ -20,7 +20,7 @@ BYTES = ("key_bytes", "value_bytes", "column_family_name")
 PLACE = "partition_id"
 
 
-class Rows(NamedTuple):
+class StateRows(NamedTuple):
     """What a state store is to hold, computed, in the partitions that it goes to."""
 
     #: with the columns of `raw`
@@ -33,7 +33,7 @@ class Stores:
     """The state stores of one operator."""
 
     spark: SparkSession
-    state: TaskState
+    state: StoredTaskState
     operator: StatefulOperator
     #: in how many partitions it lies
     partitions: int = field(init=False)
@@ -55,7 +55,7 @@ class Stores:
         """Return the rows of a state store as keys and values."""
         return with_distinct_names(read_state(self.spark, self.state, self.operator, storeName=store))
 
-    def encoded(self, store: str, edited: DataFrame) -> Rows:
+    def encoded(self, store: str, edited: DataFrame) -> StateRows:
         """Return key, value and fault as the bytes of a state store.
 
         Raises:
@@ -64,15 +64,15 @@ class Stores:
         raw = self.raw(store)
         moved = self.moved(edited.select("key", "value", "fault"), partition_key(raw, edited))
         count = checked(moved)
-        return Rows(self._as_raw(raw, moved.select(*as_bytes(moved, DEFAULT)), count), count)
+        return StateRows(self._as_raw(raw, moved.select(*as_bytes(moved, DEFAULT)), count), count)
 
-    def gathered(self, store: str, frame: DataFrame) -> Rows:
+    def gathered(self, store: str, frame: DataFrame) -> StateRows:
         """Return rows of bytes of any column families as those of a state store, each key's in the order of `place`."""
         raw = self.raw(store)
         by = [F.col("partition_key").getField(name) for name in struct(raw, "partition_key").names]
         moved = self.moved(frame, by, in_order=True)
         count = moved.count()
-        return Rows(self._as_raw(raw, moved.select(*BYTES), count), count)
+        return StateRows(self._as_raw(raw, moved.select(*BYTES), count), count)
 
     def moved(self, frame: DataFrame, by: list[Column], *, in_order: bool = False) -> DataFrame:
         """Return rows in the partitions that they go to, computed.

@@ -13,7 +13,7 @@ from rekindle.graph.queries import QueryDescription
 from rekindle.ids import SubtaskId
 from rekindle.progress.retention import SourceLogs
 from rekindle.spark.inputs.input import Input
-from rekindle.spark.output.outputs import Outputs, Place
+from rekindle.spark.output.outputs import Outputs, SubtaskPlace
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.streaming.siblings import Siblings
 
@@ -23,7 +23,7 @@ class SubtaskParts:
     """The parts of one subtask."""
 
     task: Task
-    place: Place
+    place: SubtaskPlace
     #: the batch whose record the positions of `inputs` are of, -1 for none
     last: int
     #: the task's DataFrame, built from `inputs`; None for a subtask that has ended, which is never started

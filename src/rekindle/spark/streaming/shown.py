@@ -12,7 +12,7 @@ from rekindle.channels.feed import Feed, FileFeed
 from rekindle.channels.split_feed import SplitFeed
 from rekindle.runtime.occupation import Occupation
 from rekindle.spark.inputs.input import Input
-from rekindle.spark.output.outputs import Place
+from rekindle.spark.output.outputs import SubtaskPlace
 from rekindle.spark.query.flush import END_OF_TIME_MS
 from rekindle.spark.query.rows_read import RowsRead, state_bytes, state_rows
 from rekindle.storage import layout
@@ -23,7 +23,7 @@ from rekindle.storage.port import Store
 
 def shown(
     store: Store,
-    place: Place,
+    place: SubtaskPlace,
     inputs: Sequence[Input],
     report: Mapping[str, Any],
     *,
@@ -59,7 +59,7 @@ def shown(
     )
 
 
-def counter(store: Store, place: Place, inputs: Sequence[Input], batch: int) -> RowsRead:
+def counter(store: Store, place: SubtaskPlace, inputs: Sequence[Input], batch: int) -> RowsRead:
     """Return what counts the rows that a subtask reads after a batch."""
     marks = (layout.marks(place.folder, item.uid) for item in inputs)
     channels = (layout.inbox(place.folder, item.uid) for item in inputs if isinstance(item.feed, ChannelFeed))
@@ -70,7 +70,9 @@ def counter(store: Store, place: Place, inputs: Sequence[Input], batch: int) -> 
     return RowsRead(batch, marks_end, channels_end)
 
 
-def _input(store: Store, place: Place, inputs: Sequence[Input], item: Input, report: Mapping[str, Any]) -> InputStatus:
+def _input(
+    store: Store, place: SubtaskPlace, inputs: Sequence[Input], item: Input, report: Mapping[str, Any]
+) -> InputStatus:
     feed, position = item.feed, item.position
     return InputStatus(
         ended=item.ended,
@@ -90,7 +92,9 @@ def _position(feed: Feed | None, position: InputPosition) -> Any:
     return read
 
 
-def _rate(store: Store, place: Place, inputs: Sequence[Input], item: Input, report: Mapping[str, Any]) -> float | None:
+def _rate(
+    store: Store, place: SubtaskPlace, inputs: Sequence[Input], item: Input, report: Mapping[str, Any]
+) -> float | None:
     """Return the rows a second of an input; Spark's report tells its sources apart by what they read."""
     sources = report.get("sources", ())
     if item.feed is not None:

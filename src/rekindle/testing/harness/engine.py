@@ -88,7 +88,7 @@ def no_successor(since: int, failures: int) -> Launch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
+class DriverLife:
     """One driver of a tested job, from its start to its end."""
 
     handle: JobHandle

@@ -24,7 +24,7 @@ from rekindle.storage import layout
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from rekindle.testing.harness.ends import Ends, is_passed_on
-from rekindle.testing.harness.engine import Life, TestedEngines, no_successor
+from rekindle.testing.harness.engine import DriverLife, TestedEngines, no_successor
 from rekindle.testing.harness.inputs import Schema
 from rekindle.testing.harness.outputs import Row, ordered
 from rekindle.testing.harness.points import CrashedError, ManualTime, Points, checked
@@ -68,7 +68,7 @@ class JobHarness:
         self._timeout_s = timeout_s
         self._ends = Ends(spark, self._folder / "sources", schemas or {}, keep)
         self._passed_ms = 0
-        self._life: Life | None = None
+        self._life: DriverLife | None = None
         self._result: JobResult | None = None
         self._job = job
         self._store = LocalStore(str(self._folder / "storage"))
@@ -155,7 +155,7 @@ class JobHarness:
         engines = TestedEngines(self._spark)
         running = Running(launch, engines, no_successor, self._config)
         handle = JobHandle(launch.storage, mode=mode, driver=running, run=running.run)
-        self._life = Life(handle=handle, engine=engines.engine, points=points, time=elapsed)
+        self._life = DriverLife(handle=handle, engine=engines.engine, points=points, time=elapsed)
 
     def settle(self) -> None:
         """Wait until all that was added is processed, or the job is over.
@@ -270,14 +270,14 @@ class JobHarness:
 
     # -- how it is done -----------------------------------------------------------------------------------------------
 
-    def _running(self) -> Life | None:
+    def _running(self) -> DriverLife | None:
         life = self._life
         if life is not None and life.points.dead:
             return None
         return life
 
     @contextmanager
-    def _asking(self) -> Iterator[Life]:
+    def _asking(self) -> Iterator[DriverLife]:
         """Settle, let the job be asked, and see what has become of it."""
         self.settle()
         life = self._running()
