@@ -142,6 +142,7 @@ class DefinedJob:
             uid=uid,
             bounded=spec.bounded,
             divisible=divisible,
+            kind=spec.kind,
             event_time=event_time,
             watermark=watermark,
             idle_after=idle_after,

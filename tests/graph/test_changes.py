@@ -64,6 +64,24 @@ def test_what_is_new_is_found() -> None:
     assert (ChangeKind.READER_OF_FINISHED, "more") in kinds(graph, saved(finished=("read",)))
 
 
+def test_a_source_of_another_kind_is_refused_to_those_that_stand_in_it() -> None:
+    graph = replace(JOB, sources=(replace(LIVE, kind="Jdbc"),))
+    before = saved(source_kinds={"live": "Stream"})
+    (found,) = changes(graph, before, {})
+    assert (found.kind, found.uid) == (ChangeKind.SOURCE_REPLACED, "read")
+    for in_place in (True, False):
+        with pytest.raises(RestoreError, match="was Stream and is now Jdbc") as caught:
+            settle([found], "here", in_place=in_place)
+        assert caught.value.code == "SOURCE_REPLACED"
+    assert kinds(graph, saved(source_kinds={"live": "Jdbc"})) == []
+    assert kinds(graph, saved()) == [], "an older version did not save it"
+    assert kinds(JOB, before) == [], "it is not known what it is now"
+    assert kinds(graph, replace(before, finished=("read",))) == [], "nothing of it is left to be read"
+    first = replace(READ, inputs=("other",))
+    others = replace(JOB, sources=(LIVE, Source(uid="other", bounded=True)), tasks=(first, COUNT))
+    assert kinds(graph, replace(before, graph=saved(others).graph))[0] == (ChangeKind.INPUT_ADDED, "read")
+
+
 def test_what_is_gone_or_another_is_found() -> None:
     count = replace(COUNT, inputs=("live",), parallelism=2)
     other = replace(JOB, name="other", tasks=(count,), sinks=(replace(OUT, kind="Delta"), Sink(uid="new", task="gone")))

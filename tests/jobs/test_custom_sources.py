@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.errors import DefinitionError
+from rekindle.errors import DefinitionError, RestoreError
 from rekindle.protocol.operator_state import OperatorState
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
@@ -43,7 +44,7 @@ class Counters(rk.SplitSource):
         return (spark.createDataFrame(rows, self.schema) if rows else None), first + len(rows), ended
 
 
-def job_of(source: rk.SplitSource, out: Path, *, parallelism: int = 1) -> rk.Job:
+def job_of(source: rk.SplitSource | rk.Stream, out: Path, *, parallelism: int = 1) -> rk.Job:
     job = rk.Job("counters")
     counters = job.source("counters", source)
 
@@ -57,6 +58,10 @@ def job_of(source: rk.SplitSource, out: Path, *, parallelism: int = 1) -> rk.Job
 
 def shown(out: Path) -> Counter[Key]:
     return Counter((row["split"], row["n"]) for row in committed(out))
+
+
+def is_shown(out: Path, source: Counters) -> bool:
+    return shown(out) == every(source.upto)
 
 
 def every(upto: Mapping[str, int]) -> Counter[Key]:
@@ -162,3 +167,40 @@ def test_a_batch_run_refuses_a_source_of_splits(spark: SparkSession, tmp_path: P
     job = job_of(Counters({"a": 4}), tmp_path / "out")
     with pytest.raises(DefinitionError, match="BATCH_OF_SPLITS"):
         job.start(spark, storage=str(tmp_path / "storage"), mode="batch")
+
+
+def test_a_uid_that_becomes_another_kind_of_source_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    storage, out = str(tmp_path / "storage"), tmp_path / "out"
+    handle = job_of(Counters({"a": 4}, bounded=False), out).start(spark, storage=storage, config=QUICK)
+    until(lambda: shown(out) == every({"a": 4}))
+    savepoint = handle.stop(savepoint=str(tmp_path / "saves")).savepoint
+    (tmp_path / "live").mkdir()
+    stream = rk.Stream(lambda spark: spark.readStream.schema(Counters.schema).parquet(str(tmp_path / "live")))
+    for storage_of, restore in ((storage, None), (str(tmp_path / "other"), savepoint)):
+        with pytest.raises(RestoreError, match="was SplitSource and is now Stream") as caught:
+            job_of(stream, tmp_path / "beside").start(spark, storage=storage_of, restore=restore, config=QUICK)
+        assert caught.value.code == "SOURCE_REPLACED"
+
+
+def test_a_start_from_a_drained_checkpoint_reads_on_in_every_split(spark: SparkSession, tmp_path: Path) -> None:
+    source = Counters({"a": 4, "b": 2}, bounded=False)
+    storage, out = str(tmp_path / "storage"), tmp_path / "out"
+    handle = job_of(source, out, parallelism=2).start(spark, storage=storage, config=QUICK)
+    until(lambda: shown(out) == every(source.upto))
+    drained = handle.stop(drain=True)
+    assert drained.state == "DRAINED"
+    assert drained.checkpoint is not None
+    kept = [entry for one in state_of(storage).subtasks.values() for entry in (one or {})["splits"].entries]
+    assert sorted((entry["id"], entry["position"]) for entry in kept) == [("a", 4), ("b", 2)]
+
+    for upto, parallelism in ((7, 2), (9, 1)):
+        source = Counters({"a": upto, "b": 2, "c": 1}, bounded=False)
+        newest = JobStorage(open_store(storage), "counters").newest_manifest()
+        assert newest is not None
+        handle = job_of(source, out, parallelism=parallelism).start(
+            spark, storage=storage, restore=str(newest.checkpoint), allow_drained=True, config=QUICK
+        )
+        until(partial(is_shown, out, source))
+        assert handle.stop(drain=True).state == "DRAINED"
+        assert shown(out) == every(source.upto)
+        assert ("a", None) not in source.asked

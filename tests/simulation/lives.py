@@ -183,7 +183,7 @@ def _check(world: World, result: Result, *, history: bool = True) -> None:
     if result.state == "FINISHED":
         assert world.all_read(), "a job that has finished has read all"
     if history:  # a loss of power may take some of it
-        check_history(world.storage)
+        check_history(world.storage, world.cut_off, world.too_late)
 
 
 def _newest(world: World) -> int | None:

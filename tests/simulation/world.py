@@ -104,6 +104,9 @@ class FreezingStore(MemoryStore):
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__()
         self._scheduler = scheduler
+        self._created: set[str] = set()
+        #: what was created, deleted, and created again
+        self.created_again: set[str] = set()
 
     @property
     def boot_id(self) -> str:
@@ -113,7 +116,10 @@ class FreezingStore(MemoryStore):
     def create(self, path: str, data: bytes) -> bool:
         """See `Store`."""
         self._scheduler.may_freeze(path)
-        return super().create(path, data)
+        is_new = super().create(path, data)
+        if is_new:
+            (self.created_again if path in self._created else self._created).add(path)
+        return is_new
 
     def replace(self, path: str, data: bytes) -> None:
         """See `Store`."""
@@ -274,6 +280,8 @@ class World:
         #: of the machine's clock, which somebody sets now and then
         self.clock_is_ahead_s = 0
         self.results: list[str] = []
+        #: runs whose drivers came to their end by themselves
+        self._came_back: set[int] = set()
         #: of each start
         self.permissions = Permissions()
         #: no task is given more of its live sources than it gets through; else each batch may be longer than the last
@@ -324,6 +332,7 @@ class World:
                     beside.extend([scheduler.spawn(wishes, "somebody")] if wishes is not None else [])
                     outcome.append(driver.run())
                     self.results.append(outcome[0].state)
+                    self._came_back.add(outcome[0].run)
                 else:
                     outcome.append(driver)
             except Exception as error:
@@ -360,6 +369,23 @@ class World:
             self.results.append("overtaken")
             return None
         return ended
+
+    @property
+    def cut_off(self) -> set[int]:
+        """Return the runs whose drivers were killed, or frozen for good."""
+        newest = self.storage.latest_run()
+        return set(range(1, newest.run + 1 if newest else 1)) - self._came_back
+
+    @property
+    def too_late(self) -> set[int]:
+        """Return the checkpoints whose numbers had been used up, and were free again once they were below all others.
+
+        A driver that slept through all that creates its manifest, finds that it is fenced, and commits nothing.
+        """
+        again = self.store.created_again if isinstance(self.store, FreezingStore) else set[str]()
+        folder = layout.checkpoints(self.storage.job)
+        numbers = self.storage.numbers(folder)
+        return {number for number in numbers if layout.manifest(layout.checkpoint(self.storage.job, number)) in again}
 
     def end_sleepers(self) -> None:
         """End all that are frozen still."""

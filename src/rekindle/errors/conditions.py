@@ -552,6 +552,13 @@ CONDITIONS: dict[str, Condition] = {
             "In {path} task {task!r} reads {inputs}, and not any more: what is unread of it would be dropped.",
             "Add it back, or drop its position with --allow-non-restored-state.",
         ),
+        SOURCE_REPLACED=(
+            "In {path} task {task!r} has a position in source {source!r}, which was {before} and is now {now}.",
+            (
+                "Give the new source a uid of its own: it is read from its beginning. The position in the old one is "
+                "dropped with --allow-non-restored-state."
+            ),
+        ),
         INPUT_TOO_LATE=(
             (
                 "Task {task!r} now reads {source!r}, which ends, and it or a task after it has state and a watermark "

@@ -30,6 +30,7 @@ class ChangeKind(Enum):
     INPUT_OF_FINISHED = "a task reads one more task, which has finished"
     HISTORY_LATE = "one more source that ends, with event times, reaches a task with state and a watermark"
     INPUT_REMOVED = "a task reads a source or a task no more"
+    SOURCE_REPLACED = "a source is of another kind, and a task that has not finished reads it"
     INPUTS_TURNED = "a task reads its inputs in another order"
     PARALLELISM = "a task has another `parallelism`"
     SINK_ADDED = "a sink is new, or has another task"
@@ -113,6 +114,9 @@ RULES: dict[ChangeKind, ChangeRule] = {
         code="INPUT_NOT_RESTORED",
         allow="allow_non_restored_state",
     ),
+    ChangeKind.SOURCE_REPLACED: ChangeRule(
+        in_place=_NO, restored=_NO, then="a position in the one means nothing to the other", code="SOURCE_REPLACED"
+    ),
     ChangeKind.INPUTS_TURNED: ChangeRule(in_place=_CHECKPOINT, restored=_ON, then="each continues where it stood"),
     ChangeKind.PARALLELISM: ChangeRule(
         in_place=_CHECKPOINT, restored=_ON, then="what was not read is dealt out again among its subtasks"
@@ -176,6 +180,8 @@ class Saved:
     chains: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: sink → its kind, as far as that is known
     kinds: Mapping[str, str] = field(default_factory=dict)
+    #: source → its kind, as far as that is known
+    source_kinds: Mapping[str, str] = field(default_factory=dict)
 
 
 def renames(graph: JobGraph, saved: Collection[str]) -> dict[str, str]:
@@ -207,6 +213,8 @@ def _of_tasks(graph: JobGraph, saved: Saved) -> Iterator[Change]:
             continue
         before, parallelism = saved.graph[task.uid], saved.parallelism.get(task.uid, 1)
         yield from _of_inputs(task, before, saved)
+        if task.uid not in saved.finished:
+            yield from _of_sources(graph, task, before, saved)
         if parallelism != task.parallelism:
             what = f"had {parallelism} subtasks, and now has {task.parallelism}"
             yield Change(kind=ChangeKind.PARALLELISM, uid=task.uid, what=what)
@@ -230,6 +238,15 @@ def _of_inputs(task: Task, before: Sequence[str], saved: Saved) -> Iterator[Chan
     if kept != [uid for uid in task.inputs if uid in before]:
         what = f"read {', '.join(before)}, and now reads {', '.join(task.inputs)}"
         yield Change(kind=ChangeKind.INPUTS_TURNED, uid=task.uid, what=what)
+
+
+def _of_sources(graph: JobGraph, task: Task, before: Sequence[str], saved: Saved) -> Iterator[Change]:
+    for source in graph.sources_of(task):
+        kind = saved.source_kinds.get(source.uid)
+        if source.uid in before and kind and source.kind and kind != source.kind:
+            parameters = {"task": task.uid, "source": source.uid, "before": kind, "now": source.kind}
+            what = f"reads {source.uid}, which was {kind} and is now {source.kind}"
+            yield Change(kind=ChangeKind.SOURCE_REPLACED, uid=task.uid, what=what, parameters=parameters)
 
 
 def _added(graph: JobGraph, task: Task, saved: Saved) -> Change:

@@ -30,6 +30,8 @@ class Source:
     watermark: str | None = None
     #: whether it is made of splits, which subtasks share although it may have no end
     divisible: bool = False
+    #: what a person calls this kind of source, e.g. "Files": positions in it mean nothing to another; empty: not known
+    kind: str = ""
     #: how long it has no data before it holds the watermark back no more, e.g. "5 minutes"; None: forever
     idle_after: str | None = None
 

@@ -122,6 +122,7 @@ class Checkpointing:
                 if sources
             },
             operator_state=operator_states(self._custom, snapshots),
+            source_kinds={source.uid: source.kind for source in self._graph.sources if source.kind},
             finished_tasks=tuple(
                 task.uid
                 for task in self._graph.tasks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from rekindle.graph.changes import Change, Saved, changes, renames
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
@@ -17,8 +18,22 @@ from rekindle.storage.documents.runs import Run
 from rekindle.storage.origin import Origin
 from rekindle.storage.renaming import renamed_chains, renamed_graph
 
-Kinds = Mapping[str, str]
-"""Sink → its kind in the last run, as far as that is known."""
+
+class Kinds(NamedTuple):
+    """What sinks and sources were in the last run, as far as that is known."""
+
+    #: sink → its kind
+    sinks: Mapping[str, str]
+    #: source → its kind
+    sources: Mapping[str, str]
+
+
+def kinds_of(run: Run | None) -> Kinds:
+    """Return the kinds of the sinks and sources of a run."""
+    described = run.description if run is not None else None
+    if described is None:
+        return Kinds({}, {})
+    return Kinds({one.uid: one.kind for one in described.sinks}, {one.uid: one.kind for one in described.sources})
 
 
 def with_chains_of(lineage: Lineage, run: Run | None) -> Lineage:
@@ -55,7 +70,8 @@ def since_lineage(
         parallelism={names.get(uid, uid): count for uid, count in lineage.parallelism.items()},
         finished=[names.get(uid, uid) for uid in lineage.graph if uid not in going],
         chains=renamed_chains(lineage.chains, names),
-        kinds=kinds,
+        kinds=kinds.sinks,
+        source_kinds=kinds.sources,
     )
     return changes(graph, saved, renamed)
 
@@ -74,9 +90,24 @@ def since_origin(graph: JobGraph, origin: Origin, kinds: Kinds, *, undo_drain: b
         parallelism={uid: len(subtasks) for uid, subtasks in manifest.tasks.items()},
         finished=[uid for uid in manifest.tasks if uid not in going],
         chains=manifest.chains,
-        kinds=kinds,
+        kinds=kinds.sinks,
+        source_kinds=_sources_of(origin, graph),
     )
     return changes(graph, saved, origin.renamed)
+
+
+def _sources_of(origin: Origin, graph: JobGraph) -> dict[str, str]:
+    """Return the kinds of the sources of a checkpoint. An older version did not note them, and had no custom ones."""
+    if origin.manifest.source_kinds:
+        return origin.manifest.source_kinds
+    lists = ("Files", "Batch")
+    found = {}
+    for source in graph.sources:
+        if origin.frozen_files(source.uid) is None:
+            found[source.uid] = "Stream"
+        else:
+            found[source.uid] = source.kind if source.kind in lists else lists[0]
+    return found
 
 
 def late_by(origin: Origin, graph: JobGraph, found: Sequence[Change]) -> list[Change]:

@@ -23,7 +23,7 @@ from rekindle.runtime.checkpointing import snapshots_of
 from rekindle.runtime.driven import is_driven_here
 from rekindle.runtime.leftovers import prepared, refuse_sink_ahead, rewound
 from rekindle.runtime.rewinding import Rewind, plan_rewind
-from rekindle.start.changed import late_by, since_lineage, since_origin, with_chains_of
+from rekindle.start.changed import kinds_of, late_by, since_lineage, since_origin, with_chains_of
 from rekindle.start.covered import covered_by, latest_manifest
 from rekindle.start.finished import finished_operators
 from rekindle.start.lost import Loss, find_loss
@@ -109,7 +109,7 @@ class Decider:
             latest_checkpoint=self._checkpoint_path(checkpoint) if checkpoint is not None else None,
             whole=loss.beginning if loss is not None else None,
         )
-        self._kinds = {sink.uid: sink.kind for sink in run.description.sinks} if run and run.description else {}
+        self._kinds = kinds_of(run)
         decision = resolve(
             facts,
             restore=self._absolute(self._restore),
@@ -279,7 +279,7 @@ class Decider:
         lineage = decision.lineage.lineage if isinstance(decision, Resume) else 0
         manifest = latest_manifest(storage, decision, lineage)
         left = prepared(storage, self._graph.subtasks(), lineage, covered_by(manifest))
-        found = unsettled(self._graph, self._kinds, [uid for uid, rows in left.items() if rows])
+        found = unsettled(self._graph, self._kinds.sinks, [uid for uid, rows in left.items() if rows])
         settle(found, storage.store.location, in_place=not isinstance(decision, Restore))
 
     def _check_state_partitions(self, lineage: Lineage) -> None:

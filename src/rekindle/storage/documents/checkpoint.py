@@ -66,6 +66,8 @@ class Manifest:
     finished_tasks: tuple[str, ...] = ()
     #: task uid → its operators: sources, the task itself, sinks; empty where an older version wrote it
     chains: dict[str, list[str]] = field(default_factory=dict)
+    #: source uid → its kind; empty where an older version wrote it
+    source_kinds: dict[str, str] = field(default_factory=dict)
     #: sink uid → transactions to commit now that this manifest exists; empty in a savepoint
     transactions: dict[str, list[Transaction]] = field(default_factory=dict)
     in_flight_bytes: int = 0
