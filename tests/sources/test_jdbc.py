@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -360,6 +361,25 @@ def test_a_query_gives_the_rows_and_the_column(orders: Shop) -> None:
     assert [(row.ten, row.item) for row in reading.all()] == [(10, "a"), (20, "b")]
 
 
+@pytest.mark.parametrize("bounded", [False, True])
+def test_a_history_is_continued_right_after_where_it_ends(orders: Shop, bounded: bool) -> None:
+    add(orders, "in the history", "too", "c", "d")
+    orders.sql("ALTER TABLE orders ADD COLUMN at timestamptz")
+    orders.sql("UPDATE orders SET at = timestamptz '2025-01-01 00:00Z' + id * interval '1 hour'")
+    berlin = dt.timezone(dt.timedelta(hours=1))
+    meet = {"id": 2, "at": dt.datetime(2025, 1, 1, 3, tzinfo=berlin), "item": "c"}
+    for column, after in meet.items():
+        source = orders.make(column=column, after=after, bounded=bounded, rows_per_read=1)
+        left = ["d", "in the history", "too"] if column == "item" else ["c", "d"]
+        assert items(Reading(orders.spark, source)) == left
+    assert Reading(orders.spark, orders.make(after=4)).all() == []
+    orders.sql("DELETE FROM orders WHERE id > 2")
+    reading = Reading(orders.spark, orders.make(after=4))
+    assert reading.all() == []
+    add(orders, "e")
+    assert items(reading) == ["e"]
+
+
 def test_a_column_that_comes_later_is_left_out_and_one_that_goes_is_named(orders: Shop) -> None:
     add(orders, "a")
     reading = Reading(orders.spark, orders.make())
@@ -509,6 +529,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "url": {"url": "postgresql://host/db", "table": "t"},
     "table": {"url": "jdbc:postgresql://host/db"},
     "lag": {"url": "jdbc:oracle:thin:@host", "table": "t"},
+    "after": {"url": "jdbc:postgresql://host/db", "table": "t", "after": 0.5},
     "rows_per_read": {"url": "jdbc:postgresql://host/db", "table": "t", "rows_per_read": 0},
 }
 

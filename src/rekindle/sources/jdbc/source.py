@@ -6,6 +6,7 @@ than a batch should have. The position is the end of the range. So rows with the
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +16,17 @@ from rekindle.config import duration_ms
 from rekindle.errors import DefinitionError, InputError
 from rekindle.sources.jdbc.dialects import Relation, dialect_of
 from rekindle.sources.jdbc.settling import Candidate
-from rekindle.sources.jdbc.values import ENDLESS, FAMILIES, Family, Value, bounds_of, json_of, of_spark, value_of
+from rekindle.sources.jdbc.values import (
+    ENDLESS,
+    FAMILIES,
+    Family,
+    Value,
+    bounds_of,
+    given_value,
+    json_of,
+    of_spark,
+    value_of,
+)
 from rekindle.sources.split_source import Json, SplitSource
 
 if TYPE_CHECKING:
@@ -46,6 +57,8 @@ class Jdbc(SplitSource):
         column: rises with each row that comes, or that changes; has no nulls: a number, a timestamp, a date, a text
             or a uuid. Rows may have the same value.
         query: a SELECT, instead of `table`. It has that column.
+        after: rows with this value or a smaller one are not read: where a history ends that the table continues.
+            Looked at when the job first reads. None: all are read.
         bounded: end at the greatest value that is there when the job first reads.
         lag: how long a value is to have been there before rows up to it are read, e.g. ``"1 minute"``; longer than any
             transaction that writes takes. None: on PostgreSQL for as long as transactions run that may write a smaller
@@ -70,6 +83,7 @@ class Jdbc(SplitSource):
         *,
         column: str,
         query: str | None = None,
+        after: int | str | dt.date | None = None,
         bounded: bool = False,
         lag: str | None = None,
         rows_per_read: int = 1_000_000,
@@ -89,6 +103,9 @@ class Jdbc(SplitSource):
         for name, value in {"rows_per_read": rows_per_read, "partitions": partitions}.items():
             if value < 1:
                 raise _refused(name, value, "It is a number of 1 or more.", "Leave it out for the usual one.")
+        self._first = None if after is None else given_value(after)
+        if after is not None and self._first is None:
+            raise _refused("after", after, "Values of its type do not rise.", "Use a number, a time, a date or a text.")
         if lag is None and not self._dialect.knows_transactions:
             hint = "Say a time that is longer than any transaction; '0 seconds' where one writer brings all rows."
             raise _refused("lag", lag, "Only PostgreSQL says which transactions run.", hint)
@@ -124,6 +141,7 @@ class Jdbc(SplitSource):
             self._emptied = False
         self._stands = position
         after, until = (value_of((position or {}).get(name)) for name in ("after", "until"))
+        after = after or self._first
         upto = until or self._settled or self._look(spark, after)
         if upto is None:
             # With nothing to come the end is reached, where there is one.
@@ -151,7 +169,8 @@ class Jdbc(SplitSource):
             self._emptied = after is not None
         else:
             newest = self._readvalue_of(found["rk_value"], found.get("rk_type"))
-            if after is not None and after.family is not newest.family:
+            # Of what the user has said, the database knows better what it is.
+            if after not in (None, self._first) and after.family is not newest.family:
                 raise self._unusable(f"it is {newest.family.value} now, and was {after.family.value}.")
             if found["rk_is_after"]:
                 self._below, self._emptied = None, False

@@ -70,6 +70,14 @@ def of_spark(found: Any) -> tuple[str, Family | None]:
     return f"{found:f}" if isinstance(found, Decimal) else str(found), families.get(type(found))
 
 
+def given_value(given: Any) -> Value | None:
+    """A value that a user has said; None: it is none that rises."""
+    if isinstance(given, dt.datetime) and given.tzinfo is not None:
+        return Value(text=given.isoformat(sep=" "), family=Family.INSTANT)
+    text, family = of_spark(given)
+    return None if family is None else Value(text=text, family=family)
+
+
 def bounds_of(first: Value, last: Value) -> tuple[str, str] | None:
     """About where a range begins and ends, as Spark takes it to divide it; None: it cannot be divided."""
     if first.family is Family.NUMBER:
