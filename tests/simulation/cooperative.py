@@ -53,7 +53,9 @@ class Strand:
         self.over = False
         self.wakes_s = 0.0
         self.until: Callable[[], bool] | None = None
-        self.go = threading.Semaphore(0)
+        #: it waits for it, and has its turn once another lets it go; a lock costs a tenth of a semaphore
+        self.go = threading.Lock()
+        self.go.acquire()
 
     @property
     def dead(self) -> bool:
@@ -219,7 +221,7 @@ class Scheduler:
 
     def _next(self, me: Strand | None = None) -> Strand:
         while True:
-            others = [one for one in self._strands if one.dead and one is not me]
+            others = [one for one in self._strands if (one.dropped or one.process.dead) and one is not me]
             ready = others or [one for one in self._strands if self._is_ready(one)]
             if ready:
                 return ready[0] if len(ready) == 1 else self.chance.choice(ready)

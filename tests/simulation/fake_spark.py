@@ -13,6 +13,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -30,6 +31,12 @@ _LOG = re.compile(r"(\d+)(?:\.compact)?")
 _IDLE_S = 0.1
 
 CONF = {"spark.sql.shuffle.partitions": "1"}
+
+
+@lru_cache(maxsize=1_000)
+def _entry_of(line: str) -> dict[str, Any]:
+    """An entry of a log, which is read at each look and never changes."""
+    return json.loads(line)
 
 
 def path_of(uri: str) -> str:
@@ -73,7 +80,7 @@ class SparkLog:
         name = f"{number}.compact" if self._is_compaction(number) else f"{number}"
         version, *lines = self._store.read(f"{self._folder}/{name}").decode().split("\n")
         assert version == "v1"
-        return [json.loads(line) for line in lines]
+        return [_entry_of(line) for line in lines]
 
     def at(self, number: int) -> list[dict[str, Any]]:
         """What one entry added."""
