@@ -8,12 +8,14 @@ CORE := tests/graph tests/protocol tests/scenarios
 
 # Tests start many JVMs, which start quicker with Spark's classes kept in a file.
 # Each run ends with its twenty slowest tests. Three at a time: on two cores one waits for a server or a clock.
+WORKERS := 3
 TESTS := python -m tests.class_archive; python -m pytest --durations=20
+DEALT = -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not crash and not slow"
 
 # Material's notice is known: docs/decisions/0038-mkdocs-now-zensical-later.md
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-pipeline bench-nexmark bench-sinks bench-requests bench-plan clean types archive lint strict-site
+.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-pipeline bench-nexmark bench-sinks bench-requests bench-plan clean types archive lint strict-site all-but-core core
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s%s\n", $$1, $$2 }' Makefile
@@ -26,14 +28,20 @@ demo: ## the flagship job: history and live stream, savepoint, resume, drain, co
 	@$(ENV) python examples/demo.py
 
 test: setup ## all tests but those that take minutes; ARGS="-k word" is passed on
-	@$(ENV) $(TESTS) -n 3 --dist loadfile --no-loadscope-reorder -m "not crash and not slow" $(ARGS)
+	@$(ENV) $(TESTS) $(DEALT) $(ARGS)
 
 check: setup ## what CI runs: format, lint, types, layers, dead code, prose, docs site, tests, full coverage of the pure core
-	@$(MAKE) --no-print-directory --jobs=2 types archive lint strict-site
-	@$(ENV) python -m pytest -n 2 $(CORE) --cov --cov-report=term-missing
-	@$(ENV) $(TESTS) -n 3 --dist loadfile --no-loadscope-reorder -m "not crash and not slow" $(CORE:%=--ignore=%) $(ARGS)
+	@$(MAKE) --no-print-directory --jobs=2 types archive lint
+	@$(MAKE) --no-print-directory --jobs=2 all-but-core core strict-site
 
-# Parts of `check` that need one core each; the longest come first.
+# Parts of `check` that run side by side; the longest come first. While tests wait, the core's use the time.
+all-but-core:
+	@$(ENV) $(TESTS) $(DEALT) $(CORE:%=--ignore=%) $(ARGS)
+
+core: # says all at its end, since another run of tests prints its dots meanwhile
+	@$(ENV) said=$$(python -m pytest -q $(CORE) --cov --cov-report=term-missing 2>&1) || failed=$$?; \
+	echo "$$said"; exit $${failed:-0}
+
 types:
 	@$(ENV) mypy
 

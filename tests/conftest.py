@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +24,7 @@ from tests.class_archive import submit_arguments
 from tests.crash.pipeline_kit import Gate
 from tests.jobs.kit import INTERPRETED
 from tests.servers import kafka
+from tests.servers.grouping import Together
 from tests.versions import older_than
 
 if TYPE_CHECKING:
@@ -89,6 +90,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     spark, server = ({item.path for item in items if item.get_closest_marker(need)} for need in ("spark", "server"))
     tests = Counter(item.path for item in items)
     items.sort(key=lambda item: (item.path not in spark, item.path not in server, -tests[item.path]))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together | None:
+    """Deal files out, those that share a server together."""
+    return Together(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 _DRIVERS: dict[threading.Thread, str] = {}
