@@ -198,8 +198,6 @@ def test_a_running_operator_without_any_state_has_not_finished() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: OperatorState.finished(2).with_subtask(1, splits("a")),
-        lambda: OperatorState.gathered(2, {}, finished={1}).with_subtask(1, splits("a")),
         lambda: replace(OperatorState.finished(2), coordinator={}),
         lambda: OperatorState.gathered(2, {0: splits("a")}, finished={0, 1}),
         lambda: OperatorState(parallelism=2, subtasks={2: {}}),
@@ -207,8 +205,6 @@ def test_a_running_operator_without_any_state_has_not_finished() -> None:
         lambda: OperatorState(parallelism=2, subtasks={0: offsets(), 1: {"offsets": NamedState(LIST, [])}}),
     ],
     ids=[
-        "put into a fully finished one",
-        "put in the place of a finished subtask",
         "a coordinator's put into a fully finished one",
         "given by one that had finished",
         "of a subtask too many",
@@ -221,12 +217,6 @@ def test_what_has_finished_takes_no_state_and_what_makes_no_sense_is_refused(wro
     state reported for fully finished operators"."""
     with pytest.raises(ProtocolError, match="INVARIANT_BROKEN"):
         wrong()
-
-
-def test_a_running_subtask_may_give_its_state_later() -> None:
-    state = OperatorState.gathered(2, {0: splits("a")}).with_subtask(1, splits("b"))
-    assert state == OperatorState(parallelism=2, subtasks={0: splits("a"), 1: splits("b")})
-    assert state.with_subtask(1, splits("c")).subtasks[1] == splits("c")
 
 
 # --- restoring a whole operator ---------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
 from typing import Any, ClassVar
@@ -167,16 +167,6 @@ class OperatorState:
     def uses_union(self) -> bool:
         """Whether any subtask holds union state, be it empty."""
         return any(StateKind.UNION in kinds for kinds in self._kinds().values())
-
-    def with_subtask(self, subtask: int, state: SubtaskState) -> OperatorState:
-        """The same with the state of one subtask.
-
-        Raises:
-            ProtocolError: ``INVARIANT_BROKEN`` where that subtask has finished.
-        """
-        if subtask in self.subtasks and self.subtasks[subtask] is None:
-            raise _broken("a finished subtask holds no state", f"subtask {subtask}")
-        return replace(self, subtasks={**self.subtasks, subtask: state})
 
     def reassigned(self, new_parallelism: int) -> list[dict[str, NamedState] | None]:
         """The state of each new subtask; None where it is not started, since all of the operator had finished."""
