@@ -27,6 +27,7 @@ readonly SMOKE=(
     tests/sinks/test_iceberg.py
     tests/sinks/test_tables_read_by_spark.py
     tests/sources/test_kafka.py
+    tests/sources/test_jdbc.py
 )
 
 find_python() {
@@ -68,6 +69,7 @@ make_environment() {
     # shellcheck disable=SC2086 # several options
     if tables=$(tables_for "$2"); then fetch_jars "$1/spark-tables" $tables || true; fi
     ln -sfn "$PWD/.venv/kafka-broker" "$1/kafka-broker"
+    ln -sfn "$PWD/.venv/spark-postgres" "$1/spark-postgres"
     touch "$1/made"
 }
 

@@ -33,6 +33,17 @@ def test_a_source_is_its_paths_or_a_name_of_the_job() -> None:
     assert of_source(JOB, "live", rk.Stream(lambda spark: spark.range(1))) == (("prod", "bids.live"),)
 
 
+def test_a_table_that_is_read_is_named_as_the_sink_that_writes_it() -> None:
+    url = "jdbc:postgresql://db/shop?user=me&password=hunter22"
+    read = of_source(JOB, "orders", rk.sources.Jdbc(url, "orders", column="id"))
+    assert read == (("postgres://db:5432", "shop.public.orders"),)
+    assert read == (of_sink(JOB, "out", rk.sinks.Postgres("host=db dbname=shop password=hunter22", "orders")),)
+    other = rk.sources.Jdbc("jdbc:postgresql://db:5433/shop", ("raw", "or.ders"), column="id")
+    assert of_source(JOB, "orders", other) == (("postgres://db:5433", "shop.raw.or.ders"),)
+    query = rk.sources.Jdbc(url, query="SELECT 1 AS id", column="id")
+    assert of_source(JOB, "orders", query) == (("prod", "bids.orders"),)
+
+
 def test_sinks_are_named_as_others_name_their_targets() -> None:
     def broken() -> str:
         raise RuntimeError("no vault")

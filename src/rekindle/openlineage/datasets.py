@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from rekindle.sinks import TwoPhaseSink
-from rekindle.sources import Source
+from rekindle.sources import Jdbc, Source
 
 
 class Dataset(NamedTuple):
@@ -34,7 +34,9 @@ def of_path(path: str) -> Dataset:
 
 
 def of_source(job: Dataset, uid: str, spec: Source) -> tuple[Dataset, ...]:
-    """Return what a source reads: its paths; or, of one that only Spark knows, a name of the job's own."""
+    """Return what a source reads: its paths, or its table; of one that only Spark knows, a name of the job's own."""
+    if isinstance(spec, Jdbc) and spec.dataset is not None:
+        return (Dataset(*spec.dataset),)
     paths: Iterable[str] = getattr(spec, "paths", ())
     return tuple(dict.fromkeys(map(of_path, paths))) or (_own(job, uid),)
 

@@ -41,6 +41,8 @@ Answer = Mapping[str, Any]
 _DEFAULTS = {"fetchsize": "10000"}
 """Without it PostgreSQL's driver holds all rows of a read in memory."""
 
+_PLACE = re.compile(r"jdbc:postgresql://(?P<host>[^/:,?@]+)(:(?P<port>\d+))?/(?P<database>[^?]+)")
+
 _NO_DRIVER = re.compile(r"No suitable driver|ClassNotFoundException")
 
 
@@ -129,6 +131,15 @@ class Jdbc(SplitSource):
         self._below: Value | None = None
         #: whether there was no row at all after some were read
         self._emptied = False
+
+    @property
+    def dataset(self) -> tuple[str, str] | None:
+        """Return server and table as OpenLineage names them; None of a query, or where the address does not tell."""
+        found = _PLACE.match(self._url)
+        if found is None or not self._table:
+            return None
+        table = self._table if len(self._table) == 2 else ["public", *self._table]
+        return f"postgres://{found['host']}:{found['port'] or 5432}", ".".join([found["database"], *table])
 
     def splits(self) -> Iterable[Json]:
         """See `SplitSource`: the table is one."""
