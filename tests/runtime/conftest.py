@@ -19,5 +19,11 @@ def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def leaving_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that ends waits for what hangs, but not for long."""
+    monkeypatch.setattr(driver, "LEAVE_S", 0.2)
+
+
+@pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)

@@ -71,6 +71,7 @@ def test_nothing_is_committed_before_a_manifest_names_it(world: World) -> None:
     handle.cancel()
 
 
+@pytest.mark.usefixtures("leaving_soon")
 def test_a_run_commits_first_what_the_newest_manifest_names_and_no_older_one(world: World) -> None:
     world.rows.available, world.rows.ended = 9, False
     handle = world.start(**NEVER)
@@ -102,6 +103,7 @@ def test_a_run_commits_first_what_the_newest_manifest_names_and_no_older_one(wor
     assert world.all_committed()
 
 
+@pytest.mark.usefixtures("leaving_soon")
 def test_two_drivers_can_only_commit_the_same(world: World) -> None:
     """The older one hangs in its commit and wakes after the newer one has gone on."""
     world.rows.available = 20

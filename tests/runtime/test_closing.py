@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from rekindle.runtime import closing, driver, orders
+from rekindle.runtime import closing, orders
 from rekindle.runtime.worker import Worker
 from rekindle.testing.fake_sink import FakeSink
 from tests.runtime.kit import NEVER, OFTEN, Faulty, World, ended, until
@@ -26,11 +26,10 @@ def calls(world: World) -> dict[str, list[str]]:
 
 
 @pytest.fixture
-def hanging(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+def hanging(world: World, leaving_soon: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """The first sink's `close` does not return until this is set."""
     for module in (closing, orders):
         monkeypatch.setattr(module, "CLOSE_S", 0.05)
-    monkeypatch.setattr(driver, "LEAVE_S", 0.2)
     released = threading.Event()
     world.sinks["out"].before["close"] = lambda: released.wait(60)
     yield released

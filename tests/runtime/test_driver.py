@@ -615,6 +615,7 @@ def test_a_canceled_job_closes_its_sinks_before_it_returns(world: World) -> None
     assert ended_before == [False]
 
 
+@pytest.mark.usefixtures("leaving_soon")
 def test_a_sink_is_not_closed_while_it_commits(world: World) -> None:
     world.rows.available, world.rows.ended = 9, False
     handle = world.start(**NEVER)
