@@ -12,6 +12,10 @@ WORKERS := 3
 TESTS := python -m tests.class_archive; python -m pytest --durations=20
 DEALT = -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not crash and not slow"
 
+# Tests start some hundreds of Pythons. What the first has compiled, the others read, also where the machine's own
+# setting is that nothing is kept, as in many containers; the set-up leaves it to them too.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Material's notice is known: docs/decisions/0038-mkdocs-now-zensical-later.md
 export NO_MKDOCS_2_WARNING := 1
 
