@@ -30,6 +30,7 @@ def uses(rows: DataFrame) -> None:
 
 
 def faults(rows: DataFrame) -> None:
+    print(rk.Filez)  # type: ignore[attr-defined]
     job.source("more", rk.Files("data"), late="dorp")  # type: ignore[arg-type]
     job.task(bids, output_mode="apend")  # type: ignore[arg-type]
     job.run(mode="steaming")  # type: ignore[arg-type]

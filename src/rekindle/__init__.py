@@ -65,15 +65,16 @@ _HOMES = {
 """Name → the module that it is in."""
 
 
-def __getattr__(name: str) -> object:
-    if name in _MODULES:
-        return import_module(f"rekindle.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'rekindle' has no attribute {name!r}")
-    found: object = getattr(import_module(f"rekindle.{_HOMES[name]}"), name)
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:  # else a checker of types would take any name for one of ours
 
+    def __getattr__(name: str) -> object:
+        if name in _MODULES:
+            return import_module(f"rekindle.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'rekindle' has no attribute {name!r}")
+        found = getattr(import_module(f"rekindle.{_HOMES[name]}"), name)
+        globals()[name] = found
+        return found
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -34,13 +34,13 @@ class PostgresContract(SinkContract):
         "psycopg.Connection.tpc_rollback",
         "pyspark.sql.classic.dataframe.DataFrame.collect",
         "rekindle.sinks.postgres.committing.Committing._move",
-        "rekindle.sinks.postgres.attempts.Attempts.drop",
+        "rekindle.sinks.postgres.attempts.PostgresAttempts.drop",
         "rekindle.sinks.postgres.committing.note_commit",
     )
     looks = (
-        "rekindle.sinks.postgres.attempts.Attempts.prepared",
-        "rekindle.sinks.postgres.attempts.Attempts.staged",
-        "rekindle.sinks.postgres.attempts.Attempts.committed",
+        "rekindle.sinks.postgres.attempts.PostgresAttempts.prepared",
+        "rekindle.sinks.postgres.attempts.PostgresAttempts.staged",
+        "rekindle.sinks.postgres.attempts.PostgresAttempts.committed",
     )
     secrets = (PASSWORD,)
     rival_waits_s = 1.0  # a statement takes milliseconds; one that takes longer waits for the lock of the other

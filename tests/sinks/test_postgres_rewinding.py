@@ -218,7 +218,9 @@ def test_a_driver_that_is_paused_in_its_commit_and_wakes_after_a_rewind_leaves_n
     assert shop.query("SELECT n FROM t") == []
 
 
-@pytest.mark.parametrize("moment", ["CheckpointColumn.delete/after", "Attempts.drop/before", "Attempts.drop/after"])
+@pytest.mark.parametrize(
+    "moment", ["CheckpointColumn.delete/after", "PostgresAttempts.drop/before", "PostgresAttempts.drop/after"]
+)
 def test_a_driver_that_wakes_in_the_middle_of_a_rewind_commits_nothing(shop: Database, moment: str) -> None:
     woken, successor = shop.sink(), shop.sink()
     commits = {number: shop.prepared(woken, number) for number in (2, 3)}
@@ -232,7 +234,7 @@ def test_a_driver_that_wakes_in_the_middle_of_a_rewind_commits_nothing(shop: Dat
                 until(lambda: late[0].done() or bool(shop.query(waits)))
 
         column = "rekindle.sinks.postgres.checkpoint_column.CheckpointColumn.delete"
-        with at_moments(wake, [column, "rekindle.sinks.postgres.attempts.Attempts.drop"]):
+        with at_moments(wake, [column, "rekindle.sinks.postgres.attempts.PostgresAttempts.drop"]):
             successor.rewind(1, commits)
         late[0].result()
     assert shop.query("SELECT n FROM t") == []
