@@ -5,17 +5,18 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Generic, Literal, ParamSpec, TypeVar, get_args
 
+from rekindle.arguments import with_parts, with_repeats
 from rekindle.errors import DefinitionError
 from rekindle.graph import job_graph
 from rekindle.graph.validation import validated
 from rekindle.runtime.definition import Definition, SourceSpec
 from rekindle.sinks import TwoPhaseSink
-from rekindle.sources import Batch, Files, Source, SplitSource, Stream
+from rekindle.sources import Batch, Files, Hybrid, Source, SplitSource, Stream
 from rekindle.sources.split_source import check_source
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class SourceHandle:
 
     job: DefinedJob
     uid: str
+    #: uid of the part that continues it, where it has one
+    then: str | None = None
 
     def __repr__(self) -> str:
         return f"<source {self.uid!r} of {self.job!r}>"
@@ -64,22 +67,6 @@ def _is_typed_in() -> bool:
     return hasattr(sys, "ps1") or frame is None or not os.path.isfile(frame.f_code.co_filename)
 
 
-def _with_repeats(function: Callable[..., DataFrame], read: Sequence[str]) -> Callable[..., DataFrame]:
-    """A task's function that is given each of its inputs once, for one that takes some of them several times."""
-
-    def spread(*frames: DataFrame) -> DataFrame:
-        from rekindle.spark.plans.plan import another
-
-        given, left = dict(zip(dict.fromkeys(read), frames, strict=True)), set(read)
-        arguments = []
-        for uid in read:
-            arguments.append(given[uid] if uid in left else another(given[uid]))
-            left.discard(uid)
-        return function(*arguments)
-
-    return spread
-
-
 class DefinedJob:
     """The sources, tasks and sinks of a job, as they are written down one by one."""
 
@@ -106,7 +93,7 @@ class DefinedJob:
     def source(
         self,
         uid: str,
-        spec: Source,
+        spec: Source | Hybrid,
         *,
         event_time: str | None = None,
         watermark: str | None = None,
@@ -117,7 +104,8 @@ class DefinedJob:
 
         Args:
             uid: stable identity: renaming it is a change of the job.
-            spec: ``rk.Files``, ``rk.Batch`` (bounded), ``rk.Stream`` (unbounded), or an ``rk.SplitSource`` (either).
+            spec: ``rk.Files``, ``rk.Batch`` (bounded), ``rk.Stream`` (unbounded), or an ``rk.SplitSource`` (either); an
+                ``rk.sources.Hybrid`` is two of them.
             event_time: the column of type timestamp that windows and watermarks go by.
             watermark: how late rows of an unbounded source may come, e.g. ``"4 seconds"``. A bounded source loses
                 nothing to lateness and has none; with ``Files(ordered=True)`` it says how far files may overlap.
@@ -128,6 +116,26 @@ class DefinedJob:
         Raises:
             DefinitionError: ``SPEC_UNKNOWN``, ``LATE_UNKNOWN``, ``WATERMARK_NEEDLESS``.
         """
+        if not isinstance(spec, Hybrid):
+            return self._source(uid, spec, event_time, watermark, idle_after, late=late)
+        if idle_after is not None:
+            raise DefinitionError("IDLE_AFTER_NEEDLESS", source=uid, reason="it reads a history first")
+        then = f"{uid}.then"
+        self._source(uid, spec.first, event_time, None, None, late=late)
+        self._source(then, spec.then, event_time, watermark, None, late=late, follows=uid)
+        return SourceHandle(self, uid, then)
+
+    def _source(
+        self,
+        uid: str,
+        spec: Source,
+        event_time: str | None,
+        watermark: str | None,
+        idle_after: str | None,
+        *,
+        late: Late,
+        follows: str | None = None,
+    ) -> SourceHandle:
         if not isinstance(spec, Files | Batch | Stream | SplitSource):
             raise DefinitionError("SPEC_UNKNOWN", source=uid, found=type(spec).__name__)
         if late not in get_args(Late):
@@ -146,6 +154,7 @@ class DefinedJob:
             event_time=event_time,
             watermark=watermark,
             idle_after=idle_after,
+            follows=follows,
         )
         self._define(self._sources, source)
         self._specs[uid] = (spec, late)
@@ -179,7 +188,9 @@ class DefinedJob:
             name = uid or str(getattr(function, "__name__", ""))
             if not uid and not name.isidentifier():
                 raise DefinitionError("UID_MISSING", function=name or type(function).__name__)
-            read = tuple(self._uid(name, item) for item in inputs)
+            parts = [self._uids(name, item) for item in inputs]
+            read = tuple(uid for part in parts for uid in part)
+            whole = function if len(read) == len(parts) else with_parts(function, [*map(len, parts)])
             task = job_graph.Task(
                 uid=name,
                 inputs=tuple(dict.fromkeys(read)),
@@ -190,7 +201,7 @@ class DefinedJob:
                 was=was,
             )
             self._define(self._tasks, task)
-            self._functions[name] = function if len(set(read)) == len(read) else _with_repeats(function, read)
+            self._functions[name] = whole if len(set(read)) == len(read) else with_repeats(whole, read)
             return TaskHandle(self, name, function)
 
         return add
@@ -199,6 +210,11 @@ class DefinedJob:
         if not isinstance(item, SourceHandle | TaskHandle) or item.job is not self:
             raise DefinitionError("INPUT_UNKNOWN", task=task, input=getattr(item, "uid", item))
         return item.uid
+
+    def _uids(self, task: str, item: object) -> tuple[str, ...]:
+        """Return the uids of an input, which may be read in two parts."""
+        uid = self._uid(task, item)
+        return (uid, item.then) if isinstance(item, SourceHandle) and item.then is not None else (uid,)
 
     def sink(self, uid: str, stream: TaskHandle[...], sink: TwoPhaseSink) -> None:
         """Commit a task's output to `sink`, with each completed checkpoint. Several sinks share one evaluation."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ class Counters(rk.SplitSource):
         return (spark.createDataFrame(rows, self.schema) if rows else None), first + len(rows), ended
 
 
-def job_of(source: rk.SplitSource | rk.Stream, out: Path, *, parallelism: int = 1) -> rk.Job:
+def job_of(source: rk.SplitSource | rk.Stream | rk.sources.Hybrid, out: Path, *, parallelism: int = 1) -> rk.Job:
     job = rk.Job("counters")
     counters = job.source("counters", source)
 
@@ -204,3 +204,73 @@ def test_a_start_from_a_drained_checkpoint_reads_on_in_every_split(spark: SparkS
         assert handle.stop(drain=True).state == "DRAINED"
         assert shown(out) == every(source.upto)
         assert ("a", None) not in source.asked
+
+
+@pytest.mark.usefixtures("one_file_a_batch")
+def test_a_history_is_continued_by_another_source_once_it_has_been_read(spark: SparkSession, tmp_path: Path) -> None:
+    storage, out = str(tmp_path / "storage"), tmp_path / "out"
+    for number in range(2):
+        rows = [("old", number, at(number))]
+        spark.createDataFrame(rows, Counters.schema).coalesce(1).write.mode("append").parquet(str(tmp_path / "old"))
+
+    def begun(then: Counters, *, storage: str = storage, out: Path = out, restore: str | None = None) -> rk.JobHandle:
+        job = rk.Job("counters")
+        both = rk.sources.Hybrid(rk.Files(str(tmp_path / "old")), then=then)
+        counters = job.source("counters", both, event_time="ts", watermark="1 minute")
+
+        @job.task(counters)
+        def counted(frame: DataFrame) -> DataFrame:
+            return frame.withColumn("double", 2 * F.col("n"))
+
+        job.sink("out", counted, rk.sinks.Parquet(out))
+        return job.start(spark, storage=storage, restore=restore, config=QUICK)
+
+    handle = begun(Counters({"a": 4}, bounded=False))
+    until(lambda: shown(out) == every({"old": 2, "a": 4}))
+    saved = handle.stop(savepoint=str(tmp_path / "saves")).savepoint
+    again = Counters({"a": 6, "b": 1}, bounded=False)
+    handle = begun(again)
+    until(lambda: shown(out) == every({"old": 2, "a": 6, "b": 1}))
+    assert handle.stop(drain=True).state == "DRAINED"
+    other, beside = Counters({"a": 5}, bounded=False), tmp_path / "beside"
+    handle = begun(other, storage=str(tmp_path / "other"), out=beside, restore=saved)
+    until(lambda: shown(beside) == Counter({("a", 4): 1}))
+    handle.stop()
+    assert ("a", None) not in (*again.asked, *other.asked)
+
+
+WRONG_PARTS: dict[str, Callable[[], Any]] = {
+    "first": lambda: rk.sources.Hybrid(Counters({}), Counters({}, bounded=False)),  # type: ignore[arg-type]
+    "then": lambda: rk.sources.Hybrid(rk.Files("old"), rk.Stream(lambda spark: spark.range(1))),  # type: ignore[arg-type]
+    "bounded": lambda: rk.sources.Hybrid(rk.Files("old"), Counters({})),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_PARTS)
+def test_parts_that_cannot_follow_each_other_are_refused(wrong: str) -> None:
+    with pytest.raises(DefinitionError, match=wrong) as caught:
+        WRONG_PARTS[wrong]()
+    assert caught.value.code == "ARGUMENT_INVALID"
+
+
+def test_a_history_that_is_continued_is_read_by_one_subtask_and_is_not_idle(tmp_path: Path) -> None:
+    job = rk.Job("counters")
+    both = rk.sources.Hybrid(rk.Files(str(tmp_path)), then=Counters({}, bounded=False))
+    with pytest.raises(DefinitionError, match="IDLE_AFTER_NEEDLESS"):
+        job.source("idle", both, event_time="ts", watermark="1 minute", idle_after="1 minute")
+    counters = job.source("counters", both)
+
+    @job.task(counters, parallelism=2)
+    def counted(frame: DataFrame) -> DataFrame:
+        return frame
+
+    job.sink("out", counted, rk.sinks.Parquet(tmp_path / "out"))
+    with pytest.raises(DefinitionError, match="continues a history"):
+        job.graph()
+
+
+def test_parts_with_other_columns_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(1).toDF("n").write.parquet(str(tmp_path / "old"))
+    job = job_of(rk.sources.Hybrid(rk.Files(str(tmp_path / "old")), then=Counters({}, bounded=False)), tmp_path / "out")
+    with pytest.raises(DefinitionError, match="the history has the columns"):
+        job.start(spark, storage=str(tmp_path / "storage"), config=QUICK).wait()

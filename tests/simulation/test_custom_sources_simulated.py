@@ -10,8 +10,9 @@ import pytest
 
 from rekindle.channels.split_feed import SplitFeed
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.spark.inputs.intake import Intake
 from rekindle.storage.documents.batch import InputPosition
-from tests.simulation.lives import live, live_with_power_failures
+from tests.simulation.lives import Plans, live, live_with_power_failures
 from tests.simulation.world import LIVE_DELAY, CustomPlan, Plan, random_plan
 
 
@@ -52,6 +53,39 @@ def custom_plan(chance: random.Random, tasks_at_most: int) -> Plan:
         windowed=frozenset({"reads"} if windowed else ()),
         custom={"custom": CustomPlan(splits, bounded, at_first, kind)},
     )
+
+
+def hybrid_plan(chance: random.Random, tasks_at_most: int) -> Plan:
+    """A history, and a custom source without an end that continues it."""
+    while True:
+        plan = custom_plan(chance, tasks_at_most)
+        if plan.files and not plan.custom["custom"].bounded:
+            break
+    sources = tuple(replace(one, follows="files") if one.uid == "custom" else one for one in plan.graph.sources)
+    return replace(plan, graph=replace(plan.graph, sources=sources).with_single_subtasks())
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_a_life_of_a_source_that_continues_a_history_ends_well(seed: int) -> None:
+    live(seed, plan=hybrid_plan)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(15, 500))
+def test_many_lives_of_sources_that_continue_histories_end_well(seed: int) -> None:
+    live(seed, plan=hybrid_plan, freezes=seed % 3 == 0)
+
+
+def test_such_lives_find_one_that_does_not_wait() -> None:
+    begin = Intake._begin_to_read
+
+    def at_once(intake: Intake) -> None:
+        for item in intake._inputs:
+            item.follows = None
+        begin(intake)
+
+    with patch.object(Intake, "_begin_to_read", at_once):
+        assert any("before files has ended" in _broken(seed, hybrid_plan) for seed in range(20))
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -99,9 +133,9 @@ def test_such_lives_find_a_position_that_is_ahead_of_the_rows() -> None:
         assert any("lost" in _broken(seed) for seed in range(60))
 
 
-def _broken(seed: int) -> str:
+def _broken(seed: int, plan: Plans = custom_plan) -> str:
     try:
-        live(seed, plan=custom_plan)
+        live(seed, plan=plan)
     except AssertionError as broken:
         return str(broken)
     except Exception as broken:

@@ -693,11 +693,30 @@ class SimulatedSource(SplitSource):
         """See `SplitSource`."""
         scheduler, at = self._world.scheduler, position or 0
         self._check_not_written(split, at)
+        self._check_follows()
         scheduler.pause(scheduler.chance.choice((0, 0.1, 1)))
         rows = self._plan.splits[split][at : at + scheduler.chance.randint(0, 4)]
         upto = at + len(rows)
         ended = self.bounded and upto == len(self._plan.splits[split])
         return (rows or None), upto, ended
+
+    def _check_follows(self) -> None:
+        """What it follows is in batch records to its end, by the one subtask that reads both."""
+        storage, lineage = self._world.storage, self._world.storage.lineage()
+        graph = self._world.plan.graph
+        first = next(source.follows for source in graph.sources if source.uid == self._uid)
+        if (
+            first is None
+            or lineage is None
+            or self._world.scheduler.process.was_frozen
+            or self._world.scheduler.sleepers
+        ):
+            return
+        for task in (one for one in graph.tasks if self._uid in one.inputs):
+            record = storage.last_record(layout.subtask(storage.job, task.uid, 0, lineage.lineage))
+            unread = lineage.unread.get(task.uid, {}).get(first, ((0, len(self._world.plan.files[first])),))
+            if sum(until - start for start, until in unread) > (record.inputs[first].files if record else 0):
+                self._world.read_again.append(f"{self._uid} is read before {first} has ended")
 
     def _check_not_written(self, split: str, at: int) -> None:
         """What a driver that was taken for dead reads meanwhile no one can prevent."""

@@ -32,6 +32,8 @@ class Source:
     divisible: bool = False
     #: what a person calls this kind of source, e.g. "Files": positions in it mean nothing to another; empty: not known
     kind: str = ""
+    #: uid of a bounded source that has to be read before it, by each task; None: it waits for none
+    follows: str | None = None
     #: how long it has no data before it holds the watermark back no more, e.g. "5 minutes"; None: forever
     idle_after: str | None = None
 

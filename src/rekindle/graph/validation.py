@@ -42,6 +42,9 @@ def _check_parallelism(graph: JobGraph, task: Task) -> None:
         for source in graph.sources_of(task)
         if not source.bounded and not source.divisible
     ]
+    reasons += [
+        f"it reads {source.uid}, which continues a history" for source in graph.sources_of(task) if source.follows
+    ]
     if task.output_mode != "append":
         reasons.append(f"in output mode {task.output_mode} it keeps state")
     for reason in reasons:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from rekindle.sources.batch import Batch
 from rekindle.sources.files import Files
+from rekindle.sources.hybrid import Hybrid
 from rekindle.sources.jdbc import Jdbc
 from rekindle.sources.kafka import Kafka
 from rekindle.sources.split_source import SplitSource
@@ -18,4 +19,4 @@ from rekindle.sources.stream import Stream
 Source: TypeAlias = Files | Batch | Stream | SplitSource
 """Any specification of a source."""
 
-__all__ = ["Batch", "Files", "Jdbc", "Kafka", "Source", "SplitSource", "Stream"]
+__all__ = ["Batch", "Files", "Hybrid", "Jdbc", "Kafka", "Source", "SplitSource", "Stream"]

@@ -87,6 +87,7 @@ def build_input(
     return Input(
         uid=source.uid,
         bounded=source.bounded,
+        follows=source.follows,
         event_time=source.event_time,
         frame=data,
         position=position,

@@ -25,6 +25,8 @@ class Input:
     position: InputPosition
     #: whether it is a source that ends by itself
     bounded: bool = False
+    #: uid of the input that has to end before it is read; None: none has
+    follows: str | None = None
     #: name of its event-time column
     event_time: str | None = None
     #: who writes it, by subtask of the producing task; none where it is a source

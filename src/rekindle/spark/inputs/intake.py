@@ -47,6 +47,8 @@ class Intake:
         self._closing = False
         #: its sources end where they stand; its channels are read on
         self._sources_stopped = False
+        #: custom sources that are being read
+        self._reading: set[str] = set()
         #: watermark that each input was given since the query was started, ms
         self._in_force: dict[str, int] = {}
         #: watermark that Spark keeps of an input's rows, as they have shown since the query was started, ms
@@ -66,9 +68,9 @@ class Intake:
             self._probes.clear()
             for _, timer in self._timers:
                 timer.broken()
+            self._reading.clear()
             self._admit()
-            for reading in self._readings if not self._sources_stopped else ():
-                reading.open()
+            self._begin_to_read()
             return self.sources_ended
 
     def pause(self) -> None:
@@ -112,6 +114,15 @@ class Intake:
     @property
     def _readings(self) -> Sequence[SplitReading]:
         return [item.reading for item in self._inputs if item.reading is not None]
+
+    def _begin_to_read(self) -> None:
+        """Let custom sources be read, each once the history that it follows is in batch records to its end."""
+        ended = {item.uid for item in self._inputs if item.ended}
+        for item in self._inputs if not self._sources_stopped else ():
+            waits = item.follows is not None and item.follows not in ended
+            if item.reading is not None and item.uid not in self._reading and not waits:
+                self._reading.add(item.uid)
+                item.reading.open()
 
     def _admit_read(self) -> None:
         for item in self._inputs:
@@ -157,6 +168,7 @@ class Intake:
                     item.feed.recorded(item.position, duration_ms)
             if self._open:
                 self._admit()
+                self._begin_to_read()
             elif self._closing:
                 self._admit_read()
             for reading in self._readings:
