@@ -204,6 +204,23 @@ class Service(rk.SplitSource):
         raise AssertionError("the job's own source is never read")
 
 
+def test_rows_stand_in_for_both_parts_of_a_history_that_is_continued(job_harness: MakeHarness) -> None:
+    job = rk.Job("hybrid")
+    both = rk.sources.Hybrid(rk.Files("/nowhere/old", schema=BIDS), then=Service())
+
+    @job.task(job.source("bids", both))
+    def same(frame: Any) -> Any:
+        return frame
+
+    job.sink("out", same, rk.sinks.Parquet("/nowhere/out"))
+    test = job_harness(job)
+    test.add("bids", [bid(1)])
+    test.start()
+    test.add("bids.then", [bid(2), bid(3)])
+    test.checkpoint()
+    assert len(test.rows("out")) == 3
+
+
 def test_rows_stand_in_for_a_source_of_splits_and_come_once(job_harness: MakeHarness) -> None:
     job = rk.Job("split")
 
