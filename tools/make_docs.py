@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 from click.testing import CliRunner
 
-from rekindle import config, errors
+from rekindle import config, errors, sinks
 from rekindle.cli.verbs import rekindle
 from rekindle.errors.conditions import CONDITIONS
 from rekindle.graph import queries
@@ -144,6 +144,23 @@ def _comment_above(lines: list[str], line: int) -> str:
         comment.insert(0, text.lstrip("#: "))
         line -= 1
     return " ".join(comment)
+
+
+# --- sinks ------------------------------------------------------------------------------------------------------------
+
+
+def read_back_table(_: str) -> str:
+    """Which sinks can read back what they have committed, and how."""
+    rows: list[tuple[str, str]] = []
+    for name in sinks.__all__:
+        kind = getattr(sinks, name)
+        if kind in (sinks.TwoPhaseSink, sinks.SinkBatch, sinks.CommitPermit):
+            continue
+        if kind.read_back is sinks.TwoPhaseSink.read_back:
+            rows.append((f"`rk.sinks.{name}`", "not compared: its rows cannot be read back"))
+        else:
+            rows.append((f"`rk.sinks.{name}`", (inspect.getdoc(kind.read_back) or "").partition("\n")[0]))
+    return table(("sink", "rows of the original"), rows)
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -265,6 +282,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "settings": settings_table,
     "spark": spark_table,
     "decisions": decisions_table,
+    "read_back": read_back_table,
     "errors": error_table,
     "events": events_table,
     "help": help_text,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rekindle.handle import JobHandle
     from rekindle.job import Job
     from rekindle.results import Checkpoint, JobResult, JobStatus, Savepoint
+    from rekindle.shadowing.report import ShadowReport
+    from rekindle.shadowing.shadow import shadow
     from rekindle.sources import Batch, Files, SplitSource, Stream
     from rekindle.start.previews import StartPreview
     from rekindle.state_editing import rewrite_state
@@ -33,12 +35,14 @@ __all__ = [
     "JobStatus",
     "RekindleError",
     "Savepoint",
+    "ShadowReport",
     "SplitSource",
     "StartPreview",
     "Stream",
     "errors",
     "flush",
     "rewrite_state",
+    "shadow",
     "sinks",
     "sources",
     "state",
@@ -55,11 +59,13 @@ _HOMES = {
     "JobStatus": "results",
     "RekindleError": "errors",
     "Savepoint": "results",
+    "ShadowReport": "shadowing.report",
     "SplitSource": "sources",
     "StartPreview": "start.previews",
     "Stream": "sources",
     "flush": "flushing",
     "rewrite_state": "state_editing",
+    "shadow": "shadowing.shadow",
     "state": "state_reading",
 }
 """Name → the module that it is in."""

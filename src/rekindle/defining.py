@@ -6,6 +6,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Generic, Literal, ParamSpec, TypeVar, get_args
@@ -21,6 +22,7 @@ from rekindle.sources.split_source import check_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from typing_extensions import Self
 
 Late = Literal["fail", "drop"]
 OutputMode = Literal["append", "update", "complete"]
@@ -229,6 +231,19 @@ class DefinedJob:
         )
         self._define(self._sinks, made)
         self._targets[uid] = sink
+
+    def with_sinks(self, replaced: Callable[[str, TwoPhaseSink], TwoPhaseSink]) -> Self:
+        """Return the same job with other sinks.
+
+        Args:
+            replaced: is given the uid of each sink, and the sink; returns what stands in its place.
+        """
+        made = copy(self)
+        vars(made).update(_sinks=[], _targets={})
+        for one in self._sinks:
+            task = TaskHandle(made, one.task, self._functions[one.task])
+            made.sink(one.uid, task, replaced(one.uid, self._targets[one.uid]))
+        return made
 
     def _define(self, items: list[_Item], item: _Item) -> None:
         """Add an item, or put it in the place of the one with its uid, if its cell was run again.

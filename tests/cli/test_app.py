@@ -11,6 +11,7 @@ from rekindle.cli.verbs import rekindle
 
 OF_JOBS = [
     "run",
+    "shadow",
     "list",
     "status",
     "checkpoints",

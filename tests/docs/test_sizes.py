@@ -76,6 +76,7 @@ PORTS = {
     "storage/objects.py:ObjectStore": "a store",
     "testing/memory_store.py:MemoryStore": "a store",
     "sinks/two_phase.py:TwoPhaseSink": "what a user's sink can do",
+    "sinks/parquet.py:Parquet": "a sink",
     "sinks/delta.py:Delta": "a sink",
     "sinks/iceberg.py:Iceberg": "a sink",
     "sinks/kafka/sink.py:Kafka": "a sink",

@@ -37,6 +37,28 @@ def with_what_is_started(verb: Verb) -> Verb:
     return verb
 
 
+def with_allowed(*names: str) -> Callable[[Verb], Verb]:
+    """Add those of ``--allow-...`` that are named."""
+
+    def added(verb: Verb) -> Verb:
+        for name in reversed(names):
+            verb = _ALLOWED[name](verb)
+        return verb
+
+    return added
+
+
+_ALLOWED: dict[str, Callable[[Any], Any]] = {
+    "non_restored_state": click.option(
+        "--allow-non-restored-state", is_flag=True, help="Drop state of tasks the job no longer has."
+    ),
+    "drained": click.option("--allow-drained", is_flag=True, help="Go on from before the flush of a drained job."),
+    "sink_ahead": click.option("--allow-sink-ahead", is_flag=True, help="Start before what a sink has committed."),
+    "other_name": click.option(
+        "--allow-other-name", is_flag=True, help="Start from a checkpoint of a job with another name."
+    ),
+}
+
 _STARTED: tuple[Callable[[Any], Any], ...] = (
     click.option("--from", "restore", metavar="PATH", help="Start from this checkpoint or savepoint."),
     click.option(
@@ -47,10 +69,7 @@ _STARTED: tuple[Callable[[Any], Any], ...] = (
         help="How to run it: streaming; or batch, where every source is bounded.",
     ),
     click.option("--rewind-sinks", is_flag=True, help="Take back what sinks have committed after that checkpoint."),
-    click.option("--allow-non-restored-state", is_flag=True, help="Drop state of tasks the job no longer has."),
-    click.option("--allow-drained", is_flag=True, help="Go on from before the flush of a drained job."),
-    click.option("--allow-sink-ahead", is_flag=True, help="Start before what a sink has committed."),
-    click.option("--allow-other-name", is_flag=True, help="Start from a checkpoint of a job with another name."),
+    *_ALLOWED.values(),
 )
 
 

@@ -13,6 +13,7 @@ VERBS = {
     "example": ("examples:make_example", "Write a job and its sample data."),
     "check": ("checking:check", "Say what run would do now."),
     "run": ("running:run", "Run a job, or resume it."),
+    "shadow": ("shadowing:shadow", "Run new code beside a job; compare."),
     "list": ("reading:list_jobs", "List the jobs of a storage."),
     "status": ("reading:status", "Show where a job stands."),
     "checkpoints": ("reading:checkpoints", "List a job's checkpoints."),

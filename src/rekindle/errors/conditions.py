@@ -762,6 +762,28 @@ CONDITIONS: dict[str, Condition] = {
             "There is a job {job!r} in {storage} already.",
             "Leave it, if it is the copy that you have made; else copy to another storage, or: rekindle forget {job}",
         ),
+        SHADOW_ORIGINAL_UNKNOWN=(
+            "What job {job!r} has committed since that checkpoint is not known: {reason}.",
+            (
+                "Take a savepoint now and start a shadow from that (rekindle savepoint {job}). If the job replaces its "
+                "checkpoints faster than they can be read, let it keep more: checkpoint.retained."
+            ),
+        ),
+        SHADOW_NOTHING_TO_COMPARE=(
+            "No sink of job {job!r} can be compared with a shadow: {reasons}.",
+            (
+                "Start the shadow with the names and kinds of sinks that the job runs with, the targets included; see "
+                "docs/shadow.md for the kinds whose rows can be read."
+            ),
+        ),
+        SHADOW_COLUMN_UNKNOWN=(
+            "No sink that is compared has the column {column!r}.",
+            "Give --key and --ignore columns of the rows that the sinks get: {columns}.",
+        ),
+        SHADOW_NOT_FINISHED=(
+            "The shadow of job {job!r} was cancelled, so nothing was compared.",
+            "Its rows are in {folder}; delete that folder, or start a new shadow.",
+        ),
         COPY_OCCUPIED=(
             "A job cannot be copied to {place}: {found} is there.",
             (

@@ -26,16 +26,18 @@ from rekindle.sinks.delta_features import features_refused
 from rekindle.sinks.delta_rewind import TRIES, rewind
 from rekindle.sinks.footers import delta_statistics
 from rekindle.sinks.owners import Claim, OwnerFiles
+from rekindle.sinks.reading import read_files
 from rekindle.sinks.staging import NOTES, Attempts, open_writable
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import for_each
 from rekindle.storage.addresses import hadoop_scheme, is_s3, shown
+from rekindle.storage.open import open_store
 from rekindle.storage.port import Entry, Store
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Schema
     from deltalake.transaction import AddAction, RemoveAction
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _PARTITION_TYPES = {"string", "byte", "short", "integer", "long", "date", "boolean"}
 """Types whose values read the same in Spark's folder names and in Delta's log."""
@@ -157,6 +159,10 @@ class Delta(TwoPhaseSink):
 
         if commits and DeltaTable.is_deltatable(**self._reached):
             rewind(self._table, self._application, self._attempts, to, commits)
+
+    def read_back(self, spark: SparkSession, committables: Sequence[Committable], *, job: str, sink: str) -> DataFrame:
+        """Spark reads the files of the commits, also those that were compacted since, until they are vacuumed."""
+        return read_files(spark, store := open_store(self.path), Attempts(store, job, sink).paths(committables))
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Remove files that neither a record nor the log names."""

@@ -21,21 +21,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rekindle.errors import DefinitionError, SinkError, one_line
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.iceberg_columns import arrow_schema, split_by
-from rekindle.sinks.iceberg_files import NoPartitionError, data_file, partition_of
+from rekindle.sinks.iceberg_files import NoPartitionError, data_file, data_folder, data_store, partition_of
 from rekindle.sinks.iceberg_rewind import TRIES, rewind, try_once
 from rekindle.sinks.owners import Claim, OwnerFiles
+from rekindle.sinks.reading import read_files
 from rekindle.sinks.staging import NOTES, Attempts
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import for_each
 from rekindle.storage.addresses import hadoop_scheme
-from rekindle.storage.open import open_store
-from rekindle.storage.port import Entry, Store
+from rekindle.storage.port import Entry
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _BUCKETS = ("s3a", "abfs", "abfss", "gs")
 
@@ -120,7 +120,7 @@ class Iceberg(TwoPhaseSink):
 
     def _take(self, table: Table) -> None:
         if self._claim is not None:
-            self._claim.make(OwnerFiles(_store(table), NOTES), self.table)
+            self._claim.make(OwnerFiles(data_store(table), NOTES), self.table)
             self._claim = None
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> Sequence[Committable]:
@@ -168,6 +168,15 @@ class Iceberg(TwoPhaseSink):
         properties = self._done, f"rekindle.rewound.{self._job}.{self._sink}"
         rewind(self._load, properties, self._attempts, to, commits)
 
+    def read_back(self, spark: SparkSession, committables: Sequence[Committable], *, job: str, sink: str) -> DataFrame:
+        """Spark reads the files of the commits, also those that were rewritten, until their snapshots expire."""
+        self.open(job, sink)
+        table = self._load()
+        if table is None:
+            raise self._invalid("the table is gone")
+        # Columns are all in the files: folders only part them.
+        return read_files(spark, data_store(table), self._attempts(table).paths(committables), columns_in_folders=False)
+
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Remove files that neither a record nor a snapshot names."""
         table = self._load()
@@ -193,7 +202,7 @@ class Iceberg(TwoPhaseSink):
 
         def described(file: Entry) -> DataFile:
             footer = attempts.footer(file)
-            return data_file(footer, f"{_data(table)}/{file.path}", file.size_bytes, table.metadata)
+            return data_file(footer, f"{data_folder(table)}/{file.path}", file.size_bytes, table.metadata)
 
         try:
             files = for_each(attempts.store, described, attempts.files(committables))
@@ -213,7 +222,7 @@ class Iceberg(TwoPhaseSink):
             transaction.set_properties({self._done: str(checkpoint)})
 
     def _attempts(self, table: Table) -> Attempts:
-        return Attempts(_store(table), self._job, self._sink)
+        return Attempts(data_store(table), self._job, self._sink)
 
     # -- the table's schema -------------------------------------------------------------------------------------------
 
@@ -275,7 +284,7 @@ class Iceberg(TwoPhaseSink):
             yield f"__partition_{field.field_id}", sql.format(f"`{source.name}`")
 
     def _check_place(self, table: Table) -> None:
-        folder = _data(table)
+        folder = data_folder(table)
         if hadoop_scheme(folder) not in _BUCKETS and not folder.removeprefix("file://").startswith("/"):
             raise self._invalid(f"its files lie in {folder}, which is not supported in this version")
 
@@ -289,11 +298,3 @@ class Iceberg(TwoPhaseSink):
         for name, value in self._properties.items():
             text = text.replace(value, f"({name})")
         return text
-
-
-def _data(table: Table) -> str:
-    return table.properties.get("write.data.path", f"{table.location()}/data").rstrip("/")
-
-
-def _store(table: Table) -> Store:
-    return open_store(_data(table).removeprefix("file://"))

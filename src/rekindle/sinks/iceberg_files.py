@@ -13,12 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 from rekindle.errors import one_line
 from rekindle.sinks.footers import ColumnStatistics, columns_of, cut_lower, cut_upper
+from rekindle.storage.open import open_store
+from rekindle.storage.port import Store
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.partitioning import PartitionField
+    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.typedef import Record
+
+
+def data_folder(table: Table) -> str:
+    """Return where the table has its data files."""
+    return table.properties.get("write.data.path", f"{table.location()}/data").rstrip("/")
+
+
+def data_store(table: Table) -> Store:
+    """Return the store of its data files."""
+    return open_store(data_folder(table).removeprefix("file://"))
 
 
 class NoPartitionError(ValueError):

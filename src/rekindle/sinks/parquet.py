@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rekindle.errors import SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.owners import Claim, OwnerFiles
+from rekindle.sinks.reading import read_files
 from rekindle.sinks.staging import open_writable
 from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import for_each, write_parquet
 from rekindle.storage.addresses import shown
+from rekindle.storage.open import open_store
 from rekindle.storage.port import NotFound, Store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 STAGING = ".rekindle"
 
@@ -121,6 +123,10 @@ class Parquet(TwoPhaseSink):
         committables = [one for each in commits.values() for one in each]
         self.abort(committables)
         for_each(self._store, self._store.delete, [file["to"] for one in committables for file in one["files"]])
+
+    def read_back(self, spark: SparkSession, committables: Sequence[Committable], *, job: str, sink: str) -> DataFrame:
+        """Spark reads the files where they lie."""
+        return read_files(spark, open_store(self.path), [file["to"] for one in committables for file in one["files"]])
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Remove staging directories that no record names."""

@@ -108,6 +108,10 @@ class Attempts:
                     raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=path)
                 yield file
 
+    def paths(self, committables: Sequence[Committable]) -> list[str]:
+        """Return where the files lie, or lay, in the store."""
+        return [f"{self._data}/{one['attempt']}/{name}" for one in committables for name in one["files"]]
+
     def footer(self, file: Entry) -> Any:
         """The footer of one of `files`."""
         return read_footer(self.store, file.path)

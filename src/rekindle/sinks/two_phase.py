@@ -25,7 +25,7 @@ from rekindle.errors import SinkError
 from rekindle.protocol.commit import CommitPermit
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from rekindle.sinks.owners import Claim
     from rekindle.storage.port import Store
@@ -188,6 +188,24 @@ class TwoPhaseSink(ABC):
 
         Raises:
             SinkError: ``SINK_REWIND_FAILED``: nothing was taken back.
+        """
+        raise NotImplementedError
+
+    @property
+    def cannot_read_back(self) -> str | None:
+        """Why what is committed cannot be read back, for a person; None: it can, with `read_back`."""
+        if type(self).read_back is TwoPhaseSink.read_back:
+            return "what such a sink has written cannot be read back"
+        return None
+
+    def read_back(self, spark: SparkSession, committables: Sequence[Committable], *, job: str, sink: str) -> DataFrame:
+        """Return the rows that were committed with these committables, and no others, as they were prepared.
+
+        Called without `open`, for rows that another driver has committed: it reads, and changes nothing. There is at
+        least one committable.
+
+        Args:
+            job: what `open` of that driver was given, and `sink` too.
         """
         raise NotImplementedError
 

@@ -20,7 +20,7 @@ from rekindle.session.failures import brief
 _READER_SINCE = "4.0"
 _KEPT = ("partition_id", "key")
 """Columns of every part; what else there is belongs to the value."""
-_JSON = {
+AS_JSON = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -202,7 +202,7 @@ def _by_key(frame: DataFrame, name: str) -> DataFrame:
 
 def _texts(frame: DataFrame) -> DataFrame:
     """Key and value as JSON, which every type can be compared in, nulls too."""
-    return frame.select(F.to_json("key", _JSON).alias("key"), F.to_json(_value(frame), _JSON).alias("value"))
+    return frame.select(F.to_json("key", AS_JSON).alias("key"), F.to_json(_value(frame), AS_JSON).alias("value"))
 
 
 def _value(frame: DataFrame) -> Column:

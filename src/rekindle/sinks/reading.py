@@ -1,0 +1,60 @@
+"""Parquet files of a sink, read back: these and no others, wherever they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from rekindle.storage.port import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+IN_FOLDERS = "rekindle.in_folders"
+"""Key in the metadata of a column that was read off the names of folders: whatever it was, it is a string now."""
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+_OPTIONS = {
+    # A file is read where it lies, and nothing is concluded from its folders, which may lie below several roots.
+    "recursiveFileLookup": "true",
+    "__globPaths__": "false",
+    "mergeSchema": "true",
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+}
+
+
+def read_files(
+    spark: SparkSession, store: Store, paths: Sequence[str], *, columns_in_folders: bool = True
+) -> DataFrame:
+    """Return the rows of Parquet files.
+
+    Args:
+        paths: of files in `store`.
+        columns_in_folders: folders ``column=value`` hold columns that the files do not have.
+    """
+    frame: DataFrame = spark.read.options(**_OPTIONS).parquet(*(store.spark_path(path) for path in paths))
+    names = dict.fromkeys(name for path in paths for name in path.split("/")[:-1] if "=" in name)
+    for folder in dict.fromkeys(name.partition("=")[0] for name in names) if columns_in_folders else ():
+        column = unquote(folder)
+        frame = frame.selectExpr("*", f"{_value_in_folder(folder)} AS {quoted(column)}")
+        frame = frame.withMetadata(column, {IN_FOLDERS: True})
+    return frame
+
+
+def quoted(column: str) -> str:
+    """Return the name of a column as SQL takes it, whatever it holds."""
+    return "`{}`".format(column.replace("`", "``"))
+
+
+def _value_in_folder(folder: str) -> str:
+    """SQL of what stands after ``folder=`` in a file's path, in which Spark has escaped what a folder cannot have.
+
+    The path itself is a URI, so all of it is escaped once more. A blank is not written as ``+``.
+    """
+    path = "url_decode(replace(input_file_name(), '+', '%2B'))"
+    text = folder.replace("\\", "\\\\").replace("'", "\\'")
+    value = f"substring_index(substring_index({path}, '/{text}=', -1), '/', 1)"
+    return f"nullif(url_decode(replace({value}, '+', '%2B')), '{_NULL}')"

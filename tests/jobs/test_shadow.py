@@ -1,0 +1,108 @@
+"""The new code of a job runs as its shadow, over the same inputs, and the rows of both are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import rekindle as rk
+from rekindle.errors import DefinitionError
+from rekindle.shadowing.shadow import beside
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.open import open_store
+from tests.jobs.kit import QUICK, World, rows, until
+
+CONFIG = {**QUICK, "checkpoint.retained": "1000"}
+
+
+def hourly(world: World, change: Callable[[DataFrame], DataFrame] = lambda counted: counted) -> rk.Job:
+    """Rows per hour and key of the live stream, in flat columns."""
+    job = rk.Job("hourly")
+    live = job.source("live", world.stream(), event_time="ts", watermark="4 seconds")
+
+    @job.task(live, uid="count")
+    def count(frame: DataFrame) -> DataFrame:
+        counted = frame.groupBy(F.window("ts", "1 hour"), "k").agg(F.sum("v").alias("v"))
+        return change(counted.select(F.col("window.start").alias("hour"), "k", "v"))
+
+    job.sink("out", count, rk.sinks.Parquet(world.out, partition_by=["k"]))
+    job.sink("called", count, rk.sinks.Foreach(lambda frame, _: frame.collect()))
+    return job
+
+
+def test_equal_code_is_equal_other_code_differs_and_the_job_runs_on_undisturbed(
+    spark: SparkSession, world: World, tmp_path: Path
+) -> None:
+    world.add_live(rows(0, 90))
+    original = hourly(world).start(spark, storage=world.storage, config=CONFIG)
+    until(lambda: original.status().tasks != () and original.status().tasks[0].batch >= 0)
+    origin = original.savepoint(str(tmp_path / "saves")).path
+    world.add_live(rows(3, 90), rows(6, 90))
+    until(lambda: world_has(world, 4))
+    number = original.checkpoint().number
+    before = set(JobStorage(open_store(world.storage), "hourly").control(frozenset()).requests)
+    common: dict[str, Any] = {
+        "storage": world.storage,
+        "spark": spark,
+        "config": CONFIG,
+        "key": ["hour", "k"],
+        "until_checkpoint": number,
+    }
+
+    report = rk.shadow(hourly(world), origin, **common)
+    sink, called = report.sinks
+    assert (report.verdict, report.state, report.folder) == ("equal", "STOPPED", None), report
+    assert sink.equal >= 6 and not sink.examples and sink.columns_gone == ()
+    assert called.verdict == "not compared" and called.unseen
+    assert list((tmp_path / "storage-shadow").iterdir()) == []
+
+    doubled = rk.shadow(hourly(world, lambda counted: counted.withColumn("v", F.col("v") * 2)), origin, **common)
+    sink = doubled.sinks[0]
+    assert (doubled.verdict, sink.equal, sink.missing, sink.extra) == ("differs", 0, 0, 0), doubled
+    assert sink.different >= 6 and sink.examples[0].original != sink.examples[0].shadow
+    assert doubled.folder is not None and Path(doubled.folder, "rows", "out").is_dir()
+
+    fewer = rk.shadow(hourly(world, lambda counted: counted.where("k != 'a'")), origin, **common)
+    assert fewer.verdict == "differs" and fewer.sinks[0].missing >= 2 and fewer.sinks[0].equal >= 4, fewer
+    wider = rk.shadow(hourly(world, lambda counted: counted.withColumn("w", F.lit(1))), origin, **common)
+    assert wider.verdict == "differs" and wider.sinks[0].columns_new == ("w",), wider
+
+    assert set(JobStorage(open_store(world.storage), "hourly").control(frozenset()).requests) == before
+    assert original.status().restarts == 0
+    original.stop(drain=True)
+    ended = original.wait()
+    assert ended is not None and ended.state == "DRAINED"
+
+
+def test_a_job_with_other_sinks_is_the_same_job(world: World) -> None:
+    job, given = hourly(world), dict[str, str]()
+
+    def replaced(uid: str, sink: rk.sinks.TwoPhaseSink) -> rk.sinks.TwoPhaseSink:
+        given[uid] = sink.kind
+        return rk.sinks.Foreach(print)
+
+    other = job.with_sinks(replaced)
+    assert given == {"out": "Parquet", "called": "Foreach"}
+    assert {sink.kind for sink in other.graph().sinks} == {"Foreach"}
+    assert (other.graph().tasks, other.graph().sources) == (job.graph().tasks, job.graph().sources)
+    assert [sink.kind for sink in job.graph().sinks] == ["Parquet", "Foreach"], "the job itself stays as it is"
+
+
+def test_a_whole_bucket_has_no_place_beside_it(world: World) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        beside("s3://bucket", None)
+    assert refused.value.code == "ARGUMENT_INVALID" and "--target" in refused.value.next_step
+    assert beside("s3://bucket/state", None) == "s3://bucket/state-shadow"
+    assert beside(world.storage, str(world.root / "there")) == str(world.root / "there")
+
+
+def world_has(world: World, hour: int) -> bool:
+    """Whether a window of so many hours after the start is committed."""
+    from tests.jobs.kit import at, committed
+
+    return any(row["hour"].replace(tzinfo=at(0).tzinfo) >= at(hour - 1) for row in committed(world.out))
