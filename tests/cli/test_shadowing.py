@@ -165,6 +165,12 @@ def test_a_savepoint_that_is_not_there_is_refused(command: Command, tmp_path: Pa
     assert (result.exit_code, json.loads(result.stdout)["error"]["code"]) == (1, "CHECKPOINT_UNKNOWN")
 
 
+def test_a_tolerance_needs_a_key(command: Command, tmp_path: Path) -> None:
+    asked = ("shadow", written(tmp_path, "Parquet('out')"), "--from", "x", "--tolerance", "1e-9", "--json")
+    result = command(*asked)
+    assert (result.exit_code, json.loads(result.stdout)["error"]["code"]) == (1, "ARGUMENT_INVALID")
+
+
 @pytest.mark.parametrize("wrong", [[], ["--from", "x", "--for", "soon"], ["--from", "x", "--tolerance", "-1"]])
 def test_a_wrong_command_line_is_one(command: Command, tmp_path: Path, wrong: list[str]) -> None:
     assert command("shadow", written(tmp_path, "Parquet('out')"), *wrong).exit_code == 2

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.errors import DefinitionError
+from rekindle.errors import DefinitionError, RekindleError
 from rekindle.shadowing.shadow import beside
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
@@ -61,16 +61,23 @@ def test_equal_code_is_equal_other_code_differs_and_the_job_runs_on_undisturbed(
     assert called.verdict == "not compared" and called.unseen
     assert list((tmp_path / "storage-shadow").iterdir()) == []
 
-    doubled = rk.shadow(hourly(world, lambda counted: counted.withColumn("v", F.col("v") * 2)), origin, **common)
-    sink = doubled.sinks[0]
-    assert (doubled.verdict, sink.equal, sink.missing, sink.extra) == ("differs", 0, 0, 0), doubled
-    assert sink.different >= 6 and sink.examples[0].original != sink.examples[0].shadow
-    assert doubled.folder is not None and Path(doubled.folder, "rows", "out").is_dir()
+    def changed(counted: DataFrame) -> DataFrame:
+        doubled = F.when(F.col("k") == "b", F.col("v") * 2).otherwise(F.col("v"))
+        return counted.where("k != 'a'").withColumns({"v": doubled, "w": F.lit(1)})
 
-    fewer = rk.shadow(hourly(world, lambda counted: counted.where("k != 'a'")), origin, **common)
-    assert fewer.verdict == "differs" and fewer.sinks[0].missing >= 2 and fewer.sinks[0].equal >= 4, fewer
-    wider = rk.shadow(hourly(world, lambda counted: counted.withColumn("w", F.lit(1))), origin, **common)
-    assert wider.verdict == "differs" and wider.sinks[0].columns_new == ("w",), wider
+    other = rk.shadow(hourly(world, changed), origin, **common)
+    sink = other.sinks[0]
+    assert (other.verdict, sink.extra, sink.columns_new) == ("differs", 0, ("w",)), other
+    assert min(sink.different, sink.missing, sink.equal) >= 2, other
+    assert {example.shadow is None for example in sink.examples} == {True, False}
+    assert other.folder is not None and Path(other.folder, "rows", "out").is_dir()
+
+    def failing(counted: DataFrame) -> DataFrame:
+        return counted.where(F.raise_error(F.lit("no such customer")).isNull())
+
+    with pytest.raises(RekindleError) as failed:
+        rk.shadow(hourly(world, failing), origin, **{**common, "config": {**CONFIG, "restart.attempts": "0"}})
+    assert "no such customer" in str(failed.value)
 
     assert set(JobStorage(open_store(world.storage), "hourly").control(frozenset()).requests) == before
     assert original.status().restarts == 0

@@ -116,7 +116,7 @@ def test_maps_within_lists_and_structs_are_compared_too(spark: SparkSession) -> 
 def test_it_counts_as_multisets_do_whatever_the_rows(spark: SparkSession) -> None:
     """Against Python's own multisets, on random rows."""
     chance = random.Random(7)
-    for _ in range(4):
+    for _ in range(2):
         due, pending, their_due, their_pending = (
             [(chance.choice("abc"), chance.randrange(3)) for _ in range(chance.randrange(1, 9))] for _ in range(4)
         )

@@ -84,8 +84,18 @@ def shadow(
     Raises:
         ControlError: ``SHADOW_ORIGINAL_UNKNOWN``, ``SHADOW_NOTHING_TO_COMPARE``, ``SHADOW_COLUMN_UNKNOWN``,
             ``SHADOW_NOT_FINISHED``.
+        DefinitionError: ``ARGUMENT_INVALID``, a tolerance without a key, or a storage that has no place beside it.
         RekindleError: what `Job.start` raises, and why the shadow has failed.
     """
+    if tolerance and not key:
+        raise DefinitionError(
+            "ARGUMENT_INVALID",
+            what="rk.shadow",
+            argument="tolerance",
+            value=tolerance,
+            reason="Without a key no two rows belong together that are not the same.",
+            hint="Name the columns of a key (--key), or leave the tolerance out.",
+        )
     location = open_store(location_of(storage)).location.rstrip("/")
     sinks: dict[str, TwoPhaseSink] = {}
 
