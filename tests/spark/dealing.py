@@ -130,6 +130,8 @@ def streamed(
 ) -> Counter[str]:
     """What a streaming query puts out, each of `batches` being read before the next is dealt.
 
+    The first is dealt before the query starts: what is dealt to one that looks again and again may be cut in two.
+
     Args:
         frame: of one column of text, see `lines`.
         settings: of the session while it starts.
@@ -141,10 +143,13 @@ def streamed(
         found.update(row[0] for row in rows.collect())
 
     writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(place))
+    first, *others = batches
+    first()
     with started_with(frame.sparkSession, settings or {}):
         query = writer.start()
     try:
-        for deal in batches:
+        query.processAllAvailable()
+        for deal in others:
             deal()
             query.processAllAvailable()
         look(query._jsq.streamingQuery())
