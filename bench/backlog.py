@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from measuring import MB, SETTINGS, arguments, load, middle, publish, where
+from measuring import MB, SETTINGS, arguments, middle, publish, settled, where
 from rekindle.session.session import make_session
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import ChannelPosition
@@ -114,7 +114,7 @@ def seconds(manifest: Manifest) -> float:
 
 def main() -> None:
     given = arguments("Checkpoints behind a backlog.").parse_args()
-    load_before = load()
+    load_before = settled()
     spark = make_session("rekindle-bench", SPARK)
     found: dict[str, list[Manifest]] = {}
     for way, (config, times) in WAYS.items():
@@ -138,7 +138,7 @@ def main() -> None:
 - more than {BACKLOG_BYTES / MB:,.0f} MB unread at the trigger of each
 {where(spark, load_before)}"""
     spark.stop()
-    publish("backlog", text, page=not given.no_page)
+    publish("backlog", text, load_before=load_before, page=not given.no_page)
 
 
 if __name__ == "__main__":

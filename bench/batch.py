@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from contenders import Mode, rekindle
-from measuring import ROOT, SETTINGS, arguments, cpu_seconds, load, middle, publish, where
+from measuring import ROOT, SETTINGS, arguments, cpu_seconds, middle, publish, settled, where
 from rekindle.session.session import make_session
 
 sys.path.insert(0, str(ROOT / "examples"))
@@ -49,7 +49,7 @@ def main() -> None:
     parser = arguments("A batch run against a streaming run.")
     parser.add_argument("--events", type=int, default=EVENTS, help="auction events, 92 %% of them bids")
     given = parser.parse_args()
-    load_before = load()
+    load_before = settled()
     spark = make_session("rekindle-bench", SETTINGS)
     seconds: dict[str, list[float]] = {mode: [] for mode in MODES}
     cpu: dict[str, list[float]] = {mode: [] for mode in MODES}
@@ -83,7 +83,7 @@ def main() -> None:
 - {bids:,} bids in {FILES} files, 10-second windows per auction; medians of {given.runs} runs in turn, after one more
 {where(spark, load_before)}"""
     spark.stop()
-    publish("batch", text, page=not given.no_page)
+    publish("batch", text, load_before=load_before, page=not given.no_page)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rekindle as rk
-from measuring import SETTINGS, arguments, load, publish, where
+from measuring import SETTINGS, arguments, publish, settled, where
 from rekindle.session.session import make_session
 from rekindle.spark.query import kept_batches
 from tests.servers import s3 as s3_server
@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("--warm-up", type=float, default=150, help="seconds before it is counted")
     parser.add_argument("--seconds", type=float, default=180, help="seconds that are counted")
     given = parser.parse_args()
-    load_before = load()
+    load_before = settled()
     kept_batches.LEAST, kept_batches.MARGIN = KEPT, MARGIN
     server = s3_server.S3Server()
     try:
@@ -168,7 +168,7 @@ def main() -> None:
             spark.stop()
     finally:
         server.remove()
-    publish("requests", text, page=not given.no_page)
+    publish("requests", text, load_before=load_before, page=not given.no_page)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rekindle as rk
-from measuring import SETTINGS, arguments, load, middle, publish, where
+from measuring import SETTINGS, arguments, middle, publish, settled, where
 from rekindle.session.session import make_session
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def manifests(work: Path) -> int:
 
 def main() -> None:
     given = arguments("End of data to FINISHED, five tasks in a row.").parse_args()
-    load_before = load()
+    load_before = settled()
     spark = make_session("rekindle-bench", SETTINGS)
     runs: dict[str, list[Ended]] = {name: [] for name in CONTENDERS}
     with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as folder:
@@ -121,7 +121,7 @@ def main() -> None:
 - {STEPS} steps, a sink with each; medians of {given.runs} runs in turn, after one to warm up
 {where(spark, load_before)}"""
     spark.stop()
-    publish("ending", text, page=not given.no_page)
+    publish("ending", text, load_before=load_before, page=not given.no_page)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 import rekindle as rk
 from contenders import SCHEMA, windows
-from measuring import MB, ROOT, SETTINGS, arguments, load, publish, where
+from measuring import MB, ROOT, SETTINGS, arguments, publish, settled, where
 from rekindle.session.session import make_session
 from rekindle.spark.streaming import assembly
 
@@ -92,7 +92,7 @@ def main() -> None:
     parser = arguments("A history in the order of time, and in any order.", runs=1)
     parser.add_argument("--events", type=int, default=EVENTS, help="auction events, 92 %% of them bids")
     given = parser.parse_args()
-    load_before = load()
+    load_before = settled()
     assembly.FIRST_ADMISSION_BYTES_PER_CORE = FIRST_ADMISSION_BYTES_PER_CORE
     spark = make_session("rekindle-bench", {**SETTINGS, COUNTED: "true"})
     lines, written = [], set()
@@ -115,7 +115,7 @@ def main() -> None:
 - {bids:,} bids in {FILES} files, 10-second windows per auction; one run of each; batches kept small
 {where(spark, load_before)}"""
     spark.stop()
-    publish("history", text, page=not given.no_page)
+    publish("history", text, load_before=load_before, page=not given.no_page)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from idle import WARM_UP_ROWS, define, send_through
-from measuring import SETTINGS, arguments, cpu_seconds, load, middle, publish, where
+from measuring import SETTINGS, arguments, cpu_seconds, middle, publish, settled, where
 from rekindle.session.session import make_session
 from rekindle.sinks import SinkBatch, TwoPhaseSink
 
@@ -111,7 +111,7 @@ def latencies(spark: SparkSession, scratch: Path, runs: int) -> list[float]:
 
 def main() -> None:
     given = arguments("Throughput and latency of a hop.").parse_args()
-    load_before = load()
+    load_before = settled()
     spark = make_session("rekindle-bench", SETTINGS)
     with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as folder:
         found = throughput(spark, Path(folder), given.runs)
@@ -134,7 +134,7 @@ def main() -> None:
 - One row, from record to record: median **{middle(hops):.2f} s**, {hops[0]:.2f} to {hops[-1]:.2f} s ({len(hops)} rows).
 {where(spark, load_before)}"""
     spark.stop()
-    publish("hop", text, page=not given.no_page)
+    publish("hop", text, load_before=load_before, page=not given.no_page)
 
 
 if __name__ == "__main__":

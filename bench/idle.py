@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rekindle as rk
-from measuring import SETTINGS, arguments, cpu_seconds, load, middle, publish, where
+from measuring import SETTINGS, arguments, cpu_seconds, middle, publish, settled, where
 from rekindle.session.session import make_session
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def main() -> None:
     parser = arguments("Idle CPU of ten tasks, and the latency of a hop.", runs=10)
     parser.add_argument("--seconds", type=float, default=60, help="how long to measure the idle job")
     given = parser.parse_args()
-    load_before = load()
+    load_before = settled()
     spark = make_session("rekindle-bench", SETTINGS)
     with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as folder:
         data, state = Path(folder) / "rows", Path(folder) / "state"
@@ -111,7 +111,7 @@ def main() -> None:
 - {given.seconds:.0f} seconds without a row; then {given.runs} rows, {len(hops)} hops
 {where(spark, load_before)}"""
     spark.stop()
-    publish("idle", text, page=not given.no_page)
+    publish("idle", text, load_before=load_before, page=not given.no_page)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import argparse
 import os
 import platform
 import statistics
+import sys
+import time
 from collections.abc import Collection, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
 MB = 1_000_000
+BUSY = 0.3
+"""Processes at work for each CPU, the mean of a minute, from which on a machine is busy."""
+PATIENCE_S = 180
+"""The mean of a minute falls slowly once a benchmark before has ended."""
 
 SETTINGS = {"spark.master": "local[2]", "spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
 """Of the Spark session that every benchmark makes."""
@@ -61,6 +67,14 @@ def load() -> float:
     return os.getloadavg()[0]
 
 
+def settled() -> float:
+    """Wait until this machine has come to rest, some minutes at most; return its load."""
+    until = time.monotonic() + PATIENCE_S
+    while load() > BUSY * (os.cpu_count() or 1) and time.monotonic() < until:
+        time.sleep(5)
+    return load()
+
+
 def where(spark: SparkSession, load_before: float) -> str:
     """When and on what it was measured, as two points of a list."""
     java = spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.version')").first()
@@ -85,12 +99,17 @@ def cpu() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def publish(name: str, text: str, *, page: bool = True) -> None:
-    """Print `text` and, unless told otherwise, put it between the markers of `name` in docs/benchmarks.md."""
+def publish(name: str, text: str, *, load_before: float, page: bool = True, of: Path = PAGE) -> None:
+    """Print `text` and, unless told otherwise, put it between the markers of `name` in a page of the documents.
+
+    A machine that was at work before is none to measure on: the page is left alone then.
+    """
     print(f"\n{text}", flush=True)
     if not page:
         return
+    if load_before > BUSY * (os.cpu_count() or 1):
+        sys.exit(f"bench: {of.name} was left alone: {load_before:.1f} processes were at work when this began")
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    before, rest = PAGE.read_text().split(begin)
+    before, rest = of.read_text().split(begin)
     _, after = rest.split(end)
-    PAGE.write_text(f"{before}{begin}\n{text}\n{end}{after}")
+    of.write_text(f"{before}{begin}\n{text}\n{end}{after}")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from contenders import CONTENDERS, windows
-from measuring import MB, ROOT, SETTINGS, arguments, cpu_seconds, load, publish, where
+from measuring import MB, ROOT, SETTINGS, arguments, cpu_seconds, publish, settled, where
 from rekindle.session.session import make_session
 
 sys.path.insert(0, str(ROOT / "examples"))
@@ -113,7 +113,7 @@ def main() -> None:
     parser = arguments("Rekindle against plain Structured Streaming.")
     parser.add_argument("--events", type=int, default=EVENTS, help="auction events, 92 %% of them bids")
     given = parser.parse_args()
-    load_before = load()
+    load_before = settled()
     # The session that Rekindle makes, for both: the same state store with the same settings.
     spark = make_session("rekindle-bench", SETTINGS)
     with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as folder:
@@ -127,7 +127,7 @@ def main() -> None:
         memory = {name: driver_bytes(name, data, scratch) for name in CONTENDERS}
         text = section(spark, runs, bids, memory, load_before)
     spark.stop()
-    publish("overhead", text, page=not given.no_page)
+    publish("overhead", text, load_before=load_before, page=not given.no_page)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 import rekindle as rk
-from measuring import ROOT, SETTINGS, arguments, load, middle, publish, where
+from measuring import ROOT, SETTINGS, arguments, middle, publish, settled, where
 from rekindle.session.session import make_session
 from rekindle.storage.open import open_store
 from rekindle.testing.sink_contract import batch_of, permit
@@ -77,7 +77,7 @@ def main() -> None:
     given = arguments("Messages a second that a commit publishes to Kafka.").parse_args()
     if why := kafka_server.why_not():
         sys.exit(f"bench: {why}")
-    load_before, server = load(), kafka_server.KafkaServer()
+    load_before, server = settled(), kafka_server.KafkaServer()
     spark = make_session("rekindle-bench", SETTINGS)
     rows = spark.range(MESSAGES).selectExpr("id % 50000 AS k", VALUE)
     try:
@@ -97,7 +97,7 @@ def main() -> None:
   4 partitions; {ROUND_TRIP_MS} ms are there and back
 {where(spark, load_before)}"""
     spark.stop()
-    publish("producers", text, page=not given.no_page)
+    publish("producers", text, load_before=load_before, page=not given.no_page)
 
 
 if __name__ == "__main__":

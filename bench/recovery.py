@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from measuring import SETTINGS, arguments, load, middle, publish, where
+from measuring import SETTINGS, arguments, middle, publish, settled, where
 from rekindle.session.session import make_session
 
 ROWS_A_SECOND, KEYS = 1_000, 100_000
@@ -98,7 +98,7 @@ def has_run(work: Path, run: int, driver: subprocess.Popen[bytes]) -> dict[str, 
 
 def main() -> None:
     given = arguments("kill -9 to the first new batch record.").parse_args()
-    load_before = load()
+    load_before = settled()
     taken: dict[str, list[float]] = {"a new run is claimed": [], **{f"first record of `{task}`": [] for task in TASKS}}
     with tempfile.TemporaryDirectory(prefix="rekindle-bench-", ignore_cleanup_errors=True) as folder:
         work = Path(folder)
@@ -127,7 +127,7 @@ def main() -> None:
 - {given.runs} kills; {ROWS_A_SECOND:,} rows a second, {KEYS:,} keys
 {where(spark, load_before)}"""
     spark.stop()
-    publish("recovery", text, page=not given.no_page)
+    publish("recovery", text, load_before=load_before, page=not given.no_page)
 
 
 if __name__ == "__main__":

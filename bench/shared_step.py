@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from measuring import ROOT, SETTINGS, arguments, cpu_seconds, load, middle, publish, where
+from measuring import ROOT, SETTINGS, arguments, cpu_seconds, middle, publish, settled, where
 from rekindle.session.session import make_session
 
 sys.path.insert(0, str(ROOT / "examples"))
@@ -205,7 +205,7 @@ def main() -> None:
     given = parser.parse_args()
     spark = make_session("rekindle-bench", SETTINGS)
     for kind in [given.only] if given.only else STEPS:
-        load_before = load()
+        load_before = settled()
         with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as folder:
             found = compare(spark, Path(folder), kind, given.runs)
         text = f"""\
@@ -215,7 +215,7 @@ def main() -> None:
 
 - {STEPS[kind][1]:,} orders in {FILES} files; medians of {given.runs} runs in turn, after one to warm up
 {where(spark, load_before)}"""
-        publish(f"shared-step-{kind}", text, page=not given.no_page)
+        publish(f"shared-step-{kind}", text, load_before=load_before, page=not given.no_page)
     spark.stop()
 
 

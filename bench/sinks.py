@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rekindle as rk
-from measuring import ROOT, SETTINGS, arguments, cpu_seconds, load, middle, publish, where
+from measuring import ROOT, SETTINGS, arguments, cpu_seconds, middle, publish, settled, where
 from rekindle.session.session import make_session
 
 sys.path.insert(0, str(ROOT))
@@ -267,7 +267,7 @@ def main() -> None:
     parser = arguments("Rows a second into each sink, against the usual way.", runs=3)
     parser.add_argument("--scale", type=float, default=1.0, help="of the rows that each system gets")
     given = parser.parse_args()
-    load_before, missing, rows = load(), [], []
+    load_before, missing, rows = settled(), [], []
     driver = jdbc_driver()
     jars = [*([driver] if driver else []), *kafka_server.jars("spark-kafka")]
     settings = SETTINGS | ({"spark.jars": ",".join(map(str, jars))} if jars else {})
@@ -308,7 +308,7 @@ def main() -> None:
   the same machine, their CPU not counted
 {left_out}{where(spark, load_before)}"""
     spark.stop()
-    publish("sinks", text, page=not given.no_page)
+    publish("sinks", text, load_before=load_before, page=not given.no_page)
 
 
 if __name__ == "__main__":
