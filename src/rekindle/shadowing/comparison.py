@@ -40,7 +40,7 @@ class SinkRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ComparisonOptions:
     """What a user says of the comparison; see `rekindle.shadow`."""
 
     key: Sequence[str] = ()
@@ -54,7 +54,7 @@ def compare_sinks(
     compared: Compared,
     rows: Mapping[str, SinkRows],
     unseen: Mapping[str, str | None],
-    asked: Asked,
+    options: ComparisonOptions,
 ) -> list[SinkComparison]:
     """Compare them; a sink whose rows cannot be read is not compared, and says why.
 
@@ -62,8 +62,8 @@ def compare_sinks(
         ControlError: ``SHADOW_COLUMN_UNKNOWN``.
     """
     sides = {uid: _sides(spark, compared, readers, uid) for uid, readers in rows.items()}
-    _check_columns([side for side in sides.values() if not isinstance(side, str)], asked)
-    return [_compared(uid, sides.get(uid, reason or ""), asked) for uid, reason in unseen.items()]
+    _check_columns([side for side in sides.values() if not isinstance(side, str)], options)
+    return [_compared(uid, sides.get(uid, reason or ""), options) for uid, reason in unseen.items()]
 
 
 def _sides(spark: SparkSession, compared: Compared, readers: SinkRows, uid: str) -> tuple[Side, Side] | str:
@@ -77,16 +77,16 @@ def _sides(spark: SparkSession, compared: Compared, readers: SinkRows, uid: str)
         return _HIDE(one_line(error))
 
 
-def _compared(uid: str, sides: tuple[Side, Side] | str, asked: Asked) -> SinkComparison:
+def _compared(uid: str, sides: tuple[Side, Side] | str, options: ComparisonOptions) -> SinkComparison:
     from rekindle.spark.comparing import columns_of, compared
 
     if isinstance(sides, str):
         return SinkComparison(sink=uid, unseen=sides)
-    columns = columns_of(*sides, asked.ignore)
-    key = asked.key if set(asked.key) <= set(columns.both) else ()
-    tolerance = asked.tolerance if key else 0.0
+    columns = columns_of(*sides, options.ignore)
+    key = options.key if set(options.key) <= set(columns.both) else ()
+    tolerance = options.tolerance if key else 0.0
     try:
-        made = compared(*sides, columns.both, key=key, tolerance=tolerance, examples=asked.examples)
+        made = compared(*sides, columns.both, key=key, tolerance=tolerance, examples=options.examples)
     except Exception as error:
         return SinkComparison(sink=uid, unseen=_HIDE(one_line(error)))
     return SinkComparison(
@@ -121,9 +121,9 @@ def _committed(manifest: Manifest, sink: str) -> Iterator[Committable]:
         yield from transaction.committables
 
 
-def _check_columns(sides: Sequence[tuple[Side, Side]], asked: Asked) -> None:
+def _check_columns(sides: Sequence[tuple[Side, Side]], options: ComparisonOptions) -> None:
     schemas = [schema for pair in sides for side in pair if (schema := side.schema()) is not None]
     known = dict.fromkeys(name for schema in schemas for name in schema.names)
-    for column in (*asked.key, *asked.ignore):
+    for column in (*options.key, *options.ignore):
         if known and column not in known:
             raise ControlError("SHADOW_COLUMN_UNKNOWN", column=column, columns=", ".join(known))

@@ -16,7 +16,7 @@ from rekindle.job import Job
 from rekindle.results import JobResult, failure
 from rekindle.runtime.signals import stop_on_signals
 from rekindle.shadowing.capture import Captured
-from rekindle.shadowing.comparison import Asked, Compared, SinkRows, compare_sinks
+from rekindle.shadowing.comparison import Compared, ComparisonOptions, SinkRows, compare_sinks
 from rekindle.shadowing.following import Following, standings
 from rekindle.shadowing.plan import ShadowPlan, planned
 from rekindle.shadowing.report import ShadowReport
@@ -133,9 +133,9 @@ def shadow(
     rows = {
         uid: SinkRows(original=sinks[uid], shadow=captured[uid]) for uid, reason in plan.unseen.items() if not reason
     }
-    asked = Asked(key=key, ignore=ignore, tolerance=tolerance, examples=examples)
+    options = ComparisonOptions(key=key, ignore=ignore, tolerance=tolerance, examples=examples)
     with _session(spark, spark_config or {}) as session:
-        found = compare_sinks(session, compared, rows, plan.unseen, asked)
+        found = compare_sinks(session, compared, rows, plan.unseen, options)
     report = ShadowReport(
         job=job.name,
         origin=plan.origin,
