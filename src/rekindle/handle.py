@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from rekindle.errors import RekindleError
 from rekindle.results import Checkpoint, JobResult, JobStatus, Savepoint
 from rekindle.runtime import client
+from rekindle.runtime.pauses import USUAL, Pauses
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage import layout
 from rekindle.storage.documents.runs import Result
@@ -58,11 +59,13 @@ class JobHandle:
         ended: JobResult | None = None,
         driver: DriverOfHandle | None = None,
         run: Callable[[], Result] | None = None,
+        pauses: Pauses = USUAL,
     ) -> None:
         self._storage = storage
         #: "streaming" or "batch"
         self.mode = mode
         self._driver = driver
+        self._pauses = pauses
         self._result = ended
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
@@ -162,7 +165,7 @@ class JobHandle:
         wanted = client.ControlRequest(verb="stop", drain=drain, savepoint=directory, unaligned=unaligned)
         return self._ended(self._ask(wanted))
 
-    def cancel(self, timeout_s: float = client.CANCEL_S) -> JobResult:
+    def cancel(self, timeout_s: float = USUAL.cancel_s) -> JobResult:
         """End now, without a checkpoint; works while a stop hangs. Returns how the job has ended.
 
         Raises:
@@ -195,5 +198,10 @@ class JobHandle:
         if self._driver is not None:
             self._driver.look()
         return client.wait(
-            self._storage, wanted, sent, timeout_s, is_lost=lambda: thread is not None and not thread.is_alive()
+            self._storage,
+            wanted,
+            sent,
+            timeout_s,
+            is_lost=lambda: thread is not None and not thread.is_alive(),
+            pauses=self._pauses,
         )

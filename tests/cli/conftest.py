@@ -8,27 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.cli import output
-from rekindle.monitoring import sign_of_life
 from rekindle.storage.documents.control import Request
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
-from tests.cli.kit import Clock, Command, Reply
-
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of the commands; a second look comes at once."""
-    made = Clock()
-    monkeypatch.setattr(output, "now_ms", made.now_ms)
-    monkeypatch.setattr(output, "wait", made.wait)
-    monkeypatch.setattr(sign_of_life, "BEATS_MS", 100)
-    return made
+from tests.cli.kit import Command, ManualClock, Reply
 
 
 @pytest.fixture
 def command(tmp_path: Path) -> Command:
     return Command(str(tmp_path / "state"))
+
+
+@pytest.fixture
+def clock(command: Command) -> ManualClock:
+    """The clock of that command."""
+    return command.clock
 
 
 @pytest.fixture

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from click.testing import CliRunner
 from click.testing import Result as Invocation
 
+from rekindle.cli.clock import VerbClock
 from rekindle.cli.verbs import rekindle
+from rekindle.runtime.pauses import Pauses
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot, Transaction
@@ -30,20 +32,27 @@ GONE = {"host": this_process().host, "pid": this_process().pid, "process_started
 
 
 @dataclass
-class Clock:
-    """What the clock of a command shows, and what becomes of its pauses."""
+class ManualClock:
+    """What the clock of a command shows, and what is done in its pauses, which take no time."""
 
     #: shortly after the heartbeats of `beat`
     shows_ms: int = JANUARY_MS + 1_200
-    pause: Callable[[float], None] = time.sleep
-
-    def now_ms(self) -> int:
-        """What it shows."""
-        return self.shows_ms
+    pause: Callable[[float], object] = lambda seconds: None
+    waited_s: float = 0
 
     def wait(self, seconds: float) -> None:
         """Pause for so long."""
+        self.waited_s += seconds
         self.pause(seconds)
+
+    def clock(self) -> VerbClock:
+        """Return it as a verb takes it, which looks for answers often."""
+        return VerbClock(
+            now_ms=lambda: self.shows_ms,
+            elapsed_ms=lambda: time.monotonic_ns() // 1_000_000 + round(self.waited_s * 1_000),
+            wait=self.wait,
+            pauses=Pauses(driver_s=0.01),
+        )
 
 
 def start(job: JobStorage, **changes: Any) -> Run:
@@ -120,13 +129,15 @@ class Command:
     """The command on one storage."""
 
     storage: str
+    clock: ManualClock = field(default_factory=ManualClock)
 
     def __call__(self, *arguments: str, **extra: Any) -> Invocation:
-        return CliRunner().invoke(rekindle, [*arguments, "--storage", self.storage], **extra)
+        clock = self.clock.clock()
+        return CliRunner().invoke(rekindle, [*arguments, "--storage", self.storage], obj=clock, **extra)
 
     def plain(self, *arguments: str) -> Invocation:
         """The same for a verb that takes no ``--storage``."""
-        return CliRunner().invoke(rekindle, arguments)
+        return CliRunner().invoke(rekindle, arguments, obj=self.clock.clock())
 
     def plain_json(self, *arguments: str, code: int = 0) -> Any:
         """What such a verb prints with ``--json``; it must end with `code`."""

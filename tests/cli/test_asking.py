@@ -11,6 +11,7 @@ import pytest
 from rekindle.errors import ControlError
 from rekindle.runtime import client
 from rekindle.runtime.client import ControlRequest
+from rekindle.runtime.pauses import Pauses
 from rekindle.storage import layout
 from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.documents.lineage import Lineage
@@ -19,11 +20,6 @@ from rekindle.testing.memory_store import MemoryStore
 from tests.cli.kit import GONE, Command, Reply, answer, beat, complete, end, start
 
 Drive = Callable[[Reply], list[Request]]
-
-
-@pytest.fixture(autouse=True)
-def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_LOOK_S", 0.01)
 
 
 def test_checkpoint_prints_what_the_driver_answers(command: Command, job: JobStorage, drive: Drive) -> None:
@@ -151,9 +147,7 @@ def test_a_request_that_is_not_answered_in_time_stands(command: Command, job: Jo
     assert [request.verb for request in job.control().requests] == ["stop"]
 
 
-def test_a_cancel_that_the_driver_does_not_answer_says_which_process_to_end(
-    command: Command, job: JobStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cancel_that_the_driver_does_not_answer_says_which_process_to_end(command: Command, job: JobStorage) -> None:
     run = start(job)
 
     told = command.json("cancel", "bids", "--timeout", "0.1", code=1)["error"]
@@ -162,11 +156,10 @@ def test_a_cancel_that_the_driver_does_not_answer_says_which_process_to_end(
     assert told["parameters"] == {"seconds": "0.1", "job": "bids", "pid": run.pid, "host": run.host}
     assert f"kill -9 {run.pid}" in told["next_step"]
     assert {request.verb for request in job.control().requests} == {"cancel"}
-    monkeypatch.setattr(client, "CANCEL_S", 0.1)
     request = client.send(job, ControlRequest(verb="cancel"))
     assert isinstance(request, Request)
     with pytest.raises(ControlError, match="CANCEL_TIMED_OUT"):
-        client.wait(job, ControlRequest(verb="cancel"), request)
+        client.wait(job, ControlRequest(verb="cancel"), request, pauses=Pauses(cancel_s=0.1))
 
 
 def test_detached_returns_at_once_with_the_requests_id(command: Command, job: JobStorage) -> None:

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from rekindle.monitoring import sign_of_life
 from rekindle.storage import layout
 from rekindle.storage.documents.history import EventError, EventSegment, HistoryEvent
 from rekindle.storage.documents.runs import Identity
 from rekindle.storage.documents.status import TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
-from tests.cli.kit import GONE, JANUARY_MS, Clock, Command, beat, end, start
+from tests.cli.kit import GONE, JANUARY_MS, Command, ManualClock, beat, end, start
 
 FAILED = EventError(code="TASK_FAILED", message="no such customer", next_step="Fix the cause.", trace="line 1\nline 2")
 
@@ -61,7 +60,7 @@ def test_events_shows_what_happened_with_errors_and_on_request_their_traces(comm
     assert [(event["number"], event["run"], event["at"]) for event in shown] == [(2, 2, "2025-01-01T00:00:00.000Z")]
 
 
-def test_events_that_are_followed_come_once_each(command: Command, job: JobStorage, clock: Clock) -> None:
+def test_events_that_are_followed_come_once_each(command: Command, job: JobStorage, clock: ManualClock) -> None:
     start(job)
     rows = [HistoryEvent(time_ms=JANUARY_MS, run=1, kind="task_failed", message=f"{number}") for number in range(3)]
     write(job, 1, 0, rows[0])
@@ -78,7 +77,9 @@ def test_events_that_are_followed_come_once_each(command: Command, job: JobStora
     assert [json.loads(line)["number"] for line in result.stdout.splitlines()] == [0, 1, 2]
 
 
-def test_events_of_the_next_job_of_that_name_are_followed_too(command: Command, job: JobStorage, clock: Clock) -> None:
+def test_events_of_the_next_job_of_that_name_are_followed_too(
+    command: Command, job: JobStorage, clock: ManualClock
+) -> None:
     start(job)
     events = [HistoryEvent(time_ms=JANUARY_MS, run=1, kind="task_failed", message=f"{number}") for number in range(3)]
     write(job, 1, 0, *events)
@@ -95,13 +96,10 @@ def test_events_of_the_next_job_of_that_name_are_followed_too(command: Command, 
     assert [json.loads(line)["number"] for line in result.stdout.splitlines()] == [0, 1, 2, 0]
 
 
-def test_a_run_whose_driver_hangs_is_shown_as_the_job_is(
-    command: Command, job: JobStorage, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_driver_hangs_is_shown_as_the_job_is(command: Command, job: JobStorage, clock: ManualClock) -> None:
     run = start(job)
     beat(job)
     clock.shows_ms = run.started_ms + 3_600_000
-    monkeypatch.setattr(sign_of_life, "BEATS_MS", 0)
     assert command("runs", "bids").output.splitlines()[1].split()[:2] == ["1", "SILENT"]
     (shown,) = command.json("runs", "bids")
     assert (shown["state"], shown["silent"]) == ("RUNNING", True)
@@ -124,7 +122,7 @@ CHECKS: list[tuple[dict[str, Any], list[str], int]] = [
 def test_a_check_exits_by_the_first_limit_that_is_exceeded(
     command: Command,
     job: JobStorage,
-    clock: Clock,
+    clock: ManualClock,
     shown: dict[str, Any],
     options: list[str],
     code: int,
@@ -156,7 +154,7 @@ def test_options_that_say_nothing_together_are_a_wrong_command_line(
     assert command("status", "bids", *options).exit_code == 2
 
 
-def test_a_watch_ends_with_the_job(command: Command, job: JobStorage, clock: Clock) -> None:
+def test_a_watch_ends_with_the_job(command: Command, job: JobStorage, clock: ManualClock) -> None:
     start(job)
     beat(job)
     clock.shows_ms = JANUARY_MS + 1_000

@@ -13,7 +13,7 @@ from rekindle.logs import pieces
 from rekindle.logs.lines import LogLine
 from rekindle.logs.pieces import Piece
 from rekindle.storage.job_storage import JobStorage
-from tests.cli.kit import JANUARY_MS, Clock, Command, start
+from tests.cli.kit import JANUARY_MS, Command, ManualClock, start
 
 
 def write(job: JobStorage, run: int, *messages: str, trace: str = "") -> None:
@@ -43,7 +43,9 @@ def test_logs_shows_the_newest_run_unless_another_is_named(command: Command, job
     assert command.error("logs", "no_such_job") == "JOB_UNKNOWN"
 
 
-def test_a_log_that_is_followed_goes_on_with_the_next_run(command: Command, job: JobStorage, clock: Clock) -> None:
+def test_a_log_that_is_followed_goes_on_with_the_next_run(
+    command: Command, job: JobStorage, clock: ManualClock
+) -> None:
     start(job)
     write(job, 1, "one")
     pauses = []

@@ -19,7 +19,7 @@ from rekindle.storage import layout
 from rekindle.storage.documents.status import CheckpointStats, Failure, InputStatus, Status, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
-from tests.cli.kit import GONE, JANUARY_MS, Clock, Command, beat, complete, end, start
+from tests.cli.kit import GONE, JANUARY_MS, Command, ManualClock, beat, complete, end, start
 
 
 def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: JobStorage) -> None:
@@ -252,7 +252,7 @@ def test_a_job_whose_driver_was_killed_is_lost(command: Command, job: JobStorage
 
 @pytest.mark.parametrize("process", [{}, {"host": "elsewhere"}])
 def test_a_driver_that_is_there_and_does_not_beat_is_silent(
-    process: dict[str, str], command: Command, job: JobStorage, clock: Clock
+    process: dict[str, str], command: Command, job: JobStorage, clock: ManualClock
 ) -> None:
     start(job, **process)
     beat(job, **process)
@@ -275,7 +275,9 @@ def test_a_driver_that_is_there_and_does_not_beat_is_silent(
     )
 
 
-def test_a_heartbeat_that_looks_old_and_moves_is_not_silent(command: Command, job: JobStorage, clock: Clock) -> None:
+def test_a_heartbeat_that_looks_old_and_moves_is_not_silent(
+    command: Command, job: JobStorage, clock: ManualClock
+) -> None:
     start(job)
     beat(job)
     clock.shows_ms = JANUARY_MS + 245_000  # a clock that differs, or a laptop that slept
@@ -285,7 +287,7 @@ def test_a_heartbeat_that_looks_old_and_moves_is_not_silent(command: Command, jo
 
 
 def test_a_run_before_its_first_heartbeat_and_one_that_has_ended_are_not_silent(
-    command: Command, job: JobStorage, clock: Clock
+    command: Command, job: JobStorage, clock: ManualClock
 ) -> None:
     clock.shows_ms = JANUARY_MS + 245_000
     start(job)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from rekindle.errors import ControlError, RestoreError
-from rekindle.runtime import client
 from rekindle.storage import layout
 from rekindle.storage.disposal import Disposal
 from rekindle.storage.documents.control import Request
@@ -19,11 +18,6 @@ from rekindle.storage.savepoints import default_folder, find_savepoint
 from tests.cli.kit import JANUARY_MS, Command, Reply, answer, complete, end, start
 
 Drive = Callable[[Reply], list[Request]]
-
-
-@pytest.fixture(autouse=True)
-def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_LOOK_S", 0.01)
 
 
 def save(folder: str, name: str, number: int, **changes: object) -> str:

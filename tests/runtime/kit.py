@@ -19,6 +19,7 @@ from rekindle.graph.validation import validated
 from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import Definition, RunContext
 from rekindle.runtime.driver import Driver
+from rekindle.runtime.pauses import Pauses
 from rekindle.runtime.steps import Steps, no_steps
 from rekindle.start.launch import Launch
 from rekindle.start.permissions import Permissions
@@ -37,6 +38,8 @@ JOB, TASK, SOURCE = "job", "task", "numbers"
 
 NEVER = {"checkpoint.interval": "0"}
 OFTEN = {"checkpoint.interval": "10 ms", "checkpoint.retained": "1000"}
+HURRY = Pauses(loop_s=0.002, control_s=0.005, heartbeat_s=0.01, answer_s=(0.002, 0.01), driver_s=0.02)
+"""Looks at everything much more often than a real driver does."""
 QUICK = {"restart.delay": "5 ms", "restart.delay_max": "10 ms", "restart.attempts": "5"}
 
 
@@ -48,6 +51,8 @@ class World:
         self.storage = JobStorage(LocalStore(self.location), JOB)
         #: what drivers write to
         self.store = LocalStore(self.location)
+        #: those of the next driver
+        self.pauses = HURRY
         self.rows = FakeInput()
         self.sinks = {uid: FakeSink() for uid in sinks}
         #: see `FakeRunner`
@@ -72,7 +77,7 @@ class World:
         settings = Config.of({**QUICK, **config})
         return Launch(
             definition, self.store, settings, Permissions(), steps=steps,
-            since=since, engine_failures=engine_failures,
+            since=since, engine_failures=engine_failures, pauses=self.pauses,
         )  # fmt: skip
 
     def driver(self, steps: Steps = no_steps, **config: object) -> tuple[Driver, JobStorage]:
@@ -91,7 +96,8 @@ class World:
     def start(self, steps: Steps = no_steps, **config: object) -> rk.JobHandle:
         """Start the next run in a thread."""
         driver, storage = self.driver(steps, **config)
-        return rk.JobHandle(storage, driver=driver, run=cast("Callable[[], Result]", driver.run))
+        run = cast("Callable[[], Result]", driver.run)
+        return rk.JobHandle(storage, driver=driver, run=run, pauses=self.pauses)
 
     def run(self, steps: Steps = no_steps, **config: object) -> rk.JobResult:
         """Run it to its end."""

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import pytest
 
-import rekindle.start.decide
 from rekindle.errors import ControlError, RekindleError, RestoreError, SinkError, StorageError
 from rekindle.handle import JobHandle
 from rekindle.ids import SubtaskId
@@ -20,7 +19,9 @@ from rekindle.protocol import commands as c
 from rekindle.protocol.commit import CommitPermit
 from rekindle.protocol.reasons import CheckpointKind
 from rekindle.runtime.checkpointing import snapshots_of, write_savepoint
+from rekindle.runtime.driven import drive_no_more
 from rekindle.runtime.driver import Driver
+from rekindle.runtime.retention import Retention
 from rekindle.storage import layout
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
 from rekindle.storage.documents.runs import Run
@@ -151,12 +152,10 @@ def test_what_was_prepared_and_lost_is_told_by_the_sink_not_passed_over(world: W
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])
-def test_a_driver_that_was_thought_dead_completes_no_checkpoint_whatever_its_number(
-    world: World, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_a_driver_that_was_thought_dead_completes_no_checkpoint_whatever_its_number(world: World, number: int) -> None:
     world.rows.available = 5
     old, storage = world.driver()
-    monkeypatch.setattr(rekindle.start.decide, "is_driven_here", lambda *_: False)
+    drive_no_more(storage, 1)  # as one on a machine that is suspended, which seems to be gone
     new = world.driver()[0]
     assert storage.checkpoints() == [] and storage.numbers_used() == [1]
 
@@ -257,11 +256,14 @@ def test_a_damaged_manifest_keeps_what_it_may_pin_and_goes_when_its_time_has_com
         handle.checkpoint()
     path = layout.manifest(layout.checkpoint(JOB, 2))
     world.storage.store.replace(path, b"{")
+    run, runner = world.storage.latest_run(), world.runner
+    assert run is not None and runner is not None
+    retention = Retention(world.storage, run, {SUBTASK: runner})
 
     with pytest.raises(StorageError, match="OBJECT_CORRUPT"):
-        handle._driver._retention.discard_older(c.DiscardOlder(keep=2))  # type: ignore[union-attr]
+        retention.discard_older(c.DiscardOlder(keep=2))
     assert world.storage.checkpoints() == [3, 2]
-    handle._driver._retention.discard_older(c.DiscardOlder(keep=1))  # type: ignore[union-attr]
+    retention.discard_older(c.DiscardOlder(keep=1))
 
     assert world.storage.checkpoints() == [3]
     handle.cancel()

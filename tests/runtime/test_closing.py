@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from rekindle.runtime import closing, orders
+from rekindle.runtime.closing import close_sinks
 from rekindle.runtime.worker import Worker
 from rekindle.testing.fake_sink import FakeSink
 from tests.runtime.kit import NEVER, OFTEN, Faulty, World, ended, until
@@ -26,10 +27,9 @@ def calls(world: World) -> dict[str, list[str]]:
 
 
 @pytest.fixture
-def hanging(world: World, leaving_soon: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+def hanging(world: World, leaving_soon: None) -> Iterator[threading.Event]:
     """The first sink's `close` does not return until this is set."""
-    for module in (closing, orders):
-        monkeypatch.setattr(module, "CLOSE_S", 0.05)
+    world.pauses = replace(world.pauses, close_s=0.05)
     released = threading.Event()
     world.sinks["out"].before["close"] = lambda: released.wait(60)
     yield released
@@ -156,13 +156,12 @@ def test_a_close_that_raises_is_logged_and_fails_nothing(
     assert world.all_committed()
 
 
-def test_sinks_are_closed_side_by_side_within_one_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(closing, "CLOSE_S", 0.05)
+def test_sinks_are_closed_side_by_side_within_one_time() -> None:
     released = threading.Event()
     sinks = {f"{number}": FakeSink() for number in range(3)}
     for sink in sinks.values():
         sink.before["close"] = lambda: released.wait(60)
-    closing.close_sinks(sinks)
+    close_sinks(sinks, 0.05)
     assert not released.is_set()
     released.set()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from rekindle.storage.codec import encode
 from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.memory_store import MemoryStore
-from tests.runtime.kit import JOB, NEVER, World, ended, until
+from tests.runtime.kit import HURRY, JOB, NEVER, World, ended, until
 
 
 def leave(world: World, request_id: str, verb: str = "checkpoint", run: int = 1, **fields: Any) -> None:
@@ -253,17 +254,14 @@ def test_a_clean_up_that_is_cut_short_leaves_no_request_without_its_answer(answe
     assert answered.control().requests == ()
 
 
-def test_who_comes_for_an_answer_too_late_is_told_so(
-    world: World, running: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client, "_LOOK_S", 0.0)
+def test_who_comes_for_an_answer_too_late_is_told_so(world: World, running: Any) -> None:
     gone = Request(id="gone", run=1, verb="checkpoint", created_ms=1)
     with pytest.raises(ControlError, match="ANSWER_FORGOTTEN"):
-        client.wait(world.storage, ControlRequest(verb="checkpoint"), gone, 30)
+        client.wait(world.storage, ControlRequest(verb="checkpoint"), gone, 30, pauses=HURRY)
 
 
-def test_what_its_own_process_asks_for_a_driver_hears_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rekindle.runtime.driver.CONTROL_S", 3_600.0)
+def test_what_its_own_process_asks_for_a_driver_hears_at_once(world: World) -> None:
+    world.pauses = replace(HURRY, control_s=3_600)
     world.rows.available, world.rows.ended = 6, False
     handle = world.start(**NEVER)
     until(lambda: world.read() == 6)

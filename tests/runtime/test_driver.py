@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,6 @@ from typing import Any
 import pytest
 
 from rekindle.errors import ControlError, InputError, RekindleError, StorageError
-from rekindle.runtime import driver
-from rekindle.runtime.heartbeat import Heartbeat
 from rekindle.storage import layout
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
@@ -19,7 +19,23 @@ from rekindle.storage.liveness import this_process
 from rekindle.storage.local import LocalStore
 from rekindle.testing.fake_sink import FakeSink
 from tests.claims import claim
-from tests.runtime.kit import JOB, NEVER, OFTEN, Faulty, Refusal, World, ended, until
+from tests.runtime.kit import HURRY, JOB, NEVER, OFTEN, Faulty, Refusal, World, ended, until
+
+
+class Looked(LocalStore):
+    """A store that says what is listed before it is, and lets a test say what is there."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.listed: Callable[[str], None] = lambda folder: None
+        self.is_there: Callable[[str], bool] = lambda path: True
+
+    def names(self, folder: str) -> list[str]:
+        self.listed(folder)
+        return super().names(folder)
+
+    def exists(self, path: str) -> bool:
+        return self.is_there(path) and super().exists(path)
 
 
 def code(error: dict[str, Any] | None) -> str | None:
@@ -394,15 +410,13 @@ def test_a_cancel_that_cannot_be_recorded_ends_the_driver_rather_than_be_forgott
         ended(handle)
 
 
-def test_a_storage_that_cannot_be_read_for_a_while_is_survived(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storage_that_cannot_be_read_for_a_while_is_survived(world: World) -> None:
+    world.store = store = Looked(world.location)
     world.rows.available, world.rows.ended = 4, False
     handle = world.start(**NEVER)
     until(lambda: world.read() == 4)
     away = Faulty(5, StorageError("STORAGE_UNAVAILABLE", uri="x", reason="away"))
-    storage = handle._storage
-    for owner, name in ((storage, "control"), (storage.fence, "newer_than")):
-        real = getattr(owner, name)
-        monkeypatch.setattr(owner, name, lambda *args, real=real: (away(), real(*args))[1])
+    store.listed = lambda folder: away() if folder in (layout.control(JOB), layout.runs(JOB)) else None
     until(lambda: away.left == 0)
 
     assert handle.checkpoint().number == 1
@@ -429,9 +443,9 @@ def test_a_job_that_is_deleted_while_it_runs_ends_under_that_name_and_records_no
 
 
 def test_a_job_that_is_deleted_and_begun_again_at_once_shares_nothing_with_the_driver_that_goes_on(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: World, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(driver, "HEARTBEAT_S", 3600)  # the first driver looks for nothing of itself
+    world.pauses = replace(HURRY, heartbeat_s=3600)  # the first driver looks for nothing of itself
     world.rows.available, world.rows.ended = 4, False
     first = world.start(**NEVER)
     until(lambda: world.read() == 4)
@@ -443,21 +457,21 @@ def test_a_job_that_is_deleted_and_begun_again_at_once_shares_nothing_with_the_d
         (Path(world.location) / path).write_bytes(b"{}")
     world.sinks = {uid: FakeSink() for uid in world.sinks}
     world.rows.ended = True
+    world.pauses = HURRY
     second = world.run()
 
     assert (second.state, world.all_committed()) == ("FINISHED", True)
     assert [run.run for run in [world.storage.latest_run()] if run] == [3], "a number that the first left no trace of"
     assert world.folder.endswith("/000003")
-    monkeypatch.setattr(driver, "HEARTBEAT_S", 0.05)
     with pytest.raises((ControlError, StorageError), match=r"DRIVER_FENCED|STORAGE_GONE"):
         ended(first)
 
 
 @pytest.mark.parametrize("doing", ["fail", "checkpoint"])
 def test_what_goes_wrong_because_the_job_is_deleted_is_not_blamed_on_anything_else(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doing: str
+    world: World, tmp_path: Path, doing: str
 ) -> None:
-    monkeypatch.setattr(driver, "HEARTBEAT_S", 3600 if doing == "fail" else 0.3)
+    world.pauses = replace(HURRY, heartbeat_s=3600 if doing == "fail" else 0.3)
     world.rows.available, world.rows.ended = 4, False
     handle = world.start(**(NEVER if doing == "fail" else {**OFTEN, "checkpoint.interval": "200 ms"}))
     until(lambda: world.read() == 4)
@@ -473,22 +487,21 @@ def test_what_goes_wrong_because_the_job_is_deleted_is_not_blamed_on_anything_el
     assert handle.status().checkpoints_completed <= completed + 1  # one may have been at its commit point
 
 
-def test_a_storage_in_which_the_job_seems_to_be_missing_for_a_moment_is_survived(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_storage_in_which_the_job_seems_to_be_missing_for_a_moment_is_survived(world: World) -> None:
+    world.store = store = Looked(world.location)
     world.rows.available, world.rows.ended = 4, False
     handle = world.start(**NEVER)
     until(lambda: world.read() == 4)
     away = StorageError("STORAGE_UNAVAILABLE", uri="x", reason="away")
-    looks: list[bool | StorageError] = [True, True, away, True, True, False, True, away, away]
+    looks: list[bool | StorageError] = [False, False, away, False, False, True, False, away, away]
 
-    def is_deleted(run: Run) -> bool:
-        look = looks.pop(0) if looks else False
+    def is_there(path: str) -> bool:
+        look = looks.pop(0) if path == layout.identity(JOB) and looks else True
         if isinstance(look, StorageError):
             raise look
         return look
 
-    monkeypatch.setattr(handle._storage.fence, "is_deleted", is_deleted)
+    store.is_there = is_there
     until(lambda: not looks)
 
     assert handle.checkpoint().number == 1
@@ -529,47 +542,55 @@ def test_a_driver_that_sees_a_newer_run_ends_and_writes_nothing_more(world: Worl
     assert world.files() == before
 
 
-def test_a_fenced_driver_answers_nobody_and_leaves_no_heartbeat(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fenced_driver_answers_nobody_and_leaves_no_heartbeat(world: World) -> None:
+    world.store = store = Looked(world.location)
     world.rows.available, world.rows.ended = 4, False
-    handle = world.start(**NEVER)
+    after: list[str] = []  # what the loop looks at, or is about to write, after it has seen the newer run
+    seen = threading.Event()
+
+    def noted(what: str) -> None:
+        if seen.is_set() and threading.current_thread().name.startswith("driver-"):
+            after.append(what)
+
+    def listed(folder: str) -> None:
+        if folder == layout.control(JOB):
+            noted("control")
+        elif folder == layout.runs(JOB) and len(world.storage.store.names(folder)) > 1:
+            seen.set()
+
+    store.listed = listed
+    handle = world.start(noted, **NEVER)
     until(lambda: world.read() == 4)
-    ours: Any = handle._driver
-    assert ours is not None
-    noticed: list[str] = []
-    monkeypatch.setattr(ours.heartbeat, "beat", lambda: noticed.append("beat"))
-    monkeypatch.setattr(ours._requests, "heard", lambda *_: noticed.append("control") or ())
-    look = ours._is_fenced
-    monkeypatch.setattr(ours, "_is_fenced", lambda: look() and not noticed.clear())
     fence(world)
 
     with pytest.raises(ControlError, match="DRIVER_FENCED"):
         ended(handle)
 
-    assert noticed == []
+    assert seen.is_set() and after == []
 
 
-def test_a_driver_that_was_replaced_starts_no_query_even_before_it_has_noticed(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_was_replaced_starts_no_query_even_before_it_has_noticed(world: World) -> None:
+    world.store = store = Looked(world.location)
+    world.pauses = replace(HURRY, control_s=3600, heartbeat_s=3600)  # it looks at the fence once, in the beginning
     world.rows.available, world.rows.ended = 4, False
     handle = world.start(**NEVER)
     until(lambda: world.read() == 4)
-    ours: Any = handle._driver
-    assert ours is not None
-    look, asked, started = ours._storage.fence.newer_than, [], Faulty(0)
+    asked: list[str] = []
+    started = Faulty(0)
 
-    def newer_than(run: int) -> int | None:
-        asked.append(threading.current_thread().name)
-        return look(run)
+    def listed(folder: str) -> None:
+        if folder == layout.runs(JOB):
+            asked.append(threading.current_thread().name)
 
-    with monkeypatch.context() as unnoticed:
-        unnoticed.setattr(ours, "_is_fenced", lambda: False)
-        fence(world)
-        world.before |= {"start": started, "batch": Faulty(1)}
-        unnoticed.setattr(ours._storage.fence, "newer_than", newer_than)
-        world.rows.available = 8
-        until(lambda: any(name.startswith("task-") for name in asked))
+    store.listed = listed
+    fence(world)
+    world.before |= {"start": started, "batch": Faulty(1)}
+    world.rows.available = 8
+    until(lambda: any(name.startswith("task-") for name in asked))
+    assert not any(name.startswith("driver-") for name in asked)
 
+    with pytest.raises(ControlError, match="JOB_NOT_RUNNING"):
+        handle.checkpoint()  # so it looks
     with pytest.raises(ControlError, match="DRIVER_FENCED"):
         ended(handle)
     assert started.calls == 0
@@ -580,18 +601,22 @@ class Dear(LocalStore):
 
     pace = 10**9
 
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.beats = 0
 
-def test_on_a_store_where_a_look_is_dear_the_heart_beats_less_often(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    beats: list[str] = []
-    monkeypatch.setattr(Heartbeat, "beat", lambda _: beats.append("beat"))
-    monkeypatch.setattr(driver, "LOOP_S", 0)
-    world.store = Dear(world.location)
+    def replace(self, path: str, data: bytes) -> None:
+        self.beats += path == layout.status(JOB)
+        super().replace(path, data)
+
+
+def test_on_a_store_where_a_look_is_dear_the_heart_beats_less_often(world: World) -> None:
+    world.pauses = replace(HURRY, loop_s=0)
+    world.store = store = Dear(world.location)
     world.rows.available = 20
 
     assert world.run(**NEVER).state == "FINISHED"
-    assert len(beats) == 3, "one in the beginning, one before the result and one in the end"
+    assert store.beats == 3, "one in the beginning, one before the result and one in the end"
 
 
 def _asked(handle: Any) -> None:

@@ -17,7 +17,6 @@ from rekindle.history.log import CHECKPOINTS
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.protocol.job import JobMachine
-from rekindle.runtime import driver
 from rekindle.runtime.heartbeat import HISTORY, Heartbeat
 from rekindle.storage import layout
 from rekindle.storage.documents.runs import Run
@@ -32,6 +31,17 @@ GRAPH = JobGraph(
     sources=(Source(uid="s", bounded=True),),
     tasks=tuple(Task(uid=task.task, inputs=("s",)) for task in TASKS),
 )
+
+
+class Refusing(MemoryStore):
+    """A store that may be full."""
+
+    refuses = False
+
+    def replace(self, path: str, data: bytes) -> None:
+        if self.refuses:
+            raise StorageError("STORAGE_FULL", uri="x", reason="injected")
+        super().replace(path, data)
 
 
 class Told:
@@ -152,10 +162,8 @@ def test_the_history_goes_on_from_run_to_run_and_what_was_in_progress_has_failed
     assert (stats.status, stats.failure) == ("failed", "the driver ended")
 
 
-def test_each_beat_is_told_from_the_one_before_and_a_refusing_storage_is_not_its_business(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    told = Told()
+def test_each_beat_is_told_from_the_one_before_and_a_refusing_storage_is_not_its_business() -> None:
+    told = Told(store := Refusing())
     told.heartbeat.beat()
     first = told.storage.status()
     told.heartbeat.beat()
@@ -163,10 +171,7 @@ def test_each_beat_is_told_from_the_one_before_and_a_refusing_storage_is_not_its
     assert isinstance(first, Status) and isinstance(second, Status)
     assert second.beat == first.beat + 1
 
-    def refuse(*_: object) -> None:
-        raise StorageError("STORAGE_FULL", uri="x", reason="injected")
-
-    monkeypatch.setattr(told.storage.store, "replace", refuse)
+    store.refuses = True
     told.heartbeat.beat()
     assert told.storage.status() == second
 
@@ -205,9 +210,8 @@ def test_the_status_shows_that_a_task_waits_for_the_final_checkpoint(world: Worl
 
 
 def test_a_task_whose_status_cannot_be_made_goes_on_and_the_log_says_it_once(
-    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(driver, "HEARTBEAT_S", 0.01)
     world.rows.available, world.rows.ended = 5, False
     handle = world.start(**NEVER)
     until(lambda: world.read() == 5)

@@ -8,10 +8,12 @@ import click
 
 from rekindle.cli import documents, output, views
 from rekindle.cli.app import example, with_json, with_storage
+from rekindle.cli.clock import clock
 from rekindle.cli.reading import job_storage
 from rekindle.errors import ControlError
 from rekindle.runtime import client
 from rekindle.runtime.client import ControlRequest
+from rekindle.runtime.pauses import USUAL
 from rekindle.runtime.saving import savepoint_at_rest
 from rekindle.storage.documents.runs import Result
 from rekindle.storage.job_documents import JobDocuments
@@ -91,7 +93,7 @@ def stop(
     "--timeout",
     "timeout_s",
     type=click.FloatRange(min=0),
-    default=client.CANCEL_S,
+    default=USUAL.cancel_s,
     show_default=True,
     metavar="S",
     help="Wait at most so many seconds.",
@@ -118,7 +120,11 @@ def answer(*, job: str, request: str, timeout_s: float | None, storage: str, as_
     asked = found.request(request)
     if asked is None:
         raise ControlError("REQUEST_NOT_FOUND", request=request, job=job)
-    _print(found, client.wait(found, ControlRequest.of(asked), asked, timeout_s, take=False), as_json)
+    _print(
+        found,
+        client.wait(found, ControlRequest.of(asked), asked, timeout_s, take=False, pauses=clock().pauses),
+        as_json,
+    )
 
 
 def _ask(
@@ -132,7 +138,7 @@ def _ask(
     else:
         if sys.stderr.isatty():
             output.say(f"Asked run {sent.run}; waiting. Ctrl-C leaves the request standing.", err=True)
-        answer = client.wait(job, wanted, sent, timeout_s)
+        answer = client.wait(job, wanted, sent, timeout_s, pauses=clock().pauses)
         _print(job, answer, as_json)
 
 

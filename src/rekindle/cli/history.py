@@ -9,6 +9,7 @@ import click
 
 from rekindle.cli import documents, output, views
 from rekindle.cli.app import example, with_json, with_storage
+from rekindle.cli.clock import clock
 from rekindle.cli.reading import seen, watch
 from rekindle.storage.documents.history import HistoryEvent
 
@@ -64,7 +65,7 @@ def events(*, job: str, number: int | None, follow: bool, traces: bool, storage:
         if not follow:
             return
         first = False
-        output.wait(_FOLLOW_S * monitor.store.pace)
+        clock().wait(_FOLLOW_S * monitor.store.pace)
 
 
 def _event_lines(event: HistoryEvent, traces: bool) -> Iterator[str]:

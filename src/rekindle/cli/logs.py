@@ -12,6 +12,7 @@ import click
 
 from rekindle.cli import output
 from rekindle.cli.app import example, with_json, with_storage
+from rekindle.cli.clock import clock
 from rekindle.cli.reading import job_storage
 
 LOG = logging.getLogger("rekindle.cli")
@@ -41,7 +42,7 @@ def logs(*, job: str, number: int | None, follow: bool, storage: str, as_json: b
             output.say(lines.as_json(line, job=job, run=place.piece.run) if as_json else lines.as_text(line))
         if not follow:
             break
-        output.wait(_FOLLOW_S * found.store.pace)
+        clock().wait(_FOLLOW_S * found.store.pace)
     if place == first and not as_json:
         output.say(f"{job} has no log{'' if number is None else f' of run {number}'}.", err=True)
 

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -172,13 +171,3 @@ def whole_table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: i
 def wrapped(text: str, columns: int, indent: str) -> list[str]:
     """A sentence over several lines, the following ones indented."""
     return click.wrap_text(text, columns, subsequent_indent=indent).splitlines()
-
-
-def now_ms() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
-
-
-def wait(seconds: float) -> None:
-    """Do nothing for so long, before a look at what has changed."""
-    time.sleep(seconds)

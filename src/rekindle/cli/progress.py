@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rekindle import notebook
 from rekindle.cli import output, terminal, views
+from rekindle.cli.clock import clock
 from rekindle.runtime.signals import Stoppable, stop_on_signals
 from rekindle.storage.documents.status import Status, TaskStatusDocument
 
@@ -109,7 +110,7 @@ def _live() -> Iterator[Display]:
 
         def show(status: Status) -> None:
             # One column stays free: some terminals wrap after the last one.
-            lines = views.status_lines(status, output.now_ms(), console.width - 1, fill, rest)
+            lines = views.status_lines(status, clock().now_ms(), console.width - 1, fill, rest)
             live.update(Text(output.harmless("\n".join(lines)), no_wrap=True, overflow="crop"), refresh=True)
 
         yield show, lambda message: console.print(output.harmless(message), markup=False)
@@ -127,7 +128,7 @@ def _lines(say: Callable[[str], None]) -> Display:
     lines = LogLines()
 
     def show(status: Status) -> None:
-        line = lines.next(status, output.now_ms())
+        line = lines.next(status, clock().now_ms())
         if line is not None:
             say(line)
 

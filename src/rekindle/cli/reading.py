@@ -10,6 +10,7 @@ import click
 
 from rekindle.cli import documents, manifests, output, views
 from rekindle.cli.app import FAILED, command_line, example, with_json, with_storage
+from rekindle.cli.clock import clock
 from rekindle.errors import ControlError
 from rekindle.ids import SubtaskId
 from rekindle.monitoring.facts import AT_WORK, SILENT, Now
@@ -42,7 +43,7 @@ def job_storage(storage: str, job: str) -> JobStorage:
 
 def watch(storage: str) -> Monitor:
     """The read model of the pages, REST and metrics."""
-    return Monitor(open_store(storage), now_ms=output.now_ms)
+    return Monitor(open_store(storage), now_ms=clock().now_ms, elapsed_ms=clock().elapsed_ms)
 
 
 def seen(monitor: Monitor, read: Callable[[], Answer]) -> Answer:
@@ -53,7 +54,7 @@ def seen(monitor: Monitor, read: Callable[[], Answer]) -> Answer:
     answer, wait_ms = read(), monitor.watch.second_look_ms()
     if not wait_ms:
         return answer
-    output.wait(wait_ms / 1_000)
+    clock().wait(wait_ms / 1_000)
     monitor.watch.look_again()
     return read()
 
@@ -125,7 +126,7 @@ def status(
         if sys.stdout.isatty():
             click.clear()
         _say_status(view, monitor.now(job))
-        output.wait(_WATCH_S * monitor.store.pace)
+        clock().wait(_WATCH_S * monitor.store.pace)
         monitor.watch.look_again()
         view = monitor.job(job)
     now = monitor.now(job)
@@ -158,7 +159,7 @@ def _say_status(view: JobView, now: Now) -> None:
     line = view.overview
     stale = line.state not in AT_WORK
     output.say(
-        "\n".join(views.status_lines(documents.as_shown(line, now), output.now_ms(), columns, fill, rest, stale=stale))
+        "\n".join(views.status_lines(documents.as_shown(line, now), clock().now_ms(), columns, fill, rest, stale=stale))
     )
     if line.heartbeat_age_ms is not None:
         output.say(f"last heartbeat {views.ago(line.heartbeat_age_ms)}")

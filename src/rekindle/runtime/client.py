@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rekindle.errors import ControlError, RekindleError, error_from
+from rekindle.runtime.pauses import USUAL, Pauses
 from rekindle.storage import layout
 from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.documents.runs import Result, Run
@@ -31,15 +32,6 @@ Ending = Answer | Result
 """What a verb prints: the driver's answer, or the result of a run that gave none."""
 
 _asked_by: ContextVar[str] = ContextVar("asked_by", default="")
-
-POLL_S = (0.02, 0.1)
-"""Pause between two looks for the answer: at first, and at most; on some stores longer (`Store.pace`)."""
-
-CANCEL_S = 60.0
-"""How long a cancel waits unless it is said. A driver that is well answers at once, whatever its batches do."""
-
-_LOOK_S = 1.0
-"""The same between two looks at the driver itself."""
 
 _SATISFIED_BY = {
     "stop": ("STOPPED", "FINISHED", "DRAINED"),
@@ -119,14 +111,16 @@ def wait(
     is_lost: Callable[[], bool] = lambda: False,
     *,
     take: bool = True,
+    pauses: Pauses = USUAL,
 ) -> Ending:
     """The answer to `request`, or the result of a run that ended as wished without answering.
 
     Args:
-        timeout_s: None for no limit, and for `CANCEL_S` where a cancel was asked for.
+        timeout_s: None for no limit, and for `Pauses.cancel_s` where a cancel was asked for.
         is_lost: says that the driver is gone, where the caller knows better than the storage: one that ran in this very
             process, which lives on.
         take: delete the answer, which no one else will read.
+        pauses: between two looks.
 
     Raises:
         RekindleError: the driver refused or failed, with its code.
@@ -134,12 +128,13 @@ def wait(
             has taken over), ``CANCELED_MEANWHILE`` or ``JOB_NOT_RUNNING`` (it ended otherwise, or its driver died),
             ``ANSWER_FORGOTTEN`` (it was given so long ago that it is deleted).
     """
-    watch = _Watch(storage)
+    look_s = pauses.driver_s * storage.store.pace
+    watch = _Watch(storage, look_s)
     if timeout_s is None and wanted.verb == "cancel":
-        timeout_s = CANCEL_S
+        timeout_s = pauses.cancel_s
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     looked_s = time.monotonic()
-    pause, longest = (pause * storage.store.pace for pause in POLL_S)
+    pause, longest = (pause * storage.store.pace for pause in pauses.answer_s)
     while True:
         # Looked at before the answer: a driver that is gone by now has answered, or never will.
         state = LOST if is_lost() else watch.state()
@@ -153,7 +148,7 @@ def wait(
             return answer
         if state != RUNNING or _is_over(storage, request):
             return _without_answer(storage, wanted, request)
-        if time.monotonic() - looked_s >= _LOOK_S * storage.store.pace:
+        if time.monotonic() - looked_s >= look_s:
             looked_s = time.monotonic()
             asked = storage.store.exists(layout.request(storage.job, request.id))
             if not asked and storage.answer_to(request.id) is None:
@@ -214,8 +209,9 @@ def _this_user() -> str:
 class _Watch:
     """The state of a job, looked at now and then, with a second look where one can't tell (`liveness.is_alive`)."""
 
-    def __init__(self, storage: RunDocuments) -> None:
+    def __init__(self, storage: RunDocuments, look_s: float) -> None:
         self._storage = storage
+        self._look_s = look_s
         #: the sign of life to compare with, and when it was read
         self._earlier: Run | Status | None = storage.driver()
         self._earlier_s = time.monotonic()
@@ -224,7 +220,7 @@ class _Watch:
 
     def state(self) -> str:
         now_s = time.monotonic()
-        if now_s - self._looked_s < _LOOK_S * self._storage.store.pace:
+        if now_s - self._looked_s < self._look_s:
             return self._state
         self._looked_s = now_s
         if now_s - self._earlier_s < silence_ms(self._storage.store) / 1_000:

@@ -10,16 +10,14 @@ import logging
 import threading
 from collections.abc import Mapping
 
+from rekindle.runtime.pauses import USUAL
 from rekindle.sinks import TwoPhaseSink
-
-CLOSE_S = 30.0
-"""How long the end of an attempt waits for its sinks."""
 
 _LOG = logging.getLogger(__name__)
 
 
-def close_sinks(sinks: Mapping[str, TwoPhaseSink]) -> None:
-    """Close the sinks side by side; return when all are closed, or after `CLOSE_S`. Never raises.
+def close_sinks(sinks: Mapping[str, TwoPhaseSink], close_s: float = USUAL.close_s) -> None:
+    """Close the sinks side by side; return when all are closed, or after `close_s`. Never raises.
 
     Args:
         sinks: uid → sink.
@@ -30,12 +28,12 @@ def close_sinks(sinks: Mapping[str, TwoPhaseSink]) -> None:
     }
     for thread in threads.values():
         thread.start()
-    wait_s = CLOSE_S
+    wait_s = close_s
     for uid, thread in threads.items():
         thread.join(wait_s)
         if thread.is_alive():
             wait_s = 0  # the others have had as long
-            _LOG.warning("Sink %s is still closing after %g s; the job does not wait for it", uid, CLOSE_S)
+            _LOG.warning("Sink %s is still closing after %g s; the job does not wait for it", uid, close_s)
 
 
 def _close(uid: str, sink: TwoPhaseSink) -> None:

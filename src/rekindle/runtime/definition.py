@@ -12,6 +12,7 @@ from rekindle.graph.job_graph import JobGraph, Task
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.runtime.elapsed import Clock, Elapsed, system_clock
+from rekindle.runtime.pauses import USUAL, Pauses
 from rekindle.runtime.steps import Steps
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sources import Source
@@ -64,6 +65,7 @@ class RunContext:
     clock: Clock = system_clock
     #: the time that its intervals and time-outs go by
     elapsed: Elapsed = field(default_factory=Elapsed)
+    pauses: Pauses = USUAL
 
     def folder(self, subtask: SubtaskId) -> str:
         """Return where a subtask keeps what it has."""

@@ -37,14 +37,6 @@ from rekindle.runtime.worker import Worker
 from rekindle.storage.documents.runs import Result
 from rekindle.storage.job_storage import JobStorage
 
-LOOP_S = 0.05
-CONTROL_S = 0.2
-HEARTBEAT_S = 1.0
-"""Pauses between looks at requests and between heartbeats, on a store of pace 1 (`Store.pace`)."""
-LEAVE_S = 5.0
-"""How long a run that is over waits for orders that are still being carried out, so that the next does not meet
-them."""
-
 
 class Driver:
     """Runs one run of one job to its end.
@@ -70,6 +62,7 @@ class Driver:
         self._storage = run.storage
         self._run = run.run
         self._clock = run.clock
+        self._pauses = run.pauses
         self._job = job
         self._checkpointing = checkpointing
         self._started = started
@@ -113,10 +106,11 @@ class Driver:
             self._orders.close_all()
             canceled = self.result is not None and self.result.state == JobState.CANCELED.value
             self._savepoints.close()  # the protocol has waited for what the end waits for
-            self._orders.end(0 if canceled else LEAVE_S)
-            self._retention.close(0 if canceled else LEAVE_S)
+            leave_s = self._pauses.leave_s
+            self._orders.end(0 if canceled else leave_s)
+            self._retention.close(0 if canceled else leave_s)
             # Also on a cancel, which hears of nothing else: what a sink holds open is to be released.
-            self._sinks.close(LEAVE_S)
+            self._sinks.close(leave_s)
             drive_no_more(self._storage, self._run.run)
         if self._fenced_by is not None:
             raise ControlError("DRIVER_FENCED", run=self._run.run, job=self._storage.job, newer=self._fenced_by)
@@ -132,12 +126,12 @@ class Driver:
         while not self._exited:
             now = time.monotonic()
             if now >= heartbeat_at:
-                heartbeat_at = now + HEARTBEAT_S * pace
+                heartbeat_at = now + self._pauses.heartbeat_s * pace
                 if self._standing.look():
                     self._heartbeat.beat()
             if now >= control_at or self._called:
                 self._called = False
-                control_at = now + CONTROL_S * pace
+                control_at = now + self._pauses.control_s * pace
                 if self._is_fenced():
                     return
                 self._feed_waiting()  # what had happened before a request is heard before it
@@ -146,7 +140,7 @@ class Driver:
             now_ms = self._elapsed.now_ms()
             self._feed(e.Ticked(now_ms=now_ms))
             if now >= snapshots_at:
-                snapshots_at = now + LOOP_S * (pace - 1)
+                snapshots_at = now + self._pauses.loop_s * (pace - 1)
                 self._orders.tick(now_ms)
                 self._take_snapshots()
             self._drain_queue()
@@ -163,7 +157,7 @@ class Driver:
                 self._heartbeat.beat()
 
     def _drain_queue(self) -> None:
-        event = self._events.take(LOOP_S)
+        event = self._events.take(self._pauses.loop_s)
         if event is not None:
             self._feed(event)
             self._feed_waiting()

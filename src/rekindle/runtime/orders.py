@@ -16,7 +16,6 @@ from rekindle.errors import RekindleError, one_line
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
-from rekindle.runtime.closing import CLOSE_S
 from rekindle.runtime.definition import RunContext
 from rekindle.runtime.ports import TaskRunner, streams_of
 from rekindle.runtime.trying import tried
@@ -130,7 +129,7 @@ class TaskOrders:
         over into the next. On the task's own thread."""
         runner = self._runners[task]
         runner.abandon()
-        if not self._sinks.ask(partial(_close, runner), CLOSE_S):
+        if not self._sinks.ask(partial(_close, runner), self._run.pauses.close_s):
             _LOG.warning("Task %s goes on without its sinks being closed: they still commit", task)
 
     def failed(self, task: SubtaskId) -> None:

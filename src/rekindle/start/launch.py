@@ -25,6 +25,7 @@ from rekindle.runtime.driver import Driver
 from rekindle.runtime.elapsed import Clock, Elapsed, system_clock
 from rekindle.runtime.leftovers import clean, prepared
 from rekindle.runtime.mailbox import Mailbox
+from rekindle.runtime.pauses import USUAL, Pauses
 from rekindle.runtime.ports import Engine
 from rekindle.runtime.rewinding import carry_out
 from rekindle.runtime.steps import SteppedStore, Steps, no_steps
@@ -57,6 +58,7 @@ class Launch:
         since: first run of this process, where this one continues it.
         engine_failures: see `JobStarted`.
         elapsed: what the run goes by for the time; None: how long it has been at work.
+        pauses: of its driver.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Launch:
         since: int | None = None,
         engine_failures: int = 0,
         elapsed: Elapsed | None = None,
+        pauses: Pauses = USUAL,
     ) -> None:
         self._since = since
         self._engine_failures = engine_failures
@@ -83,6 +86,7 @@ class Launch:
         self._steps = steps
         self._clock = clock
         self._elapsed = elapsed
+        self._pauses = pauses
         self._store = SteppedStore(store, steps)
         self.storage = JobStorage(self._store, definition.graph.name)
         #: for the log: it is of all runs of this process, so the fence of this one does not stop it
@@ -241,6 +245,7 @@ class Launch:
             post=events.post,
             clock=self._clock,
             elapsed=self._elapsed or Elapsed(),
+            pauses=self._pauses,
         )
 
     def _numbers(self, engine: Engine) -> dict[str, Numbers]:

@@ -82,6 +82,7 @@ class FakeRunner:
         self._source = source
         self._rows = rows
         self._sinks = run.definition.sinks
+        self._close_s = run.pauses.close_s
         self._post = run.post
         self._before = before
         self._steps = run.steps
@@ -142,7 +143,7 @@ class FakeRunner:
         self._obey("close")
         was_open, self._open = self._open, False
         if was_open:
-            close_sinks(self._sinks)
+            close_sinks(self._sinks, self._close_s)
 
     def abandon(self) -> None:
         """See `TaskRunner`."""
