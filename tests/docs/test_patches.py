@@ -11,7 +11,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 
-PATCHES = 115
+PATCHES = 94
 """Calls of ``monkeypatch.setattr``. Lower it where there are fewer."""
 NEAR = 5
 

@@ -11,9 +11,8 @@ import pytest
 
 from rekindle.config import Config
 from rekindle.errors import StorageError
-from rekindle.logs import job_log as module
 from rekindle.logs import pieces
-from rekindle.logs.job_log import JobLog, job_log
+from rekindle.logs.job_log import JobLog, LogLimits, job_log
 from rekindle.logs.pieces import LogPosition
 from rekindle.redaction import Redaction
 from rekindle.storage.job_storage import JobStorage
@@ -51,8 +50,8 @@ def job(store: Stubborn) -> JobStorage:
 
 
 @contextmanager
-def logged(job: JobStorage, level: int = logging.INFO, run: int = 1) -> Iterator[JobLog]:
-    log = JobLog(job, level, Redaction({"hunter22"}), pause_s=0.01)
+def logged(job: JobStorage, level: int = logging.INFO, run: int = 1, **limits: float) -> Iterator[JobLog]:
+    log = JobLog(job, level, Redaction({"hunter22"}), limits=LogLimits(pause_s=0.01, **limits))
     LOG.setLevel(logging.DEBUG)
     log.start()
     log.begin(lambda: run)
@@ -98,10 +97,8 @@ def test_what_is_said_of_a_job_is_in_its_log_alone(store: Stubborn, job: JobStor
     assert messages(other) == ["of both"]
 
 
-def test_what_is_kept_is_bounded_and_the_newest(job: JobStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 2_000)
-    monkeypatch.setattr(pieces, "PIECES", 5)
-    with logged(job):
+def test_what_is_kept_is_bounded_and_the_newest(job: JobStorage) -> None:
+    with logged(job, piece_bytes=2_000, pieces=5):
         for number in range(500):
             LOG.info("line %d %s", number, "x" * 100)
 
@@ -142,13 +139,9 @@ def test_a_storage_that_refuses_gets_what_waits_when_it_is_back(
     assert messages(job) == [f"line {number}" for number in range(10)]
 
 
-def test_of_what_a_storage_does_not_take_the_oldest_is_dropped_and_counted(
-    store: Stubborn, job: JobStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "WAITING_BYTES", 5_000)
-    monkeypatch.setattr(module, "LEAVE_S", 60.0)
+def test_of_what_a_storage_does_not_take_the_oldest_is_dropped_and_counted(store: Stubborn, job: JobStorage) -> None:
     store.waits = threading.Event()
-    with logged(job):
+    with logged(job, waiting_bytes=5_000, leave_s=60):
         for number in range(1_000):
             LOG.info("line %d", number)
         store.waits.set()
@@ -159,12 +152,9 @@ def test_of_what_a_storage_does_not_take_the_oldest_is_dropped_and_counted(
     assert any("lines were dropped" in message for message in found)
 
 
-def test_a_storage_that_hangs_holds_up_neither_who_logs_nor_the_end(
-    store: Stubborn, job: JobStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "LEAVE_S", 0.05)
+def test_a_storage_that_hangs_holds_up_neither_who_logs_nor_the_end(store: Stubborn, job: JobStorage) -> None:
     store.waits = threading.Event()
-    with logged(job):
+    with logged(job, leave_s=0.05):
         for number in range(1_000):
             LOG.info("line %d", number)
     # It came this far, with the store still hanging.

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.logs import spark_lines
 from rekindle.logs.lines import LineMaker
-from rekindle.logs.spark_lines import SparkLines, SparkLog
+from rekindle.logs.spark_lines import READ_BYTES, SparkLines, SparkLog
 from rekindle.redaction import Redaction
 
 
@@ -22,8 +21,8 @@ def append(path: Path, text: str) -> None:
         file.write(text)
 
 
-def reading(path: Path, begins: int = 0) -> SparkLines:
-    return SparkLines(lambda: SparkLog(str(path), begins), LineMaker(Redaction()))
+def reading(path: Path, begins: int = 0, read_bytes: int = READ_BYTES) -> SparkLines:
+    return SparkLines(lambda: SparkLog(str(path), begins), LineMaker(Redaction()), read_bytes)
 
 
 def said(log: SparkLines) -> list[tuple[str, str, str]]:
@@ -64,9 +63,8 @@ def test_a_file_that_is_rotated_is_read_to_its_end_and_then_the_next(path: Path)
     assert [message for _, message, _ in said(log)] == ["4"]
 
 
-def test_of_a_flood_the_end_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_lines, "READ_BYTES", 1_000)
-    log = reading(path)
+def test_of_a_flood_the_end_is_read(path: Path) -> None:
+    log = reading(path, read_bytes=1_000)
     append(path, "".join(f"2026-11-23 02:00:00 WARN A: line {number}\n" for number in range(10_000)))
     messages = [message for _, message, _ in said(log)]
 

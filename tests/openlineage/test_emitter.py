@@ -10,6 +10,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,15 +19,16 @@ from typing import Any
 import pytest
 
 from rekindle.errors import ControlError
-from rekindle.openlineage import emitter
 from rekindle.openlineage.datasets import Dataset
-from rekindle.openlineage.emitter import Emitter, emitting, is_configured, named
+from rekindle.openlineage.emitter import Emitter, SendingPauses, emitting, is_configured, named
 from rekindle.redaction import Redaction
 from rekindle.storage.documents.runs import Result
 
 pytest.importorskip("openlineage.client")
 
 from rekindle.openlineage.events import RunEvents, RunFacts  # it needs the client
+
+HURRY = SendingPauses(look_s=0.01, running_s=0, again_s=0.01, leave_s=60)
 
 FACTS = RunFacts(
     job=Dataset("prod", "bids"),
@@ -80,17 +82,9 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
     for name in ("TYPE", "URL"):
         monkeypatch.setenv(f"OPENLINEAGE__TRANSPORT__TRANSPORTS__DEFAULT_HTTP__{name}", "x")
         monkeypatch.delenv(f"OPENLINEAGE__TRANSPORT__TRANSPORTS__DEFAULT_HTTP__{name}")
-    monkeypatch.setattr(emitter, "_LOOK_S", 0.01)
-    monkeypatch.setattr(emitter, "RUNNING_EVERY_S", 0.0)
-    monkeypatch.setattr(emitter, "LEAVE_S", 60.0)
     yield made
     made.server.shutdown()
     made.server.server_close()
-
-
-@pytest.fixture
-def again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emitter, "_AGAIN_S", 0.01)
 
 
 def make() -> RunEvents:
@@ -111,7 +105,7 @@ def result(state: str, **changes: Any) -> Result:
 
 def test_a_run_is_start_running_at_checkpoints_and_complete(server: Server) -> None:
     completed = [7]
-    with emitting(make, lambda: completed[0]) as ended:
+    with emitting(make, lambda: completed[0], HURRY) as ended:
         until(lambda: server.states == ["START"])
         for number in (8, 9):
             completed[0] = number
@@ -137,7 +131,7 @@ def test_a_run_is_start_running_at_checkpoints_and_complete(server: Server) -> N
 )
 def test_how_a_run_has_ended(server: Server, state: str, said: str) -> None:
     error = {"code": "TASK_FAILED", "message": "no password=hunter22"} if state == "FAILED" else None
-    with emitting(make, lambda: 0) as ended:
+    with emitting(make, lambda: 0, HURRY) as ended:
         ended(result(state, error=error))
 
     assert server.states == ["START", said]
@@ -148,7 +142,7 @@ def test_how_a_run_has_ended(server: Server, state: str, said: str) -> None:
 def test_a_driver_that_ends_by_an_error_has_failed(server: Server) -> None:
     with (
         pytest.raises(ControlError, match="DRIVER_FENCED"),
-        emitting(make, lambda: 1 // 0),
+        emitting(make, lambda: 1 // 0, HURRY),
     ):
         raise ControlError("DRIVER_FENCED", run=3, job="bids", newer=4)
 
@@ -156,10 +150,10 @@ def test_a_driver_that_ends_by_an_error_has_failed(server: Server) -> None:
 
 
 def test_a_server_that_is_away_at_first_hears_of_the_start_before_the_end(
-    server: Server, caplog: pytest.LogCaptureFixture, again_at_once: None
+    server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.answers = [400] * 5
-    with emitting(make, lambda: 0) as ended:
+    with emitting(make, lambda: 0, HURRY) as ended:
         until(lambda: server.states == ["START"])
         ended(result("FINISHED"))
 
@@ -168,7 +162,6 @@ def test_a_server_that_is_away_at_first_hears_of_the_start_before_the_end(
 
 
 @pytest.mark.parametrize("when", ["before the first is sent", "while it is sent again"])
-@pytest.mark.usefixtures("again_at_once")
 def test_a_run_that_ends_at_an_awkward_moment_begins_once(when: str) -> None:
     sent: list[str] = []
     tries = itertools.count()
@@ -185,7 +178,7 @@ def test_a_run_that_ends_at_an_awkward_moment_begins_once(when: str) -> None:
             end()
 
     events = make()
-    made = Emitter(send, events, lambda: 0)
+    made = Emitter(send, events, lambda: 0, HURRY)
     if when == "before the first is sent":
         end()
     made.start()
@@ -193,7 +186,6 @@ def test_a_run_that_ends_at_an_awkward_moment_begins_once(when: str) -> None:
     assert sent == ["START", "COMPLETE"]
 
 
-@pytest.mark.usefixtures("server")
 def test_a_checkpoint_completed_while_the_beginning_is_sent_is_told() -> None:
     sent: list[str] = []
     completed = [7]
@@ -202,7 +194,7 @@ def test_a_checkpoint_completed_while_the_beginning_is_sent_is_told() -> None:
         sent.append(event.eventType.value)
         completed[0] = 8
 
-    made = Emitter(send, make(), lambda: completed[0])
+    made = Emitter(send, make(), lambda: completed[0], HURRY)
     made.start()
     until(lambda: sent == ["START", "RUNNING"])
     made.end(make().ended(result("FINISHED")))
@@ -210,14 +202,14 @@ def test_a_checkpoint_completed_while_the_beginning_is_sent_is_told() -> None:
 
 
 def test_a_server_that_hangs_or_is_not_there_holds_up_no_end(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    monkeypatch.setattr(emitter, "LEAVE_S", 0.05)
+    briefly = replace(HURRY, leave_s=0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{port}")
-        with emitting(make, lambda: 0) as ended:
+        with emitting(make, lambda: 0, briefly) as ended:
             ended(result("FINISHED"))
         # It came this far without an answer.
-    with emitting(make, lambda: 0) as ended:  # nothing listens there any more
+    with emitting(make, lambda: 0, briefly) as ended:  # nothing listens there any more
         assert ended(result("FINISHED")).state == "FINISHED"
     assert server.events == []
 
@@ -233,7 +225,7 @@ def test_nothing_is_sent_where_nothing_is_configured(server: Server, monkeypatch
         ended(result("FINISHED"))
     Path("openlineage.yml").write_text(f"transport:\n  type: http\n  url: {server.address}\n")
     assert is_configured()
-    with emitting(make, lambda: 0) as ended:
+    with emitting(make, lambda: 0, HURRY) as ended:
         ended(result("FINISHED"))
     assert server.states == ["START", "COMPLETE"]
     monkeypatch.setenv("OPENLINEAGE_NAMESPACE", "prod")
@@ -245,7 +237,7 @@ def test_a_configuration_that_cannot_be_used_is_said_and_ends_no_job(
 ) -> None:
     monkeypatch.delenv("OPENLINEAGE_URL")
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "no_such_transport")
-    with caplog.at_level(logging.WARNING, "rekindle"), emitting(make, lambda: 0) as ended:
+    with caplog.at_level(logging.WARNING, "rekindle"), emitting(make, lambda: 0, HURRY) as ended:
         assert ended(result("FINISHED")).state == "FINISHED"
 
     assert "its configuration cannot be used" in caplog.text

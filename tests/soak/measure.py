@@ -19,7 +19,7 @@ import psutil
 
 from rekindle.history.log import CHECKPOINTS, EVENTS, RATES
 from rekindle.history.writer import SEGMENT_BYTES
-from rekindle.logs.pieces import PIECES
+from rekindle.logs.job_log import LogLimits
 from rekindle.storage.local import LocalStore
 from tests.soak.curves import Bound, Verdict, growers, verdicts
 
@@ -28,7 +28,7 @@ HISTOGRAMS = 3
 
 FILLING = ("history", "logs")
 """Folders of a job that fill up to a size of their own and stay there."""
-SEGMENTS = sum(kind.keep + 1 for kind in (EVENTS, CHECKPOINTS, RATES)) + PIECES + 1
+SEGMENTS = sum(kind.keep + 1 for kind in (EVENTS, CHECKPOINTS, RATES)) + LogLimits().pieces + 1
 """The most that they hold, in files of at most 256 KB, one of each being deleted."""
 
 BOUNDS = {

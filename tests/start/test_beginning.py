@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from rekindle.beginning import begin
 from rekindle.config import Config
 from rekindle.logs import pieces
 from rekindle.logs.pieces import LogPosition
-from rekindle.openlineage import emitter
 from tests.runtime.kit import NEVER, QUICK, World, ended, until
 from tests.start.test_running import FewEngines
 
@@ -22,10 +22,13 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def test_log_and_events_go_on_with_the_next_run_of_the_process(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_and_events_go_on_with_the_next_run_of_the_process(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("openlineage.client")
-    sent: list[Any] = []
-    monkeypatch.setattr(emitter, "transport", lambda: sent.append)
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "file")
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__LOG_FILE_PATH", str(tmp_path / "events"))
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__APPEND", "true")
     monkeypatch.setattr(logging.getLogger("rekindle"), "level", logging.INFO)
     manager: Any = logging.getLogger("rekindle").manager
     manager._clear_cache()
@@ -54,7 +57,8 @@ def test_log_and_events_go_on_with_the_next_run_of_the_process(world: World, mon
     assert (1, "run 1 in streaming mode") in found
     assert (2, "run 2 in streaming mode") in found
     assert (2, "run 2 has ended: FINISHED") in found
-    assert [event.eventType.value for event in (sent[0], sent[-1])] == ["START", "COMPLETE"]
-    assert len({event.run.runId for event in sent}) == 1
-    assert [(one.namespace, one.name) for one in sent[0].outputs] != []
+    sent = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
+    assert [event["eventType"] for event in (sent[0], sent[-1])] == ["START", "COMPLETE"]
+    assert len({event["run"]["runId"] for event in sent}) == 1
+    assert sent[0]["outputs"]
     assert logging.getLogger("rekindle").handlers == handlers

@@ -4,22 +4,29 @@ import errno
 import os
 import sys
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
 from rekindle.errors import StorageError
+from rekindle.storage.disk import SYSTEM
 from rekindle.storage.local import LocalStore, file_uri
 from rekindle.storage.port import Entry, NotFound
 from tests.storage.contract import StoreContract
 
 
 def fail(code: int):
-    def raise_it(*_: object, **__: object) -> None:
+    def raise_it(*_: object) -> None:
         raise OSError(code, os.strerror(code))
 
     return raise_it
+
+
+def on(root: Path, **calls: Callable[..., object]) -> LocalStore:
+    """The storage on a system some of whose calls are these."""
+    return LocalStore(str(root), calls=SYSTEM._replace(**calls))
 
 
 class TestLocalStore(StoreContract):
@@ -62,11 +69,9 @@ class TestLocalStore(StoreContract):
         assert LocalStore("/").uri("a") == "file:///a"
 
     @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
-    @pytest.mark.parametrize("call", ["link", "makedirs"])
-    def test_a_read_only_storage_is_named(
-        self, store: LocalStore, monkeypatch: pytest.MonkeyPatch, code: int, call: str
-    ) -> None:
-        monkeypatch.setattr(os, call, fail(code))
+    @pytest.mark.parametrize("call", ["link", "make_folders"])
+    def test_a_read_only_storage_is_named(self, root: Path, code: int, call: str) -> None:
+        store = on(root, **{call: fail(code)})
         with pytest.raises(StorageError) as caught:
             store.create("a/b", b"x")
         assert caught.value.code == "STORAGE_READ_ONLY"
@@ -74,12 +79,10 @@ class TestLocalStore(StoreContract):
         assert "a/b" in caught.value.message
 
     @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-    def test_a_full_storage_is_named_and_what_was_there_stays(
-        self, store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch, code: int
-    ) -> None:
+    def test_a_full_storage_is_named_and_what_was_there_stays(self, store: LocalStore, root: Path, code: int) -> None:
         store.create("a/b", b"old")
-        monkeypatch.setattr(os, "replace", fail(code))
-        for act in (lambda: store.replace("a/b", b"new"), lambda: store.copy("a/b", "a/c")):
+        full = on(root, replace=fail(code))
+        for act in (lambda: full.replace("a/b", b"new"), lambda: full.copy("a/b", "a/c")):
             with pytest.raises(StorageError) as caught:
                 act()
             assert caught.value.code == "STORAGE_FULL"
@@ -87,46 +90,36 @@ class TestLocalStore(StoreContract):
         assert os.listdir(root / "a") == ["b"]
 
     @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
-    def test_a_write_that_does_not_fit_leaves_nothing_behind(
-        self, store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_write_that_does_not_fit_leaves_nothing_behind(self, store: LocalStore, root: Path) -> None:
         store.create("a", b"")
 
-        def full(path: str, mode: str):
+        def full(path: str):
             os.symlink("/dev/full", path)
             return open(path, "wb")
 
-        monkeypatch.setattr("rekindle.storage.local.open", full, raising=False)
         with pytest.raises(StorageError) as caught:
-            store.create("b", b"x" * 100_000)
+            on(root, new_file=full).create("b", b"x" * 100_000)
         assert caught.value.code == "STORAGE_FULL"
         assert os.listdir(root) == ["a"]
 
-    def test_any_other_error_of_the_medium_is_unavailable(
-        self, store: LocalStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_any_other_error_of_the_medium_is_unavailable(self, store: LocalStore, root: Path) -> None:
         store.create("a", b"")
-        acts = {
-            "link": lambda: store.create("b", b""),
-            "replace": lambda: store.replace("b", b""),
-            "unlink": lambda: store.delete("a"),
-            "listdir": lambda: store.names(""),
-            "scandir": lambda: list(store.walk("")),
-            "stat": lambda: store.exists("a"),
+        acts: dict[str, Callable[[LocalStore], object]] = {
+            "link": lambda store: store.create("b", b""),
+            "replace": lambda store: store.replace("b", b""),
+            "unlink": lambda store: store.delete("a"),
+            "names": lambda store: store.names(""),
+            "entries": lambda store: list(store.walk("")),
+            "stat": lambda store: store.exists("a"),
         }
         for call, act in acts.items():
-            with monkeypatch.context() as patch:
-                patch.setattr(os, call, fail(errno.EIO))
-                with pytest.raises(StorageError) as caught:
-                    act()
+            with pytest.raises(StorageError) as caught:
+                act(on(root, **{call: fail(errno.EIO)}))
             assert caught.value.code == "STORAGE_UNAVAILABLE", call
 
-    def test_what_may_not_be_read_is_unavailable_rather_than_read_only(
-        self, store: LocalStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(os, "listdir", fail(errno.EACCES))
+    def test_what_may_not_be_read_is_unavailable_rather_than_read_only(self, root: Path) -> None:
         with pytest.raises(StorageError) as caught:
-            store.names("")
+            on(root, names=fail(errno.EACCES)).names("")
         assert caught.value.code == "STORAGE_UNAVAILABLE"
 
     def test_a_root_that_is_a_file_is_unavailable(self, store: LocalStore, root: Path) -> None:
@@ -135,23 +128,16 @@ class TestLocalStore(StoreContract):
             store.create("a", b"")
         assert caught.value.code == "STORAGE_UNAVAILABLE"
 
-    def test_the_loser_of_a_create_learns_it_on_a_read_only_storage_too(
-        self, store: LocalStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_loser_of_a_create_learns_it_on_a_read_only_storage_too(self, store: LocalStore, root: Path) -> None:
         store.create("a", b"")
-        monkeypatch.setattr(os, "makedirs", fail(errno.EROFS))
-        assert store.create("a", b"") is False
+        assert on(root, make_folders=fail(errno.EROFS)).create("a", b"") is False
 
-    def test_a_link_that_was_made_but_reported_as_existing_has_won(
-        self, store: LocalStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        link = os.link
-
+    def test_a_link_that_was_made_but_reported_as_existing_has_won(self, root: Path) -> None:
         def lost_answer(source: str, target: str) -> None:
-            link(source, target)
+            os.link(source, target)
             raise FileExistsError(errno.EEXIST, "File exists")
 
-        monkeypatch.setattr(os, "link", lost_answer)
+        store = on(root, link=lost_answer)
         assert store.create("a", b"x") is True
         assert store.read("a") == b"x"
 
@@ -167,12 +153,10 @@ class TestLocalStore(StoreContract):
         assert list(store.unfinished("elsewhere")) == []
 
     def test_temporary_files_of_a_killed_writer_are_not_listed_and_go_with_their_folder(
-        self, store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, store: LocalStore, root: Path
     ) -> None:
-        monkeypatch.setattr(os, "unlink", fail(errno.EIO))
         with pytest.raises(StorageError):
-            store.create("f/a", b"x")
-        monkeypatch.undo()
+            on(root, unlink=fail(errno.EIO)).create("f/a", b"x")
         left = os.listdir(root / "f")
         assert len(left) == 1
         assert left[0].startswith(".tmp-")
@@ -213,14 +197,14 @@ class TestLocalStore(StoreContract):
         store.create("f/0", b"y")
         assert (root / "f" / ".0.crc").exists()
 
-    def test_a_stale_checksum_is_gone_before_the_new_bytes_are_there(
-        self, store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_stale_checksum_is_gone_before_the_new_bytes_are_there(self, root: Path) -> None:
         side = root / ".0.crc"
         found = []
-        for call in ("link", "replace"):
-            real = getattr(os, call)
-            monkeypatch.setattr(os, call, lambda a, b, real=real: (found.append(side.exists()), real(a, b)))
+
+        def noting(call: Callable[[str, str], None]) -> Callable[[str, str], None]:
+            return lambda source, target: (found.append(side.exists()), call(source, target))[1]
+
+        store = on(root, link=noting(os.link), replace=noting(os.replace))
         store.create("g", b"")
         side.write_bytes(b"crc")
         store.create("0", b"x")

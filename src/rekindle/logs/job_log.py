@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 import msgspec
 
@@ -26,15 +27,27 @@ from rekindle.storage.documents.runs import Run
 from rekindle.storage.run_documents import RunDocuments
 
 LOGGER = "rekindle"
-PAUSE_S = 2.0
-"""Between two writes, on a store of pace 1."""
-WAITING_BYTES = 1 << 20
-"""What waits to be written; of more the oldest are dropped, and counted."""
-LEAVE_S = 3.0
-"""How long the end of a job waits for its last lines."""
 _LONGEST_PAUSE_S = 300.0
 
 _LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLimits:
+    """What bounds the log of a job, in time and in size."""
+
+    #: between two writes, on a store of pace 1
+    pause_s: float = 2.0
+    #: how long the end of a job waits for its last lines
+    leave_s: float = 3.0
+    #: what waits to be written; of more the oldest are dropped, and counted
+    waiting_bytes: int = 1 << 20
+    piece_bytes: int = 256 << 10
+    #: how many pieces are kept: so a job keeps at most 10 MiB
+    pieces: int = 40
+
+
+USUAL = LogLimits()
 
 
 class JobLog(logging.Handler):
@@ -53,7 +66,7 @@ class JobLog(logging.Handler):
         level: int,
         redact: Callable[[str], str],
         spark: Callable[[], SparkLog | None] = lambda: None,
-        pause_s: float | None = None,
+        limits: LogLimits = USUAL,
     ) -> None:
         super().__init__(level)
         self._storage = storage
@@ -61,7 +74,8 @@ class JobLog(logging.Handler):
         #: the number of the run in force; None while there is none
         self._run: Callable[[], int | None] = lambda: None
         self._spark = SparkLines(spark, LineMaker(redact))
-        self._pause_s = PAUSE_S * storage.store.pace if pause_s is None else pause_s
+        self._limits = limits
+        self._pause_s = limits.pause_s * storage.store.pace
         #: each with the run in force when it was logged
         self._waiting: deque[tuple[int | None, bytes]] = deque()
         self._waiting_bytes = 0
@@ -105,7 +119,7 @@ class JobLog(logging.Handler):
         self._over = True
         self._look.set()
         if self._thread.is_alive():
-            self._thread.join(LEAVE_S)
+            self._thread.join(self._limits.leave_s)
         super().close()
 
     def _add(self, line: LogLine) -> None:
@@ -113,7 +127,7 @@ class JobLog(logging.Handler):
         with self._queue:
             self._waiting.append((self._run(), data))
             self._waiting_bytes += len(data)
-            while self._waiting_bytes > WAITING_BYTES:
+            while self._waiting_bytes > self._limits.waiting_bytes:
                 self._waiting_bytes -= len(self._waiting.popleft()[1])
                 self._dropped += 1
 
@@ -149,7 +163,7 @@ class JobLog(logging.Handler):
             if self._claimed is None or (self._piece.run != run and not self._changed):
                 self._claimed = self._storage.run(run)
                 self._piece, self._lines = pieces.Piece(run, 1), []
-                pieces.make_room(self._storage)
+                pieces.make_room(self._storage, self._limits.pieces)
             if self._claimed is None or self._storage.fence.is_deleted(self._claimed):
                 return  # what is written now would be found by no one, or in another job
             self._fill()
@@ -160,7 +174,7 @@ class JobLog(logging.Handler):
                 return
             if self._waiting[0][0] in (None, self._piece.run):
                 self._piece, self._lines = pieces.Piece(self._piece.run, self._piece.number + 1), []
-                pieces.make_room(self._storage)
+                pieces.make_room(self._storage, self._limits.pieces)
 
     def _fill(self) -> None:
         """Take into the piece what waits and fits."""
@@ -175,7 +189,7 @@ class JobLog(logging.Handler):
                 self._dropped = 0
             while self._waiting and self._waiting[0][0] in (None, self._piece.run):
                 data = self._waiting[0][1]
-                if self._lines and size + len(data) > pieces.PIECE_BYTES:
+                if self._lines and size + len(data) > self._limits.piece_bytes:
                     break
                 self._waiting.popleft()
                 size += len(data)

@@ -17,10 +17,6 @@ from rekindle.storage import layout
 from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.port import NotFound
 
-PIECE_BYTES = 256 << 10
-PIECES = 40
-"""So a job keeps at most 10 MiB."""
-
 _PIECE = re.compile(r"(\d+)-(\d+)\.jsonl")
 _DECODER = msgspec.json.Decoder(LogLine)
 
@@ -50,9 +46,9 @@ def write(storage: JobDocuments, piece: Piece, lines: Sequence[bytes]) -> None:
     storage.store.replace(layout.log_piece(storage.job, *piece), b"".join(lines))
 
 
-def make_room(storage: JobDocuments) -> None:
-    """Delete the oldest pieces, so that one more is not too many."""
-    paths = [layout.log_piece(storage.job, *piece) for piece in pieces(storage)[: 1 - PIECES]]
+def make_room(storage: JobDocuments, kept: int) -> None:
+    """Delete the oldest pieces, so that one more is not too many: `kept` at most."""
+    paths = [layout.log_piece(storage.job, *piece) for piece in pieces(storage)[: 1 - kept]]
     if paths:
         storage.store.delete_many(paths)
 

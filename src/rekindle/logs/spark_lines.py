@@ -12,7 +12,6 @@ from typing import BinaryIO, NamedTuple
 from rekindle.logs.lines import LineMaker, LogLine
 
 READ_BYTES = 256 << 10
-"""Read at a time; of more that has come meanwhile the beginning is left out: the file has it."""
 
 _LEVELS = {"TRACE": "DEBUG", "WARN": "WARNING", "FATAL": "CRITICAL"}
 _LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) ([A-Z]+) ([^\s:]+): (.*)")
@@ -32,10 +31,12 @@ class SparkLines:
 
     Args:
         place: where it is; None while there is no JVM, or its log is not ours to read.
+        read_bytes: read at a time; of more that has come meanwhile the beginning is left out: the file has it.
     """
 
-    def __init__(self, place: Callable[[], SparkLog | None], maker: LineMaker) -> None:
+    def __init__(self, place: Callable[[], SparkLog | None], maker: LineMaker, read_bytes: int = READ_BYTES) -> None:
         self._place = place
+        self._read_bytes = read_bytes
         self._maker = maker
         self._file: BinaryIO | None = None
         self._rest = b""
@@ -53,7 +54,7 @@ class SparkLines:
         with suppress(OSError):
             data = self._read()
         *texts, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > READ_BYTES:
+        if len(self._rest) > self._read_bytes:
             texts, self._rest = [*texts, self._rest], b""
         for text in texts:
             yield from self._take(text.decode("utf-8", "replace"))
@@ -86,10 +87,10 @@ class SparkLines:
         at, end = self._file.tell(), os.fstat(self._file.fileno()).st_size
         if end < at:
             self._file.seek(0)
-        elif end - at > READ_BYTES:
-            self._file.seek(end - READ_BYTES)
+        elif end - at > self._read_bytes:
+            self._file.seek(end - self._read_bytes)
             self._file.readline()
-        return self._file.read(READ_BYTES)
+        return self._file.read(self._read_bytes)
 
     def _opened(self, path: str) -> BinaryIO:
         if not os.path.isfile(path):

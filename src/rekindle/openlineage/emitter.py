@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,17 +28,26 @@ if TYPE_CHECKING:
 
     from rekindle.openlineage.events import RunEvents
 
-RUNNING_EVERY_S = 60.0
-"""RUNNING is sent after a checkpoint, and not more often than this."""
-LEAVE_S = 5.0
-"""How long the end of a job waits for what is to be sent."""
-_LOOK_S = 1.0
-_AGAIN_S = 30.0
-"""Pause after an event that could not be sent."""
-
 _LOG = logging.getLogger(__name__)
 
 Send = Callable[["RunEvent"], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendingPauses:
+    """Pauses of what sends events, in seconds."""
+
+    #: between two looks at the job
+    look_s: float = 1.0
+    #: RUNNING is sent after a checkpoint, and not more often than this
+    running_s: float = 60.0
+    #: after an event that could not be sent
+    again_s: float = 30.0
+    #: how long the end of a job waits for what is to be sent
+    leave_s: float = 5.0
+
+
+USUAL = SendingPauses()
 
 
 def is_configured() -> bool:
@@ -89,8 +99,11 @@ class Emitter:
         checkpoints: how many have been completed.
     """
 
-    def __init__(self, send: Send, events: RunEvents, checkpoints: Callable[[], int]) -> None:
+    def __init__(
+        self, send: Send, events: RunEvents, checkpoints: Callable[[], int], pauses: SendingPauses = USUAL
+    ) -> None:
         self._send = send
+        self._pauses = pauses
         self._events = events
         self._checkpoints = checkpoints
         self._end: RunEvent | None = None
@@ -108,7 +121,7 @@ class Emitter:
         """Send the last event, and wait for that a moment."""
         self._end = event
         self._over.set()
-        self._thread.join(LEAVE_S)
+        self._thread.join(self._pauses.leave_s)
 
     def _work(self) -> None:
         # It is in the order of what has happened: a run that no one has heard of cannot end.
@@ -121,17 +134,17 @@ class Emitter:
     def _is_begun(self) -> bool:
         """Send the beginning until that has succeeded, or the run is over, and then once more."""
         while not self._sent(self._begun):
-            if self._over.wait(_AGAIN_S):
+            if self._over.wait(self._pauses.again_s):
                 return self._sent(self._begun)
         return True
 
     def _watch(self) -> None:
-        next_s = time.monotonic() + RUNNING_EVERY_S
-        while not self._over.wait(_LOOK_S):
+        next_s = time.monotonic() + self._pauses.running_s
+        while not self._over.wait(self._pauses.look_s):
             now = self._completed()
             if now > self._told and time.monotonic() >= next_s:
                 self._sent(self._events.running(system_clock()))
-                self._told, next_s = now, time.monotonic() + RUNNING_EVERY_S
+                self._told, next_s = now, time.monotonic() + self._pauses.running_s
 
     def _completed(self) -> int:
         try:
@@ -172,7 +185,9 @@ def run_events(
 
 
 @contextmanager
-def emitting(make: Callable[[], RunEvents], checkpoints: Callable[[], int]) -> Iterator[Callable[[Result], Result]]:
+def emitting(
+    make: Callable[[], RunEvents], checkpoints: Callable[[], int], pauses: SendingPauses = USUAL
+) -> Iterator[Callable[[Result], Result]]:
     """Send the events of a run, where OpenLineage is configured, from now until it has ended.
 
     What it yields is given the result, and returns it.
@@ -186,7 +201,7 @@ def emitting(make: Callable[[], RunEvents], checkpoints: Callable[[], int]) -> I
     if send is None or events is None:
         yield lambda result: result
         return
-    emitter, results = Emitter(send, events, checkpoints), list[Result]()
+    emitter, results = Emitter(send, events, checkpoints, pauses), list[Result]()
     emitter.start()
 
     def ended(result: Result) -> Result:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from typing import BinaryIO, NamedTuple
 
 from rekindle.storage.forcing import Force
 
@@ -37,11 +38,24 @@ def _sync_file_system(descriptor: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
+def _new_file(path: str) -> BinaryIO:
+    return open(path, "xb")
+
+
 class DiskCalls(NamedTuple):
-    """Calls of the system, given a descriptor."""
+    """Calls of the system; the first two are given a descriptor, the others paths."""
 
     sync: Callable[[int], None]
     sync_file_system: Callable[[int], None]
+    make_folders: Callable[[str], None] = partial(os.makedirs, exist_ok=True)
+    #: makes a file that is not there yet, and opens it
+    new_file: Callable[[str], BinaryIO] = _new_file
+    link: Callable[[str, str], None] = os.link
+    replace: Callable[[str, str], None] = os.replace
+    unlink: Callable[[str], None] = os.unlink
+    stat: Callable[[str], os.stat_result] = os.stat
+    names: Callable[[str], list[str]] = os.listdir
+    entries: Callable[[str], AbstractContextManager[Iterator[os.DirEntry[str]]]] = os.scandir
 
 
 SYSTEM = DiskCalls(os.fsync, _sync_file_system)
@@ -72,7 +86,7 @@ class Disk:
             # One of that name may have been there before, and its name forced then.
             known = tuple(self._known)[:_KNOWN_AT_MOST]
             self._known = {one for one in known if one != new and not one.startswith(f"{new}/")}
-            os.makedirs(folder, exist_ok=True)
+            self._calls.make_folders(folder)
 
     def force(self, path: str, force: Force) -> None:
         """Return once a file that is there already is on the disk, as one that is written with this force."""

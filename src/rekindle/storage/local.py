@@ -66,6 +66,7 @@ class LocalStore:
         # POSIX keeps a double slash at the start, which Hadoop would print as one.
         self._root = "/" + os.path.abspath(root).lstrip("/")
         self._force_of = force_of
+        self._calls = calls
         self._disk = Disk(self._root, beside, calls)
 
     @property
@@ -108,7 +109,7 @@ class LocalStore:
     def exists(self, path: str) -> bool:
         with self._errors(path):
             try:
-                os.stat(self.path(path))
+                self._calls.stat(self.path(path))
             except (FileNotFoundError, NotADirectoryError):
                 return False
             return True
@@ -121,9 +122,9 @@ class LocalStore:
                 self._disk.force(target, force)
             return False
         with self._errors(path, _WRITE_ERRORS), self._staged(target, io.BytesIO(data), force) as temporary:
-            _remove(_side_file(target))
+            self._remove(_side_file(target))
             try:
-                os.link(temporary, target)
+                self._calls.link(temporary, target)
             except FileExistsError:
                 # A network file system may repeat a request whose answer was lost: the second link shows who won.
                 if os.stat(temporary).st_nlink == 1:
@@ -139,7 +140,7 @@ class LocalStore:
     def names(self, folder: str) -> list[str]:
         with self._errors(folder):
             try:
-                found = os.listdir(self.path(folder))
+                found = self._calls.names(self.path(folder))
             except (FileNotFoundError, NotADirectoryError):
                 return []
         return sorted(name for name in found if not _HIDDEN.fullmatch(name))
@@ -159,8 +160,8 @@ class LocalStore:
     def delete(self, path: str) -> None:
         target = self.path(check_path(path))
         with self._errors(path, _WRITE_ERRORS):
-            _remove(_side_file(target))
-            _remove(target)
+            self._remove(_side_file(target))
+            self._remove(target)
 
     def delete_many(self, paths: Sequence[str]) -> None:
         for path in paths:
@@ -169,8 +170,8 @@ class LocalStore:
     def delete_tree(self, folder: str) -> None:
         target = self.path(check_path(folder))
         with self._errors(folder, _WRITE_ERRORS):
-            _remove(_side_file(target))
-            _remove_tree(target)
+            self._remove(_side_file(target))
+            self._remove_tree(target)
 
     def delete_trees(self, folder: str, names: Collection[str]) -> None:
         for name in names:
@@ -193,19 +194,19 @@ class LocalStore:
         with self._errors(target, _WRITE_ERRORS):
             if not os.path.isfile(old):
                 raise NotFound(source)
-            os.makedirs(os.path.dirname(new), exist_ok=True)
-            _remove(_side_file(new))
+            self._calls.make_folders(os.path.dirname(new))
+            self._remove(_side_file(new))
             try:
-                os.replace(old, new)
+                self._calls.replace(old, new)
             except FileNotFoundError:
                 raise NotFound(source) from None
-            _remove(_side_file(old))
+            self._remove(_side_file(old))
 
     def _put(self, path: str, source: BinaryIO, force: Force = Force.NOTHING) -> None:
         target = self.path(check_path(path))
         with self._errors(path, _WRITE_ERRORS), self._staged(target, source, force) as temporary:
-            _remove(_side_file(target))
-            os.replace(temporary, target)
+            self._remove(_side_file(target))
+            self._calls.replace(temporary, target)
             if force is not Force.NOTHING:
                 self._disk.force_name(target)
 
@@ -216,7 +217,7 @@ class LocalStore:
         self._disk.make_folder(folder)
         temporary = os.path.join(folder, _TEMPORARY + os.urandom(8).hex())
         try:
-            with open(temporary, "xb") as file:
+            with self._calls.new_file(temporary) as file:
                 _copied_by_the_system(source, file)
                 while chunk := source.read(_CHUNK_BYTES):
                     file.write(chunk)
@@ -224,7 +225,7 @@ class LocalStore:
             yield temporary
         finally:
             with suppress(OSError):
-                os.unlink(temporary)
+                self._calls.unlink(temporary)
 
     def _children(self, folder: str) -> list[tuple[str, int | None]]:
         """Names right below `folder` with their bytes (None: a folder)."""
@@ -232,7 +233,7 @@ class LocalStore:
         with (
             self._errors(folder),
             suppress(FileNotFoundError, NotADirectoryError),
-            os.scandir(self.path(folder)) as entries,
+            self._calls.entries(self.path(folder)) as entries,
         ):
             for entry in entries:
                 if _HIDDEN.fullmatch(entry.name):
@@ -244,6 +245,20 @@ class LocalStore:
                     if entry.is_file():
                         found.append((entry.name, entry.stat().st_size))
         return found
+
+    def _remove(self, path: str) -> None:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            self._calls.unlink(path)
+
+    def _remove_tree(self, path: str) -> None:
+        """Remove a file, a link (not what it leads to) or a folder with all in it; others may be removing it too."""
+        if os.path.islink(path) or not os.path.isdir(path):
+            self._remove(path)
+            return
+        with suppress(FileNotFoundError):
+            for name in self._calls.names(path):
+                self._remove_tree(os.path.join(path, name))
+            os.rmdir(path)
 
     @contextmanager
     def _errors(self, path: str, codes: Mapping[int, str] | None = None) -> Iterator[None]:
@@ -276,19 +291,3 @@ def _copied_by_the_system(source: BinaryIO, target: BinaryIO) -> None:
 def _side_file(target: str) -> str:
     folder, name = os.path.split(target)
     return os.path.join(folder, f".{name}.crc")
-
-
-def _remove(path: str) -> None:
-    with suppress(FileNotFoundError, NotADirectoryError):
-        os.unlink(path)
-
-
-def _remove_tree(path: str) -> None:
-    """Remove a file, a link (not what it leads to) or a folder with all in it; others may be removing it too."""
-    if os.path.islink(path) or not os.path.isdir(path):
-        _remove(path)
-        return
-    with suppress(FileNotFoundError):
-        for name in os.listdir(path):
-            _remove_tree(os.path.join(path, name))
-        os.rmdir(path)
