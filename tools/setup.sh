@@ -201,7 +201,9 @@ want_connectors() {
     say "fetching Spark's connectors to Kafka, S3 and Azure with Maven"
     spark=$("$VENV/bin/python" -c 'import pyspark; print(pyspark.__version__)')
     hadoop=$(hadoop_version)
+    # Spark 4.2's works on 4.3, for which not every mirror has one of its own.
     fetch_jars "$VENV/spark-kafka" "-Dspark.version=$spark" ||
+        fetch_jars "$VENV/spark-kafka" "-Dspark.version=4.2.0" ||
         say "no Kafka connector for Spark $spark could be fetched: the tests of the Kafka source will be skipped"
     fetch_jars "$VENV/spark-s3" "-Dhadoop.version=$hadoop" ||
         say "no S3A for Hadoop $hadoop could be fetched: the tests of Spark on S3 will be skipped"

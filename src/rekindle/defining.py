@@ -124,7 +124,7 @@ class DefinedJob:
             raise DefinitionError("IDLE_AFTER_NEEDLESS", source=uid, reason="it reads a history first")
         then = f"{uid}.then"
         self._source(uid, spec.first, event_time, None, None, late=late)
-        self._source(then, spec.then, event_time, watermark, None, late=late, follows=uid)
+        self._source(then, spec.continuation, event_time, watermark, None, late=late, follows=uid)
         return SourceHandle(self, uid, then)
 
     def _source(

@@ -28,13 +28,17 @@ class Counters(rk.SplitSource):
     schema = "split string, n long, ts timestamp"
     poll_every = "200 ms"
 
-    def __init__(self, upto: Mapping[str, int], *, bounded: bool = True) -> None:
+    def __init__(self, upto: Mapping[str, int], *, bounded: bool = True, begin: int | None = None) -> None:
         self.upto = dict(upto)
+        self.begin = begin
         self.bounded = bounded
         self.asked: list[tuple[str, Any]] = []
 
     def splits(self) -> list[str]:
         return list(self.upto)
+
+    def begin_at(self, spark: SparkSession, split: str) -> int | None:
+        return self.begin
 
     def read(self, spark: SparkSession, split: str, position: Any) -> tuple[DataFrame | None, Any, bool]:
         self.asked.append((split, position))
@@ -225,12 +229,16 @@ def test_a_history_is_continued_by_another_source_once_it_has_been_read(spark: S
         job.sink("out", counted, rk.sinks.Parquet(out))
         return job.start(spark, storage=storage, restore=restore, config=QUICK)
 
-    handle = begun(Counters({"a": 4}, bounded=False))
-    until(lambda: shown(out) == every({"old": 2, "a": 4}))
+    def expected(upto: Mapping[str, int]) -> Counter[Key]:
+        """The history, and what follows of each split from where it began."""
+        return every({"old": 2} | upto) - every({"a": 1, "b": 9})
+
+    handle = begun(Counters({"a": 4}, bounded=False, begin=1))
+    until(lambda: shown(out) == expected({"a": 4}))
     saved = handle.stop(savepoint=str(tmp_path / "saves")).savepoint
-    again = Counters({"a": 6, "b": 1}, bounded=False)
+    again = Counters({"a": 6, "b": 10}, bounded=False, begin=9)
     handle = begun(again)
-    until(lambda: shown(out) == every({"old": 2, "a": 6, "b": 1}))
+    until(lambda: shown(out) == expected({"a": 6, "b": 10}))
     assert handle.stop(drain=True).state == "DRAINED"
     other, beside = Counters({"a": 5}, bounded=False), tmp_path / "beside"
     handle = begun(other, storage=str(tmp_path / "other"), out=beside, restore=saved)

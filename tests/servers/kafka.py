@@ -160,6 +160,14 @@ class KafkaServer:
             admin.delete_topics([name])
             time.sleep(0.2)
 
+    def delete_messages(self, topic: str, before: int) -> None:
+        """Delete what is older than an offset of the first partition, as retention does."""
+        from confluent_kafka import TopicPartition
+
+        admin = self.admin()
+        [deleted] = admin.delete_records([TopicPartition(topic, 0, before)]).values()
+        deleted.result(SECONDS_AT_MOST)
+
     def send(self, topic: str, messages: Iterable[tuple[str | None, str, int]]) -> None:
         """Send (key, value, timestamp in ms) outside of any transaction."""
         from confluent_kafka import Producer

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import DefinitionError
+from tests.crash.pipeline_kit import Gate
 from tests.jobs.kit import DDL, QUICK, Row, World, at, rows, until
 from tests.servers.kafka import KafkaServer, why_no_connector
 
@@ -123,6 +124,83 @@ def test_a_history_is_continued_by_a_topic_and_every_window_is_counted_once(
     handle.wait()
     world.data = past + future
     assert world.output() == world.expected()
+
+
+def continued(
+    world: World, kafka: KafkaServer, topic: str, start: Any, *, gate: Gate | None = None, **options: str
+) -> rk.Job:
+    """A history of files that a topic continues, row by row: which came in which batch is to be seen."""
+    job = rk.Job("continued")
+    then = rk.sources.Kafka(kafka.bootstrap, topic, start=start, transform=parsed, options=options)
+    rows_of = job.source("rows", rk.sources.Hybrid(rk.Files(str(world.history)), then=then))
+
+    @job.task(rows_of, uid="copy")
+    def copy(frame: DataFrame) -> DataFrame:
+        return frame if gate is None else gate(frame, "v = 1")
+
+    job.sink("out", copy, rk.sinks.Foreach(lambda frame, batch: noted(world, frame, batch)))
+    return job
+
+
+def noted(world: World, frame: DataFrame, batch: Any) -> None:
+    """Keep the values of a batch in a file with its number."""
+    (world.root / f"{batch.batch:06d}.txt").write_text(" ".join(str(row.v) for row in frame.collect()))
+
+
+def values(world: World) -> list[int]:
+    """In the order of the batches; within one, sorted."""
+    files = sorted(world.root.glob("0*.txt"))
+    return [value for file in files for value in sorted(int(word) for word in file.read_text().split())]
+
+
+def numbered(first: int, until: int) -> list[Row]:
+    return [(at(number), "k", number) for number in range(first, until)]
+
+
+@needs_connector
+@pytest.mark.usefixtures("one_file_a_batch")
+@pytest.mark.parametrize("by", ["offsets", "time"])
+def test_a_topic_is_read_once_the_history_is_from_where_it_stood_when_the_job_began(
+    spark: SparkSession, kafka: KafkaServer, topic: str, world: World, by: str
+) -> None:
+    world.add_history(numbered(0, 3), numbered(3, 6))
+    send(kafka, topic, numbered(4, 9))  # the topic has the end of the history as well
+    start: Any = {topic: {0: 2}} if by == "offsets" else at(6)
+    job = continued(world, kafka, topic, start, maxOffsetsPerTrigger="2")
+    handle = job.start(spark, storage=world.storage, config=QUICK)
+    until(lambda: len(values(world)) == 9, 120)
+    saved = handle.stop(savepoint=str(world.root / "saves")).savepoint
+    send(kafka, topic, numbered(9, 12))
+    # Where it began is fixed: what start= says now does not count.
+    handle = continued(world, kafka, topic, "earliest").start(spark, storage=world.storage, config=QUICK)
+    until(lambda: len(values(world)) == 12, 120)
+    assert handle.stop(drain=True).state == "DRAINED"
+    assert values(world) == list(range(12))
+
+    beside = World(world.root / "beside")
+    handle = continued(beside, kafka, topic, start).start(spark, storage=beside.storage, restore=saved, config=QUICK)
+    until(lambda: values(beside) == [9, 10, 11], 120)
+    handle.stop()
+
+
+@needs_connector
+@pytest.mark.usefixtures("one_file_a_batch")
+def test_messages_that_were_deleted_while_the_history_was_read_are_not_passed_over(
+    spark: SparkSession, kafka: KafkaServer, topic: str, world: World, gate: Gate
+) -> None:
+    world.add_history(numbered(0, 1), numbered(1, 2))
+    send(kafka, topic, numbered(2, 9))
+    job = continued(world, kafka, topic, "earliest", gate=gate)
+    handle = job.start(spark, storage=world.storage, config=QUICK)
+    gate.await_held()
+    handle.cancel()
+    kafka.delete_messages(topic, before=4)
+    gate.open()
+    result = continued(world, kafka, topic, "earliest").start(spark, storage=world.storage, config=QUICK).wait()
+    assert result is not None and result.error is not None
+    assert (result.state, result.error["code"]) == ("FAILED", "KAFKA_OFFSETS_GONE"), result
+    assert "from offset 0 on, and has the offsets 4 to 7" in result.error["message"]
+    assert values(world) == [0, 1], "the history was read, and nothing after what is missing"
 
 
 def test_a_place_that_is_none_is_refused_when_the_source_is_made() -> None:

@@ -84,11 +84,24 @@ class CustomSplits:
         with self._lock:
             return self._bounded and self._enumerator.discovered and not self._enumerator.waits
 
-    def discover(self, splits: Callable[[], Iterable[Any]], now_s: float, every_s: float) -> None:
+    @property
+    def discovered(self) -> bool:
+        """Whether the source was asked for its splits."""
+        with self._lock:
+            return self._enumerator.discovered
+
+    def discover(
+        self,
+        splits: Callable[[], Iterable[Any]],
+        begin: Callable[[Any], Any],
+        now_s: float,
+        every_s: float,
+    ) -> None:
         """Ask the source for its splits and give out what is new; a bounded source is asked once.
 
         Args:
             splits: of the source; raises what the source raises, and nothing is given then.
+            begin: returns the position at which a new split begins; raises what the source raises.
             now_s: the time, by any clock that runs while the driver lives.
             every_s: how long the source is not asked again.
         """
@@ -98,13 +111,16 @@ class CustomSplits:
                 if not is_due and not self._enumerator.waits:
                     return
             found = tuple(splits()) if is_due else ()
+            with self._lock:
+                new = self._enumerator.new_among(found)
+            places = {key: begin(one) for key, one in new.items()}
             self._asked_s = now_s
             with self._lock:
-                given = self._enumerator.give(found)
+                given = self._enumerator.give(found, places)
                 while given or not self._enumerator.discovered:
                     made = SplitsGiven(given=given, run=self._run)
                     self._enumerator.append(self._storage.adopt(self._next, made).given)
-                    given = self._enumerator.give(found)
+                    given = self._enumerator.give(found, places)
 
     def state(self, positions: Mapping[int, InputPosition], finished: Collection[int]) -> OperatorState:
         """Return what a checkpoint holds.

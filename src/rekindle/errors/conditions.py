@@ -341,6 +341,17 @@ CONDITIONS: dict[str, Condition] = {
                 "Of a replica, say lag=. A table that began again is read by a source with a new uid."
             ),
         ),
+        KAFKA_OFFSETS_GONE=(
+            (
+                "Partition {partition} of topic {topic!r} is to be read from offset {offset} on, and has the offsets "
+                "{first} to {end}."
+            ),
+            (
+                "Retention has deleted what lies between, or the topic was made again. Nothing was skipped. Give what "
+                "is missing as part of a history, in a source with a new uid, and say with start= where it ends. Keep "
+                "messages (retention.ms of the topic) for longer than a history is read, or a job is down."
+            ),
+        ),
         FILE_UNREADABLE=(
             "Source {source!r}: {path} cannot be read: {reason}",
             "Fix or replace the file, and run again with --allow-changed-files.",
@@ -782,7 +793,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         SHADOW_NOT_FINISHED=(
             "The shadow of job {job!r} was cancelled, so nothing was compared.",
-            "Its rows are in {folder}; delete that folder, or start a new shadow.",
+            "Start a new one. To delete what it has written: rekindle dispose {folder}",
         ),
         COPY_OCCUPIED=(
             "A job cannot be copied to {place}: {found} is there.",
@@ -918,6 +929,10 @@ CONDITIONS: dict[str, Condition] = {
         SINK_COMMIT_FAILED=(
             "Sink {sink!r} could not commit checkpoint {checkpoint}: {reason}",
             "Fix the cause and run again: the data is prepared and will be committed.",
+        ),
+        SINK_READ_BACK_FAILED=(
+            "Sink {sink!r}: what it has committed cannot be read back: {reason}",
+            "See that the server runs, and that this user may read there. Rows are found by their checkpoint_column.",
         ),
         SINK_FINISH_FAILED=("Sink {sink!r} failed in finish(): {reason}", "Fix the cause; run again."),
         SINK_COMMITTABLE_INVALID=(

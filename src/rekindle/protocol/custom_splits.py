@@ -4,7 +4,8 @@ Theory of operation
 -------------------
 
 A *split* is a part of a source that is read by itself: a partition, an account, a page of results. It is any JSON
-value, and is known by that value. A *position* in it is a JSON value too, None at its beginning.
+value, and is known by that value. A *position* in it is a JSON value too, None at its beginning. A split may also begin
+at a position: that is written down with who reads it, so it stays what it was when the split was discovered.
 
 The enumerator knows the splits. One that is discovered is given, at once and for as long as the lineage lasts, to the
 subtask that was given the fewest. What is given is written down before anyone acts on it, so the *log* of that is all
@@ -118,14 +119,20 @@ class SplitEnumerator:
         """Whether known splits are still to be given."""
         return bool(self._waiting)
 
-    def give(self, discovered: Iterable[Any]) -> tuple[GivenSplit, ...]:
+    def new_among(self, discovered: Iterable[Any]) -> dict[str, Any]:
+        """Return key → split of those that were not known."""
+        return {key: one for one in discovered if (key := key_of(one)) not in self._known}
+
+    def give(self, discovered: Iterable[Any], begin: Mapping[str, Any] | None = None) -> tuple[GivenSplit, ...]:
         """Say who is to read what is new among `discovered`, and what is known and waits. Changes nothing: `append`
         does.
+
+        Args:
+            begin: key of a new split → the position at which it begins; others begin at their beginning.
         """
+        places = begin or {}
         new = dict(self._waiting)
-        for one in discovered:
-            if (key := key_of(one)) not in self._known:
-                new.setdefault(key, Split(id=one))
+        new |= {key: Split(id=one, position=places.get(key)) for key, one in self.new_among(discovered).items()}
         loads = [len(part) for part in self._given]
         given = []
         for split in new.values():

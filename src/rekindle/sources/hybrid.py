@@ -8,6 +8,7 @@ from typing import ClassVar
 from rekindle.errors import DefinitionError
 from rekindle.sources.batch import Batch
 from rekindle.sources.files import Files
+from rekindle.sources.kafka import KafkaStream
 from rekindle.sources.split_source import SplitSource
 
 
@@ -31,18 +32,26 @@ class Hybrid:
     kind: ClassVar[str] = "Hybrid"
 
     first: Files | Batch
-    then: SplitSource
+    then: SplitSource | KafkaStream
 
     def __post_init__(self) -> None:
         given: tuple[object, object] = (self.first, self.then)
         first, then = given
         if not isinstance(first, Files | Batch):
             raise _refused("first", first, "It has no end.", "Begin with an rk.Files or an rk.Batch.")
-        if not isinstance(then, SplitSource):
-            hint = "Use rk.sources.Jdbc or an rk.SplitSource; docs/kafka.md shows a history that a topic continues."
+        if not isinstance(then, SplitSource | KafkaStream):
+            hint = "Use rk.sources.Kafka without an end, rk.sources.Jdbc, or an rk.SplitSource."
             raise _refused("then", then, "Spark reads it by itself, and it cannot be made to wait.", hint)
         if then.bounded:
             raise _refused("then", then, "It is bounded.", "Read two histories as two sources.")
+        if isinstance(then, KafkaStream) and then.topics.start == "latest":
+            hint = "Say start= as a time with its zone, offsets, or 'earliest'."
+            raise _refused("then", then, "What is written before it is the latest would be in neither.", hint)
+
+    @property
+    def continuation(self) -> SplitSource:
+        """What is read after the history."""
+        return self.then.topics if isinstance(self.then, KafkaStream) else self.then
 
 
 def _refused(argument: str, given: object, reason: str, hint: str) -> DefinitionError:

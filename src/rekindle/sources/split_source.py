@@ -53,6 +53,15 @@ class SplitSource(ABC):
     def splits(self) -> Iterable[Json]:
         """Return the splits that there are. A split that was returned before is known by its value, and is not new."""
 
+    def begin_at(self, spark: SparkSession, split: Json) -> Json:
+        """Return the position at which a new split is to be read first; None: what `read` takes for its beginning.
+
+        Called once, when the split is discovered, and written down with it. So a place that is found out, such as
+        where a service stood at some time, stays what it was then. `rk.sources.Hybrid` discovers the splits of its
+        second part when the job first starts, before the history is read.
+        """
+        return None
+
     @abstractmethod
     def read(self, spark: SparkSession, split: Json, position: Json) -> tuple[DataFrame | None, Json, bool]:
         """Read a split from a position on, as much as one batch should have.
@@ -60,7 +69,7 @@ class SplitSource(ABC):
         It must not wait for data: where there is none, return no rows. A DataFrame is evaluated once, right after.
 
         Args:
-            position: what the last read of this split returned; None where it is the first.
+            position: what the last read of this split returned; where it is the first, what `begin_at` did.
 
         Returns:
             The rows (None: no rows), the position after them, and whether the split has ended for good.

@@ -15,7 +15,7 @@ from rekindle.ids import SubtaskId
 from rekindle.runtime.definition import RunContext
 from rekindle.sources import SplitSource
 from rekindle.spark.inputs.reading import made_by
-from rekindle.spark.inputs.split_reader import Reads
+from rekindle.spark.inputs.split_reader import Reads, SplitReader
 from rekindle.spark.inputs.split_reading import SplitReading
 from rekindle.storage import read_layout
 from rekindle.storage.documents.batch import InputPosition
@@ -32,8 +32,13 @@ class Custom:
     subtask: SubtaskId
 
     def reading(self, position: InputPosition, inbox: Inbox, sizer: AdmissionSizer) -> SplitReading:
-        """Return what reads it from where `position` says it stands."""
-        run, spec = self.run, self.run.definition.sources[self.uid].spec
+        """Return what reads it from where `position` says it stands.
+
+        One that continues a history is asked for its splits at once, so that where they begin is fixed before the
+        history is read, and not when it has been.
+        """
+        run, given = self.run, self.run.definition.sources[self.uid]
+        spec = given.spec
         assert isinstance(spec, SplitSource)
         folder = read_layout.reads(run.folder(self.subtask), self.uid)
         of = Reads(
@@ -49,6 +54,8 @@ class Custom:
             feed=SplitFeed(inbox, position, sizer, run.storage, folder, self.splits, self.subtask.subtask),
             columns=columns_of(self.spark, self.uid, spec),
         )
+        if given.source.follows is not None and not self.splits.discovered:
+            SplitReader(of).discover()
         return SplitReading(of)
 
 

@@ -77,7 +77,7 @@ class SplitReader:
     def next(self) -> SplitRead | None:
         """Read the split whose turn it is; None where that gave no rows."""
         of = self._of
-        of.splits.discover(self._discovered, time.monotonic(), of.spec.poll_ms / 1000)
+        self.discover()
         of.storage.fence.check(of.run)
         # A driver that was taken for dead may have read on; what it has written down stands.
         number, state = of.feed.frontier()
@@ -93,9 +93,17 @@ class SplitReader:
         split = next((one for one in self.state.open if key_of(one.id) not in self._resting), None)
         return None if split is None else self._read(split, number)
 
+    def discover(self) -> None:
+        """Ask for splits that are new, where it is time for that."""
+        self._of.splits.discover(self._discovered, self._begin_at, time.monotonic(), self._of.spec.poll_ms / 1000)
+
     def _discovered(self) -> list[Any]:
         with self._blamed("splits()"):
             return [_as_json(one) for one in self._source.splits()]
+
+    def _begin_at(self, split: Any) -> Any:
+        with self._blamed(f"begin_at() of split {key_of(split)}"):
+            return _as_json(self._source.begin_at(self._of.spark, split))
 
     def _read(self, split: Split, number: int) -> SplitRead | None:
         of = self._of

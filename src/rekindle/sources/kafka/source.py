@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
-from rekindle.errors import DefinitionError
 from rekindle.sources.batch import Batch
+from rekindle.sources.kafka.connector import Offsets, Options, load, refused
+from rekindle.sources.kafka.topics import KafkaTopics
 from rekindle.sources.stream import Stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Offsets: TypeAlias = Mapping[str, Mapping[int, int]]
-"""Topic → partition → offset: the first message to be read, or the first that is not."""
 
-Options: TypeAlias = Mapping[str, str]
+@dataclass(frozen=True)
+class KafkaStream(Stream):
+    """An unbounded `Kafka`: a stream that Spark reads by itself, unless it continues a history."""
+
+    #: what an `rk.sources.Hybrid` reads in its place
+    topics: KafkaTopics
 
 
 def Kafka(  # noqa: N802 - to its user it is a kind of source, like rk.Files
@@ -49,28 +54,24 @@ def Kafka(  # noqa: N802 - to its user it is a kind of source, like rk.Files
     Raises:
         DefinitionError: ``ARGUMENT_INVALID``; when the job starts, ``CONNECTOR_MISSING``.
     """
-    chosen = {
-        "kafka.bootstrap.servers": bootstrap,
-        "subscribe": topics if isinstance(topics, str) else ",".join(topics),
-        "kafka.isolation.level": "read_committed",
+    names = [topics] if isinstance(topics, str) else list(topics)
+    places = {
         # A time after which nothing was written yet is no mistake.
         "startingOffsetsByTimestampStrategy": "latest",
         **_place("start", start, ("earliest", "latest")),
         **(_place("end", end, ("latest",)) if end is not None else {}),
     }
 
-    def read(spark: SparkSession) -> DataFrame:
-        reader: Any = spark.readStream if end is None else spark.read
+    def given() -> Options:
         more = options() if callable(options) else options or {}
-        try:
-            frame: DataFrame = reader.format("kafka").options(**{**chosen, **more}).load()
-        except Exception as error:
-            if "find data source: kafka" not in str(error):
-                raise
-            raise DefinitionError("CONNECTOR_MISSING", version=spark.version) from error
+        return {"kafka.bootstrap.servers": bootstrap, "kafka.isolation.level": "read_committed", **more}
+
+    def read(spark: SparkSession) -> DataFrame:
+        reader = spark.readStream if end is None else spark.read
+        frame = load(reader, spark, {"subscribe": ",".join(names), **places, **given()})
         return transform(frame) if transform else frame
 
-    return Stream(read) if end is None else Batch(read)
+    return KafkaStream(read, KafkaTopics(bootstrap, names, start, given, transform)) if end is None else Batch(read)
 
 
 def _place(argument: str, place: str | datetime | Offsets, words: Sequence[str]) -> dict[str, str]:
@@ -83,11 +84,5 @@ def _place(argument: str, place: str | datetime | Offsets, words: Sequence[str])
         return {f"{name}Offsets": json.dumps(offsets)}
     if place in words:
         return {f"{name}Offsets": str(place)}
-    raise DefinitionError(
-        "ARGUMENT_INVALID",
-        what="rk.sources.Kafka",
-        argument=argument,
-        value=place,
-        reason="It is no place in a topic.",
-        hint=f"Use {' or '.join(map(repr, words))}, a datetime with a tzinfo, or {{topic: {{partition: offset}}}}.",
-    )
+    hint = f"Use {' or '.join(map(repr, words))}, a datetime with a tzinfo, or {{topic: {{partition: offset}}}}."
+    raise refused(argument, place, "It is no place in a topic.", hint)

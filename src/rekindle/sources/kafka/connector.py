@@ -1,0 +1,41 @@
+"""What a stream of topics and a range of them have in common: Spark's connector, and what a user says of a place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from rekindle.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Offsets: TypeAlias = Mapping[str, Mapping[int, int]]
+"""Topic → partition → offset: the first message to be read, or the first that is not."""
+
+Options: TypeAlias = Mapping[str, str]
+
+
+def load(reader: Any, spark: SparkSession, options: Options) -> DataFrame:
+    """Return the messages that the connector reads.
+
+    Args:
+        reader: ``spark.read`` or ``spark.readStream``.
+
+    Raises:
+        DefinitionError: ``CONNECTOR_MISSING``.
+    """
+    try:
+        frame: DataFrame = reader.format("kafka").options(**options).load()
+    except Exception as error:
+        if "find data source: kafka" not in str(error):
+            raise
+        raise DefinitionError("CONNECTOR_MISSING", version=spark.version) from error
+    return frame
+
+
+def refused(argument: str, value: object, reason: str, hint: str) -> DefinitionError:
+    """Return the error of an argument of `Kafka`."""
+    return DefinitionError(
+        "ARGUMENT_INVALID", what="rk.sources.Kafka", argument=argument, value=value, reason=reason, hint=hint
+    )
