@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from rekindle.cli.verbs import rekindle
 from rekindle.errors import RestoreError
 from rekindle.storage import layout
-from rekindle.storage.disposal import Disposal
+from rekindle.storage.disposal import Disposal, mark_shadow
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
@@ -128,14 +128,46 @@ def test_dispose_asks_and_takes_nothing_that_is_no_savepoint(savepoint: Path, tm
     assert savepoint.exists() and checkpoint.exists() and (tmp_path / "photos/a.jpg").exists()
 
 
+@pytest.fixture
+def shadow(tmp_path: Path) -> JobStorage:
+    """A shadow of a job, beside another one: its storage, and rows."""
+    for name in ("bids-7", "bids-8"):
+        folder = tmp_path / "shadows" / name
+        mark_shadow(str(folder), "bids")
+        (folder / "rows/out").mkdir(parents=True)
+        (folder / "rows/out/1.parquet").write_text("1")
+    made = JobStorage(LocalStore(str(tmp_path / "shadows/bids-7/state")), "bids")
+    start(made)
+    return made
+
+
+def test_dispose_deletes_a_shadow_that_does_not_run_and_no_other(shadow: JobStorage, tmp_path: Path) -> None:
+    folder = tmp_path / "shadows/bids-7"
+    assert "JOB_RUNNING" in run(str(folder), "--yes").stderr
+    end(shadow, "STOPPED")
+    assert "CONFIRMATION_MISSING" in run(str(folder)).stderr
+    result = run(str(folder), "--yes")
+    assert (result.exit_code, result.stdout) == (0, f"Deleted the shadow of 'bids' in {folder}.\n")
+    assert [path.name for path in folder.parent.iterdir()] == ["bids-8"]
+
+
+def test_a_file_of_that_name_makes_no_shadow_of_a_folder(tmp_path: Path) -> None:
+    for number, content in enumerate(("{}", "[1]", "no json", '{"kind": "drop", "job": "bids"}')):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "shadow.json").write_text(content)
+        assert "CHECKPOINT_UNKNOWN" in run(str(folder), "--yes").stderr
+        assert folder.exists()
+
+
 WRITES = ("create", "delete", "delete_trees", "delete_tree")
 
 
 @pytest.mark.parametrize("nth", range(2 * len(WRITES)))
 def test_a_disposal_that_is_cut_short_leaves_no_part_to_restore_and_is_finished_by_the_next(
-    savepoint: Path, monkeypatch: pytest.MonkeyPatch, nth: int
+    savepoint: Path, shadow: JobStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
 ) -> None:
-    left = nth
+    shadow_folder, left = tmp_path / "shadows/bids-7", 0
 
     def dying(write: Any, after: bool) -> Any:
         def call(*arguments: Any) -> Any:
@@ -152,9 +184,14 @@ def test_a_disposal_that_is_cut_short_leaves_no_part_to_restore_and_is_finished_
     with monkeypatch.context() as patch:
         for name in WRITES:
             patch.setattr(LocalStore, name, dying(getattr(LocalStore, name), after=bool(nth % 2)))
-        with pytest.raises(OSError, match="killed"):
-            Disposal(str(savepoint)).run()
+        for folder, writes in ((savepoint, len(WRITES)), (shadow_folder, 2)):
+            left = nth % (2 * writes)
+            with pytest.raises(OSError, match="killed"):
+                Disposal(str(folder)).run()
 
+    if shadow_folder.exists():
+        Disposal(str(shadow_folder)).run()
+    assert not shadow_folder.exists()
     if (savepoint / "manifest.json").exists():
         assert (savepoint / "tasks/hourly/0/spark/state/1.delta").exists(), "it may be restored, so it is whole"
     else:

@@ -79,7 +79,7 @@ def test_the_report_says_how_far_both_have_come_and_shows_rows_that_differ() -> 
         'out  - {"k":3}',
         'out  + {"k":4}',
         "call was not compared: it is a function.",
-        "The rows of the shadow are in /x/rows. Delete that folder when you need it no more.",
+        "The rows of the shadow are in /x/rows. To delete it: rekindle dispose /x",
     ]
     nothing = replace(of(), original_checkpoint=None)
     assert [*lines_of(nothing, 120)][1] == "The original has committed no checkpoint since."

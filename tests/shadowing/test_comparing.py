@@ -131,9 +131,9 @@ def test_it_counts_as_multisets_do_whatever_the_rows(spark: SparkSession) -> Non
 
 
 def test_columns_of_folders_take_the_type_that_the_shadow_has(spark: SparkSession) -> None:
-    from rekindle.sinks.reading import IN_FOLDERS
+    from rekindle.sinks.reading import AS_TEXT
 
-    read = spark.createDataFrame([("2025-03-01",)], "day string").withMetadata("day", {IN_FOLDERS: True})
+    read = spark.createDataFrame([("2025-03-01",)], "day string").withMetadata("day", {AS_TEXT: True})
     theirs = Side(due=spark.createDataFrame([("2025-03-01",)], "day string").select(F.to_date("day").alias("day")),
                   pending=None)  # fmt: skip
     assert counts(difference(Side(due=read, pending=None), theirs))[0] == 1

@@ -5,17 +5,25 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.sinks.reading import IN_FOLDERS
-from rekindle.sinks.two_phase import TwoPhaseSink
+from rekindle.errors import SinkError
+from rekindle.sinks.owners import Claim
+from rekindle.sinks.reading import AS_TEXT
+from rekindle.sinks.two_phase import Commits, TwoPhaseSink
+from rekindle.spark.comparing import Side, columns_of, compared
 from rekindle.testing.sink_under_test import batch_of, permit
+from tests.servers.postgres import PostgresServer
 
 DAY = dt.date(2025, 3, 1)
+AT = dt.datetime(2025, 3, 1, 12, 30, 0, 123456)  # noqa: DTZ001 - it is of both types of times
 ODD = ["a b", "50%", "x=y/z", "+1", "ä", "{}", "'q'", None]
 
 
@@ -45,10 +53,75 @@ def test_rows_are_read_back_with_the_columns_that_only_folders_hold(
         written.append(sink.prepare(frame, batch_of(number)))
     sink.commit([*written[0], *written[1]], permit(1))
 
-    frame = make(tmp_path).read_back(spark, [*written[0], *written[1]], job="job", sink="out")
+    frame = make(tmp_path).read_back(spark, {1: [*written[0], *written[1]]}, job="job", sink="out")
     found = Counter((row["k"], str(row["day"]), row["n"]) for row in frame.select("k", "day", "n").collect())
     assert found == Counter((key, "2025-03-01", at) for keys in (ODD, ODD[:3]) for at, key in enumerate(keys))
     assert set(frame.columns) == {"k", "day", "n"}
-    in_folders = [field.name for field in frame.schema.fields if field.metadata.get(IN_FOLDERS)]
+    in_folders = [field.name for field in frame.schema.fields if field.metadata.get(AS_TEXT)]
     assert in_folders == ([] if make is iceberg else ["k", "day"])
     assert rk.sinks.Foreach(print).cannot_read_back is not None and sink.cannot_read_back is None
+
+
+TYPES = (
+    "flag boolean, small short, n long, f float, d double, money decimal(12,2), k string, raw binary, day date, "
+    "at timestamp, local timestamp_ntz, nested struct<a:int,b:array<string>>, m map<string,double>"
+)
+VALUES = [
+    (
+        True,
+        1,
+        2**40,
+        0.1,
+        1e-300,
+        Decimal("10.10"),
+        "a\tb\\N\n'",
+        b"\x00\xff",
+        DAY,
+        AT,
+        AT,
+        (1, ["x", None]),
+        {"a": 0.1},
+    ),
+    (False, -1, 0, float("nan"), float("-inf"), Decimal("-0.01"), "", b"", DAY, AT, AT, (None, []), {}),
+    (None,) * 13,
+]
+
+
+@pytest.mark.spark
+def test_rows_of_postgres_are_read_back_by_the_numbers_of_their_checkpoints(
+    spark: SparkSession, postgres: PostgresServer
+) -> None:
+    dsn, table, quoted = postgres.dsn(), "read back %s", "read back %%s"
+    sink = rk.sinks.Postgres(dsn, table, checkpoint_column="rk %")
+    sink.open("job", "out")
+    sink.claim(Claim(owner="job", sink="out", storage="here", now_ms=0))
+    frame = spark.createDataFrame(VALUES, TYPES)
+    commits = {number: sink.prepare(frame, batch_of(number)) for number in (1, 2, 3)}
+    for number, made in commits.items():
+        sink.commit(made, permit(number))
+    postgres.query(f"ALTER TABLE \"{quoted}\" ADD COLUMN ours text DEFAULT 'x'")
+
+    def read(commits: Commits, job: str = "job", **options: Any) -> DataFrame:
+        made = rk.sinks.Postgres(dsn, table, **{"checkpoint_column": "rk %", **options})
+        return made.read_back(spark, commits, job=job, sink="out")
+
+    found = Side(due=read({1: commits[1], 3: commits[3]}), pending=None)
+    shadow = Side(due=frame.union(frame), pending=None)
+    columns = columns_of(found, shadow, ())
+    assert columns.both == tuple(frame.columns) and not columns.gone, "a column of others is none of its rows"
+    same = compared(found, shadow, columns.both, key=(), tolerance=0.0, examples=9)
+    assert (same.equal, same.missing, same.extra, same.examples) == (6, 0, 0, ())
+    other = Side(due=frame.union(frame.withColumn("nested", F.col("nested").withField("a", F.lit(7)))), pending=None)
+    assert compared(found, other, columns.both, key=(), tolerance=0.0, examples=0).missing == 2
+
+    with pytest.raises(SinkError, match="belongs to job/out, and not to other/out") as refused:
+        read(commits, job="other")
+    assert refused.value.code == "SINK_READ_BACK_FAILED"
+    without = [{name: value for name, value in one.items() if name != "checkpoint_column"} for one in commits[1]]
+    with pytest.raises(SinkError, match="rows of checkpoint 1 were written without checkpoint_column"):
+        read({1: without})
+    postgres.query(f'ALTER TABLE "{quoted}" DROP COLUMN ours, DROP COLUMN small')
+    with pytest.raises(SinkError, match="has no column 'small' any more"):
+        read(commits)
+    assert "mode='append'" in str(rk.sinks.Postgres(dsn, table, mode="upsert", key="k").cannot_read_back)
+    assert "checkpoint_column=" in str(rk.sinks.Postgres(dsn, table).cannot_read_back)

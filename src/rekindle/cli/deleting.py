@@ -12,6 +12,8 @@ from rekindle.cli.reading import job_storage
 from rekindle.errors import ConfigError, ControlError, RestoreError
 from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.disposal import Disposal
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.open import open_store
 from rekindle.storage.run_documents import RUNNING, RunDocuments
 from rekindle.storage.savepoints import find_savepoint
 
@@ -48,21 +50,27 @@ def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: b
 
 
 @click.command(epilog=example("rekindle dispose /backup/hourly_bids-000000012-3e222f"))
-@click.argument("path", metavar="SAVEPOINT")
+@click.argument("path", metavar="PATH")
 @WITHOUT_ASKING
 @with_storage
 @with_json
 def dispose(path: str, yes: bool, storage: str, as_json: bool) -> None:
-    """Delete a savepoint, the folder at SAVEPOINT with all that is in it.
+    """Delete a savepoint, or what a shadow has left: the folder at PATH with all that is in it.
 
-    One for which no place was given is found by its name.
+    A savepoint for which no place was given is found by its name.
 
-    A job that was started from it has its own copy of what it needed once it runs. A deletion that is cut short is
-    finished by the next one.
+    A job that was started from a savepoint has its own copy of what it needed once it runs. A shadow that runs is not
+    deleted. A deletion that is cut short is finished by the next one.
     """
     disposal = Disposal(find_savepoint(path, storage))
-    what = f"savepoint {disposal.path}"
+    job = disposal.shadow_of
+    shadow = None if job is None else JobStorage(open_store(f"{disposal.path}/state"), job)
+    if shadow is not None:
+        _check_not_running(shadow)
+    what = f"{'savepoint' if shadow is None else f'shadow of {job!r} in'} {disposal.path}"
     confirm(what, yes)
+    if shadow is not None:
+        _check_not_running(shadow)
     disposal.run()
     if as_json:
         output.as_json({"path": disposal.path})

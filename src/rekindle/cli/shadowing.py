@@ -129,7 +129,7 @@ def lines_of(report: ShadowReport, columns: int) -> Iterator[str]:
         for found in one.examples:
             yield f"{one.sink}  {_example(found)}"
     if report.folder is not None:
-        yield f"The rows of the shadow are in {report.folder}/rows. Delete that folder when you need it no more."
+        yield f"The rows of the shadow are in {report.folder}/rows. To delete it: rekindle dispose {report.folder}"
 
 
 def _upto(who: str, newest: int | None, comparable: int | None) -> str:

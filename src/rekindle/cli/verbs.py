@@ -30,7 +30,7 @@ VERBS = {
     "cancel": ("asking:cancel", "End a job at once."),
     "answer": ("asking:answer", "Wait for the answer to a request."),
     "forget": ("deleting:forget", "Delete a job, or a checkpoint."),
-    "dispose": ("deleting:dispose", "Delete a savepoint."),
+    "dispose": ("deleting:dispose", "Delete a savepoint, or a shadow."),
     "storage": ("upkeep:storage", "Look after a storage."),
     "flush": ("plain:flush", "Flush the state of a plain query."),
     "adopt": ("plain:adopt", "Begin a job where a query stands."),

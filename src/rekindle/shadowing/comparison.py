@@ -107,11 +107,11 @@ def _side(spark: SparkSession, sink: TwoPhaseSink, uid: str, line: Sequence[Mani
     from rekindle.spark.comparing import Side
 
     def read(manifests: Sequence[Manifest]) -> DataFrame | None:
-        committables = [one for manifest in manifests for one in _committed(manifest, uid)]
-        if not committables:
+        commits = {manifest.checkpoint: [*_committed(manifest, uid)] for manifest in manifests}
+        if not any(commits.values()):
             return None
         owner = f"{manifests[0].job}-{manifests[0].job_id}"
-        return sink.read_back(spark, committables, job=owner, sink=uid)
+        return sink.read_back(spark, commits, job=owner, sink=uid)
 
     return Side(due=read(line[:due]), pending=read(line[due:]))
 

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from rekindle.shadowing.report import ShadowReport
 from rekindle.shadowing.standing import covered
 from rekindle.shadowing.watching import ShadowWatch
 from rekindle.sinks import TwoPhaseSink
+from rekindle.storage.disposal import Disposal, mark_shadow
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.place import location_of
@@ -111,6 +112,7 @@ def shadow(
     theirs = Following(storage=JobStorage(open_store(f"{folder}/state"), graph.name), last=0)
     ours.look()
     ours.line(plan.since)  # what is lost already is not worth a session
+    mark_shadow(folder, job.name)  # `rekindle dispose` finds it by that, whatever becomes of this process
     handle = job.with_sinks(lambda uid, _: captured[uid]).start(
         spark,
         storage=f"{folder}/state",
@@ -149,11 +151,7 @@ def shadow(
     )
     if keep or report.verdict != "equal":
         return report
-    store = open_store(folder)
-    for part in ("state", "rows"):
-        store.delete_tree(part)
-    with suppress(OSError):  # a directory that is empty now; in a bucket there is none
-        os.rmdir(folder)
+    Disposal(folder).run()
     return replace(report, folder=None)
 
 

@@ -26,9 +26,9 @@ from rekindle.sinks.delta_features import features_refused
 from rekindle.sinks.delta_rewind import TRIES, rewind
 from rekindle.sinks.footers import delta_statistics
 from rekindle.sinks.owners import Claim, OwnerFiles
-from rekindle.sinks.reading import read_files
+from rekindle.sinks.reading import all_of, read_files
 from rekindle.sinks.staging import NOTES, Attempts, open_writable
-from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+from rekindle.sinks.two_phase import Commits, Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import for_each
 from rekindle.storage.addresses import hadoop_scheme, is_s3, shown
 from rekindle.storage.open import open_store
@@ -153,16 +153,16 @@ class Delta(TwoPhaseSink):
         for committable in committables:
             self._attempts.remove(committable["attempt"])
 
-    def rewind(self, to: int, commits: Mapping[int, Sequence[Committable]]) -> None:
+    def rewind(self, to: int, commits: Commits) -> None:
         """Remove the files in one entry of the log, which also says that the table has these checkpoints."""
         from deltalake import DeltaTable
 
         if commits and DeltaTable.is_deltatable(**self._reached):
             rewind(self._table, self._application, self._attempts, to, commits)
 
-    def read_back(self, spark: SparkSession, committables: Sequence[Committable], *, job: str, sink: str) -> DataFrame:
+    def read_back(self, spark: SparkSession, commits: Commits, *, job: str, sink: str) -> DataFrame:
         """Spark reads the files of the commits, also those that were compacted since, until they are vacuumed."""
-        return read_files(spark, store := open_store(self.path), Attempts(store, job, sink).paths(committables))
+        return read_files(spark, store := open_store(self.path), Attempts(store, job, sink).paths(all_of(commits)))
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Remove files that neither a record nor the log names."""

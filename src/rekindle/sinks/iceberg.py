@@ -24,9 +24,9 @@ from rekindle.sinks.iceberg_columns import arrow_schema, split_by
 from rekindle.sinks.iceberg_files import NoPartitionError, data_file, data_folder, data_store, partition_of
 from rekindle.sinks.iceberg_rewind import TRIES, rewind, try_once
 from rekindle.sinks.owners import Claim, OwnerFiles
-from rekindle.sinks.reading import read_files
+from rekindle.sinks.reading import all_of, read_files
 from rekindle.sinks.staging import NOTES, Attempts
-from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+from rekindle.sinks.two_phase import Commits, Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import for_each
 from rekindle.storage.addresses import hadoop_scheme
 from rekindle.storage.port import Entry
@@ -163,19 +163,19 @@ class Iceberg(TwoPhaseSink):
             for committable in committables:
                 self._attempts(table).remove(committable["attempt"])
 
-    def rewind(self, to: int, commits: Mapping[int, Sequence[Committable]]) -> None:
+    def rewind(self, to: int, commits: Commits) -> None:
         """Remove the files in one snapshot, with which the table also says that it has these checkpoints."""
         properties = self._done, f"rekindle.rewound.{self._job}.{self._sink}"
         rewind(self._load, properties, self._attempts, to, commits)
 
-    def read_back(self, spark: SparkSession, committables: Sequence[Committable], *, job: str, sink: str) -> DataFrame:
+    def read_back(self, spark: SparkSession, commits: Commits, *, job: str, sink: str) -> DataFrame:
         """Spark reads the files of the commits, also those that were rewritten, until their snapshots expire."""
         self.open(job, sink)
         table = self._load()
         if table is None:
             raise self._invalid("the table is gone")
-        # Columns are all in the files: folders only part them.
-        return read_files(spark, data_store(table), self._attempts(table).paths(committables), columns_in_folders=False)
+        store, paths = data_store(table), self._attempts(table).paths(all_of(commits))
+        return read_files(spark, store, paths, columns_in_folders=False)  # all are in the files
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Remove files that neither a record nor a snapshot names."""

@@ -19,7 +19,7 @@ from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.reading import read_files
 from rekindle.sinks.staging import open_writable
-from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+from rekindle.sinks.two_phase import Commits, Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import for_each, write_parquet
 from rekindle.storage.addresses import shown
 from rekindle.storage.open import open_store
@@ -118,15 +118,16 @@ class Parquet(TwoPhaseSink):
         for committable in committables:
             self._store.delete_tree(f"{self._staging}/{committable['attempt']}")
 
-    def rewind(self, to: int, commits: Mapping[int, Sequence[Committable]]) -> None:
+    def rewind(self, to: int, commits: Commits) -> None:
         """Delete the files, what is staged first: then no one can move it into place any more."""
         committables = [one for each in commits.values() for one in each]
         self.abort(committables)
         for_each(self._store, self._store.delete, [file["to"] for one in committables for file in one["files"]])
 
-    def read_back(self, spark: SparkSession, committables: Sequence[Committable], *, job: str, sink: str) -> DataFrame:
+    def read_back(self, spark: SparkSession, commits: Commits, *, job: str, sink: str) -> DataFrame:
         """Spark reads the files where they lie."""
-        return read_files(spark, open_store(self.path), [file["to"] for one in committables for file in one["files"]])
+        paths = [file["to"] for each in commits.values() for one in each for file in one["files"]]
+        return read_files(spark, open_store(self.path), paths)
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Remove staging directories that no record names."""

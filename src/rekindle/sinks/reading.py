@@ -1,4 +1,4 @@
-"""Parquet files of a sink, read back: these and no others, wherever they lie."""
+"""What a sink has committed, read back: these files and no others, wherever they lie."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from rekindle.sinks.two_phase import Commits, Committable
 from rekindle.storage.port import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-IN_FOLDERS = "rekindle.in_folders"
-"""Key in the metadata of a column that was read off the names of folders: whatever it was, it is a string now."""
+AS_TEXT = "rekindle.as_text"
+"""Key in the metadata of a column that was something else, and is a string now; what is nested is JSON. It comes from
+the names of folders, or from a database with types of its own."""
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -40,8 +42,13 @@ def read_files(
     for folder in dict.fromkeys(name.partition("=")[0] for name in names) if columns_in_folders else ():
         column = unquote(folder)
         frame = frame.selectExpr("*", f"{_value_in_folder(folder)} AS {quoted(column)}")
-        frame = frame.withMetadata(column, {IN_FOLDERS: True})
+        frame = frame.withMetadata(column, {AS_TEXT: True})
     return frame
+
+
+def all_of(commits: Commits) -> list[Committable]:
+    """Return what these checkpoints have committed."""
+    return [one for each in commits.values() for one in each]
 
 
 def quoted(column: str) -> str:

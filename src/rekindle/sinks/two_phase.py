@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 Committable = dict[str, Any]
 """JSON: strings, numbers, booleans, null, lists and dicts of them. No secrets: it is stored."""
 
+Commits = Mapping[int, Sequence[Committable]]
+"""Checkpoint → what `commit` was given for it."""
+
 
 _NAME = re.compile(r"(\d+)-(.+)-(\d+)-(\d+)-(\d+)-([^-]+)")
 
@@ -176,7 +179,7 @@ class TwoPhaseSink(ABC):
             return "what such a sink has written cannot be taken back"
         return None
 
-    def rewind(self, to: int, commits: Mapping[int, Sequence[Committable]]) -> None:
+    def rewind(self, to: int, commits: Commits) -> None:
         """Take back what these checkpoints have made visible, or were about to. Idempotent, after a crash too.
 
         Where `commit` is atomic, so is this. A commit of one of them that comes later, from a driver that was taken for
@@ -198,13 +201,15 @@ class TwoPhaseSink(ABC):
             return "what such a sink has written cannot be read back"
         return None
 
-    def read_back(self, spark: SparkSession, committables: Sequence[Committable], *, job: str, sink: str) -> DataFrame:
-        """Return the rows that were committed with these committables, and no others, as they were prepared.
+    def read_back(self, spark: SparkSession, commits: Commits, *, job: str, sink: str) -> DataFrame:
+        """Return the rows that these checkpoints have committed, and no others, as they were prepared.
 
         Called without `open`, for rows that another driver has committed: it reads, and changes nothing. There is at
-        least one committable.
+        least one committable. Where a type was lost on the way, a column of texts says so in its metadata
+        (`rekindle.sinks.reading.AS_TEXT`).
 
         Args:
+            commits: checkpoint → what `commit` was given.
             job: what `open` of that driver was given, and `sink` too.
         """
         raise NotImplementedError

@@ -44,7 +44,7 @@ class Hybrid:
             raise _refused("then", then, "Spark reads it by itself, and it cannot be made to wait.", hint)
         if then.bounded:
             raise _refused("then", then, "It is bounded.", "Read two histories as two sources.")
-        if isinstance(then, KafkaStream) and then.topics.start == "latest":
+        if isinstance(then, KafkaStream) and then.start == "latest":
             hint = "Say start= as a time with its zone, offsets, or 'earliest'."
             raise _refused("then", then, "What is written before it is the latest would be in neither.", hint)
 

@@ -14,11 +14,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType
 
-from rekindle.sinks.reading import IN_FOLDERS, quoted
+from rekindle.sinks.reading import AS_TEXT, quoted
 from rekindle.spark.state import AS_JSON
 
 _COUNTS = ("our_due", "our_all", "their_due", "their_all")
 _FLOATS = (FloatType, DoubleType)
+_NESTED = (ArrayType, MapType, StructType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ def columns_of(original: Side, shadow: Side, ignored: Collection[str]) -> Column
         name
         for name, field in left.items()
         if name in right
-        and not field.metadata.get(IN_FOLDERS)
+        and not field.metadata.get(AS_TEXT)
         and field.dataType.simpleString() != right[name].dataType.simpleString()
     ]
     return Columns(
@@ -136,6 +137,9 @@ def compared(
 def _counted(original: Side, shadow: Side, columns: Sequence[str], types: StructType) -> DataFrame:
     """Each row once, with how often each side has it."""
 
+    schemas = [schema for side in (original, shadow) if (schema := side.schema()) is not None]
+    texts = {field.name for schema in schemas for field in schema.fields if field.metadata.get(AS_TEXT)}
+
     def parts() -> Iterator[DataFrame]:
         for which, side in (("our", original), ("their", shadow)):
             for name, frame in (("due", side.due), ("all", side.pending)):
@@ -143,21 +147,35 @@ def _counted(original: Side, shadow: Side, columns: Sequence[str], types: Struct
                     continue
                 counts = [F.lit(int(count.startswith(which) and count.endswith((name, "all")))) for count in _COUNTS]
                 named = [count.cast("long").alias(alias) for count, alias in zip(counts, _COUNTS, strict=True)]
-                yield frame.select(F.struct(*_comparable(frame, columns, types)).alias("row"), *named)
+                yield frame.select(F.struct(*_comparable(frame, columns, types, texts)).alias("row"), *named)
 
     whole = reduce(DataFrame.unionByName, parts())
     return whole.groupBy("row").agg(*(F.sum(count).alias(count) for count in _COUNTS))
 
 
-def _comparable(frame: DataFrame, columns: Sequence[str], types: StructType) -> Iterator[Column]:
+def _comparable(
+    frame: DataFrame, columns: Sequence[str], types: StructType, texts: Collection[str]
+) -> Iterator[Column]:
+    """The values as both sides can have them.
+
+    Args:
+        texts: columns that one side has as texts.
+    """
     for name in columns:
         if name not in frame.columns:  # added since: older rows do not have it
             yield _ordered(F.lit(None).cast(types[name].dataType), types[name].dataType).alias(name)
             continue
         column, kind = F.col(quoted(name)), frame.schema[name].dataType
-        if frame.schema[name].metadata.get(IN_FOLDERS):
-            column, kind = column.cast(types[name].dataType), types[name].dataType
+        if name in texts:
+            column, kind = _out_of_text(column, kind, types[name].dataType), types[name].dataType
         yield _ordered(column, kind).alias(name)
+
+
+def _out_of_text(value: Column, kind: DataType, wanted: DataType) -> Column:
+    """The value as one that went through a text."""
+    if not isinstance(wanted, _NESTED):
+        return value.cast(wanted)
+    return F.from_json(F.to_json(value) if isinstance(kind, _NESTED) else value, wanted)
 
 
 def _ordered(value: Column, kind: DataType) -> Column:

@@ -1,16 +1,21 @@
-"""Delete a savepoint: as a whole, however often that is cut short.
+"""Delete a savepoint, or what a shadow has left: as a whole, however often that is cut short.
 
-Its manifest goes first, so that nothing restores a part of it; before that a mark is put beside it, by which the next
-attempt knows what the folder without a manifest was.
+The manifest of a savepoint goes first, so that nothing restores a part of it; before that a mark is put beside it, by
+which the next attempt knows what the folder without a manifest was. The folder of a shadow has a mark from the start.
 """
 
 from __future__ import annotations
+
+import json
 
 from rekindle.errors import RestoreError
 from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import read_manifest
 from rekindle.storage.open import open_store
-from rekindle.storage.port import Store
+from rekindle.storage.port import NotFound, Store
+
+_SHADOW = "rekindle shadow"
+"""What the mark of a shadow says, so that no other file of that name is taken for it."""
 
 
 class Disposal:
@@ -26,7 +31,9 @@ class Disposal:
         self.path = open_store(path).location.rstrip("/")
         parent, _, self._name = self.path.rpartition("/")
         self._store: Store = open_store(parent or "/")
-        if not self._is_begun() and not read_manifest(self._store, self._name).savepoint:
+        #: job whose shadow it is; None: it is a savepoint
+        self.shadow_of = _marked(self._store, self._name)
+        if self.shadow_of is None and not self._is_begun() and not read_manifest(self._store, self._name).savepoint:
             raise RestoreError("SAVEPOINT_EXPECTED", path=self.path)
 
     def is_of(self, checkpoint: int | None) -> bool:
@@ -35,9 +42,11 @@ class Disposal:
 
     def run(self) -> None:
         """Delete it."""
-        mark = layout.disposed(self._name)
-        self._store.create(mark, b"{}")
-        self._store.delete(layout.manifest(self._name))
+        mark = _mark(self._name)
+        if self.shadow_of is None:
+            mark = layout.disposed(self._name)
+            self._store.create(mark, b"{}")
+            self._store.delete(layout.manifest(self._name))
         self._store.delete_trees(
             self._name, [name for name in self._store.names(self._name) if mark != f"{self._name}/{name}"]
         )
@@ -45,6 +54,24 @@ class Disposal:
 
     def _is_begun(self) -> bool:
         return self._store.exists(layout.disposed(self._name))
+
+
+def _mark(folder: str) -> str:
+    """Exists in the folder of a shadow, and says of which job; the empty folder is the root of a store."""
+    return f"{folder}/shadow.json".removeprefix("/")
+
+
+def mark_shadow(folder: str, job: str) -> None:
+    """Say of a new folder that it is the shadow of a job."""
+    open_store(folder).create(_mark(""), json.dumps({"kind": _SHADOW, "job": job}).encode())
+
+
+def _marked(store: Store, folder: str) -> str | None:
+    try:
+        found = json.loads(store.read(_mark(folder)))
+    except (NotFound, ValueError):
+        return None
+    return str(found["job"]) if isinstance(found, dict) and found.get("kind") == _SHADOW else None
 
 
 def dispose_claimed(path: str, checkpoint: int | None) -> None:

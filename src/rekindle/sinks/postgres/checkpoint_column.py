@@ -17,6 +17,7 @@ from psycopg import sql
 
 from rekindle.sinks.postgres.attempts import PostgresAttempts
 from rekindle.sinks.postgres.catalog import Catalog, lock
+from rekindle.sinks.postgres.columns import Column
 from rekindle.sinks.postgres.database import COMMITS, Connection, TableName
 from rekindle.sinks.two_phase import Committable
 
@@ -46,6 +47,11 @@ class CheckpointColumn:
             reason = f"its column {self.name!r} has a default, so rows of others would have numbers of checkpoints"
             raise ValueError(f"{reason}: choose another checkpoint_column, or drop the default")
 
+    def found_by(self, columns: Sequence[Column]) -> Committable:
+        """Return what a committable says, so that the rows are found by their numbers."""
+        table = [self.table.schema, self.table.name]
+        return {"checkpoint_column": self.name, "table": table, "columns": [column.name for column in columns]}
+
     def take(self, connection: Connection) -> None:
         """Note in the open transaction that the column is this sink's.
 
@@ -53,13 +59,9 @@ class CheckpointColumn:
             ValueError: it is another's, or has values that this sink has not written.
         """
         commits = self.table.beside(COMMITS).quoted
-        name = f"checkpoint column {json.dumps(self.name, ensure_ascii=False)} of " + json.dumps(
-            self.table.name, ensure_ascii=False
-        )
         noted = sql.SQL("INSERT INTO {} (name, owner) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING true")
-        if connection.execute(noted.format(commits), (name, self.owner)).fetchone() is None:
-            asked = sql.SQL("SELECT owner FROM {} WHERE name = %s").format(commits)
-            [(owner,)] = connection.execute(asked, (name,)).fetchall()
+        if connection.execute(noted.format(commits), (self._note, self.owner)).fetchone() is None:
+            owner = self.noted_owner(connection)
             if owner != self.owner:
                 raise ValueError(f"its column {self.name!r} belongs to {owner}: choose another checkpoint_column")
             return
@@ -72,6 +74,17 @@ class CheckpointColumn:
             reason = f"its column {self.name!r} has values that this sink has not written"
             raise ValueError(f"{reason}: choose another checkpoint_column")
 
+    def noted_owner(self, connection: Connection) -> str | None:
+        """Return whose column it is; None: no one's."""
+        asked = sql.SQL("SELECT owner FROM {} WHERE name = %s").format(self.table.beside(COMMITS).quoted)
+        found = connection.execute(asked, (self._note,)).fetchone()
+        return None if found is None else str(found[0])
+
+    @property
+    def _note(self) -> str:
+        column, table = (json.dumps(name, ensure_ascii=False) for name in (self.name, self.table.name))
+        return f"checkpoint column {column} of {table}"
+
     def delete(self, connection: Connection, checkpoints: Sequence[int]) -> None:
         """Delete the rows of these checkpoints."""
         found = Catalog.read(connection, self.table)
@@ -81,6 +94,19 @@ class CheckpointColumn:
         # Without parameters, since a name may hold "%".
         statement = sql.SQL("DELETE FROM {} WHERE {} = ANY({}::bigint[])")
         connection.execute(statement.format(self.table.quoted, sql.Identifier(self.name), [*checkpoints]))
+
+
+def unnumbered(mode: str, column: str | None, act: str) -> str | None:
+    """Return why rows do not tell which checkpoint committed them; None: they do.
+
+    Args:
+        act: what the sink cannot do then.
+    """
+    if mode == "upsert":
+        return f"a row that it has replaced is not kept: only mode='append' with checkpoint_column=... can {act}"
+    if column is None:
+        return "its rows do not tell which checkpoint committed them: that takes checkpoint_column=... from the start"
+    return None
 
 
 def take_back(

@@ -19,7 +19,7 @@ This module must not know Spark beyond a DataFrame, nor rows.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -30,7 +30,7 @@ from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.owners import Claim
 from rekindle.sinks.postgres.attempts import PostgresAttempts
 from rekindle.sinks.postgres.catalog import Catalog, default_schema, lock, make_commits, make_table
-from rekindle.sinks.postgres.checkpoint_column import TYPE, CheckpointColumn, take_back
+from rekindle.sinks.postgres.checkpoint_column import TYPE, CheckpointColumn, take_back, unnumbered
 from rekindle.sinks.postgres.columns import Column, definition, expressions, fitting
 from rekindle.sinks.postgres.committing import Committing
 from rekindle.sinks.postgres.database import (
@@ -43,11 +43,12 @@ from rekindle.sinks.postgres.database import (
     trying,
 )
 from rekindle.sinks.postgres.owners import OwnerRows
+from rekindle.sinks.postgres.reading import read_committed
 from rekindle.sinks.postgres.writer import RESULT, Writer
-from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+from rekindle.sinks.two_phase import Commits, Committable, SinkBatch, TwoPhaseSink
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Postgres(TwoPhaseSink):
@@ -175,9 +176,8 @@ class Postgres(TwoPhaseSink):
             return []
         rows = sum(row.rows for row in parts)
         made = {"name": name, "prepared": prepared, "staged": staged, "rows": rows}
-        if self.checkpoint_column is not None:
-            made |= {"checkpoint_column": self.checkpoint_column, "table": [self.table.schema, self.table.name]}
-        return [made]
+        number = self.checkpoint_column
+        return [made if number is None else made | self._column(number).found_by(columns)]
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Move what is staged, in one transaction; commit what is prepared."""
@@ -197,15 +197,17 @@ class Postgres(TwoPhaseSink):
 
     @property
     def cannot_rewind(self) -> str | None:
-        if self.mode == "upsert":
-            return "a row that it has replaced is not kept: only mode='append' with checkpoint_column=... can go back"
-        if self.checkpoint_column is None:
-            return (
-                "its rows do not tell which checkpoint committed them: that takes checkpoint_column=... from the start"
-            )
-        return None
+        return unnumbered(self.mode, self.checkpoint_column, "go back")
 
-    def rewind(self, to: int, commits: Mapping[int, Sequence[Committable]]) -> None:
+    @property
+    def cannot_read_back(self) -> str | None:
+        return unnumbered(self.mode, self.checkpoint_column, "be read back")
+
+    def read_back(self, spark: SparkSession, commits: Commits, *, job: str, sink: str) -> DataFrame:
+        """With `checkpoint_column`, executors read the rows that have the numbers of the checkpoints."""
+        return read_committed(spark, self._current_dsn(), job, sink, commits)
+
+    def rewind(self, to: int, commits: Commits) -> None:
         """Delete the rows that have the numbers of these checkpoints, in one transaction."""
         dsn = self._current_dsn()
         try:

@@ -28,6 +28,8 @@ class KafkaStream(Stream):
 
     #: what an `rk.sources.Hybrid` reads in its place
     topics: KafkaTopics
+    #: as `Kafka` was given it
+    start: str | datetime | Offsets
 
 
 def Kafka(  # noqa: N802 - to its user it is a kind of source, like rk.Files
@@ -71,7 +73,9 @@ def Kafka(  # noqa: N802 - to its user it is a kind of source, like rk.Files
         frame = load(reader, spark, {"subscribe": ",".join(names), **places, **given()})
         return transform(frame) if transform else frame
 
-    return KafkaStream(read, KafkaTopics(bootstrap, names, start, given, transform)) if end is None else Batch(read)
+    return (
+        KafkaStream(read, KafkaTopics(bootstrap, names, start, given, transform), start) if end is None else Batch(read)
+    )
 
 
 def _place(argument: str, place: str | datetime | Offsets, words: Sequence[str]) -> dict[str, str]:

@@ -67,7 +67,7 @@ class KafkaTopics(SplitSource):
         given: Callable[[], Options],
         transform: Callable[[DataFrame], DataFrame] | None,
     ) -> None:
-        self.topics, self.start = topics, start
+        self._topics, self._start = topics, start
         self._bootstrap = bootstrap
         self._given, self._transform = given, transform
         self.schema = self._columns
@@ -75,9 +75,9 @@ class KafkaTopics(SplitSource):
     @property
     def dataset(self) -> tuple[str, str] | None:
         """Return server and topic as OpenLineage names them; None where there are several."""
-        if len(self.topics) != 1:
+        if len(self._topics) != 1:
             return None
-        return f"kafka://{self._bootstrap.split(',')[0].strip()}", self.topics[0]
+        return f"kafka://{self._bootstrap.split(',')[0].strip()}", self._topics[0]
 
     def splits(self) -> Iterable[Json]:
         """See `SplitSource`: the topics are one, so that a read has something of each of their partitions."""
@@ -109,25 +109,25 @@ class KafkaTopics(SplitSource):
         return frame, after(position, ranges), False
 
     def _begun(self, brokers: Brokers, extents: Extents) -> Position:
-        if isinstance(self.start, str):
+        if isinstance(self._start, str):
             return earliest(extents)
-        if isinstance(self.start, Mapping):
+        if isinstance(self._start, Mapping):
             try:
-                return at_offsets(self.start, extents)
+                return at_offsets(self._start, extents)
             except ValueError as error:
                 hint = "Say an offset for each partition of each topic."
-                raise refused("start", self.start, f"Of it, {error}", hint) from None
-        found = brokers.offsets_at(round(self.start.timestamp() * 1000))
+                raise refused("start", self._start, f"Of it, {error}", hint) from None
+        found = brokers.offsets_at(round(self._start.timestamp() * 1000))
         for topic, partition in may_lack(found, extents):
             _LOG.warning(
                 "Partition %d of topic %s has no message from before %s any more: of those that the history does not "
                 "have, some may have been deleted.",
-                partition, topic, self.start,
+                partition, topic, self._start,
             )  # fmt: skip
         return at_time(found, extents)
 
     def _columns(self, spark: SparkSession) -> StructType:
-        return self._load(spark, {"subscribe": ",".join(self.topics)}).schema
+        return self._load(spark, {"subscribe": ",".join(self._topics)}).schema
 
     def _load(self, spark: SparkSession, places: Options) -> DataFrame:
         frame = load(spark.read, spark, {**self._options(), **places})
@@ -141,7 +141,7 @@ class KafkaTopics(SplitSource):
         return {name: value for name, value in options.items() if name.lower() != _AT_MOST}
 
     def _brokers(self, spark: SparkSession) -> Brokers:
-        return Brokers(spark, self._options(), self.topics)
+        return Brokers(spark, self._options(), self._topics)
 
 
 @contextmanager
