@@ -44,7 +44,8 @@ def world(tmp_path: Path) -> World:
 @pytest.fixture
 def topic(kafka: KafkaServer, request: pytest.FixtureRequest) -> str:
     name = f"source-{abs(hash(request.node.name))}"
-    kafka.make_topic(name, partitions=1)
+    # The messages are of the time of their rows, so the broker would take them for old.
+    kafka.make_topic(name, partitions=1, **{"retention.ms": "-1"})
     return name
 
 
