@@ -9,11 +9,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
+from rekindle.cli.verbs import rekindle
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import find_origin
@@ -51,6 +53,36 @@ class BucketWorld(World):
 @pytest.fixture
 def world(tmp_path: Path, s3: S3Server, spark_on_s3: SparkSession) -> BucketWorld:
     return BucketWorld(tmp_path, s3)
+
+
+def test_a_shadow_of_a_job_in_a_bucket_has_a_folder_there_until_it_is_disposed_of(
+    spark: SparkSession, world: BucketWorld
+) -> None:
+    config = {**QUICK, "checkpoint.retained": "1000"}
+    world.add_live(rows(0, 90))
+    handle = world.hourly(history=False).start(spark, storage=world.storage, config=config)
+    until(lambda: bool(handle.status().tasks) and handle.status().tasks[0].batch >= 0)
+    origin = handle.savepoint(f"s3://{world.bucket}/saves").path
+    world.add_live(rows(3, 90), rows(6, 90))
+    until(lambda: world.has_hour(4))
+    number = handle.checkpoint().number
+    handle.stop()
+
+    report = rk.shadow(
+        world.hourly(history=False),
+        origin,
+        storage=world.storage,
+        until_checkpoint=number,
+        keep=True,
+        spark=spark,
+        config=config,
+    )
+    assert (report.verdict, report.state) == ("equal", "STOPPED"), report
+    assert report.folder is not None and report.folder.startswith(f"s3://{world.bucket}/state of jobs-shadow/hourly-")
+    shadows = open_store(f"s3://{world.bucket}/state of jobs-shadow")
+    assert any("/rows/out/" in entry.path for entry in shadows.walk(""))
+    assert CliRunner().invoke(rekindle, ["dispose", report.folder, "--yes"]).exit_code == 0
+    assert list(shadows.walk("")) == []
 
 
 def test_a_job_in_a_bucket_is_stopped_with_a_savepoint_resumed_restored_from_it_and_drained(
