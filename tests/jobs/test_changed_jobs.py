@@ -322,6 +322,55 @@ def test_windows_go_on_when_a_stream_with_an_event_time_is_added_before_the_othe
     assert world.output() == world.expected()
 
 
+@pytest.mark.spark
+def test_what_has_finished_has_no_new_readers_and_an_input_that_is_used_twice_stays_alone(
+    spark: SparkSession, world: World
+) -> None:
+    def made(*, reader: bool = False, inputs: tuple[str, ...] = ("live",)) -> rk.Job:
+        job = rk.Job("job")
+        past = job.task(job.source("history", rk.Files(str(world.history))), uid="past")(same)
+        job.sink("past", past, rk.sinks.Parquet(world.root / "past"))
+        known = {"live": job.source("live", world.stream()), "past": past}
+
+        @job.task(*(known[uid] for uid in inputs), uid="count", output_mode="update")
+        def count(live: Any, *others: Any) -> Any:
+            return reduce(lambda one, other: one.unionByName(other), [live, live, *others]).groupBy("k").count()
+
+        job.sink("counts", count, keep(world, "counts"))
+        if reader:
+            read = job.task(past, uid="reader")(same)
+            job.sink("read", read, rk.sinks.Parquet(world.root / "read"))
+        return job
+
+    def has_finished() -> bool:
+        storage = JobStorage(open_store(world.storage), "job")
+        newest = storage.newest_manifest()
+        return newest is not None and "past" in newest.finished_tasks
+
+    world.add_history(rows(0, 3, keys="h"))
+    world.add_live(rows(0, 4, keys="a"))
+    lives(spark, made(), world, lambda: counts(world)["a"] == 8 and has_finished())
+    last = str(JobStorage(open_store(world.storage), "job").checkpoints()[0])
+    for changed in (made(reader=True), made(inputs=("live", "past"))):
+        for start in ({}, {"restore": last}):
+            refused = caught(spark, changed, world, **start)
+            assert refused.code == "FINISHED_TASK_READ" and "'past'" in str(refused), (refused, start)
+
+    (world.root / "more").mkdir()
+    twice = rk.Job("job")
+    past = twice.task(twice.source("history", rk.Files(str(world.history))), uid="past")(same)
+    twice.sink("past", past, rk.sinks.Parquet(world.root / "past"))
+    more = twice.source("more", rk.Stream(_stream(str(world.root / "more"))))
+    count = twice.task(twice.source("live", world.stream()), more, uid="count", output_mode="update")(
+        lambda live, more: live.unionByName(live).unionByName(more).groupBy("k").count()
+    )
+    twice.sink("counts", count, keep(world, "counts"))
+    refused = caught(spark, twice, world)
+    assert refused.code == "INPUTS_CHANGED" and "its query uses an input twice" in str(refused)
+    world.add_live(rows(0, 1, keys="a"))
+    lives(spark, made(), world, lambda: counts(world)["a"] == 10)
+
+
 def _stream(folder: str) -> Callable[[Any], Any]:
     return lambda spark: spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(folder)
 
