@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import RestoreError
+from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.open import open_store
 from tests.jobs.kit import QUICK, World, committed, has_read, rows, until
 
 
@@ -51,7 +54,9 @@ def test_a_sink_that_is_added_to_a_task_that_has_finished_is_refused_and_nothing
     assert again.wait().state == "DRAINED"
 
 
-def test_a_union_that_was_turned_round_is_refused_and_the_same_one_goes_on(spark: SparkSession, world: World) -> None:
+def test_a_union_that_was_turned_round_is_refused_in_place_and_goes_on_from_a_checkpoint(
+    spark: SparkSession, world: World
+) -> None:
     """Spark would go on in each source where the other one stood."""
 
     def job_of(turned: bool) -> rk.Job:
@@ -77,9 +82,21 @@ def test_a_union_that_was_turned_round_is_refused_and_the_same_one_goes_on(spark
     assert refused.value.parameters == {"task": "both", "input": "history", "before": "1", "now": "2"}
 
     handle = job_of(False).start(spark, storage=world.storage, config=QUICK)
+    handle.stop()
+
+    # From a checkpoint the plan is built first, and what Spark keeps is copied with the numbers that it has now.
+    world.add_live(rows(0, 3, keys="n"))
+    last = str(JobStorage(open_store(world.storage), "unions").checkpoints()[0])
+    said = job_of(True).check(spark, storage=world.storage, restore=last)
+    assert (said.beginning, said.refused) == ("restores", False)
+    for start in ({"restore": last}, {}):
+        handle = job_of(True).start(spark, storage=world.storage, config=QUICK, **start)
+        until(partial(has_read, handle, 3))
+        handle.stop()
+    handle = job_of(True).start(spark, storage=world.storage, config=QUICK)
     handle.stop(drain=True)
     assert handle.wait().state == "DRAINED"
-    assert sorted(row["k"] for row in committed(world.out)) == sorted("hhhlllmmm")
+    assert sorted(row["k"] for row in committed(world.out)) == sorted("hhhlllmmmnnn")
 
 
 def test_other_windows_over_old_state_are_refused_and_the_same_ones_go_on(spark: SparkSession, world: World) -> None:

@@ -639,8 +639,8 @@ CONDITIONS: dict[str, Condition] = {
                 "{before}, and is now source {now}. Spark keeps positions by these numbers."
             ),
             (
-                "Put the inputs back into their order in the task's query (a union, a join); or give the task a new "
-                "uid, drop its old state with --allow-non-restored-state, and start from the last checkpoint."
+                "Start from the last checkpoint or a savepoint, with --from: there each continues where it stood. Or "
+                "put the inputs back into their order in the task's query (a union, a join)."
             ),
         ),
         STATE_PARTITIONS_FIXED=(

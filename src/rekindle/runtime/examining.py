@@ -27,6 +27,8 @@ class Left:
     positions: Mapping[str, InputPosition] = field(default_factory=dict)
     #: its inputs are others than they were, so that its sources get other numbers
     other_inputs: bool = False
+    #: its sources may get other numbers where they stand in another order: what is left is copied first
+    may_move: bool = False
     #: None where an older version wrote it
     described: QueryDescription | None = None
 
@@ -42,6 +44,8 @@ class Examination:
     left: Mapping[str, Left]
     #: the list of a bounded source; None where there is none yet
     frozen: Callable[[str], FrozenFiles | None]
+    #: only the numbers of sources are asked for; Spark looks at no query whose sources have those that they had
+    numbers_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,5 +58,7 @@ class Examined:
     error: RekindleError | None = None
     #: of the sources in its plan; None: it was not looked at
     numbers: Numbers | None = None
+    #: its sources stand in another order than before, and its inputs are the same
+    moved: bool = False
     #: why it was not looked at; None: it was
     unseen: str | None = None

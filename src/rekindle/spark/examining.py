@@ -41,7 +41,7 @@ from rekindle.spark.inputs.reading import made_by
 from rekindle.spark.output.run import writes_columns
 from rekindle.spark.output.segments import output_schema
 from rekindle.spark.plans.description import description_of
-from rekindle.spark.plans.plan import build_task, readers_of, refuse_moved_sources, shares_a_source
+from rekindle.spark.plans.plan import are_moved, build_task, readers_of, refuse_moved_sources, shares_a_source
 from rekindle.spark.plans.refuse import refuse_duplicate_columns
 from rekindle.spark.query.calls import Calls
 from rekindle.spark.query.optimizer import same_for_each_batch, started_with
@@ -99,7 +99,7 @@ class _Bench:
         frame = build_task(task, self._of.definition.functions[task.uid], inputs)
         if writes_columns(self._of.graph, task):
             refuse_duplicate_columns(task, frame)
-        changes, lines = [], None
+        changes, lines, moved = [], None, False
         numbers = Numbers(
             count=len(readers_of(frame)),
             inputs={item.uid: (item.spark_sources, item.mark_sources) for item in inputs},
@@ -108,14 +108,17 @@ class _Bench:
         if left is not None:
             for item in inputs:
                 item.position = left.positions.get(item.uid, item.position)
-            if left.other_inputs:
+            moved = left.may_move and not left.other_inputs and are_moved(inputs)
+            if left.other_inputs or moved:
                 lines = _lines(task, numbers, left)
             else:
                 refuse_moved_sources(task.uid, inputs)
             changes = settle_query(task.uid, left.described, description_of(frame, task.output_mode))
         self._outputs[task.uid] = output_schema(self._scratch, folder, task.uid, frame)
+        if self._of.numbers_only and lines is None:
+            return Examined(numbers=numbers)
         self._try(task, frame, left, layout.spark_progress_dir(folder), lines)
-        return Examined(changes=tuple(changes), numbers=numbers)
+        return Examined(changes=tuple(changes), numbers=numbers, moved=moved)
 
     def _input(self, task: Task, uid: str, index: int, folder: str) -> Input:
         sizer, position = AdmissionSizer(1, 1), InputPosition()

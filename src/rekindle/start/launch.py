@@ -249,20 +249,22 @@ class Launch:
         )
 
     def _numbers(self, engine: Engine) -> dict[str, Numbers]:
-        """Ask for the plans of tasks that have other inputs than they had: their sources get other numbers.
+        """Ask for the plans of tasks that have other inputs than they had, or the same in another order: their sources
+        get other numbers.
 
         Raises:
-            RekindleError: whatever Spark has against such a plan.
+            RekindleError: whatever Spark has against a plan with other inputs.
         """
         others = with_other_inputs(self._decided.changes)
-        if not others:
-            return {}
-        found = engine.examine(examination(self._definition, self._graph, self.storage, self._decided))
+        asked = examination(self._definition, self._graph, self.storage, self._decided, numbers_only=True)
+        found = engine.examine(asked)
         for uid in others & found.keys():
             error = found[uid].error
             if error is not None:
                 raise error
-        return {uid: numbers for uid in others & found.keys() if (numbers := found[uid].numbers) is not None}
+        return {
+            uid: one.numbers for uid, one in found.items() if one.numbers is not None and (uid in others or one.moved)
+        }
 
     def _lineage(self, run: Run, origin: Origin | None) -> Lineage:
         return Lineage(

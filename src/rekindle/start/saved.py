@@ -48,7 +48,14 @@ def before_start(decided: Decided, graph: JobGraph) -> Before:
     return Before(inputs, {sink: uid for uid, chain in chains.items() for sink in sinks_of_chain(uid, chain)})
 
 
-def examination(definition: Definition, graph: JobGraph, storage: BatchDocuments, decided: Decided) -> Examination:
+def examination(
+    definition: Definition,
+    graph: JobGraph,
+    storage: BatchDocuments,
+    decided: Decided,
+    *,
+    numbers_only: bool = False,
+) -> Examination:
     """Return what an engine has to look at before a start."""
     decision, origin = decided.decision, decided.origin
     left: dict[str, Left] = {}
@@ -61,6 +68,7 @@ def examination(definition: Definition, graph: JobGraph, storage: BatchDocuments
         definition=definition,
         graph=graph,
         left=left,
+        numbers_only=numbers_only,
         frozen=lambda uid: frozen(uid) or (None if origin is None else origin.frozen_files(uid)),
     )
 
@@ -92,6 +100,7 @@ def _left_by(origin: Origin, graph: JobGraph, others: Collection[str], *, undo_d
             ended=end is not None and not (undo_drain and end.drained),
             positions=snapshot.inputs,
             other_inputs=uid in others,
+            may_move=True,
             described=snapshot.windows,
         )
     return found

@@ -64,12 +64,21 @@ def refuse_moved_sources(task: str, inputs: Sequence[Input]) -> None:
     Raises:
         RestoreError: ``SOURCES_MOVED``.
     """
-    for item in inputs:
+    for item in filter(_is_moved, inputs):
         before = item.position.sources, item.position.mark_sources
         now = item.spark_sources, item.mark_sources
-        if item.position.sources and before != now:
-            numbers = [", ".join(str(number + 1) for each in found for number in each) for found in (before, now)]
-            raise RestoreError("SOURCES_MOVED", task=task, input=item.uid, before=numbers[0], now=numbers[1])
+        numbers = [", ".join(str(number + 1) for each in found for number in each) for found in (before, now)]
+        raise RestoreError("SOURCES_MOVED", task=task, input=item.uid, before=numbers[0], now=numbers[1])
+
+
+def are_moved(inputs: Sequence[Input]) -> bool:
+    """Return True where `refuse_moved_sources` would refuse."""
+    return any(map(_is_moved, inputs))
+
+
+def _is_moved(item: Input) -> bool:
+    before = item.position.sources, item.position.mark_sources
+    return bool(item.position.sources) and before != (item.spark_sources, item.mark_sources)
 
 
 def _ending(names: Sequence[str], end: str) -> tuple[int, ...]:
