@@ -137,7 +137,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         **INTERPRETED,
     }
     # By name: what several of them need, Spark takes once.
-    of = ("spark-gcs", "spark-azure", "spark-s3", "spark-kafka", "spark-postgres")
+    of = ("spark-gcs", "spark-azure", "spark-s3", "spark-kafka", "spark-postgres", "spark-jdbc")
     connectors = {jar.name: str(jar) for folder in of for jar in kafka.jars(folder)}
     if connectors:
         conf["spark.jars"] = ",".join(connectors.values())

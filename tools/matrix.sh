@@ -70,6 +70,7 @@ make_environment() {
     if tables=$(tables_for "$2"); then fetch_jars "$1/spark-tables" $tables || true; fi
     ln -sfn "$PWD/.venv/kafka-broker" "$1/kafka-broker"
     ln -sfn "$PWD/.venv/spark-postgres" "$1/spark-postgres"
+    ln -sfn "$PWD/.venv/spark-jdbc" "$1/spark-jdbc"
     touch "$1/made"
 }
 

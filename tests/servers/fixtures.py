@@ -12,6 +12,7 @@ from tests.servers import azurite as azure_server
 from tests.servers import gcs as google_server
 from tests.servers import hdfs as hdfs_server
 from tests.servers import kafka as kafka_server
+from tests.servers import mariadb as mariadb_server
 from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_server
 from tests.servers import versity as versity_server
@@ -19,6 +20,7 @@ from tests.servers.azurite import AzureServer
 from tests.servers.gcs import GoogleServer
 from tests.servers.hdfs import HdfsServer
 from tests.servers.kafka import KafkaServer
+from tests.servers.mariadb import MariaDbServer
 from tests.servers.ports import free_ports
 from tests.servers.postgres import PostgresServer
 from tests.servers.relay import Relay, relay_to
@@ -36,6 +38,20 @@ def postgres() -> Iterator[PostgresServer]:
     if missing:
         pytest.skip(missing)
     server = PostgresServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaDbServer]:
+    """A MariaDB server of the tests' own."""
+    missing = mariadb_server.why_not()
+    if missing:
+        pytest.skip(missing)
+    server = MariaDbServer()
     try:
         server.start()
         yield server

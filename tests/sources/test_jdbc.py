@@ -486,20 +486,61 @@ def test_a_value_settles_when_its_time_is_up_and_all_that_ran_has_ended() -> Non
     assert Candidate.seen("5", [], 0.0, 0.0).is_settled(0.0)
 
 
-def test_derby_is_read_with_a_lag(spark: SparkSession) -> None:
-    url = f"jdbc:derby:memory:shop{next(_NAMES)};create=true"
-    connection = spark._jvm.java.sql.DriverManager.getConnection(url)
+def _in_memory(url: str) -> Callable[[pytest.FixtureRequest], str]:
+    return lambda _: url.format(next(_NAMES))
+
+
+def _of_mariadb(kind: str) -> Callable[[pytest.FixtureRequest], str]:
+    def url(request: pytest.FixtureRequest) -> str:
+        return f"jdbc:{kind}://127.0.0.1:{request.getfixturevalue('mariadb').port}/test"
+
+    return url
+
+
+DATABASES = {
+    "derby": _in_memory("jdbc:derby:memory:shop{};create=true"),
+    "h2": _in_memory("jdbc:h2:mem:shop{};DB_CLOSE_DELAY=-1"),
+    "mariadb": _of_mariadb("mariadb"),
+    "mysql": _of_mariadb("mysql"),
+}
+"""Kind of address → the address of a database that a test may fill; MySQL's driver speaks with MariaDB too."""
+
+DRIVERS = {
+    "derby": "org.apache.derby.jdbc.EmbeddedDriver",
+    "h2": "org.h2.Driver",
+    "mariadb": "org.mariadb.jdbc.Driver",
+    "mysql": "com.mysql.cj.jdbc.Driver",
+}
+
+
+@pytest.mark.parametrize("kind", ["derby", *(pytest.param(kind, marks=pytest.mark.slow) for kind in [*DATABASES][1:])])
+def test_other_databases_are_read_with_a_lag(spark: SparkSession, request: pytest.FixtureRequest, kind: str) -> None:
+    if kind != "derby" and not jars("spark-jdbc"):
+        pytest.skip("no JDBC drivers of other databases for Spark: `make setup` tries to fetch them")
+    url, of_mariadb = DATABASES[kind](request), kind in ("mariadb", "mysql")
+    options = {"user": "root"} if of_mariadb else {"driver": DRIVERS[kind]} if kind == "h2" else {}
+    quote = "`" if of_mariadb else '"'
+    t, n, at, day, d, s = (f"{quote}{name}{quote}" for name in ("t", "n", "at", "day", "d", "s"))
+    properties = spark._jvm.java.util.Properties()
+    for name, value in options.items():
+        properties.setProperty(name, value)
+    # Not by DriverManager, which does not see a jar of the job.
+    connection = getattr(spark._jvm, DRIVERS[kind])().connect(url, properties)
     statement = connection.createStatement()
-    statement.execute('CREATE TABLE "t" ("n" INT, "at" TIMESTAMP, "day" DATE, "d" DECIMAL(9,2), "s" VARCHAR(9))')
+    time_type = "DATETIME(6)" if of_mariadb else "TIMESTAMP"
+    if of_mariadb:
+        statement.execute(f"DROP TABLE IF EXISTS {t}")
+    statement.execute(f"CREATE TABLE {t} ({n} INT, {at} {time_type}, {day} DATE, {d} DECIMAL(9,2), {s} VARCHAR(9))")
 
     def fill(first: int) -> None:
-        for n in range(first, first + 3):
-            time = f"2025-03-30 02:3{n}:00.00000{n}"
-            statement.execute(f"INSERT INTO \"t\" VALUES ({n}, '{time}', '2025-03-0{n}', {n}.5, 'it''s {n}')")
+        for number in range(first, first + 3):
+            time = f"2025-03-30 02:3{number}:00.00000{number}"
+            row = f"{number}, '{time}', '2025-03-0{number}', {number}.5, 'it''s {number}'"
+            statement.execute(f"INSERT INTO {t} VALUES ({row})")
 
     fill(1)
     readings = {
-        column: Reading(spark, Jdbc(url, "t", column=column, lag="0 seconds", rows_per_read=2))
+        column: Reading(spark, Jdbc(url, "t", column=column, lag="0 seconds", rows_per_read=2, options=options))
         for column in ("n", "at", "day", "d", "s")
     }
     assert {column: [row.n for row in one.all()] for column, one in readings.items()} == {
@@ -509,7 +550,7 @@ def test_derby_is_read_with_a_lag(spark: SparkSession) -> None:
     assert {column: [row.n for row in one.all()] for column, one in readings.items()} == {
         column: [1, 2, 3, 4, 5, 6] for column in readings
     }
-    statement.execute('UPDATE "t" SET "d" = NULL WHERE "n" = 2')
+    statement.execute(f"UPDATE {t} SET {d} = NULL WHERE {n} = 2")
     with pytest.raises(InputError, match="null in some"):
         readings["d"].all()
 

@@ -281,7 +281,8 @@ class Jdbc(SplitSource):
     def _load(self, spark: SparkSession, sql: str, more: Options | None = None) -> DataFrame:
         given = self._options() if callable(self._options) else self._options or {}
         driver = {"driver": self._dialect.driver} if self._dialect.driver else {}
-        options = {**_DEFAULTS, **driver, **given, **(more or {}), "url": self._url, "dbtable": f"({sql}) rk_read"}
+        place = {"url": self._dialect.address(self._url), "dbtable": f"({sql}) rk_read"}
+        options = {**_DEFAULTS, **driver, **given, **(more or {}), **place}
         return spark.read.format("jdbc").options(**options).load()
 
     def _unusable(self, reason: str) -> InputError:
