@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -160,34 +161,44 @@ def test_a_file_of_that_name_makes_no_shadow_of_a_folder(tmp_path: Path) -> None
         assert folder.exists()
 
 
-WRITES = ("create", "delete", "delete_trees", "delete_tree")
+class Dying(LocalStore):
+    """A store whose process dies at one of its writes, counted from 0."""
+
+    def __init__(self, root: str, nth: int, after: bool) -> None:
+        super().__init__(root)
+        self._left = nth
+        self._after = after
+
+    def _write(self, write: Callable[[], Any]) -> Any:
+        self._left -= 1
+        if self._left >= 0:
+            return write()
+        if self._after:
+            write()
+        raise OSError("killed")
+
+    def create(self, path: str, data: bytes) -> bool:
+        return self._write(lambda: super(Dying, self).create(path, data))
+
+    def delete(self, path: str) -> None:
+        self._write(lambda: super(Dying, self).delete(path))
+
+    def delete_trees(self, folder: str, names: Collection[str]) -> None:
+        self._write(lambda: LocalStore(self.location).delete_trees(folder, names))
+
+    def delete_tree(self, folder: str) -> None:
+        self._write(lambda: super(Dying, self).delete_tree(folder))
 
 
-@pytest.mark.parametrize("nth", range(2 * len(WRITES)))
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("nth", range(4))
 def test_a_disposal_that_is_cut_short_leaves_no_part_to_restore_and_is_finished_by_the_next(
-    savepoint: Path, shadow: JobStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
+    savepoint: Path, shadow: JobStorage, tmp_path: Path, nth: int, after: bool
 ) -> None:
-    shadow_folder, left = tmp_path / "shadows/bids-7", 0
-
-    def dying(write: Any, after: bool) -> Any:
-        def call(*arguments: Any) -> Any:
-            nonlocal left
-            if after:
-                write(*arguments)
-            left -= 2
-            if left < 0:
-                raise OSError("killed")
-            return None if after else write(*arguments)
-
-        return call
-
-    with monkeypatch.context() as patch:
-        for name in WRITES:
-            patch.setattr(LocalStore, name, dying(getattr(LocalStore, name), after=bool(nth % 2)))
-        for folder, writes in ((savepoint, len(WRITES)), (shadow_folder, 2)):
-            left = nth % (2 * writes)
-            with pytest.raises(OSError, match="killed"):
-                Disposal(str(folder)).run()
+    shadow_folder = tmp_path / "shadows/bids-7"
+    for folder, writes in ((savepoint, 4), (shadow_folder, 2)):
+        with pytest.raises(OSError, match="killed"):
+            Disposal(str(folder), lambda root, writes=writes: Dying(root, nth % writes, after)).run()
 
     if shadow_folder.exists():
         Disposal(str(shadow_folder)).run()

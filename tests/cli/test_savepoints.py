@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
@@ -87,13 +87,12 @@ def test_a_disposal_that_was_cut_short_is_finished_by_name_too(
     monkeypatch.chdir(tmp_path)
     stored = save(default_folder(command.storage), "bids-1", 1)
 
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
+    class CutShort(LocalStore):
+        def delete_trees(self, folder: str, names: Collection[str]) -> None:
+            raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalStore, "delete_trees", stop)
-        with pytest.raises(KeyboardInterrupt):
-            Disposal(stored).run()
+    with pytest.raises(KeyboardInterrupt):
+        Disposal(stored, CutShort).run()
     assert Path(stored).exists()
     assert command.json("dispose", "bids-1", "--yes") == {"path": stored}
     assert not Path(stored).exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 
-PATCHES = 94
+PATCHES = 71
 """Calls of ``monkeypatch.setattr``. Lower it where there are fewer."""
 NEAR = 5
 

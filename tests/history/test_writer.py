@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from rekindle.errors import ControlError, StorageError
-from rekindle.history import log, writer
+from rekindle.history import log
 from rekindle.history.log import LogKind
 from rekindle.history.writer import LogWriter
 from rekindle.storage import layout
@@ -49,12 +49,14 @@ def row(number: int, run: int = 1) -> HistoryEvent:
     return HistoryEvent(time_ms=number, run=run, kind="task_failed", message=f"{number}")
 
 
-def begun(storage: JobStorage, run: int, *before: HistoryEvent) -> LogWriter[HistoryEvent]:
-    return LogWriter(storage, KIND, run, lambda _: list(before))
+def begun(
+    storage: JobStorage, run: int, *before: HistoryEvent, kind: LogKind[HistoryEvent] = KIND
+) -> LogWriter[HistoryEvent]:
+    return LogWriter(storage, kind, run, lambda _: list(before))
 
 
-def read(storage: JobStorage) -> list[str]:
-    found = log.read(storage, KIND)
+def read(storage: JobStorage, kind: LogKind[HistoryEvent] = KIND) -> list[str]:
+    found = log.read(storage, kind)
     assert (
         [one.number for one in found] == list(range(found[0].number, found[0].number + len(found))) if found else True
     )
@@ -90,9 +92,8 @@ def test_only_so_many_segments_are_kept(storage: JobStorage) -> None:
     assert len(log.segments(storage, KIND)) == KIND.keep
 
 
-def test_a_segment_ends_by_its_size_too(storage: JobStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "SEGMENT_BYTES", 1_000)
-    one = begun(storage, 1)
+def test_a_segment_ends_by_its_size_too(storage: JobStorage) -> None:
+    one = begun(storage, 1, kind=replace(KIND, segment_bytes=1_000))
     for number in range(40):
         one.add(replace(row(number), message=f"{number:0900}"))
         one.flush()
@@ -168,14 +169,12 @@ def test_a_newest_segment_that_is_damaged_is_no_end_of_the_history(storage: JobS
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_lives_that_end_between_any_two_writes_lose_no_row_that_was_flushed_and_show_none_twice(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lives_that_end_between_any_two_writes_lose_no_row_that_was_flushed_and_show_none_twice(seed: int) -> None:
     """Drivers die at a write, before it or after it, the storage refuses now and then, and one that was taken for dead
     wakes up."""
     chance, store = random.Random(seed), FaultyStore()
     storage, number = JobStorage(store, "job"), 0
-    monkeypatch.setitem(globals(), "KIND", replace(KIND, keep=9))
+    kind = replace(KIND, keep=9)
     flushed: list[str] = []
     sleeper: LogWriter[HistoryEvent] | None = None
 
@@ -189,7 +188,7 @@ def test_lives_that_end_between_any_two_writes_lose_no_row_that_was_flushed_and_
             refused()
 
     for run in range(1, 15):
-        one = begun(storage, run)
+        one = begun(storage, run, kind=kind)
         store.before = store.after = fault
         waiting: list[str] = []
         with suppress(Died):
@@ -203,17 +202,17 @@ def test_lives_that_end_between_any_two_writes_lose_no_row_that_was_flushed_and_
                     flushed += waiting
                     waiting = []
         store.before = store.after = lambda: None
-        if sleeper is not None and any(name.run == run for name in log.segments(storage, KIND)):
+        if sleeper is not None and any(name.run == run for name in log.segments(storage, kind)):
             sleeper.add(row(10_000, run - 1))
             sleeper.flush()
-        found = read(storage)
+        found = read(storage, kind)
         assert len(found) == len(set(found)), "twice"
         assert "10000" not in found, "of a driver that was overtaken"
-        kept = flushed[-(KIND.keep - 1) * KIND.rows :]
-        assert set(kept) <= set(found) or len(found) >= (KIND.keep - 1) * KIND.rows
+        kept = flushed[-(kind.keep - 1) * kind.rows :]
+        assert set(kept) <= set(found) or len(found) >= (kind.keep - 1) * kind.rows
         sleeper = one
-    last = begun(storage, 15)
-    for number in range(KIND.rows + 1):
+    last = begun(storage, 15, kind=kind)
+    for number in range(kind.rows + 1):
         last.add(row(20_000 + number, 15))
     last.flush()
-    assert len(log.segments(storage, KIND)) <= KIND.keep
+    assert len(log.segments(storage, kind)) <= kind.keep

@@ -11,6 +11,7 @@ from pyspark.sql.types import LongType
 
 import rekindle as rk
 from rekindle.session import lifeline
+from rekindle.session.lifeline import LifelinePauses
 from tests.jobs.kit import INTERPRETED, QUICK, World
 
 same = F.udf(lambda value: value, LongType())  # at the top: it must outlive the JVM that it was first used in
@@ -30,7 +31,7 @@ def job_of(world: World) -> rk.Job:
 
 
 if __name__ == "__main__":
-    lifeline.HANG_S = float(os.environ.get("DYING_HANG_S", lifeline.HANG_S))
+    lifeline.USUAL = LifelinePauses(hang_s=float(os.environ.get("DYING_HANG_S", lifeline.USUAL.hang_s)))
     world = World(Path(os.environ["DYING_WORLD"]))
     mine = os.environ.get("DYING_SESSION") == "mine"
     small = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", **INTERPRETED}

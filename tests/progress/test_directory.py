@@ -7,7 +7,7 @@ import json
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import pytest
 
@@ -212,33 +212,27 @@ def test_a_source_log_tells_input_and_admission(store: LocalStore) -> None:
     assert pd.inputs_of_sources(store, "p", 5) == (7, None, None, None, None)
 
 
-def test_of_a_million_files_in_a_sources_log_only_the_first_is_read_and_that_once(
-    store: LocalStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = [entry(99_999, 1_795_253_835_645) for _ in range(1_000)]
-    put(store, {"p/sources/0/99999.compact": "\n".join(["v1", *lines])})
-    looked: list[str] = []
-    opened = LocalStore.open
-    monkeypatch.setattr(LocalStore, "open", lambda self, path: looked.append(path) or opened(self, path))
-    monkeypatch.setattr(json, "loads", counting := Counting(json.loads))
+class Opened(LocalStore):
+    """A store that notes what is opened."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.opened: list[str] = []
+
+    def open(self, path: str) -> BinaryIO:
+        self.opened.append(path)
+        return super().open(path)
+
+
+def test_of_a_million_files_in_a_sources_log_only_the_first_is_read_and_that_once(tmp_path: Path) -> None:
+    store = Opened(str(tmp_path))
+    unread = ["no entry: who reads it fails"] * 1_000
+    put(store, {"p/sources/0/99999.compact": "\n".join(["v1", entry(99_999, 1_795_253_835_645), *unread])})
     sources = pd.SourceInputs(store, "p")
     assert sources.of(2) == (None, None)
     put(store, {f"p/sources/1/{name}": data for name, data in inbox_log(1, 6).items()})
     assert [sources.of(2) for _ in range(20)] == [(None, 6)] * 20, "what had read nothing is looked at again"
-    assert looked == ["p/sources/0/99999.compact", "p/sources/1/0"]
-    assert counting.calls == 2
-
-
-class Counting:
-    """A function that counts its calls."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self.calls = 0
-
-    def __call__(self, *args: Any) -> Any:
-        self.calls += 1
-        return self._function(*args)
+    assert store.opened == ["p/sources/0/99999.compact", "p/sources/1/0"]
 
 
 @pytest.mark.parametrize(

@@ -37,13 +37,10 @@ def lives(process: int) -> bool:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="asks Linux which processes live")
-def test_a_launcher_that_says_nothing_is_ended_with_all_that_it_has_started(
-    launcher: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(starting, "SILENCE_S", 1.0)
+def test_a_launcher_that_says_nothing_is_ended_with_all_that_it_has_started(launcher: Path) -> None:
     launcher.write_text("#!/bin/sh\nsleep 1000 &\necho $$ $! > processes\nwait\n")
     with pytest.raises(DefinitionError) as error:
-        jvm.start_jvm({}, "hangs")
+        jvm.start_jvm({}, "hangs", silence_s=1.0)
     assert error.value.code == "SPARK_NOT_STARTED"
     assert "has said nothing for 1 s" in error.value.message
     processes = [int(one) for one in Path("processes").read_text().split()]
@@ -57,17 +54,13 @@ def test_a_launcher_that_fails_by_itself_keeps_its_own_error(launcher: Path) -> 
         jvm.start_jvm({}, "fails")
 
 
-def test_who_says_something_now_and_then_may_take_its_time(launcher: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starting, "SILENCE_S", 3.0)
+def test_who_says_something_now_and_then_may_take_its_time(launcher: Path) -> None:
     launcher.write_text("#!/bin/sh\nfor i in 1 2 3 4 5 6 7 8; do echo loading >&2; sleep 0.5; done\nexit 1\n")
     with pytest.raises(Exception, match=r"JAVA_GATEWAY_EXITED|gateway"):
-        jvm.start_jvm({}, "slow")
+        jvm.start_jvm({}, "slow", silence_s=3.0)
 
 
-def test_a_session_that_waits_for_its_cluster_says_so_until_it_is_there(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(starting, "_SAY_S", 0.01)
+def test_a_session_that_waits_for_its_cluster_says_so_until_it_is_there(caplog: pytest.LogCaptureFixture) -> None:
     there = threading.Event()
 
     class Heard(logging.Handler):
@@ -78,7 +71,7 @@ def test_a_session_that_waits_for_its_cluster_says_so_until_it_is_there(
     heard = Heard()
     logging.getLogger(starting.__name__).addHandler(heard)
     try:
-        assert starting.said_to_wait(lambda: there.wait(300)) is True
+        assert starting.said_to_wait(lambda: there.wait(300), 0.01) is True
     finally:
         logging.getLogger(starting.__name__).removeHandler(heard)
     assert caplog.messages[0].startswith("Spark has been starting for 1 min.")

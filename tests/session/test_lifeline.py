@@ -16,9 +16,10 @@ import pytest
 from pyspark.sql.udf import UserDefinedFunction
 
 from rekindle.session import lifeline
-from rekindle.session.lifeline import SparkLifeline
+from rekindle.session.lifeline import LifelinePauses, SparkLifeline
 
 LONG_S = 60
+HURRY = LifelinePauses(look_s=0.01, hang_s=0.5, exit_s=0.1)
 
 
 class Jvm:
@@ -46,9 +47,7 @@ class Jvm:
 
 
 @pytest.fixture
-def jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
-    monkeypatch.setattr(lifeline, "LOOK_S", 0.01)
-    monkeypatch.setattr(lifeline, "HANG_S", 0.5)
+def jvm() -> Iterator[Jvm]:
     made = Jvm()
     yield made
     made.silence.set()
@@ -57,7 +56,9 @@ def jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
     made.server.close()
 
 
-def watched(jvm: Jvm, *, ours: bool) -> tuple[SparkLifeline, list[str], threading.Event]:
+def watched(
+    jvm: Jvm, *, ours: bool, pauses: LifelinePauses = HURRY
+) -> tuple[SparkLifeline, list[str], threading.Event]:
     told: list[str] = []
     heard = threading.Event()
 
@@ -65,7 +66,7 @@ def watched(jvm: Jvm, *, ours: bool) -> tuple[SparkLifeline, list[str], threadin
         told.append(reason)
         heard.set()
 
-    line = SparkLifeline(jvm.spark, ours=ours)
+    line = SparkLifeline(jvm.spark, ours=ours, pauses=pauses)
     line.guard()
     line.watch(died)
     return line, told, heard
@@ -92,8 +93,7 @@ def test_a_jvm_of_the_users_that_hangs_is_reported_and_left_alone(jvm: Jvm) -> N
     assert jvm.process.poll() is None
 
 
-def test_a_jvm_that_answers_late_again_and_again_is_not_dead(jvm: Jvm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifeline, "HANG_S", 2.0)
+def test_a_jvm_that_answers_late_again_and_again_is_not_dead(jvm: Jvm) -> None:
     slow, asked, enough = threading.Event(), [0], threading.Event()
 
     def answer() -> bool:
@@ -104,7 +104,7 @@ def test_a_jvm_that_answers_late_again_and_again_is_not_dead(jvm: Jvm, monkeypat
         return False
 
     jvm.answer = answer
-    line, told, heard = watched(jvm, ours=True)
+    line, told, heard = watched(jvm, ours=True, pauses=LifelinePauses(look_s=0.01, hang_s=2.0))
 
     assert enough.wait(LONG_S)
     assert not heard.is_set() and told == [] and jvm.process.poll() is None
@@ -113,7 +113,7 @@ def test_a_jvm_that_answers_late_again_and_again_is_not_dead(jvm: Jvm, monkeypat
 
 def test_one_who_watches_late_hears_what_has_happened_before(jvm: Jvm) -> None:
     jvm.answer = jvm.hang
-    line = SparkLifeline(jvm.spark, ours=True)
+    line = SparkLifeline(jvm.spark, ours=True, pauses=HURRY)
     line.guard()
     jvm.process.wait(LONG_S)
     told: list[str] = []
@@ -129,8 +129,7 @@ def test_one_who_watches_late_hears_what_has_happened_before(jvm: Jvm) -> None:
     assert len(told) == 1 and "has not answered" in told[0]
 
 
-def test_a_session_that_was_stopped_is_reported(jvm: Jvm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifeline, "_EXIT_S", 0.1)
+def test_a_session_that_was_stopped_is_reported(jvm: Jvm) -> None:
     jvm.answer = lambda: True
     _, told, heard = watched(jvm, ours=True)
 

@@ -55,7 +55,7 @@ def _turmoil(world: World, chance: random.Random, freezes: bool) -> None:
         world.set_clock(chance)
 
 
-def _calm(world: World, chance: random.Random) -> None:
+def _calm(world: World, chance: random.Random, calm_s: float = _CALM_S) -> None:
     """Beside a driver in the good times: what has no end is drained."""
     scheduler = world.scheduler
     while scheduler.sleepers:
@@ -64,7 +64,7 @@ def _calm(world: World, chance: random.Random) -> None:
     scheduler.pause(60)
     began_s = scheduler.now_s
     while True:
-        assert scheduler.now_s < began_s + _CALM_S, "it does not come to an end"
+        assert scheduler.now_s < began_s + calm_s, "it does not come to an end"
         if world.plan.is_endless:
             world.ask(ControlRequest(verb="stop", drain=True))
         scheduler.pause(500)
@@ -145,10 +145,13 @@ def live_with_power_failures(
     return world
 
 
-def live_with_faults(seed: int) -> World:
+def live_with_faults(seed: int, calm_s: float = _CALM_S) -> World:
     """The life of a seed in which steps fail, a number of times, and nothing is killed: each run ends by itself.
 
     A task that fails is restarted in its process, and a driver that fails is started again, as a user would.
+
+    Args:
+        calm_s: how long a run may take.
     """
     chance = random.Random(seed)
     world = World(random_plan(chance), seed)
@@ -159,7 +162,7 @@ def live_with_faults(seed: int) -> World:
     for _ in range(_MOST_RUNS):
         met = len(scheduler.failed)
         try:
-            result = world.run(settings, partial(_calm, world, chance))
+            result = world.run(settings, partial(_calm, world, chance, calm_s))
         except (RekindleError, StepFailedError):
             if len(scheduler.failed) == met:
                 raise

@@ -6,7 +6,6 @@ import pytest
 
 from rekindle.protocol import events as e
 from rekindle.protocol.handlers import HANDLERS
-from tests.simulation import lives
 from tests.simulation.lives import live_with_faults
 
 
@@ -22,7 +21,6 @@ def test_many_lives_in_which_steps_fail_end_well(seed: int) -> None:
 
 
 def test_such_lives_find_a_task_that_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lives, "_CALM_S", 1_000)
     monkeypatch.setitem(HANDLERS, e.TaskFailed, lambda job, event: ())
     with pytest.raises(AssertionError, match="come to an end"):
-        live_with_faults(2)
+        live_with_faults(2, calm_s=1_000)

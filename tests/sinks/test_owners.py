@@ -137,21 +137,19 @@ def test_of_jobs_that_take_a_table_of_postgres_at_once_one_gets_it_and_other_tab
 
 
 def test_of_two_that_take_a_topic_at_once_at_most_one_gets_it_and_who_is_refused_leaves_no_note(
-    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+    kafka: KafkaServer,
 ) -> None:
+    class Overtaken(Records):
+        def write(self, owner: str, note: Note) -> bool:
+            claim("bids-2222").make(notes, "topic")
+            return super().write(owner, note)
+
     kafka.make_topic("at-once")
-    client, write = {"bootstrap.servers": kafka.bootstrap}, Records.write
+    client = {"bootstrap.servers": kafka.bootstrap}
     kafka.make_topic(topic_of("at-once"), 1, **{"cleanup.policy": "compact"})
     notes = Records(client, "at-once", "bids-1111/out")
-
-    def meanwhile(self: Records, owner: str, note: Note) -> bool:
-        monkeypatch.setattr(Records, "write", write)
-        claim("bids-2222").make(notes, "topic")
-        return write(self, owner, note)
-
-    monkeypatch.setattr(Records, "write", meanwhile)
     with pytest.raises(SinkError) as error:
-        claim("bids-1111").make(notes, "topic")
+        claim("bids-1111").make(Overtaken(client, "at-once", "bids-1111/out"), "topic")
     assert error.value.code == "TARGET_TAKEN"
     assert notes.owners() == ["bids-2222"]
     claim("bids-2222", now_ms=2).make(notes, "topic")
@@ -178,16 +176,13 @@ def test_lanes_are_read_beside_notes_and_a_note_waits_for_no_transaction_of_anot
     assert read(client, "beside", "bids-1111/out") == {"0": 3}
 
 
-def test_a_disk_without_room_for_the_note_stops_no_start_and_the_next_one_leaves_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(self: LocalStore, path: str, data: bytes) -> bool:
-        raise StorageError("STORAGE_FULL", uri=self.location, reason="no room")
+def test_a_disk_without_room_for_the_note_stops_no_start_and_the_next_one_leaves_it(tmp_path: Path) -> None:
+    class Full(LocalStore):
+        def create(self, path: str, data: bytes) -> bool:
+            raise StorageError("STORAGE_FULL", uri=self.location, reason="no room")
 
     store = LocalStore(str(tmp_path))
-    with monkeypatch.context() as patched:
-        patched.setattr(LocalStore, "create", full)
-        claim("bids-1111").make(OwnerFiles(store, ".rekindle"), "out")
+    claim("bids-1111").make(OwnerFiles(Full(str(tmp_path)), ".rekindle"), "out")
     assert not store.names(".rekindle/owners")
     claim("bids-1111").make(OwnerFiles(store, ".rekindle"), "out")
     assert store.names(".rekindle/owners") == ["bids-1111.json"]

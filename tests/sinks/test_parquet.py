@@ -11,10 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.errors import SinkError
+from rekindle.errors import SinkError, StorageError
 from rekindle.sinks import Parquet
 from rekindle.sinks.parquet import STAGING
-from rekindle.storage.local import LocalStore
 from rekindle.testing.sink_contract import Row, SinkContract, batch_of, permit
 from tests.servers.s3 import S3Server
 
@@ -97,24 +96,18 @@ def test_options_are_the_writers_and_files_without_rows_are_not_committed(spark:
 
 
 def test_files_appear_whole_under_their_names_and_a_commit_cut_short_between_two_files_is_finished(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    sink = opened(Parquet(tmp_path / "out"))
-    made = sink.prepare(spark.range(4).repartition(2), batch_of(0))
-    move, moved = LocalStore.move, []
-
-    def once(self: LocalStore, source: str, target: str) -> None:
-        if moved:
-            raise OSError("the disk is gone")
-        moved.append(target)
-        move(self, source, target)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(LocalStore, "move", once)
-        with pytest.raises(OSError, match="the disk is gone"):
-            sink.commit(made, permit())
-    assert len(list((tmp_path / "out").glob("*.parquet"))) == 1
-    opened(Parquet(tmp_path / "out")).commit(made, permit())
+    sink = opened(Parquet(tmp_path / "out", partition_by=["half"]))
+    made = sink.prepare(spark.range(4).selectExpr("id", "id % 2 AS half").coalesce(1), batch_of(0))
+    (committable,) = made
+    in_the_way = tmp_path / "out" / Path(committable["files"][-1]["to"]).parent
+    in_the_way.write_text("a file, where a folder has to be")
+    with pytest.raises(StorageError):
+        sink.commit(made, permit())
+    assert len(list((tmp_path / "out").glob("half=*/*.parquet"))) == 1
+    in_the_way.unlink()
+    opened(Parquet(tmp_path / "out", partition_by=["half"])).commit(made, permit())
     assert sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()) == [0, 1, 2, 3]
 
 

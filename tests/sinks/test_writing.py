@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,6 +16,7 @@ from rekindle.sinks import writing
 from rekindle.sinks.session_settings import for_old_times
 from rekindle.sinks.writing import write_parquet, write_unread
 from rekindle.storage.local import LocalStore
+from rekindle.storage.port import Entry
 
 Write = Callable[[DataFrame, LocalStore, str], list[tuple[str, int]]]
 
@@ -28,26 +29,28 @@ def unread(df: DataFrame, store: LocalStore, folder: str) -> list[tuple[str, int
     return [(entry.path.removeprefix(f"{folder}/"), entry.size_bytes) for entry in write_unread(df, store, folder)]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> LocalStore:
-    return LocalStore(str(tmp_path))
+class Harmed(LocalStore):
+    """A store in which something happens to the files after Spark has written them, and before the driver looks."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.happens: Callable[[list[Path]], None] = lambda files: None
+
+    def walk(self, folder: str) -> Iterator[Entry]:
+        happens, self.happens = self.happens, lambda files: None
+        happens(sorted(Path(self.path(folder)).rglob("*.parquet")))
+        return super().walk(folder)
 
 
 @pytest.fixture
-def afterwards(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[list[Path]], None]], None]:
-    """Something happens to the files after Spark has written them, and before the driver looks."""
-    run_write = writing.run_write
+def store(tmp_path: Path) -> Harmed:
+    return Harmed(str(tmp_path))
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second look comes at once."""
     monkeypatch.setattr(writing, "LOOKS_AGAIN_AFTER_S", (0, 0))
-
-    def happens(act: Callable[[list[Path]], None]) -> None:
-        def run(df, path, partition_by, options):
-            counts = run_write(df, path, partition_by, options)
-            act(sorted(Path(path.removeprefix("file://")).rglob("*.parquet")))
-            return counts
-
-        monkeypatch.setattr(writing, "run_write", run)
-
-    return happens
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
@@ -78,16 +81,14 @@ def test_every_shape_of_a_write_is_counted_by_its_tasks(spark: SparkSession, sto
 
 
 @pytest.mark.parametrize("write", [read, unread])
-def test_what_an_attempt_that_failed_has_left_is_no_output(
-    spark: SparkSession, store: LocalStore, afterwards: Callable[..., None], write: Write
-) -> None:
+def test_what_an_attempt_that_failed_has_left_is_no_output(spark: SparkSession, store: Harmed, write: Write) -> None:
     def leave(files: list[Path]) -> None:
         for hidden in ("_temporary/0/_temporary/attempt_1/part=1", ".spark-staging-1", "part=1/_temporary"):
             (files[0].parent / hidden).mkdir(parents=True)
             shutil.copy(files[0], files[0].parent / hidden / files[0].name)
         shutil.copy(files[0], files[0].parent / "_part-9.parquet")
 
-    afterwards(leave)
+    store.happens = leave
     written = write(spark.range(0, 9, numPartitions=2), store, "out")
     assert len(written) == 2
     assert all("/" not in path and path.startswith("part-") for path, _ in written)
@@ -95,10 +96,10 @@ def test_what_an_attempt_that_failed_has_left_is_no_output(
 
 @pytest.mark.parametrize("write", [read, unread])
 def test_rows_that_the_driver_does_not_find_are_an_error_and_not_nothing(
-    spark: SparkSession, store: LocalStore, afterwards: Callable[..., None], write: Write
+    spark: SparkSession, store: Harmed, write: Write
 ) -> None:
     rows = spark.range(0, 9, numPartitions=2)
-    afterwards(lambda files: [file.unlink() for file in files])
+    store.happens = lambda files: [file.unlink() for file in files]
     with pytest.raises(StorageError) as all_gone:
         write(rows, store, "gone")
     assert all_gone.value.code == "OUTPUT_NOT_SHARED"
@@ -109,7 +110,7 @@ def test_rows_that_the_driver_does_not_find_are_an_error_and_not_nothing(
 @pytest.mark.parametrize("write", [read, unread])
 @pytest.mark.parametrize("fault", ["one file is missing", "a file is there twice"])
 def test_a_driver_that_finds_other_files_than_were_written_tries_again(
-    spark: SparkSession, store: LocalStore, afterwards: Callable[..., None], write: Write, fault: str
+    spark: SparkSession, store: Harmed, write: Write, fault: str
 ) -> None:
     def act(files: list[Path]) -> None:
         if fault == "one file is missing":
@@ -117,7 +118,7 @@ def test_a_driver_that_finds_other_files_than_were_written_tries_again(
         else:
             shutil.copy(files[0], files[0].with_name("part-7.parquet"))
 
-    afterwards(act)
+    store.happens = act
     with pytest.raises(StorageError) as error:
         write(spark.range(0, 9, numPartitions=2), store, "out")
     assert error.value.code == "OUTPUT_INCOMPLETE"
@@ -126,22 +127,18 @@ def test_a_driver_that_finds_other_files_than_were_written_tries_again(
 
 @pytest.mark.parametrize("write", [read, unread])
 def test_a_file_system_that_shows_files_a_little_later_is_looked_at_again(
-    spark: SparkSession,
-    store: LocalStore,
-    afterwards: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-    write: Write,
+    spark: SparkSession, tmp_path: Path, write: Write
 ) -> None:
-    afterwards(lambda files: None)
-    walk, looks = LocalStore.walk, []
+    class Late(LocalStore):
+        looks = 0
 
-    def late(self, folder):
-        looks.append(folder)
-        return walk(self, folder) if len(looks) == 3 else iter(())
+        def walk(self, folder: str) -> Iterator[Entry]:
+            self.looks += 1
+            return super().walk(folder) if self.looks == 3 else iter(())
 
-    monkeypatch.setattr(LocalStore, "walk", late)
+    store = Late(str(tmp_path))
     assert len(write(spark.range(0, 9, numPartitions=2), store, "out")) == 2
-    assert len(looks) == 3
+    assert store.looks == 3
 
 
 def test_old_times_are_written_as_they_are_unless_the_user_chose_how_and_the_session_is_as_it_was(

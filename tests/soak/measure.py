@@ -18,7 +18,6 @@ from typing import Any
 import psutil
 
 from rekindle.history.log import CHECKPOINTS, EVENTS, RATES
-from rekindle.history.writer import SEGMENT_BYTES
 from rekindle.logs.job_log import LogLimits
 from rekindle.storage.local import LocalStore
 from tests.soak.curves import Bound, Verdict, growers, verdicts
@@ -33,7 +32,7 @@ SEGMENTS = sum(kind.keep + 1 for kind in (EVENTS, CHECKPOINTS, RATES)) + LogLimi
 
 BOUNDS = {
     "filling_files": Bound(-1, SEGMENTS),
-    "filling_bytes": Bound(-1, SEGMENTS * SEGMENT_BYTES),
+    "filling_bytes": Bound(-1, SEGMENTS * EVENTS.segment_bytes),
     "files": Bound(0.10, 60),
     "bytes": Bound(0.10, 200_000),
     "reads_a_checkpoint": Bound(0.20, 10),

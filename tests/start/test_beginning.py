@@ -23,15 +23,13 @@ def world(tmp_path: Path) -> World:
 
 
 def test_log_and_events_go_on_with_the_next_run_of_the_process(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pytest.importorskip("openlineage.client")
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "file")
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__LOG_FILE_PATH", str(tmp_path / "events"))
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__APPEND", "true")
-    monkeypatch.setattr(logging.getLogger("rekindle"), "level", logging.INFO)
-    manager: Any = logging.getLogger("rekindle").manager
-    manager._clear_cache()
+    caplog.set_level(logging.INFO, "rekindle")
     handlers = logging.getLogger("rekindle").handlers[:]
     world.engine.lifeline.replaceable = True
     world.rows.available, world.rows.ended = 4, False

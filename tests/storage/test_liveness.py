@@ -8,12 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from rekindle.storage import liveness
-from rekindle.storage.documents.runs import Run
+from rekindle.storage import layout, liveness
+from rekindle.storage.codec import encode
+from rekindle.storage.documents.runs import Result, Run
 from rekindle.storage.documents.status import Status
+from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import Process, is_alive, this_process
 from rekindle.storage.open import open_store
+from rekindle.storage.port import NotFound
+from rekindle.storage.run_documents import RUNNING
 from rekindle.testing.memory_store import MemoryStore
+from tests.claims import claim
 
 ON_LINUX = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
 
@@ -58,6 +63,31 @@ def test_a_process_on_this_machine_is_alive_until_it_is_killed(child: tuple[subp
     process.kill()
     process.wait()
     assert is_alive(status_of(identity)) is False
+
+
+class EndsMeanwhile(MemoryStore):
+    """A store whose driver writes its result and ends, right after someone has looked for that."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        super().__init__()
+        self._process = process
+
+    def read(self, path: str) -> bytes:
+        try:
+            return super().read(path)
+        except NotFound:
+            if path == layout.result("job", 1):
+                self.create(path, encode(Result(run=1, state="FINISHED", ended_ms=0)))
+                self._process.kill()
+                self._process.wait()
+            raise
+
+
+def test_a_driver_that_ends_while_it_is_looked_at_is_not_lost(child: tuple[subprocess.Popen[str], Process]) -> None:
+    process, identity = child
+    storage = JobStorage(EndsMeanwhile(process), "job")
+    claim(storage, lambda number: run_of(identity, run=number))
+    assert [storage.state(), storage.state()] == [RUNNING, "FINISHED"]
 
 
 @ON_LINUX

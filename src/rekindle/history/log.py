@@ -42,6 +42,8 @@ class LogKind(Generic[Row]):
     rows: int
     #: segments kept
     keep: int
+    #: a segment ends when it has so many bytes, however few rows that are
+    segment_bytes: int = 256 * 1024
 
 
 EVENTS: LogKind[HistoryEvent] = LogKind("events", EventSegment, rows=200, keep=25)

@@ -19,9 +19,6 @@ from rekindle.history.log import LogKind, Row
 from rekindle.storage import layout
 from rekindle.storage.job_documents import JobDocuments
 
-SEGMENT_BYTES = 256 * 1024
-"""A segment ends when it has so many bytes, however few rows that are."""
-
 
 class LogWriter(Generic[Row]):
     """Writes one log for one run; for one thread at a time.
@@ -103,7 +100,7 @@ class LogWriter(Generic[Row]):
             self._first, self._rows, self._encoded = self._first + len(rows), [], []
 
     def _is_full(self) -> bool:
-        return len(self._rows) >= self._kind.rows or sum(map(len, self._encoded)) >= SEGMENT_BYTES
+        return len(self._rows) >= self._kind.rows or sum(map(len, self._encoded)) >= self._kind.segment_bytes
 
     def _write(self) -> None:
         if not self._changed:

@@ -24,7 +24,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
 from rekindle.logs.spark_lines import SparkLog
-from rekindle.session.starting import Starting
+from rekindle.session.starting import SILENCE_S, Starting
 
 _CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 FOLDER = "rekindle-logs"
@@ -58,18 +58,19 @@ def spark_log() -> str | None:
     return _LOGS[-1].path if _LOGS else None
 
 
-def start_jvm(settings: Mapping[str, str], name: str) -> None:
+def start_jvm(settings: Mapping[str, str], name: str, silence_s: float = SILENCE_S) -> None:
     """Start the JVM that sessions of this process will use, with `settings`; where there is one, nothing is done.
 
     Args:
         name: what its log is called.
+        silence_s: how long it may say nothing before it is given up.
     """
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(settings.items()))
     reader, writer = os.pipe()
-    starting = Starting()
+    starting = Starting(silence_s)
     threading.Thread(target=_pass_on, args=(reader, starting.heard), name="jvm-stderr", daemon=True).start()
     ours = not configures_log4j(settings)
     if ours:

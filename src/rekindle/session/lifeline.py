@@ -3,12 +3,12 @@
 A connection to the JVM is held open and never used. The system closes it at once when the JVM ends, however that comes
 about (killed for memory, a crash, a signal), and whether the JVM is our child or our parent (``spark-submit``). Where
 the JVM lives on and its SparkContext has been stopped, by someone else or because the cluster is gone, queries are as
-dead; that is asked every `LOOK_S`. So are those of a standalone cluster's application that its master has forgotten
+dead; that is asked twice a second. So are those of a standalone cluster's application that its master has forgotten
 (`standalone`).
 
 A JVM may also hang: stopped by a signal, or so short of memory that it only collects. Calls into it then wait forever.
-So it is asked by a thread that does nothing else, and one that has not answered for `HANG_S` counts as dead, far beyond
-any pause of a collection that it recovers from. One of our own is killed then: it must not wake up beside its
+So it is asked by a thread that does nothing else, and one that has not answered for two minutes counts as dead, far
+beyond any pause of a collection that it recovers from. One of our own is killed then: it must not wake up beside its
 successor, and threads that wait for its answer continue. Time in which this process did not run does not count. Nothing
 here is called by the driver's loop.
 """
@@ -24,6 +24,7 @@ import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark import SparkContext
@@ -33,25 +34,35 @@ from pyspark.sql.udf import UserDefinedFunction
 from rekindle.runtime.elapsed import Elapsed
 from rekindle.session.standalone import Registration
 
-LOOK_S = 0.5
-HANG_S = 120.0
-"""How long a JVM may leave a question without an answer. Spark gives up executors after as long a silence."""
-_EXIT_S = 2.0
-"""How long to wait for the exit code of a JVM that has closed its connection."""
-
 _LOG = logging.getLogger(__name__)
 _REPLACING = threading.Lock()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifelinePauses:
+    """How long a lifeline waits, in seconds."""
+
+    #: between two looks
+    look_s: float = 0.5
+    #: how long a JVM may leave a question without an answer. Spark gives up executors after as long a silence.
+    hang_s: float = 120.0
+    #: for the exit code of a JVM that has closed its connection
+    exit_s: float = 2.0
+
+
+USUAL = LifelinePauses()
+
+
 class SparkLifeline:
-    """A `SparkLifeline`: tells when the Spark of one session is gone.
+    """A `Lifeline`: tells when the Spark of one session is gone.
 
     Args:
         ours: the session is Rekindle's own, so that another may take its place.
     """
 
-    def __init__(self, spark: SparkSession, *, ours: bool) -> None:
+    def __init__(self, spark: SparkSession, *, ours: bool, pauses: LifelinePauses | None = None) -> None:
         self._spark = spark
+        self._pauses = pauses or USUAL
         self._gateway: Any = spark.sparkContext._gateway
         self._process: subprocess.Popen[bytes] | None = getattr(self._gateway, "proc", None)
         #: whether this process can make another one
@@ -106,17 +117,17 @@ class SparkLifeline:
         answered_ms = elapsed.now_ms()
         with link:
             while not self._closed.is_set():
-                readable, _, _ = select.select([link], [], [], LOOK_S)
+                readable, _, _ = select.select([link], [], [], self._pauses.look_s)
                 if readable:
                     return self._last_words()
                 now_ms = elapsed.now_ms()
                 if answers != self._answers:
                     answers, answered_ms = self._answers, now_ms
-                elif now_ms - answered_ms >= HANG_S * 1000:
+                elif now_ms - answered_ms >= self._pauses.hang_s * 1000:
                     return self._end_hanging()
                 if self._stopped:
                     # A JVM that ends stops its SparkContext first: what it died of says more.
-                    ended, _, _ = select.select([link], [], [], _EXIT_S)
+                    ended, _, _ = select.select([link], [], [], self._pauses.exit_s)
                     return self._last_words() if ended else "its SparkContext was stopped"
                 if self._registration.lost:
                     return "the master of its cluster does not know it any more, and gives it no executors"
@@ -127,11 +138,11 @@ class SparkLifeline:
         while not self._closed.is_set() and not self._gone:
             self._stopped = self._is_stopped()
             self._answers += 1
-            self._closed.wait(LOOK_S)
+            self._closed.wait(self._pauses.look_s)
 
     def _end_hanging(self) -> str:
         """Kill a JVM that hangs, if it is our own; returns what became of it."""
-        silent = f"has not answered for {HANG_S:g} s"
+        silent = f"has not answered for {self._pauses.hang_s:g} s"
         if self._process is None or not self.replaceable:
             return f"its JVM {silent}"
         self._process.kill()
@@ -149,7 +160,7 @@ class SparkLifeline:
         if self._process is None:
             return "its JVM has ended"
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_EXIT_S)
+            self._process.wait(self._pauses.exit_s)
         code = self._process.poll()
         if code is None:
             return "its JVM has closed its connection"

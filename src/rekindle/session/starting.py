@@ -28,18 +28,16 @@ SILENCE_S = 300.0
 
 _LOOK_S = 0.2
 
-_SAY_S = 60.0
-
 _LOG = logging.getLogger(__name__)
 
 _Made = TypeVar("_Made")
 
 
-def said_to_wait(make: Callable[[], _Made]) -> _Made:
+def said_to_wait(make: Callable[[], _Made], minute_s: float = 60.0) -> _Made:
     """Return what `make` returns, from a thread of its own; each minute that it takes, a warning says so."""
     with ThreadPoolExecutor(1) as pool:
         made, minutes = pool.submit(make), 0
-        while not wait([made], _SAY_S).done:
+        while not wait([made], minute_s).done:
             minutes += 1
             _LOG.warning(
                 "Spark has been starting for %d min. On a cluster it waits for the master to answer and for room "
@@ -50,9 +48,14 @@ def said_to_wait(make: Callable[[], _Made]) -> _Made:
 
 
 class Starting:
-    """Watches the start of one JVM."""
+    """Watches the start of one JVM.
 
-    def __init__(self) -> None:
+    Args:
+        silence_s: how long it may say nothing.
+    """
+
+    def __init__(self, silence_s: float = SILENCE_S) -> None:
+        self._silence_s = silence_s
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         self._up = threading.Event()
@@ -83,7 +86,9 @@ class Starting:
         except Exception as error:
             if self._ended is None:
                 raise
-            reason = f"it did not come up, and has said nothing for {SILENCE_S:g} s; process {self._ended} was ended"
+            reason = (
+                f"it did not come up, and has said nothing for {self._silence_s:g} s; process {self._ended} was ended"
+            )
             raise DefinitionError("SPARK_NOT_STARTED", reason=reason) from error
         finally:
             self._up.set()
@@ -98,7 +103,7 @@ class Starting:
             now_ms = elapsed.now_ms()
             if said != self._said:
                 said, since_ms = self._said, now_ms
-            elif now_ms - since_ms >= SILENCE_S * 1000:
+            elif now_ms - since_ms >= self._silence_s * 1000:
                 with suppress(BlockingIOError):
                     self._end(int(os.read(self._reader, 20)))
                 return

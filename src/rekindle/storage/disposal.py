@@ -7,6 +7,7 @@ which the next attempt knows what the folder without a manifest was. The folder 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from rekindle.errors import RestoreError
 from rekindle.storage import layout
@@ -21,16 +22,19 @@ _SHADOW = "rekindle shadow"
 class Disposal:
     """What would be deleted.
 
+    Args:
+        opened: opens a place.
+
     Raises:
         RestoreError: ``CHECKPOINT_UNKNOWN``; ``SAVEPOINT_EXPECTED``, it is a checkpoint of a job.
         StorageError: the place cannot be read.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, opened: Callable[[str], Store] = open_store) -> None:
         #: absolute
         self.path = open_store(path).location.rstrip("/")
         parent, _, self._name = self.path.rpartition("/")
-        self._store: Store = open_store(parent or "/")
+        self._store = opened(parent or "/")
         #: job whose shadow it is; None: it is a savepoint
         self.shadow_of = _marked(self._store, self._name)
         if self.shadow_of is None and not self._is_begun() and not read_manifest(self._store, self._name).savepoint:
