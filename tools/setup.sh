@@ -279,6 +279,12 @@ in_place() {
     (. "$ENV_FILE" && [ -x "$JAVA_HOME/bin/java" ] && [ "$PYSPARK_PYTHON" = "$VENV/bin/python" ])
 }
 
+# Whatever is made, removed or emptied through a link is another checkout's.
+if [ -L "$VENV" ]; then
+    die ".venv is a link to $(readlink "$VENV"), the environment of another checkout, which set-up would change." \
+        "Remove the link (rm .venv), then run make setup again; or use that environment as it is: source .venv/env.sh"
+fi
+
 if in_place; then exit 0; fi
 rm -f "$ENV_FILE"
 
