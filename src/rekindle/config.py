@@ -100,7 +100,10 @@ class Config:
     """Every setting of a job, parsed. Build it with `Config.of`."""
 
     checkpoint_interval_ms: int = _setting(
-        "checkpoint.interval", 30_000, duration_ms, "Time between periodic checkpoints; 0 turns them off."
+        "checkpoint.interval",
+        30_000,
+        duration_ms,
+        "Time between periodic checkpoints; one that would say what the last one says is left out. 0 turns them off.",
     )
     checkpoint_mode: str = _setting(
         "checkpoint.mode",

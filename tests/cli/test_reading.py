@@ -107,6 +107,7 @@ def test_status_in_json_has_exactly_the_promised_shape(command: Command, job: Jo
             "failed": 1,
             "latest": 7,
             "latest_at": "2025-01-01T00:01:00.000Z",
+            "latest_confirmed_at": None,
             "latest_age_ms": 0,
             "latest_duration_ms": None,
             "latest_state_bytes": None,

@@ -28,6 +28,7 @@ from tests.protocol.kit import (
     done,
     failed,
     finished,
+    recorded,
     restored,
     running,
     seal_failed,
@@ -116,16 +117,17 @@ def test_periodic_checkpoints_come_by_the_interval() -> None:
     assert tick(job, 999) == ()
     assert tick(job, 1) == snapshot(1)
     assert tick(job, 5_000) == ()
-    assert tell(job, *done(1)) == (discard(), *snapshot(2))
+    job.handle(recorded(0))
+    assert tell(job, *done(1)) == (discard(), *snapshot(2, batch=0))
 
 
 def test_the_pause_counts_from_the_end_of_the_last_checkpoint() -> None:
     job = running(checkpoint_interval_ms=1_000, checkpoint_min_pause_ms=5_000)
     tick(job, 1_000)
     tick(job, 3_000)
-    tell(job, *done(1))
+    tell(job, recorded(0), *done(1))
     assert tick(job, 4_999) == ()
-    assert tick(job, 1) == snapshot(2)
+    assert tick(job, 1) == snapshot(2, batch=0)
 
 
 def test_the_pause_does_not_hold_up_what_somebody_asks_for() -> None:
@@ -146,6 +148,7 @@ def test_one_checkpoint_at_a_time_and_savepoints_before_checkpoints_before_the_o
     for number in range(1, 7):
         (pending,) = job.coordinator.pending.values()
         order.append(pending.asked.requests or pending.asked.kind)
+        job.handle(recorded(number))
         tell(job, *done(number), sealed(number))
     # The second savepoint waits until the first is made, which nothing else does.
     assert order == [("r1",), ("s1",), ("r2",), ("s2",), ("r3",), CheckpointKind.PERIODIC]

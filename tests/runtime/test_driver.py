@@ -340,6 +340,7 @@ def test_a_storage_that_refuses_writes_ends_the_driver_and_a_later_run_goes_on(w
     until(lambda: world.read() == 10 and handle.status().checkpoints_completed > 0)
 
     refusal.error = StorageError(refused, uri=world.location, reason="injected")
+    world.rows.available = 12  # a job that is at rest has nothing to write
     with pytest.raises(StorageError) as caught:
         ended(handle)
 

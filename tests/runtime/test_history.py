@@ -164,21 +164,21 @@ def test_a_storage_that_refuses_the_history_refuses_nothing_else(world: World, m
     assert status is not None and status.state == "FINISHED"
 
 
-def test_every_ten_seconds_there_is_a_row_of_rates(world: World) -> None:
+def test_every_ten_seconds_there_is_a_row_of_rates_while_they_change(world: World) -> None:
     world.rows.available, world.rows.ended = 10, False
     handle = world.start(**NEVER)
     until(lambda: world.read() == 10)
     heartbeat = handle._driver.heartbeat  # type: ignore[union-attr]
     rates = heartbeat.recorder.rates
-    status = replace(heartbeat.status(), rows_uncommitted=3, restarts_total=12)
+    status = heartbeat.status()
     for second in range(100, 131):
-        rates.look(second * 1_000, status)
+        rates.look(second * 1_000, replace(status, rows_uncommitted=second // 10, restarts_total=12))
     until(lambda: len(log.read(world.storage, RATES)) >= 3)
     handle.cancel()
     ended(handle)
     sample = log.read(world.storage, RATES)[-1].row
     assert set(sample.tasks) == {"task/0"}
-    assert (sample.rows_uncommitted, sample.restarts) == (3, 12)
+    assert (sample.rows_uncommitted, sample.restarts) == (13, 12)
     shares = sample.tasks["task/0"]
     assert shares.busy + shares.idle + shares.back_pressured == pytest.approx(1)
 

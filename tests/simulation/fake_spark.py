@@ -100,12 +100,12 @@ class FileSource:
     """Spark's file source over an inbox.
 
     Args:
-        inbox: folder of the inbox.
+        shown: where the log of the inbox is read, and `inbox`, its folder there.
         log: folder of its own log, ``sources/<i>``.
     """
 
-    def __init__(self, scheduler: Scheduler, store: Store, inbox: str, log: str) -> None:
-        self._scheduler, self._store = scheduler, store
+    def __init__(self, scheduler: Scheduler, store: Store, shown: Store, inbox: str, log: str) -> None:
+        self._scheduler, self._shown = scheduler, shown
         self._folder = inbox
         self._log = SparkLog(store, log)
         self._seen: dict[str, int] = {}
@@ -117,7 +117,7 @@ class FileSource:
 
     def fetch(self) -> int:
         """Look for new files; the offset that is reached with them."""
-        log = SparkLog(self._store, f"{self._folder}/_spark_metadata")
+        log = SparkLog(self._shown, f"{self._folder}/_spark_metadata")
         assert log.interval == 10, f"in {self._folder} Spark would look for compactions at every {log.interval}"
         newest = log.newest()
         self._scheduler.pause()  # others go on between the listing of a log and its reading
@@ -314,6 +314,14 @@ class Engine:
     #: what a query that is started has ``minBatchesToRetain`` at
     keeps: int = 100
 
+    #: where the drivers copy the logs of inboxes to, by the name that their paths begin with
+    disks: dict[str, Store] = field(default_factory=dict)
+
+    def shown(self, inbox: str) -> tuple[Store, str]:
+        """Return where a log is read, and its folder there."""
+        disk, _, folder = inbox.partition("/")
+        return (self.disks[disk], folder) if disk in self.disks else (self.store, inbox)
+
     @property
     def met(self) -> dict[str, list[Row]]:
         """Live source → what the last batch of this process had of it."""
@@ -481,7 +489,7 @@ class StreamingQuery:
         if leaf.live is not None:
             return LiveSource(engine.scheduler, *leaf.live)
         log = f"{self._folder}/sources/{number}"
-        return FileSource(engine.scheduler, engine.store, str(leaf.inbox), log)
+        return FileSource(engine.scheduler, engine.store, *engine.shown(str(leaf.inbox)), log)
 
     def _batch(self, batch: int) -> None:
         engine, store = self.engine, self.engine.store

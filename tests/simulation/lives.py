@@ -70,16 +70,17 @@ def _calm(world: World, chance: random.Random, calm_s: float = _CALM_S) -> None:
         scheduler.pause(500)
 
 
-def live(seed: int, *, freezes: bool = False, machines: int = 0, plan: Plans = random_plan) -> World:
+def live(seed: int, *, freezes: bool = False, machines: int = 0, plan: Plans = random_plan, pace: int = 1) -> World:
     """The life of a seed; `AssertionError` where a promise is broken.
 
     Args:
         freezes: drivers are not only killed but frozen as well, taken for dead, and wake up when others are at work.
         plan: makes the job to be lived.
         machines: each driver is on one of so many that share the storage; 0: where that is said of none.
+        pace: of the storage: above 1 looks are paid for, and drivers copy the logs of inboxes to their own disks.
     """
     chance = random.Random(seed)
-    world = World(plan(chance, 2 if freezes else 4), seed)
+    world = World(plan(chance, 2 if freezes else 4), seed, pace=pace)
     scheduler = world.scheduler
     # Apart, so that the lives of seeds stay what they were but for this.
     starts, places = random.Random(f"starts of {seed}"), random.Random(f"machines of {seed}")

@@ -15,7 +15,9 @@ from rekindle.storage.port import Entry
 from rekindle.testing.memory_store import MemoryStore
 from tests.simulation.world import Plan, World
 
-WARM_UP_S, SECONDS = 200, 600
+WARM_UP_S, SECONDS = 600, 600
+PRICES = {"PUT": 5e-6, "LIST": 5e-6, "GET": 4e-7}
+"""Dollars for a request: S3 Standard, us-east-1."""
 OF_SPARK = ("/spark/", "/_spark_metadata")
 
 
@@ -113,24 +115,33 @@ def counted(*, checkpoints: str = "0", rows_a_second: float = 0.0) -> Counted:
     return found[0]
 
 
-def test_at_rest_a_driver_reads_two_documents_every_two_seconds_and_lists_almost_nothing() -> None:
-    at_rest = counted()
+def test_at_rest_a_driver_reads_a_document_every_five_seconds_and_writes_one_every_thirty() -> None:
+    at_rest = counted(checkpoints="30 seconds")
     minutes = SECONDS / 60
-    assert at_rest.bill["PUT"] <= 12 * minutes + 2  # the heartbeat and the rates, every ten seconds
-    # Every two seconds whether a newer run has come, and the bell; with each heartbeat that the job is there.
-    assert at_rest.bill["GET"] <= 85 * minutes
-    assert at_rest.bill["LIST"] <= minutes + 3
+    assert at_rest.checkpoints == 0  # there is nothing to add to the last one
+    assert at_rest.bill["PUT"] <= 2 * minutes + 2  # the heartbeat; the rates, every ten minutes
+    # Every five seconds the bell; with each heartbeat the identity and the run, and whether a newer one has come.
+    assert at_rest.bill["GET"] <= (12 + 2 * 3) * minutes + 2
+    assert at_rest.bill["LIST"] <= 3  # every five minutes what is asked, every ten the runs
+    month = 730 * 3_600 / SECONDS * sum(PRICES[kind] * count for kind, count in at_rest.bill.items())
+    assert month < 1
+
+
+def test_at_work_it_reads_the_bell_every_two_seconds_and_writes_two_documents_every_ten() -> None:
+    few, many = counted(rows_a_second=0.1), counted(rows_a_second=0.2)
+    assert few.batches >= 50 and many.batches >= 1.6 * few.batches
+    more = {kind: (many.bill[kind] - few.bill[kind]) / (many.batches - few.batches) for kind in PRICES}
+    # A batch: its record, and who is in force, before and after.
+    assert more["PUT"] <= 1.1 and more["LIST"] <= 0.1 and more["GET"] <= 2.1, more
+    minutes = SECONDS / 60
+    beside = {kind: few.bill[kind] - few.batches * most for kind, most in (("PUT", 1), ("GET", 2), ("LIST", 0))}
+    assert beside["PUT"] <= 12 * minutes + 2
+    assert beside["GET"] <= (30 + 6 * 4) * minutes + 2
+    assert beside["LIST"] <= 3
 
 
 def test_a_checkpoint_is_three_puts_and_three_lists() -> None:
-    at_rest, taken = counted(), counted(checkpoints="30 seconds")
-    assert taken.checkpoints == SECONDS / 30
-    more = {kind: (taken.bill[kind] - at_rest.bill[kind]) / taken.checkpoints for kind in ("PUT", "LIST", "GET")}
-    assert more["PUT"] <= 3.1 and more["LIST"] <= 3.1 and more["GET"] <= 14.1, more
-
-
-def test_a_batch_is_one_put_and_two_gets() -> None:
-    at_rest, busy = counted(), counted(rows_a_second=0.1)
-    assert busy.batches >= 50
-    more = {kind: (busy.bill[kind] - at_rest.bill[kind]) / busy.batches for kind in ("PUT", "LIST", "GET")}
-    assert more["PUT"] <= 1.1 and more["LIST"] <= 0.1 and more["GET"] <= 2.1, more
+    without, taken = counted(rows_a_second=0.2), counted(checkpoints="30 seconds", rows_a_second=0.2)
+    assert taken.checkpoints == SECONDS / 30 and without.batches == taken.batches
+    more = {kind: (taken.bill[kind] - without.bill[kind]) / taken.checkpoints for kind in PRICES}
+    assert more["PUT"] <= 3.1 and more["LIST"] <= 6.1 and more["GET"] <= 22.1, more

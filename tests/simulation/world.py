@@ -84,6 +84,7 @@ from rekindle.storage.documents.runs import Result
 from rekindle.storage.documents.sources import FrozenFile, FrozenFiles, SplitRead
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.origin import Origin, find_origin
+from rekindle.storage.port import Store
 from rekindle.testing.fake_engine import FakeLifeline
 from rekindle.testing.fake_sink import FakeSink
 from rekindle.testing.memory_store import MemoryStore
@@ -98,15 +99,37 @@ IDLE_AFTER = "5 seconds"
 """Longer than a live source that has any rows goes without one: whatever else happens, it is not idle."""
 
 
-class FreezingStore(MemoryStore):
-    """A storage at whose door the process may be frozen: after it has looked at the fence, before the act."""
+class DriverDisk(MemoryStore):
+    """A folder of a driver's own, which Spark can read too."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def uri(self, path: str) -> str:
+        """See `Store`."""
+        return f"memory:///{self._name}/{path}"
+
+
+class FreezingStore(MemoryStore):
+    """A storage at whose door the process may be frozen: after it has looked at the fence, before the act.
+
+    Args:
+        pace: see `Store`.
+    """
+
+    def __init__(self, scheduler: Scheduler, pace: int = 1) -> None:
         super().__init__()
         self._scheduler = scheduler
+        self._pace = pace
         self._created: set[str] = set()
         #: what was created, deleted, and created again
         self.created_again: set[str] = set()
+
+    @property
+    def pace(self) -> int:
+        """See `Store`."""
+        return self._pace
 
     @property
     def boot_id(self) -> str:
@@ -262,12 +285,18 @@ def random_plan(chance: random.Random, tasks_at_most: int = 4) -> Plan:
 
 
 class World:
-    """What outlives a driver: the storage, the sinks, the sources, time."""
+    """What outlives a driver: the storage, the sinks, the sources, time.
 
-    def __init__(self, plan: Plan, seed: int, *, calm: bool = False, store: MemoryStore | None = None) -> None:
+    Args:
+        pace: of the storage, where none is given.
+    """
+
+    def __init__(
+        self, plan: Plan, seed: int, *, calm: bool = False, store: MemoryStore | None = None, pace: int = 1
+    ) -> None:
         self.plan = plan
         self.scheduler = Scheduler(seed, calm=calm)
-        self.store = store or FreezingStore(self.scheduler)
+        self.store = store or FreezingStore(self.scheduler, pace)
         self.storage = JobStorage(self.store, plan.graph.name)
         self.sinks = {sink.uid: RowSink() for sink in plan.graph.sinks}
         # What Spark writes it forces to no disk.
@@ -503,7 +532,8 @@ class World:
             (assembly, "output_schema", lambda *_: T.StructType()),
             (assembly, "FIRST_ADMISSION_BYTES_PER_CORE", 250),
             (inputs, "made_by", lambda _, make: make()),
-            (inputs, "read_inbox", lambda _, __, folder, *___: Frame((Leaf(folder),))),
+            (inputs, "read_inbox", lambda _, logs, folder, *__: Frame((Leaf(path_of(logs.spark_path(folder))),))),
+            (assembly, "shown_logs", self._shown_logs),
             (inputs, "watermarked", _watermarked),
             (inputs, "delay_of", lambda frame, _: frame.delays_ms[0]),
             (batch, "check_present", _nothing),
@@ -529,6 +559,13 @@ class World:
     def _started_with(self, _: Any, settings: dict[str, str]) -> Iterator[None]:
         self.engine.keeps = int(settings[BATCHES_KEPT])
         yield
+
+    def _shown_logs(self, store: Store) -> Store:
+        if store.pace == 1:
+            return store
+        name = f"disk-{len(self.engine.disks)}"
+        disk = self.engine.disks[name] = DriverDisk(name)
+        return disk
 
     def _write_parquet(self, frame: BatchFrame, _: Any, folder: str, **__: Any) -> list[WrittenFile]:
         frame.write_to(folder)

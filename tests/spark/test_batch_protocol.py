@@ -48,6 +48,7 @@ class Subtask:
             last=max(self.storage.records(self.folder), default=-1),
             frame=None,
             inputs=[],
+            logs=self.storage.store,
             outputs=Outputs(place, {"out": self.sink}, None, no_steps),
             backlog=None,
             read_from={},

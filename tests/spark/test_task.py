@@ -52,6 +52,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             last=max(storage.records(FOLDER), default=-1),
             frame=frame,
             inputs=[],
+            logs=storage.store,
             outputs=Outputs(place, {}, None, no_steps),
             backlog=None,
             read_from={},

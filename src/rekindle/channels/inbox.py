@@ -27,12 +27,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rekindle.errors import StorageError
 from rekindle.storage import layout
 from rekindle.storage.documents.sources import FrozenFile
-from rekindle.storage.port import Store
+from rekindle.storage.port import NotFound, Store
 
 CARRIED_OVER = "file:///rekindle/carried-over"
 """Path of the synthetic entry of `Inbox.open_new`. There is no such file, and no query reads it."""
@@ -81,14 +82,16 @@ class Inbox:
             with any of these for a pattern and ignores the log.
         folder: `layout.inbox` or `layout.marks`.
         index: 0 to 999, different for each inbox of a query.
+        logs: where Spark reads a copy of the log (`shown_logs`); None: it reads the log itself.
     """
 
-    def __init__(self, store: Store, folder: str, index: int) -> None:
+    def __init__(self, store: Store, folder: str, index: int, logs: Store | None = None) -> None:
         if not 0 <= index < INDEXES:
             raise ValueError(f"the index of an inbox is 0 to 999, not {index}")
         self._store = store
         self._folder = folder
         self._index = index
+        self._copies = None if logs is store else logs
 
     def open(self) -> None:
         """Make the inbox readable while it is empty. To be called before a query on it starts; again is harmless.
@@ -96,6 +99,9 @@ class Inbox:
         Without a log Spark would refuse the folder or, worse, list what lies in it.
         """
         self._store.create(layout.inbox_opened(self._folder), b"")
+        if self._copies is not None:
+            self._copies.create(layout.inbox_opened(self._folder), b"")
+            self._copy_all(self._copies)
 
     def open_new(self, carried: int) -> bool:
         """Begin the inbox of a new lineage: admission 0 stands for the `carried` files read before it.
@@ -117,16 +123,34 @@ class Inbox:
         if not files:
             raise ValueError("an admission without files would not move Spark's offset")
         entries = [_entry(file, stamp_ms(k, self._index)) for file in files]
-        if not is_compaction(k):
-            return self._store.create(self._path(k), _log(entries))
-        created = self._store.create(self._path(k), _log([*self._entries(k - 1), *entries]))
-        if created:
+        if is_compaction(k):
+            entries = [*self._entries(k - 1), *entries]
+        created = self._store.create(self._path(k), _log(entries))
+        if self._copies is not None:
+            self._copy(self._copies, k, _log(entries) if created else None)
+        if created and is_compaction(k):
             self._forget_before(k - _INTERVAL)
         return created
 
+    def _copy(self, copies: Store, k: int, data: bytes | None) -> None:
+        """Show admission `k`, whose log file is `data`; None: another driver's, which is read."""
+        if data is None or not (k == 0 or copies.exists(self._path(k - 1))):
+            self._copy_all(copies)  # other drivers may have admitted more: Spark wants a log without gaps
+        else:
+            copies.replace(self._path(k), data)
+
+    def _copy_all(self, copies: Store) -> None:
+        """Show all admissions that are not shown yet, the oldest first."""
+        shown = set(self._names(copies))
+        for name in sorted(self._names(self._store).items(), key=lambda one: one[1]):
+            path = layout.admission(self._folder, name[0])
+            if name[0] not in shown:
+                with suppress(NotFound):  # deleted meanwhile: a later compaction has it
+                    copies.replace(path, self._store.read(path))
+
     def last_admitted(self) -> int:
         """Number of the newest admission, -1 for none."""
-        return max(self._numbers().values(), default=-1)
+        return max(self._names(self._copies or self._store).values(), default=-1)
 
     def admitted(self, k: int) -> list[FrozenFile]:
         """The files of admission `k`, in the order they were given; `NotFound` if it never was or is long past."""
@@ -146,15 +170,19 @@ class Inbox:
     def _path(self, k: int) -> str:
         return layout.admission(self._folder, f"{k}.compact" if is_compaction(k) else f"{k}")
 
-    def _numbers(self) -> dict[str, int]:
-        names = self._store.names(layout.admissions(self._folder))
+    def _names(self, store: Store) -> dict[str, int]:
+        """Return the log files that lie there, and which admission each ends with."""
+        names = store.names(layout.admissions(self._folder))
         return {name: int(match[1]) for name in names if (match := _LOG_FILE.fullmatch(name))}
 
     def _forget_before(self, k: int) -> None:
         """Delete log files that a later compaction has replaced: harmless in any driver, and however late."""
-        for name, number in self._numbers().items():
-            if number < k:
-                self._store.delete(layout.admission(self._folder, name))
+        known = self._copies or self._store
+        doomed = [name for name, number in self._names(known).items() if number < k]
+        for name in doomed:
+            self._store.delete(layout.admission(self._folder, name))
+            if self._copies is not None:
+                self._copies.delete(layout.admission(self._folder, name))
 
 
 def _entry(file: FrozenFile, stamp: int) -> dict[str, Any]:

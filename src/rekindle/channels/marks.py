@@ -48,10 +48,11 @@ class Marks:
         store: where the log and the rows lie.
         folder: `layout.marks`.
         index: of its inbox, see `Inbox`.
+        logs: likewise.
     """
 
-    def __init__(self, store: Store, folder: str, index: int) -> None:
-        self.inbox = Inbox(store, folder, index)
+    def __init__(self, store: Store, folder: str, index: int, logs: Store | None = None) -> None:
+        self.inbox = Inbox(store, folder, index, logs)
         self._store = store
         self._folder = folder
 

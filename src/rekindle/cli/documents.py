@@ -75,6 +75,7 @@ def _figures_json(line: JobOverview) -> Json:
             "failed": line.checkpoints_failed,
             "latest": line.latest_checkpoint,
             "latest_at": output.iso(line.latest_checkpoint_ms),
+            "latest_confirmed_at": output.iso(line.latest_checkpoint_confirmed_ms),
             "latest_age_ms": line.checkpoint_age_ms,
             "latest_duration_ms": line.latest_checkpoint_duration_ms,
             "latest_state_bytes": line.latest_checkpoint_bytes,

@@ -165,6 +165,9 @@ def checkpoint_age(status: Status, now_ms: int) -> str:
         text = f"last checkpoint {status.latest_checkpoint}"
         if status.latest_checkpoint_ms is not None:
             text += f", {output.duration(max(now_ms - status.latest_checkpoint_ms, 0))} ago"
+        if status.latest_checkpoint_confirmed_ms is not None:
+            since_ms = max(now_ms - status.latest_checkpoint_confirmed_ms, 0)
+            text += f", nothing to add until {output.duration(since_ms)} ago"
         took_ms = next((row.duration_ms for row in status.history if row.id == status.latest_checkpoint), None)
         text += "" if took_ms is None else f", took {output.duration(took_ms)}"
     return text + (f" ({status.checkpoints_failed} failed)" if status.checkpoints_failed else "")

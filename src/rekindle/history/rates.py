@@ -1,5 +1,6 @@
 """How quick the subtasks of a run are, by what they count: rates over the last ten seconds, and a row of them now and
-then.
+then: every ten seconds while they change. While nothing happens there is a row every few minutes, and one more when
+something does: what lies between two rows lies on the line between them.
 
 A subtask is *busy* while it is in a batch, *back-pressured* while a batch waits because too much lies unread in its
 channels, and *idle* the rest of the time.
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from rekindle.history.log import RATES
 from rekindle.history.writer import LogWriter
@@ -18,6 +20,9 @@ from rekindle.storage.job_documents import JobDocuments
 
 SAMPLE_MS = 10_000
 """Between two rows, and what rates are averages of."""
+
+AT_REST_MS = 600_000
+"""Between two rows while nothing changes."""
 
 _EARLY_MS = 500
 """A heartbeat comes a little early now and then."""
@@ -39,6 +44,10 @@ class RateLog:
         self.writer = LogWriter(storage, RATES, run, lambda _: [])
         self._looks: deque[_Look] = deque()
         self._sampled_ms: int | None = None
+        #: the last row, and one since that says no more than it, which is left out until something changes
+        self._row: RateSample | None = None
+        self._row_ms = 0
+        self._left_out: RateSample | None = None
         #: of each subtask, as of the last look; replaced as a whole, because others read it from their threads
         self.rates: Mapping[tuple[str, int], TaskRates] = {}
 
@@ -58,15 +67,26 @@ class RateLog:
         elif now_ms - self._sampled_ms >= SAMPLE_MS - _EARLY_MS:
             self._sampled_ms = now_ms
             named = {f"{uid}/{subtask}": rates for (uid, subtask), rates in self.rates.items()}
-            self.writer.add(
+            self._add(
+                now_ms,
                 RateSample(
                     time_ms=self._clock(),
                     run=self._run,
                     tasks=named,
                     rows_uncommitted=status.rows_uncommitted,
                     restarts=status.restarts_total,
-                )
+                ),
             )
+
+    def _add(self, now_ms: int, row: RateSample) -> None:
+        """Add a row, unless it says what the one before it says."""
+        if self._row is not None and _at_rest(row) == _at_rest(self._row) and now_ms - self._row_ms < AT_REST_MS:
+            self._left_out = row
+            return
+        for one in (self._left_out, row):
+            if one is not None:
+                self.writer.add(one)
+        self._row, self._row_ms, self._left_out = row, now_ms, None
 
 
 def _rates(before: TaskStatusDocument, now: TaskStatusDocument, span_ms: int) -> TaskRates:
@@ -93,6 +113,12 @@ def _rates(before: TaskStatusDocument, now: TaskStatusDocument, span_ms: int) ->
         state_rows=now.state_rows,
         state_bytes=now.state_bytes,
     )
+
+
+def _at_rest(row: RateSample) -> RateSample:
+    """Return a row without its times, which grow while all else stands still."""
+    tasks = {task: replace(rates, lag_ms=None) for task, rates in row.tasks.items()}
+    return replace(row, time_ms=0, tasks=tasks)
 
 
 def _share(part_ms: int, span_ms: int) -> float:

@@ -92,8 +92,8 @@ class JobFacts:
         self.storage = storage
         self.identity = identity
         self.logs = RememberedLogs(storage, elapsed_ms)
-        #: its heartbeat looks old: only a second look shows whether it is silent
-        self.doubtful = False
+        #: its heartbeat looks old: only a second look after so long shows whether it is silent; 0: it does not
+        self.doubtful_ms = 0
         #: how long ago its heartbeat was seen to be replaced; None: it was not yet
         self.still_ms: int | None = None
         self._pulse = Pulse(storage.store, now_ms, elapsed_ms)
@@ -107,7 +107,7 @@ class JobFacts:
         if run is None:
             return Now(state=CREATED, status=status)
         driver = status if status is not None and status.run == run.run else run
-        self.doubtful = False
+        self.doubtful_ms = 0
         # In this order: a driver writes its result and then ends, so one that is dead has written it or never will.
         alive = is_alive(driver)
         result = self.result(run.run)
@@ -120,7 +120,7 @@ class JobFacts:
         else:
             self.still_ms = self._pulse.still_ms
             state = driver.state if isinstance(driver, Status) else RUNNING
-            self.doubtful = self._pulse.doubtful
+            self.doubtful_ms = self._pulse.doubtful_ms
         return Now(state=state, run=run, status=status, result=result)
 
     def result(self, run: int) -> Result | None:

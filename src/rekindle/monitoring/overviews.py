@@ -51,13 +51,15 @@ def overview(facts: JobFacts, now: Now, subtasks: Sequence[SubtaskView], now_ms:
         }
     if status is not None:
         latest_ms, record = status.latest_checkpoint_ms, facts.logs.latest_checkpoint(status)
+        whole_ms = status.latest_checkpoint_confirmed_ms or latest_ms
         durations = (one.duration_ms for one in status.history if one.status == "completed")
         changes |= {
             "heartbeat_ms": status.written_ms or None,
             "heartbeat_age_ms": None if result else max(now_ms - status.written_ms, 0),
             "latest_checkpoint": status.latest_checkpoint,
             "latest_checkpoint_ms": latest_ms,
-            "checkpoint_age_ms": None if latest_ms is None else max(now_ms - latest_ms, 0),
+            "latest_checkpoint_confirmed_ms": status.latest_checkpoint_confirmed_ms,
+            "checkpoint_age_ms": None if whole_ms is None else max(now_ms - whole_ms, 0),
             "latest_checkpoint_duration_ms": record.duration_ms if record else next(durations, None),
             "latest_checkpoint_bytes": record.state_bytes if record else None,
             "checkpoints_completed": status.checkpoints_completed,
@@ -81,7 +83,7 @@ def _by_its_clock(facts: JobFacts, now: Now, now_ms: int) -> int:
     if not now.at_work or now.status is None or now.run is None or now.status.run != now.run.run:
         return now_ms
     age_ms = now_ms - now.status.written_ms
-    if 0 <= age_ms <= silence_ms(facts.storage.store) or (age_ms > 0 and facts.still_ms is None):
+    if 0 <= age_ms <= silence_ms(facts.storage.store, now.status) or (age_ms > 0 and facts.still_ms is None):
         return now_ms
     return now.status.written_ms + (facts.still_ms or 0)
 

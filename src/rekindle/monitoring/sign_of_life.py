@@ -12,6 +12,9 @@ from rekindle.storage.port import Store
 BEATS_MS = 3_000
 """A few heartbeats on a store of pace 1: a driver that is well gives a sign of life within this time."""
 
+_LATE = 1.2
+"""A heartbeat may come so many times as late as was said."""
+
 
 class Pulse:
     """What was seen of the driver of one job, and since when it stands still."""
@@ -24,8 +27,8 @@ class Pulse:
         self._first_ms = 0
         #: how long ago it was seen to move; None: it was not yet
         self.still_ms: int | None = None
-        #: it looked old when it was looked at last, and was not looked at for long enough to say more
-        self.doubtful = False
+        #: how long it has to be looked at before more can be said of it, since it looked old; 0: nothing is in doubt
+        self.doubtful_ms = 0
 
     def is_silent(self, driver: Run | Status) -> bool:
         """Return True if a driver that seems to run has given no sign of life for too long.
@@ -41,11 +44,12 @@ class Pulse:
         still_ms = now_ms - self._first_ms
         if self.still_ms is not None:
             self.still_ms = still_ms
-        self.doubtful = False
+        self.doubtful_ms = 0
         if isinstance(driver, Run):  # Spark starts, which takes its time
             return False
-        if still_ms >= silence_ms(self._store):
+        if still_ms >= silence_ms(self._store, driver):
             return True
         looks_old = may_be_silent(driver, self._store, self._now_ms())
-        self.doubtful = looks_old and still_ms < BEATS_MS * self._store.pace
-        return looks_old and not self.doubtful
+        watched_ms = max(BEATS_MS * self._store.pace, round((driver.next_beat_ms or 0) * _LATE))
+        self.doubtful_ms = watched_ms if looks_old and still_ms < watched_ms else 0
+        return looks_old and not self.doubtful_ms

@@ -64,6 +64,9 @@ class JobOverview:
     heartbeat_age_ms: int | None = None
     latest_checkpoint: int | None = None
     latest_checkpoint_ms: int | None = None
+    #: when that was last found to say all that another would; None: it was not
+    latest_checkpoint_confirmed_ms: int | None = None
+    #: since it was complete, or was last found to say all that another would
     checkpoint_age_ms: int | None = None
     latest_checkpoint_duration_ms: int | None = None
     #: of its state

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from rekindle.errors import ControlError, RekindleError
 from rekindle.ids import check_uid
-from rekindle.monitoring import sign_of_life
 from rekindle.monitoring.facts import JobFacts, Now, ReadAgain
 from rekindle.storage.port import Store
 
@@ -80,8 +79,7 @@ class Watch:
 
         For those that look once; a server looks again and again.
         """
-        doubtful = any(facts.doubtful for facts in self._facts.values())
-        return sign_of_life.BEATS_MS * self.store.pace if doubtful else 0
+        return max((facts.doubtful_ms for facts in self._facts.values()), default=0)
 
     def look_again(self) -> None:
         """Forget the answers of a moment ago."""

@@ -73,6 +73,8 @@ class Barriers:
         subtasks = [SubtaskId(v.uid, index) for v in topology.vertices for index in range(v.parallelism)]
         #: last recorded batch of each subtask, -1 for none
         self.batches = dict.fromkeys(subtasks, -1)
+        #: counts what has changed in where subtasks stand and what they have read
+        self.changes = 0
         self._inputs: dict[SubtaskId, dict[SubtaskId, Channel]] = {task: {} for task in subtasks}
         self._outputs: dict[SubtaskId, list[Channel]] = {task: [] for task in subtasks}
         for edge in topology.edges:
@@ -111,6 +113,7 @@ class Barriers:
         """
         if batch < self.batches[task]:
             return ()
+        self.changes += batch > self.batches[task]
         self.batches[task] = batch
         for channel in self._outputs[task]:
             channel.written = batch + 1
@@ -120,12 +123,14 @@ class Barriers:
             if place <= channel.read:
                 continue
             self._alignments[task].channels.received(producer, place - channel.read)
+            self.changes += 1
             channel.read = place
             outcomes += self._reached(channel)
         return self._follow(outcomes, {task})
 
     def closed(self, task: SubtaskId) -> tuple[c.Command, ...]:
         """Its channels have ended (EndOfPartition), all of them read to their end; it hears of no barrier any more."""
+        self.changes += 1
         for channel in self._inputs[task].values():
             self._outputs[channel.producer].remove(channel)
         outcomes: list[tuple[SubtaskId, Outcome]] = []

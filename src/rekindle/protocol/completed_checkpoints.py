@@ -18,8 +18,22 @@ class CompletedCheckpoints:
         self._retained = config.checkpoint_retained
         #: number of the newest one whose manifest exists
         self.latest: int | None = None
+        #: `Snapshots.changes` that are in the newest one that is committed; None: this run has committed none
+        self.changes: int | None = None
+        #: when that one was last found to say all that another would; None: it was not
+        self.confirmed_ms: int | None = None
+        #: checkpoint under way → the changes that there had been when it was triggered: all of them are in it
+        self._triggered: dict[int, int] = {}
         #: those that are settled and of which a savepoint is being made
         self.sealing: dict[int, PendingCheckpoint] = {}
+
+    def triggered(self, number: int, changes: int) -> None:
+        """Note that a checkpoint is triggered when there have been so many changes."""
+        self._triggered[number] = changes
+
+    def failed(self, number: int) -> None:
+        """Note that one has failed."""
+        self._triggered.pop(number)
 
     def complete(self, number: int) -> None:
         """Note that a manifest exists."""
@@ -27,6 +41,8 @@ class CompletedCheckpoints:
 
     def committed(self, checkpoint: PendingCheckpoint) -> tuple[c.Command, ...]:
         """Take in one that is committed; return the order to seal the savepoint that was asked for with it."""
+        # One that was triggered before may be committed after it: a savepoint is not subsumed.
+        self.changes, self.confirmed_ms = max(self._triggered.pop(checkpoint.number), self.changes or 0), None
         directory = checkpoint.asked.directory
         if directory is None:
             checkpoint.move(Phase.COMPLETE)

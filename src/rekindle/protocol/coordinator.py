@@ -16,7 +16,9 @@ Theory of operation
    savepoint begins meanwhile, except that of a stop.
 6. Union-list state is whole or not in a checkpoint at all (`operator_state.check_union`).
 7. A task that fails, or is closed before it has acknowledged, fails the checkpoint at once, not at the time-out.
-8. Failures are counted in `checkpoint_failures`. Too many fail the job over: its tasks start again, as the restart
+8. A periodic checkpoint is left out where it would say what the newest one says: nothing was recorded, read, ended or
+   closed since. What is asked for, and what all tasks wait for, is always taken. The first of a run is too.
+9. Failures are counted in `checkpoint_failures`. Too many fail the job over: its tasks start again, as the restart
    strategy says (`rules`).
 
 This module does not know why a job stops, what a task does, or what a snapshot holds.
@@ -34,7 +36,7 @@ from rekindle.protocol.checkpoint_plan import CheckpointPlan, named, plan_of
 from rekindle.protocol.checkpoint_schedule import Schedule
 from rekindle.protocol.operator_state import check_union
 from rekindle.protocol.pending_checkpoint import CheckpointRequest, PendingCheckpoint, Phase
-from rekindle.protocol.reasons import Reason
+from rekindle.protocol.reasons import CheckpointKind, Reason
 from rekindle.protocol.settlement import Settlement
 from rekindle.protocol.snapshots import Snapshots
 from rekindle.protocol.states import TaskStatus
@@ -105,6 +107,9 @@ class Coordinator:
         if planned is Reason.NOT_ALL_REQUIRED_TASKS_RUNNING:
             return ()
         self.schedule.triggered(now_ms, asked)
+        if asked.kind is CheckpointKind.PERIODIC and self.snapshots.changes == self.settlement.completed.changes:
+            self.settlement.completed.confirmed_ms = now_ms
+            return ()
         return self._trigger(now_ms, planned, asked)
 
     def _trigger(self, now_ms: int, planned: CheckpointPlan | Reason, asked: CheckpointRequest) -> _Commands:
@@ -117,6 +122,7 @@ class Coordinator:
             awaited=set(named(plan.to_wait_for)),
             finished=named(plan.finished),
         )
+        self.settlement.completed.triggered(number, self.snapshots.changes)
         if isinstance(planned, Reason):
             return self.settlement.fail(now_ms, pending, planned)
         return self.snapshots.trigger(number, named(plan.to_trigger), asked.unaligned)

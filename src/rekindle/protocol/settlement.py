@@ -100,6 +100,7 @@ class Settlement:
         """Give a checkpoint up, and continue with those that it held up."""
         pending.move(Phase.FAILED)
         del self._pending[pending.number]
+        self.completed.failed(pending.number)
         self._schedule.failed(now_ms, pending.asked.kind)
         self.failures.failed(pending.asked, reason, detail)
         self._settled.append(Settled(checkpoint=pending, reason=reason, detail=detail))

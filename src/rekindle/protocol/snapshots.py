@@ -25,6 +25,8 @@ class Snapshots:
     def __init__(self, topology: Topology, pending: UnderWay) -> None:
         self.barriers = Barriers(topology)
         self._pending = pending
+        #: how often a task was heard to have called ``finish()``
+        self._ends = 0
         #: what each subtask has written and no checkpoint has committed
         self._transactions = {task: Transactions() for task in self.barriers.batches}
 
@@ -43,7 +45,13 @@ class Snapshots:
 
     def finished(self, task: SubtaskId) -> None:
         """Note that a task has called ``finish()``: what it has written is its last transaction."""
+        self._ends += 1
         self._transactions[task].finished()
+
+    @property
+    def changes(self) -> int:
+        """A count that stays the same as long as a checkpoint would say what the one before it says."""
+        return self.barriers.changes + self._ends
 
     def closed(self, task: SubtaskId) -> _Commands:
         """A task is closed: its channels have ended."""

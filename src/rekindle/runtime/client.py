@@ -21,6 +21,7 @@ from typing import Any
 from rekindle.errors import ControlError, RekindleError, error_from
 from rekindle.runtime.pauses import USUAL, Pauses
 from rekindle.storage import layout
+from rekindle.storage.bell import ring
 from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.documents.runs import Result, Run
 from rekindle.storage.documents.status import Status
@@ -99,7 +100,7 @@ def send(storage: JobStorage, wanted: ControlRequest) -> Request | Result:
         by=_asked_by.get() or _this_user(),
     )
     storage.create(layout.request(storage.job, request.id), request)
-    storage.ring(request.id)
+    ring(storage.store, storage.job, request.id)
     return request
 
 

@@ -32,6 +32,7 @@ from rekindle.runtime.orders import TaskOrders
 from rekindle.runtime.ports import Lifeline, TaskRunner
 from rekindle.runtime.requests import Requests
 from rekindle.runtime.retention import Retention
+from rekindle.runtime.rhythm import rhythms
 from rekindle.runtime.standing import RunStanding
 from rekindle.runtime.worker import Worker
 from rekindle.storage.documents.runs import Result
@@ -77,6 +78,8 @@ class Driver:
         self._heartbeat = Heartbeat(run.storage, run.run, job, runners, run.clock)
         self._requests = Requests(run, lambda: job.state, lambda: self._exited, self._heartbeat.asked)
         self._exited = False
+        #: when something has last happened to the job
+        self._happened_s = time.monotonic()
         #: someone in this process has asked for something
         self._called = False
         #: the newer run that has taken over
@@ -121,19 +124,20 @@ class Driver:
         return self.result
 
     def _loop(self) -> None:
-        control_at = heartbeat_at = snapshots_at = 0.0
-        pace = self._storage.store.pace
+        snapshots_at, pace = 0.0, self._storage.store.pace
+        control, heartbeat = rhythms(pace, self._pauses)
         while not self._exited:
             now = time.monotonic()
-            if now >= heartbeat_at:
-                heartbeat_at = now + self._pauses.heartbeat_s * pace
-                if self._standing.look():
-                    self._heartbeat.beat()
-            if now >= control_at or self._called:
-                self._called = False
-                control_at = now + self._pauses.control_s * pace
-                if self._is_fenced():
-                    return
+            called, self._called = self._called, False
+            due = control.is_due(now, self._happened_s)
+            rung = called or (due and self._requests.rung())
+            self._happened_s = now if rung else self._happened_s  # who rings may wait for a sign of life
+            asked = rung or (due and self._requests.are_overdue(now))
+            if heartbeat.is_due(now, self._happened_s):
+                asked |= not (self._standing.look() and self._heartbeat.beat(heartbeat.pause_s))
+            if asked and self._is_fenced():
+                return
+            if asked:
                 self._feed_waiting()  # what had happened before a request is heard before it
                 for request in self._requests.heard(now):
                     self._feed(request)
@@ -167,6 +171,8 @@ class Driver:
             self._feed(event)
 
     def _feed(self, event: e.Event) -> None:
+        if not isinstance(event, e.Ticked):
+            self._happened_s = time.monotonic()
         self._heartbeat.heard(event)
         if isinstance(event, e.TaskFailed):
             self._orders.failed(event.task)

@@ -55,7 +55,7 @@ class Heartbeat:
         self._job = job
         self._runners = runners
         self._clock = clock
-        self._beat = 0
+        self._beat, self._next_beat_ms = 0, 0
         self._unshown: set[SubtaskId] = set()  # the log says it once
         last = storage.status()
         #: newest first; replaced as a whole, because others read it from their threads
@@ -170,17 +170,20 @@ class Heartbeat:
             + self._job.coordinator.settlement.failures.restarts.granted
             + sum(state.restarts.granted for state in self._job.tasks.states.values())
         )
+        completed = self._job.coordinator.settlement.completed
         return Status(
             job=self._storage.job,
             state=self._job.state.value,
             run=self._run.run,
             beat=self._beat,
             written_ms=self._clock(),
+            next_beat_ms=self._next_beat_ms,
             tasks=tasks,
             checkpoints_completed=self._completed,
             checkpoints_failed=self._failed,
-            latest_checkpoint=self._job.coordinator.settlement.completed.latest,
+            latest_checkpoint=completed.latest,
             latest_checkpoint_ms=self._latest_ms,
+            latest_checkpoint_confirmed_ms=self._as_time_of_day(completed.confirmed_ms, past=True),
             history=self._stats,
             mode=self._run.mode,
             failure=self._failure,
@@ -196,19 +199,25 @@ class Heartbeat:
             **this_process()._asdict(),
         )
 
-    def beat(self) -> None:
-        """Write it. A storage that refuses, or a newer run, is not its to judge: what counts will fail by itself."""
+    def beat(self, next_s: float | None = None) -> bool:
+        """Write it. A storage that refuses, or a newer run, is not its to judge: it returns False then.
+
+        Args:
+            next_s: how long it may be until the next one; None: as was said before.
+        """
         if not self._beating.acquire(blocking=False):
-            return
+            return True
         try:
+            self._next_beat_ms = self._next_beat_ms if next_s is None else round(next_s * 1_000)
             self._beat += 1
             self._shown = tasks = {task: self._task(task) for task in self._job.tasks.states}
             status = self._status(tuple(tasks.values()))
             self.recorder.rates.look(self._job.now_ms, status)
             self.recorder.flush()
             self._storage.replace(layout.status(self._storage.job), replace(status, written_ms=self._clock()))
+            return True
         except (StorageError, ControlError):
-            return
+            return False
         finally:
             self._beating.release()
 
@@ -272,9 +281,10 @@ class Heartbeat:
     def _has_sinks(self, uid: str) -> bool:
         return self._with_sinks is None or uid in self._with_sinks
 
-    def _as_time_of_day(self, at_ms: int | None) -> int | None:
-        """A moment of the protocol's time, for people to read."""
-        return None if at_ms is None else self._clock() + max(at_ms - self._job.now_ms, 0)
+    def _as_time_of_day(self, at_ms: int | None, *, past: bool = False) -> int | None:
+        """Return a moment of the protocol's time, for people to read: one to come, that may be late, or a past one."""
+        now_ms = self._job.now_ms
+        return None if at_ms is None else self._clock() + (at_ms if past else max(at_ms, now_ms)) - now_ms
 
     def _of(self, checkpoint: int) -> CheckpointStats:
         unknown = CheckpointStats(id=checkpoint, kind="", status="in_progress", triggered_at=self._clock())

@@ -15,6 +15,9 @@ class Pauses:
     control_s: float = 0.2
     #: between two heartbeats
     heartbeat_s: float = 1.0
+    #: the longest of both where nothing happens to a job, and looks are paid for (`Rhythm`)
+    control_at_rest_s: float = 0.5
+    heartbeat_at_rest_s: float = 3.0
     #: how long the end of an attempt waits for its sinks to be closed
     close_s: float = 30.0
     #: how long a run that is over waits for orders that are still carried out, so that the next does not meet them

@@ -40,6 +40,14 @@ class Requests:
         #: answers that the storage has refused, to be tried again
         self._owed: list[Answer] = []
 
+    def rung(self) -> bool:
+        """Return True if someone has rung. A storage that does not answer says nothing."""
+        return bool(tried(self._control.rung))
+
+    def are_overdue(self, now_s: float) -> bool:
+        """Return True if it is time to look though no one has rung: for others, or for an answer that is owed."""
+        return bool(self._owed) or self._control.is_overdue(now_s)
+
     def heard(self, now_s: float) -> Iterator[e.Event]:
         """Look what is asked, and yield what the protocol has to hear of it.
 

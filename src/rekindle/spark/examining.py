@@ -127,7 +127,7 @@ class _Bench:
             producer = self._of.graph.task(uid)
             return build_channel(
                 self._spark, self._scratch, folder, producer, self._outputs[uid], {},
-                index=index, position=position, sizer=sizer,
+                logs=self._scratch.store, index=index, position=position, sizer=sizer,
             )  # fmt: skip
         if uid not in self._frozen:
             self._frozen[uid] = self._of.frozen(uid) or self._list(spec)
@@ -136,7 +136,7 @@ class _Bench:
         beside_idle = any(source.idle_after for source in self._of.graph.sources_of(task))
         return build_input(
             self._spark, self._scratch, folder, spec, given,
-            index=index, position=position, sizer=sizer, beside_idle=beside_idle,
+            logs=self._scratch.store, index=index, position=position, sizer=sizer, beside_idle=beside_idle,
         )  # fmt: skip
 
     def _list(self, spec: SourceSpec) -> FrozenFiles | None:

@@ -7,6 +7,7 @@ on. What counts is the second decision; `rekindle.start.resolve` has its rules.
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ from rekindle.start.lost import Loss, find_loss
 from rekindle.start.permissions import Permissions
 from rekindle.start.resolve import AlreadyEnded, Decision, Restore, Resume, StartFacts, resolve
 from rekindle.storage import layout
+from rekindle.storage.bell import ring
 from rekindle.storage.documents.batch import End
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Run
@@ -165,7 +167,9 @@ class Decider:
         ours = (driver.host, driver.pid, driver.process_started) == this_process()
         alive = is_driven_here(storage, driver.run) if ours else is_alive(driver)
         if alive is None:
-            # Its driver was on another machine: whether it lives shows only in a heartbeat that moves.
+            # Its driver was on another machine: whether it lives shows only in a heartbeat that moves. One at rest
+            # beats rarely, and at once when it is rung for.
+            ring(storage.store, storage.job, f"alive? {secrets.token_hex(8)}")
             threading.Event().wait(silence_ms(storage.store) / 1000)
             alive = is_alive(storage.driver() or driver, driver)
         if alive:

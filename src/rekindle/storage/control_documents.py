@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from typing import NamedTuple
 
-from rekindle.errors import RekindleError, StorageError
+from rekindle.errors import StorageError
 from rekindle.storage import layout
 from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.job_documents import JobDocuments
-from rekindle.storage.port import NotFound
 
 _REQUEST = re.compile(r"(.+)\.request\.json")
 _ANSWER = re.compile(r"(.+)\.answer\.json")
@@ -46,22 +44,6 @@ class ControlDocuments(JobDocuments):
             asked=frozenset(asked),
             answered=frozenset(answered),
         )
-
-    def ring(self, request_id: str) -> None:
-        """Let the driver look for a request that was made: where a look is paid for, it waits to be rung for.
-
-        A storage that refuses leaves it to the driver's next look by itself.
-        """
-        if self.store.pace > 1:
-            with suppress(RekindleError):
-                self.store.replace(layout.bell(self.job), request_id.encode())
-
-    def rung_for(self) -> bytes:
-        """Return the request that was rung for last; empty: none was."""
-        try:
-            return self.store.read(layout.bell(self.job))
-        except NotFound:
-            return b""
 
     def answer(self, answer: Answer) -> Answer:
         """Answer a request, durably; the first answer stands and is returned."""

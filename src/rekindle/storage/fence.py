@@ -8,11 +8,12 @@ from collections.abc import Collection, Iterator
 
 from rekindle.errors import ControlError
 from rekindle.storage import layout
+from rekindle.storage.bell import ring
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.port import NotFound, Store
 
-LIST_S = 60.0
+LIST_S = 600.0
 """How long one list of the runs is good for, where it is paid for: until then the next number is looked for.
 
 Each claim takes the number after the newest, so that is there before any other. It is forgotten after 200 more.
@@ -30,7 +31,10 @@ class Fence(JobDocuments):
 
     def claim(self, run: Run) -> bool:
         """Become the driver: create a run, which fences all earlier ones; False where its number is taken."""
-        return self.create(layout.run(self.job, run.run), run)
+        claimed = self.create(layout.run(self.job, run.run), run)
+        if claimed:
+            ring(self.store, self.job, f"run {run.run}")
+        return claimed
 
     def newer_than(self, run: int) -> int | None:
         """Number of the newest run after `run`, which has taken over; None: `run` is in force."""

@@ -5,7 +5,9 @@ Clocks are never compared: two machines' clocks differ, and a suspended laptop's
 - *On the driver's own machine* the process table says it at once. A pid alone is no proof, since the system uses it
   again, and means nothing in another container; so documents also carry `process_started`, which names the pid
   namespace and the process's start. Machines that share a storage need different host names.
-- *From elsewhere* only a heartbeat that moves does: read twice, at least `silence_ms` apart, and compare.
+- *From elsewhere* only a heartbeat that moves does: read twice, at least `silence_ms` apart, and compare. A driver in a
+  bucket that has nothing to do beats rarely, and says in each heartbeat when the next one comes. Who cannot wait for
+  that rings its bell.
 
 A process that is there may still do nothing, as one that is stopped (SIGSTOP), or whose storage hangs: `may_be_silent`.
 """
@@ -27,9 +29,17 @@ _HEARTBEATS_MS = 3_000
 """What is waited in addition for each second that lies between two heartbeats beyond the first."""
 
 
-def silence_ms(store: Store) -> int:
-    """The same for a store where pauses are longer (`Store.pace`): several heartbeats, wherever it is."""
-    return SILENCE_MS + (store.pace - 1) * _HEARTBEATS_MS
+def silence_ms(store: Store, driver: Run | Status | None = None) -> int:
+    """Return the same for any store and driver: several heartbeats.
+
+    Args:
+        driver: what it has said of itself, where it was not rung for (`storage.bell`): one at rest beats more rarely,
+            and says so. None: it was, or nothing is known of it; then what counts is the pace of its store.
+    """
+    of_store = SILENCE_MS + (store.pace - 1) * _HEARTBEATS_MS
+    if not isinstance(driver, Status) or driver.next_beat_ms is None:
+        return of_store
+    return max(of_store, SILENCE_MS + (driver.next_beat_ms - 1_000) * _HEARTBEATS_MS // 1_000)
 
 
 _ENDED = ("Z", "X")
@@ -76,7 +86,7 @@ def age_ms(status: Status, now_ms: int) -> int | None:
 def may_be_silent(heartbeat: Status, store: Store, now_ms: int) -> bool:
     """Whether a heartbeat looks so old that it is worth a second look (`has_moved`): a clock alone is no proof."""
     age = age_ms(heartbeat, now_ms)
-    return age is not None and age > silence_ms(store)
+    return age is not None and age > silence_ms(store, heartbeat)
 
 
 def has_moved(driver: Run | Status | None, earlier: Run | Status | None) -> bool:

@@ -22,7 +22,10 @@ OF_JOB = {
         "Age of the last heartbeat of a job that has not ended.",
         "heartbeat_age_ms",
     ),
-    "rekindle_job_checkpoint_age_seconds": ("Time since the last completed checkpoint.", "checkpoint_age_ms"),
+    "rekindle_job_checkpoint_age_seconds": (
+        "Time since a checkpoint last held all that there was.",
+        "checkpoint_age_ms",
+    ),
     "rekindle_job_watermark_lag_seconds": ("How far the last watermark is after the clock.", "lag_ms"),
     "rekindle_job_uptime_seconds": ("Time since the run began.", "uptime_ms"),
 }

@@ -27,6 +27,7 @@ from rekindle.storage import layout
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.job_documents import JobDocuments
+from rekindle.storage.port import Store
 
 _ORDERED_DELAY = "1 millisecond"
 """Least delay of an ordered input: a row as late as the latest one seen is not late."""
@@ -39,6 +40,7 @@ def build_input(
     spec: SourceSpec,
     given: tuple[FrozenFiles, Splits, int] | Custom | None,
     *,
+    logs: Store,
     index: int,
     position: InputPosition,
     sizer: AdmissionSizer,
@@ -51,16 +53,17 @@ def build_input(
         beside_idle: an input of the task may be idle, so the others have to tell the time.
         given: the list of a bounded source, how it is shared out, and to which subtask; what reads a custom source;
             None for a `Stream`.
+        logs: where Spark reads the logs of inboxes (`shown_logs`).
         changed_files: others may have taken the places of files of that list.
     """
     source = spec.source
     feed: Feed | None = None
     reading = None
     if isinstance(given, Custom):
-        reading = given.reading(position, inbox_of(storage, folder, source.uid, index), sizer)
+        reading = given.reading(position, inbox_of(storage, folder, source.uid, index, logs), sizer)
         feed, columns = reading.of.feed, FrozenFiles(source=source.uid, files=(), schema=reading.of.columns.jsonValue())
         reader, path = spark.readStream, layout.inbox(folder, source.uid)
-        data = made_by(source.uid, lambda: read_inbox(reader, storage.store, path, spec.spec, columns))
+        data = made_by(source.uid, lambda: read_inbox(reader, logs, path, spec.spec, columns))
     elif given is None:
         assert isinstance(spec.spec, Stream)
         read = spec.spec.read
@@ -69,15 +72,15 @@ def build_input(
             raise DefinitionError("SOURCE_NOT_STREAMING", source=source.uid)
     else:
         frozen, splits, subtask = given
-        feed = FileFeed(inbox_of(storage, folder, source.uid, index), position, sizer, splits, subtask)
+        feed = FileFeed(inbox_of(storage, folder, source.uid, index, logs), position, sizer, splits, subtask)
         inbox_folder = layout.inbox(folder, source.uid)
         reader = spark.readStream
-        data = made_by(source.uid, lambda: read_inbox(reader, storage.store, inbox_folder, spec.spec, frozen))
+        data = made_by(source.uid, lambda: read_inbox(reader, logs, inbox_folder, spec.spec, frozen))
     marks, delay_ms, observed = None, None, False
     if source.event_time is not None:
-        marks = Marks(storage.store, layout.marks(folder, source.uid), index + 1)
+        marks = Marks(storage.store, layout.marks(folder, source.uid), index + 1, logs)
         marks.inbox.open()
-        uri = storage.store.spark_path(layout.marks(folder, source.uid))
+        uri = logs.spark_path(layout.marks(folder, source.uid))
         delay = _delay(spec)
         observed = delay != UNORDERED_DELAY and (source.bounded or beside_idle)
         data = watermarked(
@@ -110,6 +113,7 @@ def build_channel(
     schema: T.StructType,
     producers: Mapping[int, Producer],
     *,
+    logs: Store,
     index: int,
     position: InputPosition,
     sizer: AdmissionSizer,
@@ -120,16 +124,17 @@ def build_channel(
         task: who writes it.
         schema: the columns of that.
         producers: those of its subtasks that write for this reader.
+        logs: where Spark reads the logs of inboxes (`shown_logs`).
     """
     uid, event_time = task.uid, task.event_time
-    inbox = inbox_of(storage, folder, uid, index)
-    path = storage.store.spark_path(layout.inbox(folder, uid))
+    inbox = inbox_of(storage, folder, uid, index, logs)
+    path = logs.spark_path(layout.inbox(folder, uid))
     data = spark.readStream.schema(schema).option("recursiveFileLookup", "true").parquet(path)
     marks = None
     if event_time is not None:
-        marks = Marks(storage.store, layout.marks(folder, uid), index + 1)
+        marks = Marks(storage.store, layout.marks(folder, uid), index + 1, logs)
         marks.inbox.open()
-        uri = storage.store.spark_path(layout.marks(folder, uid))
+        uri = logs.spark_path(layout.marks(folder, uid))
         data = watermarked(spark, data, uid, event_time, delay=UNORDERED_DELAY, late="fail", observed=False, marks=uri)
     return Input(
         uid=uid,
@@ -143,9 +148,9 @@ def build_channel(
     )
 
 
-def inbox_of(storage: JobDocuments, folder: str, uid: str, index: int) -> Inbox:
+def inbox_of(storage: JobDocuments, folder: str, uid: str, index: int, logs: Store) -> Inbox:
     """Return the inbox of an input, which a query can be started on."""
-    inbox = Inbox(storage.store, layout.inbox(folder, uid), index)
+    inbox = Inbox(storage.store, layout.inbox(folder, uid), index, logs)
     inbox.open()
     return inbox
 

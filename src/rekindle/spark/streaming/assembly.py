@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 from rekindle.channels.admission import AdmissionSizer
 from rekindle.channels.backlog import Backlog
 from rekindle.channels.producer import Producer, Reader
+from rekindle.channels.shown_logs import shown_logs
 from rekindle.channels.splits import Splits
 from rekindle.errors import StorageError
 from rekindle.graph.job_graph import Task
@@ -62,6 +63,8 @@ class Assembly:
         #: subtask → the oldest batch of it that a checkpoint needs
         self._needed = oldest_needed(run.storage, lineage)
         self._topology = run.graph.topology
+        #: where queries read the logs of their inboxes
+        self._logs = shown_logs(run.storage.store)
         #: task → columns of what it puts into its channels
         self._outputs: dict[str, T.StructType] = {}
         #: subtask → what lies in its channels
@@ -138,7 +141,7 @@ class Assembly:
             described = description_of(frame, task.output_mode)
             for change in settle_query(task.uid, record.windows if record else None, described):
                 _LOG.warning("%s", change)
-            too_old_ms = files_too_old_ms(frame, storage.store.spark_path(folder))
+            too_old_ms = files_too_old_ms(frame, self._logs.spark_path(folder))
         backlog = None
         if self._of.graph.consumers_of(task):
             self._outputs[task.uid] = output_schema(storage, folder, task.uid, frame)
@@ -149,6 +152,7 @@ class Assembly:
             last=record.batch if record else -1,
             frame=frame,
             inputs=inputs,
+            logs=self._logs,
             outputs=outputs_of(self._of, self._spark, task, place),
             backlog=backlog,
             read_from=self._backlogs,
@@ -195,6 +199,7 @@ class Assembly:
                 folder,
                 self._of.definition.sources[uid],
                 given,
+                logs=self._logs,
                 index=index,
                 position=position,
                 sizer=sizer,
@@ -208,6 +213,7 @@ class Assembly:
             self._of.graph.task(uid),
             self._outputs[uid],
             self._producers(subtask, uid),
+            logs=self._logs,
             index=index,
             position=position,
             sizer=sizer,

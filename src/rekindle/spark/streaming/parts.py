@@ -16,6 +16,7 @@ from rekindle.spark.inputs.input import Input
 from rekindle.spark.output.outputs import Outputs, SubtaskPlace
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.streaming.siblings import Siblings
+from rekindle.storage.port import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,8 @@ class SubtaskParts:
     #: the task's DataFrame, built from `inputs`; None for a subtask that has ended, which is never started
     frame: DataFrame | None
     inputs: Sequence[Input]
+    #: where its query reads the logs of its inboxes
+    logs: Store
     outputs: Outputs
     #: of its own channels; None where no task reads it
     backlog: Backlog | None

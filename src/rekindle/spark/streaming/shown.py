@@ -22,7 +22,7 @@ from rekindle.storage.port import Store
 
 
 def shown(
-    store: Store,
+    logs: Store,
     place: SubtaskPlace,
     inputs: Sequence[Input],
     report: Mapping[str, Any],
@@ -36,6 +36,7 @@ def shown(
     """Return a subtask's part of the status.
 
     Args:
+        logs: where its query reads the logs of its inboxes.
         report: Spark's on the query; empty where there is none yet.
         batch: the last one that is recorded, -1 for none.
         backlog: of its channels; None where no task reads its output.
@@ -46,7 +47,7 @@ def shown(
         status="",
         batch=batch,
         watermark=watermark_ms(report),
-        inputs={item.uid: _input(store, place, inputs, item, report) for item in inputs},
+        inputs={item.uid: _input(logs, place, inputs, item, report) for item in inputs},
         rows_per_second=report.get("processedRowsPerSecond"),
         batch_duration_ms=duration_ms,
         rows_in=rows_read.rows,
@@ -59,19 +60,19 @@ def shown(
     )
 
 
-def counter(store: Store, place: SubtaskPlace, inputs: Sequence[Input], batch: int) -> RowsRead:
+def counter(logs: Store, place: SubtaskPlace, inputs: Sequence[Input], batch: int) -> RowsRead:
     """Return what counts the rows that a subtask reads after a batch."""
     marks = (layout.marks(place.folder, item.uid) for item in inputs)
     channels = (layout.inbox(place.folder, item.uid) for item in inputs if isinstance(item.feed, ChannelFeed))
     marks_end, channels_end = (
-        tuple(f"{store.spark_path(folder).removeprefix('file://')}]" for folder in folders)
+        tuple(f"{logs.spark_path(folder).removeprefix('file://')}]" for folder in folders)
         for folders in (marks, channels)
     )
     return RowsRead(batch, marks_end, channels_end)
 
 
 def _input(
-    store: Store, place: SubtaskPlace, inputs: Sequence[Input], item: Input, report: Mapping[str, Any]
+    logs: Store, place: SubtaskPlace, inputs: Sequence[Input], item: Input, report: Mapping[str, Any]
 ) -> InputStatus:
     feed, position = item.feed, item.position
     return InputStatus(
@@ -79,7 +80,7 @@ def _input(
         position=_position(feed, position),
         share=feed.splits.share_read if isinstance(feed, FileFeed) else None,
         idle=item.idle_timer is not None and item.idle_timer.idle,
-        rows_per_second=None if item.ended else _rate(store, place, inputs, item, report),
+        rows_per_second=None if item.ended else _rate(logs, place, inputs, item, report),
     )
 
 
@@ -93,15 +94,15 @@ def _position(feed: Feed | None, position: InputPosition) -> Any:
 
 
 def _rate(
-    store: Store, place: SubtaskPlace, inputs: Sequence[Input], item: Input, report: Mapping[str, Any]
+    logs: Store, place: SubtaskPlace, inputs: Sequence[Input], item: Input, report: Mapping[str, Any]
 ) -> float | None:
     """Return the rows a second of an input; Spark's report tells its sources apart by what they read."""
     sources = report.get("sources", ())
     if item.feed is not None:
-        inbox = store.spark_path(layout.inbox(place.folder, item.uid)).removeprefix("file://")
+        inbox = logs.spark_path(layout.inbox(place.folder, item.uid)).removeprefix("file://")
         found = [source for source in sources if source["description"].endswith(f"{inbox}]")]
     else:
-        ours = store.spark_path(place.folder).removeprefix("file://")
+        ours = logs.spark_path(place.folder).removeprefix("file://")
         streams = [other for other in inputs if other.feed is None]
         found = [source for source in sources if f"{ours}/" not in source["description"]]
         # A user's stream may be made of several sources: no one can say then which is whose.

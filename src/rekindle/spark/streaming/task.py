@@ -63,8 +63,8 @@ class SparkTask:
         self._orders = threading.Lock()
         #: whether the query is to run; not while and after it is suspended or finished
         self._runs = False
-        self._backlog = parts.backlog
-        self._rows_read = counter(storage.store, place, parts.inputs, self._protocol.last)
+        self._backlog, self._logs = parts.backlog, parts.logs
+        self._rows_read = counter(parts.logs, place, parts.inputs, self._protocol.last)
         self._query = Query(
             spark,
             parts.frame,
@@ -288,7 +288,7 @@ class SparkTask:
     def status(self) -> TaskStatusDocument:
         """See `TaskRunner`."""
         return shown(
-            self._storage.store,
+            self._logs,
             self._place,
             self._inputs,
             self._query.report(),

@@ -104,12 +104,16 @@ class Status:
     #: counts up with each write: a reader on another machine compares two reads, never clocks
     beat: int
     written_ms: int
+    #: in how many milliseconds the next one comes at the latest; None where an older version wrote it
+    next_beat_ms: int | None = None
     tasks: tuple[TaskStatusDocument, ...] = ()
     #: over all runs of the job
     checkpoints_completed: int = 0
     checkpoints_failed: int = 0
     latest_checkpoint: int | None = None
     latest_checkpoint_ms: int | None = None
+    #: when that one was last found to say all that another would, so that none was taken; None: it was not
+    latest_checkpoint_confirmed_ms: int | None = None
     #: newest first; in progress and failed ones among them
     history: tuple[CheckpointStats, ...] = ()
     #: tells the process from a later one with the same pid, see `storage.liveness`
