@@ -129,8 +129,54 @@ def test_of_a_bounded_source_no_file_may_be_unread_that_was_read() -> None:
 
 def test_positions_of_a_users_class_are_only_compared_for_being_the_same() -> None:
     one, other = {"t": {"mine": {"a": 1}}}, {"t": {"mine": {"a": 2}}}
-    assert covers(at(operator_state=one), at(operator_state=one))
-    assert not covers(at(operator_state=other), at(operator_state=one))
+    kinds = {"mine": "SplitSource"}
+    assert covers(at(operator_state=one, source_kinds=kinds), at(operator_state=one, source_kinds=kinds))
+    assert not covers(at(operator_state=other, source_kinds=kinds), at(operator_state=one, source_kinds=kinds))
+
+
+def reads(position: Any, *, ended: tuple[str, ...] = (), waits: bool = False) -> dict[str, Any]:
+    """The operator state of a source with one split."""
+    entries = [] if ended else [{"id": "one", "position": position}]
+    subtasks = {"0": {"splits": {"kind": "list", "entries": [] if waits else entries}}}
+    coordinator = {"discovered": True, "ended": [*ended], "waiting": entries if waits else []}
+    return {"parallelism": 1, "subtasks": subtasks, "coordinator": coordinator}
+
+
+def after(value: str, kind: str = "number") -> dict[str, Any]:
+    return {"after": {"value": value, "type": kind}}
+
+
+FINISHED = {"parallelism": 1, "fully_finished": True}
+
+
+@pytest.mark.parametrize(
+    ("kind", "end", "before", "so"),
+    [
+        ("Kafka", reads({"t": {"0": 5, "1": 2}}), reads({"t": {"0": 5, "1": 1}}), True),
+        ("Kafka", reads({"t": {"0": 5, "1": 2}}), reads({"t": {"0": 4, "1": 3}}), False),
+        ("Kafka", reads({"t": {"0": 5}}), reads({"t": {"0": 5, "1": 0}}), False),
+        ("Kafka", reads({"t": {"0": 5}}), reads({"t": {"0": 5}}, waits=True), True),
+        ("Kafka", reads({"t": {"0": 5}}, waits=True), reads({"t": {"0": 6}}), False),
+        ("Kafka", reads(None), reads({"t": {"0": 5}}), False),
+        ("Kafka", reads({"t": {"0": 5}}), reads(None), True),
+        ("SplitSource", reads(6), reads(5), False),
+        ("SplitSource", reads(5), reads(5), True),
+        (None, reads(6), reads(5), False),
+        ("Jdbc", reads(after("10")), reads(after("9.5")), True),
+        ("Jdbc", reads(after("9")), reads(after("10")), False),
+        ("Jdbc", reads(None), reads(after("10")), False),
+        ("Jdbc", reads(after("b", "text")), reads(after("a", "text")), False),
+        ("Jdbc", reads(after("10", "text")), reads(after("9")), False),
+        ("Jdbc", reads(None, ended=('"one"',)), reads(after("10")), True),
+        ("Jdbc", reads(after("10")), reads(None, ended=('"one"',)), False),
+        ("Jdbc", FINISHED, reads(after("10")), True),
+        ("Jdbc", reads(after("10")), FINISHED, False),
+    ],
+)
+def test_positions_of_topics_and_of_numbers_are_compared(kind: str | None, end: Any, before: Any, so: bool) -> None:
+    kinds = {} if kind is None else {"mine": kind}
+    now, then = ({"operator_state": {"t": {"mine": one}}, "source_kinds": kinds} for one in (end, before))
+    assert covers(at(**now), at(**then)) is so
 
 
 def test_the_newest_of_one_decides_how_many_of_the_other_are_covered() -> None:

@@ -16,6 +16,7 @@ from math import inf
 from typing import Any
 
 from rekindle.protocol.enumerator import Ranges
+from rekindle.shadowing import custom_sources
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
 
@@ -74,8 +75,10 @@ def _has_read(later: JobStanding, earlier: JobStanding, task: str) -> bool:
     splits, were_splits = ours.operator_state.get(task, {}), theirs.operator_state.get(task, {})
     return (
         all(_is_within(unread[uid], were_unread[uid]) for uid in unread.keys() & were_unread.keys())
-        # What a position of a user's class means, only that class knows.
-        and all(splits[uid] == were_splits[uid] for uid in splits.keys() & were_splits.keys())
+        and all(
+            custom_sources.has_read(ours.source_kinds.get(uid), splits[uid], were_splits[uid])
+            for uid in splits.keys() & were_splits.keys()
+        )
         and all(
             _has_come(now, before, _log_of(later, task), _log_of(earlier, task))
             for now, before in _streams(ours.tasks[task], theirs.tasks[task])
