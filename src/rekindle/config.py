@@ -141,6 +141,13 @@ class Config:
     checkpoint_after_tasks_finish: bool = _setting(
         "checkpoint.after_tasks_finish", True, _flag, "Go on checkpointing when some tasks have finished (FLIP-147)."
     )
+    backlog_mode: str = _setting(
+        "backlog.mode",
+        "stream",
+        _choice("stream", "auto", "batch"),
+        "How a task that reads a history and a live stream begins: with a stream of both (stream), or with a batch of "
+        "what is there, where it can (auto), or in any case (batch: a start is refused where it cannot).",
+    )
     channel_max_in_flight_bytes: int = _setting(
         "channel.max_in_flight_bytes",
         1 << 30,

@@ -74,7 +74,7 @@ def test_json_has_all_of_it(command: Command, job_file: Path) -> None:
         "tasks": [
             {
                 "uid": "hourly", "fate": "begins", "subtasks": 1, "batch": None, "finished": 0,
-                "query": [], "refused": None, "unseen": None,
+                "query": [], "refused": None, "history": None, "history_streams": None, "unseen": None,
             }
         ],
         "sources": [{"uid": "history", "kind": "Files", "fate": "begins", "tasks": ["hourly"]}],
@@ -116,6 +116,8 @@ def test_everything_that_a_line_may_have_to_say(capsys: pytest.CaptureFixture[st
                 TaskPreview(uid="d", fate="finished", subtasks=1, finished=1, unseen="it has finished"),
                 TaskPreview(uid="e", fate="resumes", subtasks=1, batch=2, refused=REFUSED),
                 TaskPreview(uid="f", fate="begins", subtasks=1, unseen="e, which it reads, could not be built"),
+                TaskPreview(uid="g", fate="begins", subtasks=1, history="batch"),
+                TaskPreview(uid="h", fate="begins", subtasks=1, history="stream", history_streams="it has sessions"),
             ),
             sources=(
                 SourcePreview(uid="live", kind="Stream", fate="resumes"),
@@ -141,6 +143,8 @@ def test_everything_that_a_line_may_have_to_say(capsys: pytest.CaptureFixture[st
         "d     1         has finished and is not started",
         "e     1         is refused: QUERY_REFUSED",
         "f     1         begins",
+        "g     1         begins",
+        "h     1         begins",
         "",
         "source  then",
         "live    is read on from where it stands",
@@ -158,6 +162,8 @@ def test_everything_that_a_line_may_have_to_say(capsys: pytest.CaptureFixture[st
         "e is refused: [QUERY_REFUSED] Spark does not want it.",
         "next: Change it.",
         "f was not looked at: e, which it reads, could not be built.",
+        "g computes its history as a batch, and then streams.",
+        "h streams its history: it has sessions.",
     ]
 
 

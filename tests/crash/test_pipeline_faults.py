@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.testing.crash import ALL_MOMENTS, Moment
-from tests.crash.kit import CONFIG, OF_CUSTOM_SOURCES, OF_REWINDS
+from tests.crash.kit import CONFIG, OF_CUSTOM_SOURCES, OF_PRELUDES, OF_REWINDS
 from tests.crash.lives import faults_of, kill_after, kill_at, run_to_its_end, stop_move_and_drain
 from tests.crash.pipeline_kit import SMALL_BATCHES, PipelineWorld
 from tests.crash.report import Report
@@ -27,6 +27,7 @@ NOT_IN_THESE_LIVES = {
     "split.assign",
     *OF_REWINDS,
     *OF_CUSTOM_SOURCES,
+    *OF_PRELUDES,
 }
 """They need another driver that is quicker (`test_rivals`), a batch source (`test_faults`), a backlog (below), parallel
 subtasks (`test_parallel_faults`)."""

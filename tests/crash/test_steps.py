@@ -32,6 +32,7 @@ def test_the_durable_steps_are_these() -> None:
         "manifest.create",
         "mark.admit",
         "mark.write",
+        "prelude.create",
         "progress.write",
         "read.create",
         "record.create",

@@ -60,6 +60,15 @@ def code(call: Callable[[], object]) -> str:
     return caught.value.code
 
 
+def test_a_planned_batch_is_given_another_watermark_and_keeps_all_else(store: LocalStore) -> None:
+    put(store, {"p/offsets/0": offsets(0, "7", "-")})
+
+    pd.plan_at(store, "p", 0, 5_000)
+
+    planned = pd.read_offsets(store, "p", 0)
+    assert (planned.batch_watermark_ms, planned.sources, planned.metadata["conf"]) == (5_000, ("7", None), {"a": "b"})
+
+
 def test_an_unused_directory_has_no_batches(store: LocalStore) -> None:
     assert pd.last_planned(store, "p") == pd.last_committed(store, "p") == -1
     assert not pd.is_committed(store, "p", 0)

@@ -31,13 +31,13 @@ IDLE_AFTER_MS = 1_000
 class Subtask:
     """A subtask with a stream `live`, one more that may be idle, and, if it is to have one, a history of files."""
 
-    def __init__(self, *firsts_ms: int) -> None:
+    def __init__(self, *firsts_ms: int, by_time: bool = True, holding: bool = False) -> None:
         self.store = MemoryStore()
         self.inputs = [self._stream("live", 10, None), self._stream("quiet", 50, IdleTimer(IDLE_AFTER_MS))]
         if firsts_ms:
-            self.inputs.append(self._history(firsts_ms))
+            self.inputs.append(self._history(firsts_ms, by_time=by_time))
         self.intake = Intake(self.inputs, -1)
-        self.intake.open()
+        self.intake.open(holding=holding)
         self._batch = -1
 
     def _stream(self, uid: str, delay_ms: int, silence: IdleTimer | None) -> Input:
@@ -53,9 +53,9 @@ class Subtask:
             observed=True,
         )
 
-    def _history(self, firsts_ms: tuple[int, ...]) -> Input:
+    def _history(self, firsts_ms: tuple[int, ...], *, by_time: bool) -> Input:
         files = [FrozenFile(path=f"file:///{first}", size=1, first_ms=first) for first in firsts_ms]
-        splits = Splits(JobStorage(self.store, "job"), "splits", 1, files, 1, None, by_time=True)
+        splits = Splits(JobStorage(self.store, "job"), "splits", 1, files, 1, None, by_time=by_time)
         inbox = Inbox(self.store, layout.inbox(FOLDER, "history"), 4)
         feed = FileFeed(inbox, InputPosition(), AdmissionSizer(1, 1), splits, 0)
         marks = Marks(self.store, layout.marks(FOLDER, "history"), 5)
@@ -69,7 +69,7 @@ class Subtask:
         positions = {}
         for item in self.inputs:
             mark = item.marks.inbox.last_admitted() if item.marks else -1
-            at = item.feed.after(item.position.admission + 1) if item.feed else item.position
+            at = item.feed.after(item.position.admission + item.feed.waiting) if item.feed else item.position
             offset = (offsets or {}).get(item.uid, item.position.offset)
             positions[item.uid] = replace(at, mark=mark, offset=offset)
         record = BatchRecord(batch=self._batch, offsets_hash="", run=1, inputs=positions)
@@ -206,3 +206,16 @@ def test_an_idle_stream_is_not_moved_beyond_a_history_in_order() -> None:
     silent(subtask)
     subtask.batch(quiet=(0, None))
     assert subtask.marks("quiet") == [NO_MOVE, quiet_at(299)]
+
+
+@pytest.mark.parametrize(("by_time", "watermark_ms"), [(True, 4_999), (False, 0)])
+def test_a_first_batch_without_the_history_has_a_watermark_row_of_it_alone(by_time: bool, watermark_ms: int) -> None:
+    subtask = Subtask(5_000, by_time=by_time, holding=True)
+    *_, history = subtask.inputs
+    assert history.feed is not None
+    assert not history.feed.waiting
+    assert subtask.marks("history") == [mark_for(watermark_ms * 1000)]
+
+    subtask.batch()
+
+    assert history.feed.waiting

@@ -44,6 +44,7 @@ FILES = {
     "split_assignment": "split.assign",
     "splits_given": "splits.give",
     "split_read": "read.create",
+    "prelude": "prelude.create",
     "end": "end.create",
     "drain": "drain.create",
     "inbox_opened": "inbox.open",
@@ -77,6 +78,10 @@ FOLDERS = {
     "reads_of_sources": {"live/000000003.json": "read.create"},
     "reads": {"000000003.json": "read.create"},
     "staged_rows": {},
+    "prelude_folder": {"inbox/history/_spark_metadata/0": "inbox.admit"},
+    "prelude_attempt": {},
+    "prelude_copy": {},
+    "prelude_progress": {},
     "sink": {},
     "savepoint_subtask": {
         "spark/offsets/3": "progress.write",

@@ -131,6 +131,9 @@ def _changes(preview: StartPreview) -> Iterator[str]:
     for task in preview.tasks:
         for change in task.query:
             yield f"{task.uid}: {change.what} was {change.before}, and is now {change.now}: {change.then}."
+        if task.history is not None:
+            streamed = task.history_streams and f"streams its history: {task.history_streams}."
+            yield f"{task.uid} {streamed or 'computes its history as a batch, and then streams.'}"
         if task.unseen is not None and task.fate != "finished":
             yield f"{task.uid} was not looked at: {task.unseen}."
         if task.refused is not None:

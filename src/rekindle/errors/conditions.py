@@ -120,6 +120,10 @@ CONDITIONS: dict[str, Condition] = {
             "Task {task!r} cannot run in batch mode: {reason}",
             "Run the job in streaming mode, where it ends by itself too; nothing was run.",
         ),
+        BACKLOG_UNSUPPORTED=(
+            "Task {task!r} cannot compute its history as a batch, as backlog.mode=batch asks for: {reason}.",
+            "Set backlog.mode to auto, where such a task streams its history, with the same rows.",
+        ),
         OUTPUT_MODE_UNKNOWN=(
             "Task {task!r} has output_mode {output_mode!r}, which Spark does not have.",
             "Use 'append', 'update' or 'complete'.",

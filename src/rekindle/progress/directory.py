@@ -168,6 +168,13 @@ def set_watermark(store: Store, folder: str, batch: int, watermark_ms: int) -> N
     store.replace(path, f"v1\n{_compact(commit)}".encode())
 
 
+def plan_at(store: Store, folder: str, batch: int, watermark_ms: int) -> None:
+    """Let the planned `batch` run with `watermark_ms`."""
+    planned = read_offsets(store, folder, batch)
+    if planned.batch_watermark_ms != watermark_ms:
+        store.replace(f"{folder}/offsets/{batch}", planned.to_bytes(batchWatermarkMs=watermark_ms))
+
+
 class SourceInputs:
     """For each of Spark's sources the index of the input whose inbox it reads; None: no inbox, or nothing read yet.
 

@@ -60,5 +60,9 @@ class Examined:
     numbers: Numbers | None = None
     #: its sources stand in another order than before, and its inputs are the same
     moved: bool = False
+    #: it would begin with a history and a live stream
+    has_history: bool = False
+    #: why its history cannot be computed as a batch before the stream; None: it can
+    streams_history: str | None = None
     #: why it was not looked at; None: it was
     unseen: str | None = None

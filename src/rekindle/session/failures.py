@@ -219,8 +219,12 @@ def _file_error(links: list[Link], source: str, path: str, reason: str) -> Input
 
 def is_same_file(spelled: str, path: str) -> bool:
     """Whether Spark, which may write it as a URI, means the file at `path`."""
-    found = {_SCHEME.sub("", spelled), _SCHEME.sub("", unquote(spelled))}
-    return bool(found & {_SCHEME.sub("", path), _SCHEME.sub("", unquote(path))})
+    return bool(spellings(spelled) & spellings(path))
+
+
+def spellings(path: str) -> set[str]:
+    """Return how a file's path may be written, without its scheme: two of one file have one in common."""
+    return {_SCHEME.sub("", path), _SCHEME.sub("", unquote(path))}
 
 
 def task_failed(task: SubtaskId, reason: BaseException | None, source_of: Callable[[str], str | None]) -> TaskFailed:

@@ -36,7 +36,7 @@ DATA, NOTES = "rekindle", "_rekindle"
 
 # Timestamps as Spark writes them by default have no statistics, and pyiceberg cannot read them. Spark 4.0 takes this of
 # the session alone, later ones of a writer's options.
-_TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
+TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
 
 
 def open_writable(path: str, sink: str, staging: str) -> Store:
@@ -77,9 +77,9 @@ class Attempts:
             check: is called with the footer of each file, and raises where its rows can never be committed.
         """
         self.store.replace(f"{self._notes}/{batch.name}", b"")
-        options = {_TIMESTAMP_TYPE: "TIMESTAMP_MICROS", **options}
+        options = {TIMESTAMP_TYPE: "TIMESTAMP_MICROS", **options}
         try:
-            with set_while(df.sparkSession, {_TIMESTAMP_TYPE: options[_TIMESTAMP_TYPE]}):
+            with set_while(df.sparkSession, {TIMESTAMP_TYPE: options[TIMESTAMP_TYPE]}):
                 files = write_parquet(df, self.store, f"{self._data}/{batch.name}", partition_by, options, check)
         except Exception:
             # A driver that has taken over may have cleaned up in the middle of it; the next one finds the rest.

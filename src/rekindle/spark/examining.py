@@ -23,6 +23,7 @@ from rekindle.channels.admission import AdmissionSizer
 from rekindle.channels.splits import Splits
 from rekindle.errors import DefinitionError, JobError, RekindleError, RestoreError
 from rekindle.graph.job_graph import Task
+from rekindle.graph.prelude import why_streamed
 from rekindle.graph.queries import settle_query
 from rekindle.progress.copies import copy_without_state
 from rekindle.progress.directory import last_committed, plant, read_offsets
@@ -43,6 +44,7 @@ from rekindle.spark.output.segments import output_schema
 from rekindle.spark.plans.description import description_of
 from rekindle.spark.plans.plan import are_moved, build_task, readers_of, refuse_moved_sources, shares_a_source
 from rekindle.spark.plans.refuse import refuse_duplicate_columns
+from rekindle.spark.prelude.facts import facts_of
 from rekindle.spark.query.calls import Calls
 from rekindle.spark.query.optimizer import same_for_each_batch, started_with
 from rekindle.spark.query.own_files import written_by_calls
@@ -118,7 +120,15 @@ class _Bench:
         if self._of.numbers_only and lines is None:
             return Examined(numbers=numbers)
         self._try(task, frame, left, layout.spark_progress_dir(folder), lines)
-        return Examined(changes=tuple(changes), numbers=numbers, moved=moved)
+        facts, _ = facts_of(task, frame, inputs, changed_files=False)
+        begins = left is None and facts.has_history
+        return Examined(
+            changes=tuple(changes),
+            numbers=numbers,
+            moved=moved,
+            has_history=begins,
+            streams_history=why_streamed(facts) if begins else None,
+        )
 
     def _input(self, task: Task, uid: str, index: int, folder: str) -> Input:
         sizer, position = AdmissionSizer(1, 1), InputPosition()

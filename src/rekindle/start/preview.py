@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from rekindle.config import Config
+from rekindle.errors import DefinitionError
 from rekindle.graph.job_graph import JobGraph, Task
 from rekindle.ids import SubtaskId
 from rekindle.runtime.checkpointing import snapshots_of
@@ -74,7 +75,7 @@ def preview(
         running=running,
         path=decision.path if isinstance(decision, Restore) else None,
         checkpoint=_checkpoint(storage, decided),
-        tasks=tuple(_with_query(task, examined.get(task.uid)) for task in tasks),
+        tasks=tuple(_with_query(task, examined.get(task.uid), config.backlog_mode) for task in tasks),
         sources=tuple(_sources(now, tasks, before)),
         sinks=tuple(_sinks(now, tasks, before, left)),
         changes=tuple(changes(last.description, now)) if last is not None and last.description is not None else (),
@@ -100,16 +101,22 @@ def _rewinds(graph: JobGraph, decided: Decided) -> Iterator[RewindPreview]:
         yield RewindPreview(sink=uid, kind=kinds[uid], checkpoints=tuple(sorted(commits)), rows=rewind.rows(uid))
 
 
-def _with_query(task: TaskPreview, examined: Examined | None) -> TaskPreview:
+def _with_query(task: TaskPreview, examined: Examined | None, backlog_mode: str) -> TaskPreview:
     if examined is None:
         return task
+    error, streams = examined.error, examined.streams_history
+    if backlog_mode == "batch" and streams is not None:
+        error = error or DefinitionError("BACKLOG_UNSUPPORTED", task=task.uid, reason=streams)
+    asked = examined.has_history and backlog_mode != "stream"
     return replace(
         task,
         query=tuple(
             QueryChangePreview(what=one.aspect.value, before=one.before, now=one.now, then=one.rule.then)
             for one in examined.changes
         ),
-        refused=None if examined.error is None else examined.error.to_json(),
+        refused=None if error is None else error.to_json(),
+        history=("stream" if streams else "batch") if asked else None,
+        history_streams=streams if asked else None,
         unseen=examined.unseen,
     )
 

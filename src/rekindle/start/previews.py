@@ -41,6 +41,11 @@ class TaskPreview:
     query: tuple[QueryChangePreview, ...] = ()
     #: why the start would be refused because of its query, as `RekindleError.to_json`
     refused: dict[str, Any] | None = None
+    #: how it takes the history that it begins with, "batch" or "stream"; None: it does not begin with one and a live
+    #: stream, or ``backlog.mode`` asks for no batch
+    history: str | None = None
+    #: why that is a stream, although ``backlog.mode`` asks for a batch
+    history_streams: str | None = None
     #: why its query was not looked at; None: it was
     unseen: str | None = None
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rekindle.storage import layout
-from rekindle.storage.documents.batch import BatchRecord, Drain, End
+from rekindle.storage import layout, read_layout
+from rekindle.storage.documents.batch import BatchRecord, Drain, End, PreludeDocument
 from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.job_documents import JobDocuments
 
@@ -38,3 +38,7 @@ class BatchDocuments(JobDocuments):
     def drain(self, subtask_folder: str) -> Drain | None:
         """Set once a drain has begun on the subtask."""
         return self.read(layout.drain(subtask_folder), Drain)
+
+    def prelude(self, subtask_folder: str) -> PreludeDocument | None:
+        """Set once it is decided up to where the subtask's history is computed as a batch."""
+        return self.read(read_layout.prelude(subtask_folder), PreludeDocument)

@@ -14,6 +14,7 @@
           schema.json                           the columns of that
           end.json                              the subtask has finished its operator logic
           drain.json                            a drain has begun here and will be carried through
+          prelude.json, prelude/                up to where its history is computed as a batch; what that reads
           reads/<input>/<k>.json                what one read of a custom source has given, and where it has led to
       reads/<input>/<k>-<attempt>/          the rows of it
       inbox/<input>/_spark_metadata/<k>     admissions of data; .opened makes the folder
@@ -49,7 +50,6 @@ SAVEPOINTS = "_savepoints"
 
 
 def job(name: str) -> str:
-    """Folder of a job."""
     return name
 
 
@@ -242,7 +242,6 @@ def logs(name: str) -> str:
 
 
 def log_piece(name: str, number: int, piece: int) -> str:
-    """A piece of the log of a run."""
     return f"{name}/logs/{number:06d}-{piece:06d}.jsonl"
 
 
@@ -271,6 +270,7 @@ STEPS: dict[str, str] = {
     "record.create": r".*/batches/\d+\.json",
     "end.create": r".*/end\.json",
     "drain.create": r".*/drain\.json",
+    "prelude.create": r".*/prelude\.json",
     "inbox.open": r".*/(inbox|marks)/[^/]+/_spark_metadata/\.opened",
     "inbox.admit": r".*/inbox/[^/]+/_spark_metadata/\d+(\.compact)?",
     "mark.write": r".*/marks/[^/]+/rows/[^/]+",

@@ -1,4 +1,4 @@
-"""The paths of who reads what of a source, and of what was read of custom ones: this continues `layout`."""
+"""The paths of who reads what of a source, of reads of custom ones, and of preludes: this continues `layout`."""
 
 from __future__ import annotations
 
@@ -34,3 +34,27 @@ def split_read(reads_folder: str, number: int) -> str:
 def staged_rows(reads_folder: str, number: int, attempt: str) -> str:
     """The rows of one attempt at a read."""
     return f"{reads_folder}/{number:09d}-{attempt}"
+
+
+def prelude(subtask_folder: str) -> str:
+    return f"{subtask_folder}/prelude.json"
+
+
+def prelude_folder(subtask_folder: str) -> str:
+    """What a prelude reads; inboxes are laid out in it as in the folder of a subtask."""
+    return f"{subtask_folder}/prelude"
+
+
+def prelude_attempt(subtask_folder: str, attempt: str) -> str:
+    """What one attempt at the copies of live sources has made."""
+    return f"{subtask_folder}/prelude/{attempt}"
+
+
+def prelude_copy(subtask_folder: str, attempt: str, source_uid: str) -> str:
+    """What a live source had when the job started; `prelude_progress` beside it."""
+    return f"{subtask_folder}/prelude/{attempt}/rows/{source_uid}"
+
+
+def prelude_progress(subtask_folder: str, attempt: str, source_uid: str) -> str:
+    """What Spark keeps of the query that makes the copy."""
+    return f"{subtask_folder}/prelude/{attempt}/progress/{source_uid}"

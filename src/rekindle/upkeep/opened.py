@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from rekindle.errors import StorageError
 from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import manifest_at
-from rekindle.storage.documents.batch import BatchRecord, Drain, End, OutputSchema
+from rekindle.storage.documents.batch import BatchRecord, Drain, End, OutputSchema, PreludeDocument
 from rekindle.storage.documents.checkpoint import Committed, Rewound
 from rekindle.storage.documents.control import Answer, Request
 from rekindle.storage.documents.copies import CopyOf
@@ -58,6 +58,7 @@ OPENERS: dict[str, Opener] = {
     "record.create": _document(BatchRecord),
     "end.create": _document(End),
     "drain.create": _document(Drain),
+    "prelude.create": _document(PreludeDocument),
     "inbox.admit": _log,
     "mark.admit": _log,
     "manifest.create": _manifest,

@@ -47,6 +47,8 @@ class Intake:
         self._closing = False
         #: its sources end where they stand; its channels are read on
         self._sources_stopped = False
+        #: the first batch is to have nothing of bounded sources
+        self._holding = False
         #: custom sources that are being read
         self._reading: set[str] = set()
         #: watermark that each input was given since the query was started, ms
@@ -56,13 +58,16 @@ class Intake:
         #: mark of an input that was admitted while its silence was due: the batch that reads it is the proof
         self._probes: dict[str, int] = {}
 
-    def open(self) -> bool:
+    def open(self, *, holding: bool = False) -> bool:
         """The query is about to start: admit, and set every watermark again, which Spark has forgotten.
+
+        Args:
+            holding: its first batch is to have nothing of bounded sources but a watermark row, which makes it one.
 
         Returns whether its sources have ended: other subtasks may have been given what was left of them.
         """
         with self._lock:
-            self._open, self._closing = True, False
+            self._open, self._closing, self._holding = True, False, holding
             self._in_force.clear()
             self._own_ms.clear()
             self._probes.clear()
@@ -160,7 +165,7 @@ class Intake:
     ) -> tuple[Progress, bool]:
         """Let the inputs continue after a batch record; return how far all is read, and if the sources have ended."""
         with self._lock:
-            self._last = record.batch
+            self._last, self._holding = record.batch, False
             self._note(record, met)
             for item in self._inputs:
                 item.position = record.inputs[item.uid]
@@ -236,9 +241,12 @@ class Intake:
 
     def _admit(self) -> None:
         for item in self._inputs:
-            if item.feed is not None and (item.is_channel or not self._sources_stopped):
+            held = self._sources_stopped or (self._holding and item.bounded)
+            if item.feed is not None and (item.is_channel or not held):
                 item.feed.admit()
         wanted = watermarks({item.uid: self._as_the_clock_sees(item) for item in self._inputs}, in_force=self._in_force)
+        if self._holding:
+            wanted |= {item.uid: 0 for item in self._inputs if item.bounded and item.uid not in wanted}
         for item in self._inputs:
             at_ms, in_force_ms = wanted.get(item.uid), self._in_force.get(item.uid)
             probing = self._unproven(item)

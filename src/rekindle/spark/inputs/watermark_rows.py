@@ -27,7 +27,7 @@ from rekindle.channels.marks import MARK_COLUMN
 from rekindle.errors import DefinitionError
 from rekindle.session.failures import BEFORE_EPOCH
 
-_MARKER = "__rekindle_marker"
+MARKER = "__rekindle_marker"
 """Column that tells a watermark row from data, below the user's function; longer where the data has one like it."""
 
 ABSENT = "_absent"
@@ -58,6 +58,13 @@ def without_times_before_epoch(data: DataFrame, column: str) -> DataFrame:
     return data.filter(f"{time} IS NULL OR {time} > {_EPOCH}")
 
 
+def timely(data: DataFrame, uid: str, column: str, *, late: str) -> DataFrame:
+    """Return a source without times before 1970, or one that fails a batch where it meets one."""
+    if late == "drop":
+        return without_times_before_epoch(data, column)
+    return data.withColumn(column, _guarded(column, f"{BEFORE_EPOCH}:{uid}:{column}"))
+
+
 def watermarked(
     spark: SparkSession,
     data: DataFrame,
@@ -72,7 +79,7 @@ def watermarked(
     check_event_time(data, uid, column)
     if any(WATERMARKED in (field.metadata or {}) for field in data.schema):
         raise DefinitionError("WATERMARK_IN_SOURCE", source=uid)
-    marker = _MARKER
+    marker = MARKER
     while marker.lower() in (name.lower() for name in data.columns):
         marker += "_"
     markers = _markers(spark, data, column, marker, marks)

@@ -148,6 +148,8 @@ class Query:
         except PySparkException as error:
             raise DefinitionError("QUERY_REFUSED", task=self._subtask.task, reason=brief(error)) from error
         self._query, self._run_id = query, str(query.runId)
+        if hold_after is not None and hold_after < 0:
+            self.expect_end()  # its first batch ends it
         watching = (query, self._run_id, polling, calls)
         threading.Thread(target=self._watch, args=watching, name=f"watch-{self._run_id}", daemon=True).start()
 

@@ -33,6 +33,8 @@ from rekindle.spark.output.segments import output_schema
 from rekindle.spark.plans.description import description_of
 from rekindle.spark.plans.plan import build_task, files_too_old_ms, refuse_moved_sources
 from rekindle.spark.plans.refuse import refuse_duplicate_columns
+from rekindle.spark.prelude.choosing import prelude_of
+from rekindle.spark.prelude.prelude import Prelude
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.spark.streaming.siblings import Siblings
@@ -125,7 +127,7 @@ class Assembly:
     def _subtask(self, task: Task, subtask: SubtaskId, siblings: Siblings) -> SparkTask:
         storage, folder = self._of.storage, self._of.folder(subtask)
         place = place_of(self._of, subtask)
-        frame, inputs, described, too_old_ms = None, [], None, None
+        frame, inputs, described, too_old_ms, prelude = None, [], None, None, Prelude()
         # Read once: a driver that was taken for dead may record another batch at any time.
         record = storage.last_record(folder)
         if storage.end(folder) is None:
@@ -142,6 +144,7 @@ class Assembly:
             for change in settle_query(task.uid, record.windows if record else None, described):
                 _LOG.warning("%s", change)
             too_old_ms = files_too_old_ms(frame, self._logs.spark_path(folder))
+            prelude = prelude_of(self._of, self._spark, task, place, frame, inputs)
         backlog = None
         if self._of.graph.consumers_of(task):
             self._outputs[task.uid] = output_schema(storage, folder, task.uid, frame)
@@ -159,6 +162,7 @@ class Assembly:
             siblings=siblings,
             kept=KeptBatches(self._needed.get(subtask)),
             source_logs=SourceLogs(storage.store, layout.spark_progress_dir(folder), too_old_ms),
+            prelude=prelude,
             described=described,
         )
         return SparkTask(self._of, self._spark, parts)

@@ -66,6 +66,7 @@ class BatchProtocol(Batches):
         self._outputs = parts.outputs
         self._backlog = parts.backlog
         self._described = parts.described
+        self._prelude = parts.prelude
         self._recorded = recorded
         self.begin_attempt()
 
@@ -131,6 +132,7 @@ class BatchProtocol(Batches):
         if self._backlog is not None:
             self._backlog.wrote(record.batch, sum(segment.size for segment in record.segments))
         self.last = record.batch
+        self._prelude.recorded(record.batch)
         self._recorded(record, duration_ms, met)
 
     def catch_up(self) -> None:
@@ -163,9 +165,13 @@ class BatchProtocol(Batches):
     def _write(self, df: DataFrame, batch: int, offsets: Offsets) -> BatchRecord:
         started = time.monotonic()
         self.life.call(Call.PREPARE)
+        positions = self._positions(offsets)
+        prelude = self._prelude.compute(df, batch, offsets.batch_watermark_ms)
+        if prelude is not None:
+            df = prelude.rows
+            positions.update(prelude.read)
         prepared = self._outputs.prepare(df, batch)
         prepared_ms = _ms_since(started)
-        positions = self._positions(offsets)
         self._refuse_losses(offsets, batch)
         made = BatchRecord(
             batch=batch,
@@ -192,6 +198,7 @@ class BatchProtocol(Batches):
         for item in self._inputs:
             if item.feed is not None:
                 _check_files(item, item.feed.outstanding)
+        self._prelude.refuse_changed_files()
         if offsets.batch_watermark_ms > 0 and any(item.bounded for item in self._inputs):
             refuse_late_rows(self._spark, self._place.task, self._inputs, offsets.batch_watermark_ms, batch)
 

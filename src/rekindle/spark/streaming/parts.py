@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
@@ -14,6 +14,7 @@ from rekindle.ids import SubtaskId
 from rekindle.progress.retention import SourceLogs
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.output.outputs import Outputs, SubtaskPlace
+from rekindle.spark.prelude.prelude import Prelude
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.streaming.siblings import Siblings
 from rekindle.storage.port import Store
@@ -43,5 +44,7 @@ class SubtaskParts:
     kept: KeptBatches
     #: what its query's file sources have read
     source_logs: SourceLogs
+    #: its history, where that is computed as a batch
+    prelude: Prelude = field(default_factory=Prelude)
     #: what its query goes by
     described: QueryDescription | None = None

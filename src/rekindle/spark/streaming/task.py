@@ -52,8 +52,7 @@ class SparkTask:
         self._protocol = BatchProtocol(run, spark, parts, self._recorded)
         self._intake = Intake(parts.inputs, self._protocol.last)
         self._read_from = parts.read_from
-        self._siblings = parts.siblings
-        self._kept = parts.kept
+        self._siblings, self._kept, self._prelude = parts.siblings, parts.kept, parts.prelude
         self._planned = PlannedBatches(storage.store, self._progress_dir)
         if parts.frame is not None:  # where it has ended, an overtaken driver may have left anything
             self._planned.look()
@@ -63,7 +62,7 @@ class SparkTask:
         self._orders = threading.Lock()
         #: whether the query is to run; not while and after it is suspended or finished
         self._runs = False
-        self._backlog, self._logs = parts.backlog, parts.logs
+        self._backlog, self._logs, self._now_ms = parts.backlog, parts.logs, 0
         self._rows_read = counter(parts.logs, place, parts.inputs, self._protocol.last)
         self._query = Query(
             spark,
@@ -84,7 +83,6 @@ class SparkTask:
         self._last_duration_ms: int | None = None
         #: the last batch, and rows of its output, where they are counted
         self._rows_out: tuple[int, int | None] = (-1, None)
-        self._now_ms = 0
 
     # -- orders -------------------------------------------------------------------------------------------------------
 
@@ -115,8 +113,8 @@ class SparkTask:
         if self._planned.is_flushed():
             # A plan that was not there when this run began is of a driver that it has overtaken.
             self._planned.forget()
-        flushed = self._planned.is_flushed()
-        if self._intake.sources_ended if flushed else self._intake.open():
+        flushed, last = self._planned.is_flushed(), self._protocol.last
+        if self._intake.sources_ended if flushed else self._intake.open(holding=self._prelude.begin(last)):
             self._post(e.SourcesEnded(task=self._id))
             if not self._intake.has_channels:
                 return
@@ -124,6 +122,7 @@ class SparkTask:
             self._runs = True
             if self._task.output_mode != "complete":
                 self._planned.plant_due()
+            self._prelude.plant(self._query)
             self._query.start()
         self._post(e.TaskStarted(task=self._id))
 
@@ -223,6 +222,7 @@ class SparkTask:
         """See `TaskRunner`."""
         self._runs = False
         self._intake.close(wait=False)
+        self._prelude.interrupt()
         self._query.interrupt()
 
     # -- ending -------------------------------------------------------------------------------------------------------

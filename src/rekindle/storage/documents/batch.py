@@ -62,6 +62,17 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PreludeDocument:
+    """``prelude.json``: a history is computed as a batch, up to a watermark. It binds until that batch is recorded."""
+
+    #: that of what the live sources had; its rows are in the folder of `attempt`
+    watermark_ms: int
+    attempt: str
+    run: int
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSchema:
     """``schema.json``: the columns of what a task puts into its channels, as those that read it were planned."""
 

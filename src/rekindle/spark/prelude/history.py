@@ -1,0 +1,160 @@
+"""The prelude of a task: its history, computed as a batch before its query streams (docs/backlog.md).
+
+::
+
+    copy what the live streams have            prelude/<attempt>/rows/<source>
+    their watermark w                          prelude.json                      ← binding from here on
+    let Spark plan batch 0, of the live streams alone
+    let that plan run with w                   spark/offsets/0
+    batch 0: its rows are those of a batch query, over the history and the copy, that w has closed;
+             its own rows go nowhere, its state is that of the windows that w leaves open
+                                               batches/000000000.json            ← as any batch
+    stream on: what is read of the history now, and is closed, is late
+
+A file of the history that has nothing for an open window is not read again. Everything after ``prelude.json`` follows
+from it and from what lies there, so that a driver which is started again, or overtaken, does the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import DataFrame
+
+from rekindle.errors import StorageError
+from rekindle.progress.directory import last_planned, plan_at, read_offsets
+from rekindle.sources.listing import check_unchanged
+from rekindle.spark.prelude.closing import NotClosedError
+from rekindle.spark.prelude.prelude import FIRST, Computed, Prelude, Unwanted
+from rekindle.spark.prelude.reading import History, PreludeReading
+from rekindle.spark.query.query import Query
+from rekindle.storage import layout, read_layout
+from rekindle.storage.batch_documents import BatchDocuments
+from rekindle.storage.documents.batch import PreludeDocument
+
+_LOG = logging.getLogger(__name__)
+
+
+class HistoryPrelude(Prelude):
+    """The prelude of one subtask.
+
+    Args:
+        run: the number of the driver's run.
+        folder: the subtask's.
+        reading: what it reads.
+        check_fence: raises where a newer run has taken over.
+    """
+
+    def __init__(
+        self,
+        storage: BatchDocuments,
+        run: int,
+        task: str,
+        folder: str,
+        reading: PreludeReading,
+        check_fence: Callable[[], None],
+    ) -> None:
+        self._storage = storage
+        self._run = run
+        self._task = task
+        self._folder = folder
+        self._progress_dir = layout.spark_progress_dir(folder)
+        self._reading = reading
+        self._check_fence = check_fence
+        self._unwanted = Unwanted(storage, folder)
+        #: what was decided, once that is known, until the query is started again
+        self._due: PreludeDocument | None = None
+        #: its rows and what they are made of, where they are known by now
+        self._ready: tuple[DataFrame, Sequence[History]] | None = None
+        #: what the batch has read that is not recorded yet
+        self._histories: Sequence[History] = ()
+
+    def begin(self, last: int) -> bool:
+        """See `Prelude`."""
+        self._due = None
+        if last >= FIRST:
+            self._forget()
+            return False
+        if self._reads_history_already():
+            self._unwanted.begin(last)
+            return False
+        self._due = self._storage.prelude(self._folder) or self._decide()
+        return self._due is not None
+
+    def _reads_history_already(self) -> bool:
+        """Look whether a batch is planned that is not one of a prelude, of the live streams alone."""
+        if last_planned(self._storage.store, self._progress_dir) < FIRST:
+            return False
+        planned = read_offsets(self._storage.store, self._progress_dir, FIRST)
+        if self._storage.prelude(self._folder) is None:
+            return True
+        return any(planned.sources[source] is not None for source in self._reading.sources_of_histories)
+
+    def plant(self, query: Query) -> None:
+        """See `Prelude`."""
+        if self._due is None:
+            return
+        store, folder = self._storage.store, self._progress_dir
+        if last_planned(store, folder) < FIRST:
+            query.start(hold_after=FIRST - 1)
+            query.wait(lambda: last_planned(store, folder) >= FIRST)
+            query.stop_after(FIRST - 1)
+        # Where Spark has failed to plan it, it will say why when the query is started.
+        if last_planned(store, folder) >= FIRST:
+            plan_at(store, folder, FIRST, self._due.watermark_ms)
+
+    def compute(self, df: DataFrame, batch: int, watermark_ms: int) -> Computed | None:
+        """See `Prelude`."""
+        found = self._due
+        if batch != FIRST or found is None:
+            return None
+        if found.watermark_ms != watermark_ms:
+            raise StorageError("BATCH_PLAN_OVERWRITTEN", task=self._task, batch=batch)
+        df.write.format("noop").mode("overwrite").save()
+        rows, self._histories = self._ready or self._reading.closed(found)
+        self._ready = None
+        return Computed(rows, {history.item.uid: history.read() for history in self._histories})
+
+    def refuse_changed_files(self) -> None:
+        """See `Prelude`."""
+        for history in self._histories:
+            check_unchanged(history.item.uid, history.files)
+
+    def recorded(self, batch: int) -> None:
+        """See `Prelude`."""
+        if batch == FIRST:
+            self._forget()
+
+    def interrupt(self) -> None:
+        """See `Prelude`."""
+        self._reading.interrupt()
+
+    def _decide(self) -> PreludeDocument | None:
+        attempt = f"{self._run}-{secrets.token_hex(4)}"
+        watermark_ms = self._reading.copy(attempt)
+        made = PreludeDocument(watermark_ms=watermark_ms, attempt=attempt, run=self._run)
+        reason = "its live streams have nothing that closes a window" if watermark_ms <= 0 else None
+        try:
+            if reason is None:
+                self._ready = self._reading.closed(made)
+        except NotClosedError as error:
+            reason = str(error)
+        if reason is not None:
+            _LOG.warning("Task %s streams its history: %s", self._task, reason)
+            # What another driver has copied may be what was decided.
+            self._storage.store.delete_tree(read_layout.prelude_attempt(self._folder, attempt))
+            return None
+        _LOG.info("Task %s computes its history as a batch, up to a watermark of %d ms", self._task, watermark_ms)
+        self._check_fence()
+        found = self._storage.adopt(read_layout.prelude(self._folder), made)
+        if found != made:
+            self._ready = None  # another driver was quicker
+        return found
+
+    def _forget(self) -> None:
+        self._ready, self._histories = None, ()
+        folder = read_layout.prelude_folder(self._folder)
+        if self._storage.store.names(folder):
+            self._storage.store.delete_tree(folder)

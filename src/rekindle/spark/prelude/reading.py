@@ -1,0 +1,190 @@
+"""What a prelude reads: the files of a history, and a copy of what the live streams have when the job starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from rekindle.channels.feed import FileFeed
+from rekindle.channels.inbox import Inbox
+from rekindle.errors import JobError
+from rekindle.graph.job_graph import Task
+from rekindle.runtime.definition import RunContext
+from rekindle.session.failures import brief, spellings
+from rekindle.sinks.session_settings import for_old_times
+from rekindle.sinks.staging import TIMESTAMP_TYPE
+from rekindle.sources import Files, Stream
+from rekindle.spark.inputs.input import Input
+from rekindle.spark.inputs.reading import made_by, read_inbox
+from rekindle.spark.inputs.watermark_rows import quoted, timely
+from rekindle.spark.output.outputs import SubtaskPlace
+from rekindle.spark.plans.plan import build_batch_task
+from rekindle.spark.prelude.closing import Windows, closed
+from rekindle.spark.query.optimizer import started_with
+from rekindle.storage import layout, read_layout
+from rekindle.storage.documents.batch import InputPosition, PreludeDocument
+from rekindle.storage.documents.sources import FrozenFile
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A bounded source, as the batch query reads it."""
+
+    item: Input
+    files: Sequence[FrozenFile]
+    #: where a row of a window that stays open came from, whatever the rest of the plan; None: it cannot be asked
+    open_rows: DataFrame | None
+
+    def read(self) -> InputPosition:
+        """Return its position after the files, from the first on, that have no such row."""
+        position = self.item.position
+        if self.open_rows is None:
+            return position
+        found = {spelled for row in self.open_rows.distinct().collect() for spelled in spellings(row[0])}
+        first = next((at for at, file in enumerate(self.files) if spellings(file.path) & found), len(self.files))
+        done = self.files[:first]
+        return replace(
+            position,
+            files=position.files + len(done),
+            bytes=position.bytes + sum(file.size for file in done),
+        )
+
+
+class PreludeReading:
+    """The inputs of the prelude of one subtask.
+
+    Args:
+        inputs: those of its query.
+        windows: of that.
+    """
+
+    def __init__(
+        self,
+        run: RunContext,
+        spark: SparkSession,
+        task: Task,
+        place: SubtaskPlace,
+        inputs: Sequence[Input],
+        windows: Windows,
+    ) -> None:
+        self._run = run
+        self._spark = spark
+        self._task = task
+        self._place = place
+        self._store = run.storage.store
+        self._inputs = inputs
+        self._windows = windows
+        #: makes a copy
+        self._copying: StreamingQuery | None = None
+        self._interrupted = False
+
+    def copy(self, attempt: str) -> int:
+        """Copy what the live streams have; return the watermark after it, 0 where one of them has no time."""
+        return min((self._copy(item, attempt) for item in self._inputs if not item.bounded), default=0)
+
+    def closed(self, found: PreludeDocument) -> tuple[DataFrame, list[History]]:
+        """Return the batch query of the windows that are closed, and the histories that it reads.
+
+        Raises:
+            NotClosedError: it cannot be made.
+        """
+        frames, histories = [], []
+        for item in self._inputs:
+            if item.bounded:
+                frame, history = self._history(item, found.watermark_ms)
+                histories.append(history)
+            else:
+                frame = self._timely(item, self._copied(item, found.attempt))
+            frames.append(frame)
+        whole = build_batch_task(self._task, self._run.definition.functions[self._task.uid], frames)
+        return closed(whole, self._windows, found.watermark_ms), histories
+
+    @property
+    def sources_of_histories(self) -> Sequence[int]:
+        """Return what Spark numbers the sources of its query that read a history."""
+        return [source for item in self._inputs if item.bounded for source in item.spark_sources]
+
+    def interrupt(self) -> None:
+        """Give up copying."""
+        self._interrupted = True
+        copying = self._copying
+        if copying is not None:
+            with suppress(Exception):
+                copying.stop()
+
+    def _copy(self, item: Input, attempt: str) -> int:
+        folder = self._place.folder
+        live = self._live(item)
+        writer = (
+            live.writeStream.format("parquet")
+            .option("path", self._store.spark_path(read_layout.prelude_copy(folder, attempt, item.uid)))
+            .option(
+                "checkpointLocation", self._store.spark_path(read_layout.prelude_progress(folder, attempt, item.uid))
+            )
+            .trigger(availableNow=True)
+        )
+        with started_with(live.sparkSession, {TIMESTAMP_TYPE: "TIMESTAMP_MICROS", **for_old_times(live.sparkSession)}):
+            query = writer.start()
+        self._copying = query
+        try:
+            if self._interrupted:
+                query.stop()
+            query.awaitTermination()
+        except PySparkException as error:
+            raise JobError("QUERY_DIED", task=self._task.uid, reason=brief(error)) from error
+        finally:
+            self._copying = None
+        if self._interrupted:
+            raise JobError("QUERY_DIED", task=self._task.uid, reason="its run is over")
+        assert item.event_time is not None, "an input of a prelude has an event time"
+        assert item.delay_ms is not None, "a live stream has a watermark of its own"
+        last = self._copied(item, attempt).agg(F.expr(f"unix_micros(max({quoted(item.event_time)}))")).first()
+        return 0 if last is None or last[0] is None else int(last[0]) // 1000 - item.delay_ms
+
+    def _live(self, item: Input) -> DataFrame:
+        spec = self._run.definition.sources[item.uid].spec
+        assert isinstance(spec, Stream), "nothing else that never ends is read twice"
+        read = spec.read
+        return made_by(item.uid, lambda: read(self._spark))
+
+    def _copied(self, item: Input, attempt: str) -> DataFrame:
+        path = read_layout.prelude_copy(self._place.folder, attempt, item.uid)
+        return self._spark.read.schema(self._live(item).schema).parquet(self._store.spark_path(path))
+
+    def _history(self, item: Input, watermark_ms: int) -> tuple[DataFrame, History]:
+        store, frozen = self._store, self._run.frozen[item.uid]
+        spec = self._run.definition.sources[item.uid].spec
+        assert isinstance(item.feed, FileFeed), "a history is made of files"
+        assert frozen is not None, "a history is made of files"
+        files = item.feed.splits.given_to(self._place.subtask)[item.position.files :]
+        folder = layout.inbox(read_layout.prelude_folder(self._place.folder), item.uid)
+        inbox = Inbox(store, folder, item.index)
+        inbox.open()
+        if files:
+            inbox.admit(0, files)
+        transformed = isinstance(spec, Files) and spec.transform is not None
+        frame = made_by(item.uid, lambda: read_inbox(self._spark.read, store, folder, spec, frozen))
+        asked = None
+        hidden = any(name.lower() == "_metadata" for name in frame.columns)
+        if not (transformed or hidden) and self._windows.length_us is not None:
+            asked = _open_rows(frame, str(item.event_time), watermark_ms * 1000 - self._windows.length_us)
+        return self._timely(item, frame), History(item, files, asked)
+
+    def _timely(self, item: Input, frame: DataFrame) -> DataFrame:
+        spec = self._run.definition.sources[item.uid]
+        return timely(frame, item.uid, str(item.event_time), late=spec.late)
+
+
+def _open_rows(frame: DataFrame, event_time: str, closed_us: int) -> DataFrame:
+    """Return the files of the rows that may be of an open window: later than `closed_us`, or at no time.
+
+    Spark passes over the files, or parts of them, whose statistics tell that there are none.
+    """
+    time = quoted(event_time)
+    return frame.where(f"{time} > timestamp_micros({closed_us}) OR {time} IS NULL").select("_metadata.file_path")

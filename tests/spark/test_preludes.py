@@ -1,0 +1,174 @@
+"""Preludes: which queries have windows that a watermark closes for good, and what an earlier run has left of one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from rekindle.graph.job_graph import Task
+from rekindle.graph.prelude import why_streamed
+from rekindle.progress.directory import read_offsets
+from rekindle.spark.inputs.input import Input
+from rekindle.spark.prelude.closing import NotClosedError, closed, windows_of
+from rekindle.spark.prelude.facts import facts_of
+from rekindle.spark.prelude.prelude import Prelude, Unwanted
+from rekindle.storage import layout, read_layout
+from rekindle.storage.documents.batch import InputPosition, PreludeDocument
+from rekindle.storage.job_storage import JobStorage
+from rekindle.testing.memory_store import MemoryStore
+from tests.jobs.kit import DDL
+
+Frame = Any
+Query = Callable[[Frame, Frame], Frame]
+FOLDER = layout.subtask("job", "sums", 0, 1)
+
+
+def hours(history: Frame, live: Frame) -> Frame:
+    return history.unionByName(live).groupBy(F.window("ts", "1 hour"), "k").agg(F.count("*").alias("n"))
+
+
+def days(history: Frame, live: Frame) -> Frame:
+    return hours(history, live).groupBy(F.window(F.window_time("window"), "1 day")).count()
+
+
+def without_their_window(history: Frame, live: Frame) -> Frame:
+    both = history.unionByName(live)
+    both.createOrReplaceTempView("both_of_them")
+    return both.sparkSession.sql("SELECT k, count(*) AS n FROM both_of_them GROUP BY window(ts, '1 hour'), k")
+
+
+def apart(history: Frame, live: Frame) -> Frame:
+    return hours(history, history).unionByName(hours(live, live))
+
+
+def beside_rows(history: Frame, live: Frame) -> Frame:
+    return hours(history, live).select("k", "n").union(live.select("k", "v"))
+
+
+def of_other_times(history: Frame, live: Frame) -> Frame:
+    return hours(live, history.withColumn("ts", F.expr("ts + INTERVAL 1 DAY")))
+
+
+def sessions(history: Frame, live: Frame) -> Frame:
+    return history.unionByName(live).groupBy(F.session_window("ts", "1 hour"), "k").count()
+
+
+def by_key(history: Frame, live: Frame) -> Frame:
+    return history.unionByName(live).groupBy("k").count()
+
+
+def sampled(history: Frame, live: Frame) -> Frame:
+    return hours(history, live.where(F.rand() < 0.5))
+
+
+def of_late(history: Frame, live: Frame) -> Frame:
+    return hours(history, live.where("ts > current_timestamp() - INTERVAL 1 DAY"))
+
+
+def joined(history: Frame, live: Frame) -> Frame:
+    return hours(history, live.join(history.select("k", F.col("ts").alias("other")), "k").select("ts", "k", "v"))
+
+
+def distinct(history: Frame, live: Frame) -> Frame:
+    return history.unionByName(live).dropDuplicates(["ts", "k"])
+
+
+def rows(history: Frame, live: Frame) -> Frame:
+    return history.unionByName(live)
+
+
+REASONS: dict[Query, str | None] = {
+    hours: None,
+    days: "other windows of its windows",
+    without_their_window: "no window, or no event time, among the keys that it puts out",
+    apart: "aggregates beside each other",
+    beside_rows: "put together with other rows",
+    of_other_times: "another time than its event time",
+    sessions: "a session that has begun",
+    by_key: "no window, or no event time",
+    sampled: "chance or the time of day",
+    of_late: "chance or the time of day",
+    joined: "a join of two streams",
+    distinct: "deduplication",
+    rows: "it keeps no state",
+}
+
+
+def test_a_query_says_whether_a_watermark_closes_what_it_keeps(spark: SparkSession, tmp_path: Path) -> None:
+    def stream(name: str) -> Frame:
+        (tmp_path / name).mkdir()
+        return spark.readStream.schema(DDL).parquet(str(tmp_path / name)).withWatermark("ts", "4 seconds")
+
+    history, live = stream("history"), stream("live")
+    inputs = [
+        Input(uid="history", frame=history, position=InputPosition(), bounded=True, event_time="ts"),
+        Input(uid="live", frame=live, position=InputPosition(), event_time="ts", delay_ms=4_000),
+    ]
+    found = {}
+    for query in REASONS:
+        task = Task(uid="task", inputs=("history", "live"))
+        facts, _ = facts_of(task, query(history, live), inputs, changed_files=False)
+        assert facts.has_history
+        found[query] = why_streamed(facts)
+
+    wrong = {
+        query.__name__: found[query]
+        for query, words in REASONS.items()
+        if (found[query] is None) != (words is None) or (words or "") not in (found[query] or "")
+    }
+    assert wrong == {}
+
+
+def test_a_batch_of_another_shape_than_its_stream_is_none_to_go_by(spark: SparkSession, tmp_path: Path) -> None:
+    stream = spark.readStream.schema(DDL).parquet(str(tmp_path)).withWatermark("ts", "4 seconds")
+    batch = spark.createDataFrame([], DDL)
+    windows = windows_of(hours(stream, stream))
+
+    for other in (hours(batch, batch).where("n > 1").select("n"), rows(batch, batch)):
+        with pytest.raises(NotClosedError, match="another way"):
+            closed(other, windows, 0)
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_what_was_decided_and_is_not_wanted_any_more_is_undone(planned: bool) -> None:
+    storage = JobStorage(MemoryStore(), "job")
+    storage.create(read_layout.prelude(FOLDER), PreludeDocument(watermark_ms=5_000, attempt="1-aa", run=1))
+    storage.store.create(f"{read_layout.prelude_copy(FOLDER, '1-aa', 'live')}/part.parquet", b"")
+    progress_dir = layout.spark_progress_dir(FOLDER)
+    if planned:
+        offsets = f"v1\n{json.dumps({'batchWatermarkMs': 5_000, 'conf': {}})}\n"
+        storage.store.create(f"{progress_dir}/offsets/0", offsets.encode())
+
+    assert not Unwanted(storage, FOLDER).begin(-1)
+
+    assert storage.prelude(FOLDER) is None
+    assert storage.store.names(read_layout.prelude_folder(FOLDER)) == []
+    if planned:
+        assert read_offsets(storage.store, progress_dir, 0).batch_watermark_ms == 0
+
+
+def test_what_is_recorded_is_not_undone() -> None:
+    storage = JobStorage(MemoryStore(), "job")
+    storage.create(read_layout.prelude(FOLDER), PreludeDocument(watermark_ms=5_000, attempt="1-aa", run=1))
+
+    assert not Unwanted(storage, FOLDER).begin(0)
+
+    assert storage.prelude(FOLDER) is not None
+
+
+def test_a_task_that_streams_all_that_it_reads_has_none() -> None:
+    nothing: Any = None
+    prelude = Prelude()
+
+    prelude.plant(nothing)
+    prelude.refuse_changed_files()
+    prelude.recorded(0)
+    prelude.interrupt()
+
+    assert (prelude.begin(-1), prelude.compute(nothing, 0, 0)) == (False, None)
