@@ -323,8 +323,6 @@ def test_what_cannot_be_a_pipeline_is_refused(spark: SparkSession, world: Pipeli
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_file_a_batch")
 def test_what_a_pipeline_keeps_is_bounded(spark: SparkSession, world: PipelineWorld) -> None:
-    spark.conf.set("spark.sql.streaming.stateStore.minDeltasForSnapshot", "5")
-    spark.conf.set("spark.sql.streaming.stateStore.maintenanceInterval", "1s")
     world.add_history(*(rows(hour / 4, 2) for hour in range(60)))
     world.add_extra(rows(0, 2))
     config = {"checkpoint.interval": "1 second", "checkpoint.retained": "2", **SMALL_BATCHES}
@@ -335,7 +333,8 @@ def test_what_a_pipeline_keeps_is_bounded(spark: SparkSession, world: PipelineWo
     world.check(live=False)
     kept = kinds_of_files(Path(world.storage) / "pipeline")
     assert max(count for kind, count in kept.items() if "/spark" not in kind) < 40, kept
-    assert max(count for kind, count in kept.items() if "/sources/" in kind or "/offsets" in kind) < 80, kept
+    # Spark's logs of batches have a bound of their own (test_storage_stays_bounded).
+    assert max(count for kind, count in kept.items() if "/sources/" in kind) < 80, kept
     assert sum(count for kind, count in kept.items() if "/segments/" in kind) < 60, kept
 
 

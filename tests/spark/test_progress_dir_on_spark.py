@@ -24,9 +24,11 @@ NEW_ID = "00000000-0000-0000-0000-00000000000{}"
 
 @pytest.fixture(scope="module")
 def spark(spark: Any) -> Iterator[Any]:
-    """The shared session, with state snapshots after a few batches rather than after a minute."""
+    """The shared session, with state snapshots after a few batches rather than after a minute; nothing is purged."""
     state = "spark.sql.streaming.stateStore"
     quick = {
+        # A job that ran in this session has left it at what jobs need.
+        "spark.sql.streaming.minBatchesToRetain": "1000000",
         "spark.sql.shuffle.partitions": "1",
         f"{state}.maintenanceInterval": "1s",
         f"{state}.minDeltasForSnapshot": "5",
