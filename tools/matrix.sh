@@ -20,6 +20,8 @@ readonly SMOKE=(
     tests/jobs/test_stopping.py
     tests/jobs/test_batch_mode.py
     tests/jobs/test_adopting.py
+    tests/jobs/test_restore_checks.py
+    tests/jobs/test_shadow.py
     tests/spark/test_plain_flush.py
     tests/spark/test_progress_dir_on_spark.py
     tests/examples

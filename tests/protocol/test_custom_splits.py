@@ -30,6 +30,18 @@ def test_a_split_goes_to_the_subtask_that_was_given_the_fewest_and_is_given_once
     assert made.entries == 1, "to ask changes nothing"
 
 
+def test_where_a_split_begins_is_written_down_with_it_and_goes_through_a_checkpoint() -> None:
+    made = enumerator(1, "a")
+    assert made.new_among(["a", "b", "b"]) == {key_of("b"): "b"}
+    given = made.give(["a", "b"], {key_of("a"): 7, key_of("b"): {"offset": 3}})
+    assert given == (GivenSplit(split=split("b", {"offset": 3}), subtask=0),), "a split that was known stays as it is"
+    made.append(given)
+    # No reader has taken it up yet: a start from there finds the place again, whatever is found out by then.
+    restored = SplitEnumerator(1, OperatorState.from_json(made.state({0: ReaderState(given=1)}).to_json()))
+    assert restored.discovered and restored.new_among(["a", "b"]) == {}
+    assert [one.split for one in restored.give(["a", "b"], {key_of("b"): 9})] == [split("b", {"offset": 3})]
+
+
 def test_splits_are_known_by_their_json_value() -> None:
     made = SplitEnumerator(1)
     made.append(made.give([{"a": 1, "b": 2}]))
