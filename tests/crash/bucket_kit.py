@@ -19,6 +19,20 @@ from tests.servers.kafka import jars
 PLACE = "CRASH_PLACE"
 ARGUMENTS = "CRASH_ARGUMENTS"
 
+TELLING = (
+    "inbox.admit/after",
+    "sink.prepare/after",
+    "record.create/before",
+    "record.create/after",
+    "spark.commit/before",
+    "manifest.create/before",
+    "manifest.create/after",
+    "sink.commit/after",
+    "committed.create/before",
+    "result.create/before",
+)
+"""Where a kill tells most."""
+
 
 class BucketWorld(CrashWorld):
     """The same inputs; storage and both outputs lie in the place."""

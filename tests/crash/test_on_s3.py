@@ -9,48 +9,30 @@ from pyspark.sql import SparkSession
 
 from rekindle.runtime.steps import heard_by
 from rekindle.testing.crash import ALL_MOMENTS, Moment, Moments
-from tests.crash.bucket_kit import ARGUMENTS, PLACE, BucketWorld, arguments_of
-from tests.crash.kit import CONFIG, OF_OTHERS, persist
+from tests.crash.bucket_kit import TELLING, BucketWorld
+from tests.crash.kit import CONFIG, OF_OTHERS, CrashWorld, persist
 from tests.crash.lives import kill_at, overtake, read_and_drain
-from tests.servers.s3 import S3Server
 
 pytestmark = pytest.mark.crash
-
-TELLING = (
-    "inbox.admit/after",
-    "sink.prepare/after",
-    "record.create/before",
-    "record.create/after",
-    "spark.commit/before",
-    "manifest.create/before",
-    "manifest.create/after",
-    "sink.commit/after",
-    "committed.create/before",
-    "result.create/before",
-)
 
 RARE = {*OF_OTHERS, "sink.abort", "segments.copy", "request.create", "answer.create", "reserve.create"}
 """Steps that this job does not reach by itself, or whose faults are the client's. A bucket needs no reserve."""
 
 
 @pytest.fixture
-def world(tmp_path: Path, s3: S3Server, spark_on_s3: SparkSession, monkeypatch: pytest.MonkeyPatch) -> BucketWorld:
-    monkeypatch.setenv(PLACE, f"s3://{s3.make_bucket()}")
-    monkeypatch.setenv(ARGUMENTS, arguments_of("spark-s3", {}, {}))
-    made = BucketWorld(tmp_path)
-    made.fill()
-    return made
+def world(on_s3: None, tmp_path: Path) -> CrashWorld:
+    return BucketWorld(tmp_path).fill()
 
 
 @pytest.mark.parametrize("text", TELLING)
 def test_a_driver_killed_at_a_telling_step_is_resumed_without_loss(
-    spark: SparkSession, world: BucketWorld, text: str
+    spark: SparkSession, world: CrashWorld, text: str
 ) -> None:
     kill_at(spark, world, Moment.parse(text), live=False)
 
 
 def test_a_history_and_a_live_stream_arrive_exactly_through_a_fault_at_every_step(
-    spark: SparkSession, world: BucketWorld
+    spark: SparkSession, world: CrashWorld
 ) -> None:
     faults = Moments([moment for moment in ALL_MOMENTS if moment.step not in RARE])
     persist(
@@ -65,6 +47,6 @@ def test_a_history_and_a_live_stream_arrive_exactly_through_a_fault_at_every_ste
 @pytest.mark.parametrize("moment", ["manifest.create/before", "sink.commit/before", "storage.delete/before"])
 @pytest.mark.usefixtures("thought_dead")
 def test_an_old_driver_paused_in_a_checkpoint_changes_nothing_and_says_that_it_was_fenced(
-    spark: SparkSession, world: BucketWorld, moment: str
+    spark: SparkSession, world: CrashWorld, moment: str
 ) -> None:
     overtake(spark, world, moment)

@@ -22,7 +22,7 @@ def patches(text: str) -> int:
     return sum(isinstance(call, ast.Attribute) and call.attr == "setattr" for call in calls)
 
 
-SLEEPS = 27
+SLEEPS = 26
 """Calls of ``time.sleep``: between two looks at what a test waits for, or in what plays something slow."""
 
 

@@ -8,6 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import rekindle as rk
 from rekindle.storage.documents.status import Status
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
+from tests import waiting
 
 UTC = dt.timezone.utc
 START = dt.datetime(2025, 1, 1, tzinfo=UTC)
@@ -33,6 +35,9 @@ QUICK = {"checkpoint.interval": "1 second", "restart.delay": "100 ms", "restart.
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """For a few rows a plan costs less if it is interpreted than if Java is made of it and compiled."""
+
+until = partial(waiting.until, seconds=300, pause_s=0.05)
+"""Looks of these tests cost: they read storages, beside Spark."""
 
 FLUSHED = ("waiting_for_final_checkpoint", "closed")
 """A task that has come to its end: a checkpoint may have closed it since, on a machine that is quick enough."""
@@ -160,14 +165,6 @@ def committed(folder: Path) -> list[dict[str, Any]]:
             if name.endswith(".parquet") and not name.startswith((".", "_")):
                 found += pq.ParquetFile(Path(place, name)).read().to_pylist()
     return found
-
-
-def until(condition: Callable[[], bool], seconds: float = 300) -> None:
-    """Wait until `condition` holds; a limit keeps a hanging test from hanging for ever."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(0.05)
 
 
 def failing_at(step: str) -> Callable[[str], None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -18,6 +18,7 @@ from rekindle.redaction import Redaction
 from rekindle.storage.job_storage import JobStorage
 from rekindle.testing.memory_store import MemoryStore
 from tests.cli.kit import start
+from tests.waiting import until
 
 LOG = logging.getLogger("rekindle.test")
 
@@ -64,14 +65,6 @@ def logged(job: JobStorage, level: int = logging.INFO, run: int = 1, **limits: f
 
 def messages(job: JobStorage) -> list[str]:
     return [line.message for _, line in pieces.read(job, LogPosition())]
-
-
-def until(true: Callable[[], bool]) -> None:
-    for _ in range(6_000):
-        if true():
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError("it has not come true within a minute")
 
 
 def test_what_is_logged_is_in_the_storage_from_its_level_on_and_without_secrets(job: JobStorage) -> None:

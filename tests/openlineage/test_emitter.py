@@ -8,7 +8,7 @@ import logging
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -23,6 +23,7 @@ from rekindle.openlineage.datasets import Dataset
 from rekindle.openlineage.emitter import Emitter, SendingPauses, emitting, is_configured, named
 from rekindle.redaction import Redaction
 from rekindle.storage.documents.runs import Result
+from tests.waiting import until
 
 pytest.importorskip("openlineage.client")
 
@@ -89,14 +90,6 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
 
 def make() -> RunEvents:
     return RunEvents(FACTS, Redaction())
-
-
-def until(true: Callable[[], bool]) -> None:
-    for _ in range(6_000):
-        if true():
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError("it has not come true within a minute")
 
 
 def result(state: str, **changes: Any) -> Result:

@@ -6,8 +6,8 @@ the source, the sinks.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -32,7 +32,10 @@ from rekindle.storage.local import LocalStore
 from rekindle.testing.fake_engine import FakeEngine
 from rekindle.testing.fake_runner import FakeInput, FakeRunner
 from rekindle.testing.fake_sink import FakeSink
+from tests import waiting
 from tests.hanging import threads
+
+until = partial(waiting.until, seconds=30, pause_s=0.002)
 
 JOB, TASK, SOURCE = "job", "task", "numbers"
 
@@ -60,10 +63,8 @@ class World:
         self.runner: FakeRunner | None = None
         self.engine = FakeEngine(self._runner)
 
-    def launch(
-        self, steps: Steps = no_steps, since: int | None = None, engine_failures: int = 0, **config: object
-    ) -> Launch:
-        """The start of the next run, not prepared yet."""
+    def definition(self) -> Definition:
+        """The job, whose source ends where its rows have."""
         bounded = self.rows.ended
         graph = validated(
             JobGraph(
@@ -73,10 +74,15 @@ class World:
                 sinks=tuple(Sink(uid=uid, task=TASK) for uid in self.sinks),
             )
         )
-        definition = Definition(graph=graph, sources={}, functions={}, sinks=self.sinks)
+        return Definition(graph=graph, sources={}, functions={}, sinks=self.sinks)
+
+    def launch(
+        self, steps: Steps = no_steps, since: int | None = None, engine_failures: int = 0, **config: object
+    ) -> Launch:
+        """The start of the next run, not prepared yet."""
         settings = Config.of({**QUICK, **config})
         return Launch(
-            definition, self.store, settings, Permissions(), steps=steps,
+            self.definition(), self.store, settings, Permissions(), steps=steps,
             since=since, engine_failures=engine_failures, pauses=self.pauses,
         )  # fmt: skip
 
@@ -166,11 +172,3 @@ def ended(handle: rk.JobHandle, seconds: float = 30) -> rk.JobResult:
     result = handle.wait(seconds)
     assert result is not None, f"it did not end: {handle.status()}\n{threads()}"
     return result
-
-
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait until `condition` holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(0.002)

@@ -172,27 +172,28 @@ def refuse() -> None:
     raise StorageError("OBJECT_CORRUPT", path="x", reason="injected")
 
 
-def test_a_look_at_the_control_folder_is_one_listing(world: World) -> None:
-    world.rows.available, world.rows.ended = 6, False
-    handle = world.start(**NEVER)
-    until(lambda: world.read() == 6)
-    storage, looks, listed = handle._storage, [0], [0]
-    look, names = storage.control, storage.store.names
+class Listed(MemoryStore):
+    """A store that notes what is listed."""
 
-    def counted_look(heard: Any) -> Any:
-        looks[0] += 1
-        return look(heard)
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed: list[str] = []
 
-    def counted_names(folder: str) -> list[str]:
-        listed[0] += folder == layout.control(JOB)
-        return names(folder)
+    def names(self, folder: str) -> list[str]:
+        self.listed.append(folder)
+        return super().names(folder)
 
-    storage.control, storage.store.names = counted_look, counted_names
-    until(lambda: looks[0] > 3)
-    del storage.control, storage.store.names
-    assert listed[0] == looks[0]
-    handle.cancel()
-    ended(handle)
+
+def test_a_look_at_the_control_folder_is_one_listing() -> None:
+    store = Listed()
+    folder = ControlFolder(JobStorage(store, JOB))
+    for number in range(4):
+        request = Request(id=f"{number}", run=1, verb="checkpoint", created_ms=number)
+        store.create(layout.request(JOB, request.id), encode(request))
+        found = folder.look(number)
+        assert found is not None and [one.id for one in found.requests] == [request.id]
+        folder.clean(number)
+    assert store.listed == [layout.control(JOB)] * 4
 
 
 class Clock:

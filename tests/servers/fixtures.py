@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pytest
 
@@ -31,156 +31,124 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL cluster of the tests' own. A test that stops it starts it again."""
-    missing = postgres_server.why_not()
+class Server(Protocol):
+    """A server that tests start and end."""
+
+    def start(self) -> None:
+        """Return once it answers."""
+
+    def remove(self) -> None:
+        """End it, and delete what it has written."""
+
+
+class Cloud(Protocol):
+    """A server to which an environment leads."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables by which clients find it."""
+        ...
+
+
+Started = TypeVar("Started", bound=Server)
+Found = TypeVar("Found", bound=Cloud)
+
+
+def _running(make: Callable[[], Started], missing: str | None) -> Iterator[Started]:
+    """Start a server and end it at last; skip where something is missing for it."""
     if missing:
         pytest.skip(missing)
-    server = PostgresServer()
+    server = make()
     try:
         server.start()
         yield server
     finally:
         server.remove()
+
+
+def _led_to(server: Found, monkeypatch: pytest.MonkeyPatch) -> Found:
+    """Lead every client to a server; return it."""
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    return server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL cluster of the tests' own. A test that stops it starts it again."""
+    yield from _running(PostgresServer, postgres_server.why_not())
 
 
 @pytest.fixture(scope="session")
 def mariadb() -> Iterator[MariaDbServer]:
     """A MariaDB server of the tests' own."""
-    missing = mariadb_server.why_not()
-    if missing:
-        pytest.skip(missing)
-    server = MariaDbServer()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
+    yield from _running(MariaDbServer, mariadb_server.why_not())
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaServer]:
     """A Kafka broker of the tests' own. A test that stops it starts it again."""
-    missing = kafka_server.why_not()
-    if missing:
-        pytest.skip(missing)
-    server = KafkaServer()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
+    yield from _running(KafkaServer, kafka_server.why_not())
 
 
 @pytest.fixture(scope="session")
 def s3_server_of_tests() -> Iterator[S3Server]:
     """A server of the tests' own that speaks the language of S3."""
-    missing = s3_server.why_not()
-    if missing:
-        pytest.skip(missing)
-    server = S3Server()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
+    yield from _running(S3Server, s3_server.why_not())
 
 
 @pytest.fixture
 def s3(s3_server_of_tests: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
     """The server, and an environment that leads every client to it."""
-    for name, value in s3_server_of_tests.environment.items():
-        monkeypatch.setenv(name, value)
-    return s3_server_of_tests
+    return _led_to(s3_server_of_tests, monkeypatch)
 
 
 @pytest.fixture(scope="session")
 def versity_of_tests() -> Iterator[VersityServer]:
     """A second server of the tests' own that speaks the language of S3."""
-    missing = versity_server.why_not()
-    if missing:
-        pytest.skip(missing)
-    server = VersityServer()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
+    yield from _running(VersityServer, versity_server.why_not())
 
 
 @pytest.fixture
 def versity(versity_of_tests: VersityServer, monkeypatch: pytest.MonkeyPatch) -> VersityServer:
     """The server, and an environment that leads every client to it."""
-    for name, value in versity_of_tests.environment.items():
-        monkeypatch.setenv(name, value)
-    return versity_of_tests
+    return _led_to(versity_of_tests, monkeypatch)
 
 
 @pytest.fixture(scope="session")
 def azure_server_of_tests() -> Iterator[AzureServer]:
     """A server of the tests' own that speaks the language of Azure's blobs."""
-    missing = azure_server.why_not()
-    if missing:
-        pytest.skip(missing)
-    server = AzureServer()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
+    yield from _running(AzureServer, azure_server.why_not())
 
 
 @pytest.fixture
 def azure(azure_server_of_tests: AzureServer, monkeypatch: pytest.MonkeyPatch) -> AzureServer:
     """The server, and an environment that leads every client to it."""
-    for name, value in azure_server_of_tests.environment.items():
-        monkeypatch.setenv(name, value)
-    return azure_server_of_tests
+    return _led_to(azure_server_of_tests, monkeypatch)
 
 
 @pytest.fixture(scope="session")
 def google_server_of_tests() -> Iterator[GoogleServer]:
     """A server of the tests' own that speaks the languages of Google's buckets."""
-    missing = google_server.why_not()
-    if missing:
-        pytest.skip(missing)
-    server = GoogleServer()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
+    yield from _running(GoogleServer, google_server.why_not())
 
 
 @pytest.fixture
 def google(google_server_of_tests: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> GoogleServer:
     """The server, and an environment that leads every client to it."""
-    for name, value in google_server_of_tests.environment.items():
-        monkeypatch.setenv(name, value)
-    return google_server_of_tests
+    return _led_to(google_server_of_tests, monkeypatch)
 
 
 @pytest.fixture(scope="session")
 def hdfs_of_tests() -> Iterator[HdfsServer]:
     """A cluster of HDFS of the tests' own."""
-    missing = hdfs_server.why_not()
-    if missing:
-        pytest.skip(missing)
-    server = HdfsServer()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
+    yield from _running(HdfsServer, hdfs_server.why_not())
 
 
 @pytest.fixture
 def hdfs(hdfs_of_tests: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> HdfsServer:
     """The cluster, and an environment that leads every client to it."""
-    for name, value in hdfs_of_tests.environment.items():
-        monkeypatch.setenv(name, value)
-    return hdfs_of_tests
+    return _led_to(hdfs_of_tests, monkeypatch)
 
 
 @pytest.fixture

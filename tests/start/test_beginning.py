@@ -41,7 +41,7 @@ def test_log_and_events_go_on_with_the_next_run_of_the_process(
     first = launched()
     assert first.prepare(None) is None
     handle = begin(
-        first._definition, first, FewEngines(world.engine), launched, Config.of(config),
+        world.definition(), first, FewEngines(world.engine), launched, Config.of(config),
         mode="streaming", spark_config={}, spark_log=lambda: None,
     )  # fmt: skip
     until(lambda: world.read() == 4)
