@@ -178,7 +178,7 @@ def compare(spark: SparkSession, world: World, cut: Cut, pipelines: tuple[Pipeli
 
 def test_a_history_is_computed_as_a_batch_and_the_stream_goes_on(spark: SparkSession, world: World) -> None:
     world.add_history(rows(0, 90), rows(2, 60), rows(3, 240))
-    world.add_live(rows(4, 120))
+    world.add_live(rows(4, 122))  # a minute after the hour, so that the watermark is the very end of windows
     pipelines = (tumbling, tops)
 
     job = make(world, "batch", pipelines, "1 minute")
@@ -201,7 +201,7 @@ def test_a_history_is_computed_as_a_batch_and_the_stream_goes_on(spark: SparkSes
         first, found = storage.record(folder, 0), storage.prelude(folder)
         assert first is not None
         assert found is not None
-        # What closes by 5:58 is out with the first batch, and only the file that goes beyond 4:58 is read again.
+        # What closes by 6:00 is out with the first batch; the one file with rows of open windows is read again.
         assert (first.watermark_ms, first.inputs["history"].files) == (found.watermark_ms, 2)
         assert first.rows_out
         assert storage.store.names(read_layout.prelude_folder(folder)) == []
