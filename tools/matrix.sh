@@ -19,6 +19,8 @@ readonly SMOKE=(
     tests/jobs/test_parallel.py
     tests/jobs/test_stopping.py
     tests/jobs/test_batch_mode.py
+    tests/jobs/test_backlog.py
+    tests/spark/test_preludes.py
     tests/jobs/test_adopting.py
     tests/jobs/test_restore_checks.py
     tests/jobs/test_shadow.py
