@@ -454,7 +454,7 @@ def test_a_job_that_is_deleted_and_begun_again_at_once_shares_nothing_with_the_d
 
     Path(world.location).rename(tmp_path / "deleted")
     for path in late:  # what it was about to write when the folder went
-        (Path(world.location) / path).parent.mkdir(parents=True)
+        (Path(world.location) / path).parent.mkdir(parents=True, exist_ok=True)  # or it just has
         (Path(world.location) / path).write_bytes(b"{}")
     world.sinks = {uid: FakeSink() for uid in world.sinks}
     world.rows.ended = True
