@@ -15,9 +15,9 @@ PATCHES = 81
 """Calls of ``monkeypatch.setattr`` and of ``patch.object``. Lower it where there are fewer. What is left:
 
 - planted faults, which show that a test can fail (the simulator, the protocol's cases, computed nulls, channels);
-- a job that is started as users start it, which takes no such argument, and should not: how many batches Spark keeps,
-  how large a first admission is, how often inboxes are looked at, when a query starts, waits and closes, whether another
-  driver seems to live;
+- a job that is started as users start it, which should take no such argument: how many batches Spark keeps, how large
+  a first admission is, how often inboxes are looked at, when a query starts, waits and closes, whether another driver
+  seems to live;
 - what belongs to the whole process or machine: ``sys.path``, handlers of logging, a terminal, ``/proc``, PySpark's JVM;
 - what a user's constructor should not take: how long Kafka, PostgreSQL and mounted folders are asked again;
 - what is only looked on at: every step that is announced, every event that the protocol handles.

@@ -75,7 +75,7 @@ def test_a_start_is_refused_or_hears_what_has_changed() -> None:
     other = replace(QUERY, operators=(replace(KEYED, says={"COLUMNS": "a, c"}),))
     (named,) = settle_query("t", QUERY, other)
     assert str(named) == (
-        "t: the columns that duplicates are told by was a, b, and is now a, c: "
+        "t: the columns by which duplicates are recognised was a, b, and is now a, c: "
         "new rows are compared with the values of the old columns"
     )
     with pytest.raises(RestoreError) as refused:

@@ -133,7 +133,7 @@ def test_each_line_has_its_folder_unless_all_are_of_one_source(
 
 def test_folders_that_cannot_be_told_apart_are_refused() -> None:
     for ends, present in (((FILES, FILES, KAFKA), ["0", "1"]), ((FILES, '{"logOffset":4}'), ["0"])):
-        assert "cannot be told" in refusal(lambda ends=ends, present=present: folders_of("/c", (), ends, present))
+        assert "is not known" in refusal(lambda ends=ends, present=present: folders_of("/c", (), ends, present))
 
 
 def test_kinds_that_spark_spells_in_its_own_way_are_left_to_spark() -> None:

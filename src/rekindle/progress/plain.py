@@ -120,7 +120,7 @@ def folders_of(
         return own
     if len(present) == 1 and len(set(ends)) == 1:
         return tuple(present) * len(ends)
-    reason = "it uses a source several times beside others, and which is which cannot be told"
+    reason = "it uses a source several times beside others, and which is which is not known"
     raise RestoreError("SPARK_CHECKPOINT_DIFFERS", path=path, reason=reason)
 
 

@@ -31,7 +31,7 @@ class Reason(Enum):
     CHECKPOINT_SUBSUMED = ("a later one was complete before it", False)
     CHECKPOINT_DECLINED = ("a task declined it", True)
     CHECKPOINT_DECLINED_SUBSUMED = ("a task met a newer one before it had all its barriers", False)
-    CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER = ("a task was told that a producer had given it up", False)
+    CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER = ("a task has learned that a producer had given it up", False)
     CHECKPOINT_DECLINED_INPUT_END_OF_STREAM = ("an input of a task ended before its barrier came", False)
     CHECKPOINT_DECLINED_TASK_CLOSING = ("a task with union state has ended in part", False)
     CHECKPOINT_EXPIRED = ("it was not complete within checkpoint.timeout", True)

@@ -51,7 +51,7 @@ class Batches(ABC):
             raise
         except BaseException as error:
             self.failure = error
-            raise BatchFailedError("the reason is kept, and told by Rekindle") from None
+            raise BatchFailedError("the reason is kept, and reported by Rekindle") from None
         finally:
             self.occupation.enter(IDLE)
             self.running = None
