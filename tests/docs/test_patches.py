@@ -11,7 +11,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 
-PATCHES = 81
+PATCHES = 80
 """Calls of ``monkeypatch.setattr`` and of ``patch.object``. Lower it where there are fewer. What is left:
 
 - planted faults, which show that a test can fail (the simulator, the protocol's cases, computed nulls, channels);
