@@ -214,6 +214,9 @@ class _Translator(BaseHTTPRequestHandler):
     def _list(self, bucket: str, query: dict[str, str]) -> None:
         asked = {name: query[name] for name in ("prefix", "delimiter") if name in query}
         asked["maxResults"] = query.get("max-keys", "1000")
+        after = query.get("start-after", "")
+        if after:
+            asked["startOffset"] = after  # the first of the list; after it in the XML API
         if "continuation-token" in query:
             asked["pageToken"] = query["continuation-token"]
         status, text = self._ask("GET", f"/storage/v1/b/{quote(bucket)}/o?{urlencode(asked)}")
@@ -226,6 +229,7 @@ class _Translator(BaseHTTPRequestHandler):
             f"<Contents><Key>{escape(one['name'])}</Key><LastModified>{one['updated']}</LastModified>"
             f"<ETag>{one['etag']}</ETag><Size>{one['size']}</Size></Contents>"
             for one in page.get("items", ())
+            if one["name"] > after
         ]
         xml += [f"<CommonPrefixes><Prefix>{escape(one)}</Prefix></CommonPrefixes>" for one in page.get("prefixes", ())]
         if token := page.get("nextPageToken"):

@@ -23,6 +23,7 @@ from urllib.parse import unquote
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.delta_features import features_refused
+from rekindle.sinks.delta_places import is_reached, reached
 from rekindle.sinks.delta_rewind import TRIES, rewind
 from rekindle.sinks.footers import delta_statistics
 from rekindle.sinks.owners import Claim, OwnerFiles
@@ -30,7 +31,7 @@ from rekindle.sinks.reading import all_of, read_files
 from rekindle.sinks.staging import NOTES, Attempts, open_writable
 from rekindle.sinks.two_phase import Commits, Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import for_each
-from rekindle.storage.addresses import hadoop_scheme, is_s3, shown
+from rekindle.storage.addresses import hadoop_scheme, shown
 from rekindle.storage.open import open_store
 from rekindle.storage.port import Entry, Store
 
@@ -100,11 +101,7 @@ class Delta(TwoPhaseSink):
 
     @property
     def _reached(self) -> dict[str, Any]:
-        """Where the table is, for delta-rs: it finds endpoint, region and credentials in the environment itself."""
-        uri = self._store.location
-        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        options = {"endpoint": endpoint, "allow_http": "true"} if endpoint and is_s3(uri) else None
-        return {"table_uri": uri, "storage_options": options}
+        return reached(self._store.location)
 
     @property
     def _application(self) -> str:
@@ -117,8 +114,8 @@ class Delta(TwoPhaseSink):
             from deltalake import DeltaTable
         except ImportError as error:
             raise DefinitionError("SINK_LIBRARY_MISSING", sink=sink, library="deltalake", extra="delta") from error
-        if (kind := hadoop_scheme(self.path)) and not is_s3(self.path):
-            reason = f"a table in a store of the kind {kind!r} is not supported in this version"
+        if not is_reached(self.path):
+            reason = f"a table in a store of the kind {hadoop_scheme(self.path)!r} is not supported in this version"
             raise SinkError("SINK_TARGET_INVALID", sink=sink, target=shown(self.path), reason=reason)
         self._place = open_writable(self.path, sink, f"{NOTES}/{job}/{sink}")
         if "%" in self._place.location:

@@ -1,4 +1,4 @@
-"""Iceberg tables on Azure and Google hold the contract too; readers find them there by their own means."""
+"""Tables on Azure and Google hold the contract too; readers find them there by their own means."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyspark.sql import SparkSession
 
 from rekindle.errors import SinkError
 from rekindle.sinks import Delta, Iceberg
+from rekindle.sinks.delta_places import reached
 from rekindle.sinks.staging import NOTES
 from rekindle.storage.open import open_store
 from rekindle.testing.sink_contract import Row, SinkContract, batch_of, permit
@@ -33,9 +35,14 @@ class Cloud:
     """A table's place in a container or bucket, and how others reach it."""
 
     def __init__(self, root: Path, place: str, properties: dict[str, str]) -> None:
-        self.place = place
+        self.place, self.table = place, f"{place}/a table"
         catalog = {"type": "sql", "uri": f"sqlite:///{root}/catalog.db", "warehouse": f"{place}/a warehouse"}
         self.properties = {**catalog, **properties}
+
+    def delta(self) -> list[dict[str, Any]]:
+        place = reached(self.table)
+        found = DeltaTable.is_deltatable(place["table_uri"], place["storage_options"])
+        return DeltaTable(**place).to_pyarrow_table().to_pylist() if found else []
 
     def iceberg(self) -> list[dict[str, Any]]:
         try:
@@ -48,7 +55,12 @@ class Cloud:
 
 
 @pytest.fixture
-def on_azure(azure: AzureServer, spark_on_azure: SparkSession, tmp_path: Path) -> Cloud:
+def on_azure(
+    azure: AzureServer, spark_on_azure: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Cloud:
+    # Azurite 3.35 ignores `startFrom` of a list; then delta-rs leaves out itself what comes before.
+    monkeypatch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
+    monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", f"http://127.0.0.1:{azure.port}")
     blobs = f"BlobEndpoint=http://127.0.0.1:{azure.port}/{ACCOUNT};"
     connection = f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};{blobs}"
     place = f"abfs://{azure.make_container()}@{ACCOUNT}.dfs.core.windows.net"
@@ -72,6 +84,20 @@ class InACloud(SinkContract):
 
     def staged(self, target: Cloud) -> int:
         return target.notes()
+
+
+class TestDelta(InACloud):
+    effects = (*EFFECTS, "deltalake.DeltaTable.create", "deltalake.DeltaTable.create_write_transaction")
+
+    @pytest.fixture
+    def target(self, on_azure: Cloud) -> Cloud:
+        return on_azure
+
+    def make(self, target: Cloud) -> Delta:
+        return Delta(target.table)
+
+    def visible(self, spark: SparkSession, target: Cloud) -> Iterable[Row]:
+        return [(row["n"], row["text"]) for row in target.delta()]
 
 
 class TestIceberg(InACloud):
@@ -104,9 +130,7 @@ def test_a_table_is_read_by_others_where_it_lies(
     assert place.notes() == 0
 
 
-@pytest.mark.parametrize(
-    "place", ["hdfs://one:8020/a table", "abfss://box@mine.dfs.core.windows.net/a table", "gs://box/t"]
-)
+@pytest.mark.parametrize("place", ["hdfs://one:8020/a table", "gs://box/t"])
 def test_a_table_of_delta_is_refused_there(place: str) -> None:
     with pytest.raises(SinkError, match="not supported"):
         Delta(place).open("job-1234", "out")
