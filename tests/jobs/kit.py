@@ -8,7 +8,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +35,11 @@ QUICK = {"checkpoint.interval": "1 second", "restart.delay": "100 ms", "restart.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """For a few rows a plan costs less if it is interpreted than if Java is made of it and compiled."""
 
-until = partial(waiting.until, seconds=300, pause_s=0.05)
-"""Looks of these tests cost: they read storages, beside Spark."""
+
+def until(condition: Callable[[], object], seconds: float = 300) -> None:
+    """Wait until `condition` holds. Looks of these tests cost: they read storages, beside Spark."""
+    waiting.until(condition, seconds, pause_s=0.05)
+
 
 FLUSHED = ("waiting_for_final_checkpoint", "closed")
 """A task that has come to its end: a checkpoint may have closed it since, on a machine that is quick enough."""
