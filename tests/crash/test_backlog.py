@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from pathlib import Path
 
@@ -11,10 +12,12 @@ from pyspark.sql import SparkSession
 from rekindle.handle import JobHandle
 from rekindle.runtime.steps import heard_by
 from rekindle.storage import layout
+from rekindle.storage.documents.batch import BatchRecord
 from rekindle.testing.crash import Moment, Moments
-from tests.crash.kit import CONFIG, CrashWorld, persist
+from tests.crash.kit import CONFIG, LAST_LIVE_BATCH, CrashWorld, persist
 from tests.crash.lives import read_and_drain
 from tests.crash.victim import FEW_CHECKPOINTS, Victim
+from tests.jobs.kit import rows, until
 
 BATCH = {"backlog.mode": "batch"}
 
@@ -65,6 +68,41 @@ def test_a_fault_at_every_step_of_it_loses_nothing(spark: SparkSession, world: C
     world.check()
     assert not faults.waiting, "each of them was reached"
     assert is_decided(world)
+
+
+def test_a_stop_in_it_leaves_a_savepoint_that_continues_elsewhere(spark: SparkSession, world: CrashWorld) -> None:
+    world.add_history(rows(36, 240))  # windows that stay open, and a file of the history that is read again
+    config, elsewhere = {**CONFIG, **BATCH}, str(world.root / "elsewhere")
+    handle = world.job().start(spark, storage=world.storage, config=config)
+    folder = layout.subtask(world.name, "count", 0, 1)
+    until(lambda: world.documents().last_record(folder) is not None or handle.wait(0) is not None)
+
+    stopped = handle.stop(savepoint=str(world.root / "savepoints"))
+
+    before = world.outputs()
+    assert before["out"], "what the prelude has closed is out"
+    for out in world.outs.values():
+        shutil.rmtree(out)
+    handle = world.job().start(spark, storage=elsewhere, restore=stopped.savepoint, config=config)
+    until(lambda: handle.wait(0) is not None or has_read_all(handle, world, elsewhere))
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
+    world.check(already=before)
+
+
+def read_of_live(record: BatchRecord) -> int:
+    """Return how many files of the live stream are read: each batch takes one."""
+    offset = record.inputs["live"].offset
+    return 0 if offset is None else int(offset["logOffset"]) + 1
+
+
+def has_read_all(handle: JobHandle, world: CrashWorld, storage: str) -> bool:
+    documents, tasks = world.documents(storage), handle.status().tasks
+    lineage = documents.lineage()
+    record = lineage and documents.last_record(layout.subtask(world.name, "count", 0, lineage.lineage))
+    if not record or not tasks:
+        return False
+    return tasks[0].inputs["history"].share == 1.0 and read_of_live(record) > LAST_LIVE_BATCH
 
 
 @pytest.mark.crash

@@ -162,7 +162,7 @@ def compare(spark: SparkSession, world: World, cut: Cut, pipelines: tuple[Pipeli
     for has, how, state in ((has_settled, {}, "STOPPED"), (has_read_more, {"drain": True}, "DRAINED")):
         handles = {mode: start(mode) for mode in MODES}
         for mode, handle in handles.items():
-            until(lambda mode=mode, handle=handle, has=has: handle.wait(0) or has(mode), 120)
+            until(lambda mode=mode, handle=handle, has=has: handle.wait(0) or has(mode))
             handle.stop(**how)
             assert handle.wait().state == state
         ends[state] = {mode: {one.__name__: output(spark, world, mode, one) for one in pipelines} for mode in MODES}
