@@ -40,6 +40,20 @@ def plain(spark: SparkSession, data: Path, work: Path) -> None:
     writer.option("checkpointLocation", str(work / "progress")).start(str(work / "out")).awaitTermination()
 
 
+def plain_with_marks(spark: SparkSession, data: Path, work: Path) -> None:
+    """The same with what an input of a job has beside its rows: the guard, and the union with the watermark rows."""
+    from rekindle.spark.inputs.watermark_rows import watermarked
+
+    marks = work / "marks"
+    marks.mkdir(parents=True)
+    bids = watermarked(
+        spark, spark.readStream.schema(SCHEMA).parquet(str(data)), "bids", "ts",
+        delay="4 seconds", late="fail", observed=False, marks=str(marks),
+    )  # fmt: skip
+    writer = windows(bids).writeStream.format("parquet").outputMode("append").trigger(availableNow=True)
+    writer.option("checkpointLocation", str(work / "progress")).start(str(work / "out")).awaitTermination()
+
+
 Mode = Literal["streaming", "batch"]
 
 

@@ -3,7 +3,7 @@
 1. A short job, phase by phase: from `run` to the first batch, its batches, its end. The phases lie between durable
    steps, which a run announces.
 2. A batch of a stream with small files: what Spark reports of each batch, for both, and what of it is Rekindle's.
-3. A row: what more rows cost more, for both.
+3. A row: what more rows cost more, for both, and for a plain query with what an input of a job has beside its rows.
 
 They take turns; medians, after runs that do not count. Writes docs/performance.md unless the machine was busy.
 """
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 import rekindle as rk
-from contenders import SCHEMA, plain, rekindle, windows
+from contenders import SCHEMA, plain, plain_with_marks, rekindle, windows
 from measuring import ROOT, SETTINGS, arguments, cpu_seconds, middle, publish, settled, where
 from rekindle.runtime.steps import heard_by
 from rekindle.session.session import make_session
@@ -104,16 +104,20 @@ class Runs:
 
 
 Contender = Callable[["SparkSession", Path, Path], None]
-CONTENDERS: dict[str, Contender] = {"plain": plain, "Rekindle": rekindle}
+BOTH: dict[str, Contender] = {"plain": plain, "Rekindle": rekindle}
+BETWEEN: dict[str, Contender] = {"plain": plain, "marks": plain_with_marks, "Rekindle": rekindle}
+"""With a query that has what an input of a job has, and ends as a plain one."""
 
 
-def compare(spark: SparkSession, data: Path, scratch: Path, runs: int) -> dict[str, Runs]:
-    """Both run in turn, the order changing."""
-    found = {name: Runs() for name in CONTENDERS}
+def compare(
+    spark: SparkSession, data: Path, scratch: Path, runs: int, contenders: dict[str, Contender] = BOTH
+) -> dict[str, Runs]:
+    """All run in turn, the order changing."""
+    found = {name: Runs() for name in contenders}
     for number in range(WARM_UP + runs):
-        for name in sorted(CONTENDERS, reverse=number % 2 == 1):
+        for name in sorted(contenders, reverse=number % 2 == 1):
             with found[name].timed(counts=number >= WARM_UP):
-                CONTENDERS[name](spark, data, scratch / name)
+                contenders[name](spark, data, scratch / name)
             shutil.rmtree(scratch / name)
     return found
 
@@ -224,13 +228,13 @@ def text_of_rows(few: dict[str, Runs], many: dict[str, Runs]) -> str:
         return more / (MANY - FEW) * 1e6
 
     lines = [
-        f"| {name} | {slope('plain', figure):.2f} | {slope('Rekindle', figure):.2f} "
+        f"| {name} | {slope('plain', figure):.2f} | {slope('marks', figure):.2f} | {slope('Rekindle', figure):.2f} "
         f"| {slope('Rekindle', figure) / slope('plain', figure):.2f} |"
         for name, figure in (("seconds", "seconds"), ("CPU seconds", "cpu_seconds"))
     ]
     return f"""\
-| a million events more, {FEW:,} to {MANY:,} | plain | Rekindle | of plain's |
-| --- | ---: | ---: | ---: |
+| a million events more, {FEW:,} to {MANY:,} | plain | plain, with guard and watermark rows | Rekindle | of plain's |
+| --- | ---: | ---: | ---: | ---: |
 {chr(10).join(lines)}"""
 
 
@@ -249,7 +253,7 @@ def main() -> None:
         text = text_of_short(short, parts)
         print(text, flush=True)
         text += "\n\n" + text_of_batch(*batches(spark, scratch / "small", scratch))
-        few, many = (compare(spark, scratch / name, scratch, given.runs) for name in ("few", "many"))
+        few, many = (compare(spark, scratch / name, scratch, given.runs, BETWEEN) for name in ("few", "many"))
         text += "\n\n" + text_of_rows(few, many)
         text += f"\n\n- medians of {given.runs} runs in turn, after {WARM_UP} more\n{where(spark, load_before)}"
     spark.stop()
