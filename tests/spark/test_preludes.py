@@ -17,7 +17,7 @@ from rekindle.progress.directory import read_offsets
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.prelude.closing import NotClosedError, closed, windows_of
 from rekindle.spark.prelude.facts import facts_of
-from rekindle.spark.prelude.prelude import Prelude, Unwanted
+from rekindle.spark.prelude.prelude import NoPrelude, Prelude
 from rekindle.storage import layout, read_layout
 from rekindle.storage.documents.batch import InputPosition, PreludeDocument
 from rekindle.storage.job_storage import JobStorage
@@ -145,7 +145,7 @@ def test_what_was_decided_and_is_not_wanted_any_more_is_undone(planned: bool) ->
         offsets = f"v1\n{json.dumps({'batchWatermarkMs': 5_000, 'conf': {}})}\n"
         storage.store.create(f"{progress_dir}/offsets/0", offsets.encode())
 
-    assert not Unwanted(storage, FOLDER).begin(-1)
+    assert not NoPrelude(storage, FOLDER).begin(-1)
 
     assert storage.prelude(FOLDER) is None
     assert storage.store.names(read_layout.prelude_folder(FOLDER)) == []
@@ -157,7 +157,7 @@ def test_what_is_recorded_is_not_undone() -> None:
     storage = JobStorage(MemoryStore(), "job")
     storage.create(read_layout.prelude(FOLDER), PreludeDocument(watermark_ms=5_000, attempt="1-aa", run=1))
 
-    assert not Unwanted(storage, FOLDER).begin(0)
+    assert not NoPrelude(storage, FOLDER).begin(0)
 
     assert storage.prelude(FOLDER) is not None
 

@@ -15,7 +15,7 @@ from rekindle.spark.inputs.input import Input
 from rekindle.spark.output.outputs import SubtaskPlace
 from rekindle.spark.prelude.facts import facts_of
 from rekindle.spark.prelude.history import HistoryPrelude
-from rekindle.spark.prelude.prelude import Prelude, Unwanted
+from rekindle.spark.prelude.prelude import NoPrelude, Prelude
 from rekindle.spark.prelude.reading import PreludeReading
 
 _LOG = logging.getLogger(__name__)
@@ -33,12 +33,12 @@ def prelude_of(
     Raises:
         DefinitionError: ``BACKLOG_UNSUPPORTED``.
     """
-    mode, unwanted = run.config.backlog_mode, Unwanted(run.storage, place.folder)
+    mode, none = run.config.backlog_mode, NoPrelude(run.storage, place.folder)
     if mode == "stream":
-        return unwanted
+        return none
     facts, windows = facts_of(task, frame, inputs, changed_files=run.changed_files)
     if not facts.has_history:
-        return unwanted
+        return none
     refused = why_streamed(facts)
     if refused is None:
         assert windows is not None, "it has windows that close"
@@ -48,4 +48,4 @@ def prelude_of(
     if mode == "batch":
         raise DefinitionError("BACKLOG_UNSUPPORTED", task=task.uid, reason=refused)
     _LOG.warning("Task %s streams its history: %s", task.uid, refused)
-    return unwanted
+    return none

@@ -27,7 +27,7 @@ from rekindle.errors import StorageError
 from rekindle.progress.directory import last_planned, plan_at, read_offsets
 from rekindle.sources.listing import check_unchanged
 from rekindle.spark.prelude.closing import NotClosedError
-from rekindle.spark.prelude.prelude import FIRST, Computed, Prelude, Unwanted
+from rekindle.spark.prelude.prelude import FIRST, NoPrelude, Prelude, PreludeBatch
 from rekindle.spark.prelude.reading import History, PreludeReading
 from rekindle.spark.query.query import Query
 from rekindle.storage import layout, read_layout
@@ -63,7 +63,7 @@ class HistoryPrelude(Prelude):
         self._progress_dir = layout.spark_progress_dir(folder)
         self._reading = reading
         self._check_fence = check_fence
-        self._unwanted = Unwanted(storage, folder)
+        self._none = NoPrelude(storage, folder)
         #: what was decided, once that is known, until the query is started again
         self._due: PreludeDocument | None = None
         #: its rows and what they are made of, where they are known by now
@@ -78,7 +78,7 @@ class HistoryPrelude(Prelude):
             self._forget()
             return False
         if self._reads_history_already():
-            self._unwanted.begin(last)
+            self._none.begin(last)
             return False
         self._due = self._storage.prelude(self._folder) or self._decide()
         return self._due is not None
@@ -105,7 +105,7 @@ class HistoryPrelude(Prelude):
         if last_planned(store, folder) >= FIRST:
             plan_at(store, folder, FIRST, self._due.watermark_ms)
 
-    def compute(self, df: DataFrame, batch: int, watermark_ms: int) -> Computed | None:
+    def compute(self, df: DataFrame, batch: int, watermark_ms: int) -> PreludeBatch | None:
         """See `Prelude`."""
         found = self._due
         if batch != FIRST or found is None:
@@ -115,7 +115,7 @@ class HistoryPrelude(Prelude):
         df.write.format("noop").mode("overwrite").save()
         rows, self._histories = self._ready or self._reading.closed(found)
         self._ready = None
-        return Computed(rows, {history.item.uid: history.read() for history in self._histories})
+        return PreludeBatch(rows, {history.item.uid: history.read() for history in self._histories})
 
     def refuse_changed_files(self) -> None:
         """See `Prelude`."""

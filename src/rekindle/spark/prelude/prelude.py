@@ -17,7 +17,7 @@ FIRST = 0
 """The batch that a prelude is."""
 
 
-class Computed(NamedTuple):
+class PreludeBatch(NamedTuple):
     """What a prelude came to."""
 
     rows: DataFrame
@@ -39,7 +39,7 @@ class Prelude:
     def plant(self, query: Query) -> None:
         """Let Spark plan the first batch as `begin` has decided, where it has."""
 
-    def compute(self, df: DataFrame, batch: int, watermark_ms: int) -> Computed | None:
+    def compute(self, df: DataFrame, batch: int, watermark_ms: int) -> PreludeBatch | None:
         """Return the rows of a batch where a prelude has them; None: they are those of `df`."""
         return None
 
@@ -57,7 +57,7 @@ class Prelude:
         """Let it come to nothing, now."""
 
 
-class Unwanted(Prelude):
+class NoPrelude(Prelude):
     """That of a task which streams its history: what an earlier run has decided, and not done, is undone.
 
     Args:
