@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from rekindle.errors import RekindleError, StorageError
 from rekindle.runtime.steps import heard_by
-from rekindle.storage import local
+from rekindle.storage import disk
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from tests.jobs.kit import World, failing_at, has_read, rows, until
@@ -360,13 +360,13 @@ def test_a_storage_that_cannot_be_written_is_named_at_the_start_and_on_the_way(
     world.add_live(rows(0, 60), rows(2, 60))
     job = world.hourly(history=False)
     with monkeypatch.context() as refusing:
-        refusing.setattr(local, "open", opened, raising=False)
+        refusing.setattr(disk, "open", opened, raising=False)
         refused(world, job, code, hints[code], spark)
 
     handle = job.start(spark, storage=world.storage, config={**FAIL_AT_ONCE, "checkpoint.interval": "200 ms"})
     until(lambda: has_read(handle, 2))
     with monkeypatch.context() as refusing:
-        refusing.setattr(local, "open", opened, raising=False)
+        refusing.setattr(disk, "open", opened, raising=False)
         with pytest.raises(StorageError) as caught:
             handle.wait(60)
     check(caught.value.to_json(), code, hints[code])
