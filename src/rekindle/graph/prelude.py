@@ -105,7 +105,7 @@ REASONS: tuple[_Found, ...] = (
     _where("files of its history may have been replaced", lambda facts: facts.changed_files),
     _unreadable,
     _other_operators,
-    _where("it keeps no state, so a batch is no quicker", lambda facts: "Aggregate" not in facts.operators),
+    _where("it keeps no state that a batch would spare it", lambda facts: "Aggregate" not in facts.operators),
     lambda facts: facts.windows,
     _where("what it computes of a row depends on chance or the time of day", lambda facts: not facts.deterministic),
 )
