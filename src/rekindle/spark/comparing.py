@@ -44,7 +44,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Which columns are compared, and which cannot be."""
+    """The columns that are compared, and those that cannot be."""
 
     both: tuple[str, ...]
     gone: tuple[str, ...]
@@ -54,7 +54,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How the rows of two sides compare."""
+    """The result of comparing two sides: how many rows are equal, and how many differ in which way."""
 
     equal: int
     different: int
@@ -135,7 +135,7 @@ def compared(
 
 
 def _counted(original: Side, shadow: Side, columns: Sequence[str], types: StructType) -> DataFrame:
-    """Each row once, with how often each side has it."""
+    """Return each row once, with how often each side has it."""
 
     schemas = [schema for side in (original, shadow) if (schema := side.schema()) is not None]
     texts = {field.name for schema in schemas for field in schema.fields if field.metadata.get(AS_TEXT)}
@@ -156,7 +156,7 @@ def _counted(original: Side, shadow: Side, columns: Sequence[str], types: Struct
 def _comparable(
     frame: DataFrame, columns: Sequence[str], types: StructType, texts: Collection[str]
 ) -> Iterator[Column]:
-    """The values as both sides can have them.
+    """Yield the columns with values in a form that both sides can have.
 
     Args:
         texts: columns that one side has as texts.
@@ -172,14 +172,14 @@ def _comparable(
 
 
 def _out_of_text(value: Column, kind: DataType, wanted: DataType) -> Column:
-    """The value as one that went through a text."""
+    """Return a value as it reads after it was written as text: nested types go through JSON, others are cast."""
     if not isinstance(wanted, _NESTED):
         return value.cast(wanted)
     return F.from_json(F.to_json(value) if isinstance(kind, _NESTED) else value, wanted)
 
 
 def _ordered(value: Column, kind: DataType) -> Column:
-    """The value with maps as sorted lists: Spark cannot tell whether two maps are the same."""
+    """Return the value with maps as sorted lists and variants as JSON: Spark cannot compare either."""
     if isinstance(kind, MapType):
         entry = StructType().add("key", kind.keyType).add("value", kind.valueType)
         return F.sort_array(F.transform(F.map_entries(value), lambda one: _ordered(one, entry)))
@@ -203,7 +203,7 @@ def _has_map(kind: DataType) -> bool:
 def _by_key(
     told: DataFrame, key: Sequence[str], types: StructType, columns: Sequence[str], tolerance: float
 ) -> DataFrame:
-    """A row for each key: its rows that only one side has make pairs, as far as both have any."""
+    """Return a row for each key. Its rows that only one side has are paired, as far as both sides have some."""
     counts = ("equal", "missing", "extra", "our_pending", "their_pending")
     keys = [F.col("row").getField(name).alias(f"key_{number}") for number, name in enumerate(key)]
     found = (

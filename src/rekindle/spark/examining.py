@@ -1,4 +1,4 @@
-"""What Spark makes of a job's queries, found out before a start, in a folder that is thrown away.
+"""Examine a job's queries with Spark before a start, in a folder that is thrown away.
 
 Each task's DataFrame is built as a run builds it, from inputs that have nothing to give. A query that is to continue
 gets a copy of what Spark keeps of it, without the rows of its state: offsets, commits, operators, schemas. A batch

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import DataFrame
 
 _FIELDS_AT_MOST = 1000
-"""Of each node, in its text."""
+"""The number of a node's fields that its text shows at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class PlanNode:
 
     #: Spark's own object
     plan: Any
-    #: how deep it stands
+    #: its depth in the plan
     depth: int
     #: Spark runs it on a stream
     is_streaming: bool
@@ -33,7 +33,7 @@ class PlanNode:
 
     @property
     def name(self) -> str:
-        """What Spark calls it, e.g. ``Aggregate``."""
+        """Spark's name of the node, e.g. ``Aggregate``."""
         return self.text.partition(" ")[0]
 
 

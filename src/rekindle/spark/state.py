@@ -29,7 +29,7 @@ AS_JSON = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRows:
-    """What a part keeps of one key; the key as JSON."""
+    """The rows that a part keeps of one key; the key as JSON."""
 
     key: str
     rows: int
@@ -39,7 +39,7 @@ class KeyRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartSummary:
-    """What a part of an operator's state holds."""
+    """A summary of a part of an operator's state: its types, its counts and some of its rows."""
 
     #: of Spark's simple names, e.g. ``struct<k:string>``
     key_schema: str
@@ -128,7 +128,7 @@ def _distinct(kind: StructType) -> StructType:
 
 @contextmanager
 def read_by_spark(path: str) -> Iterator[None]:
-    """Around what makes Spark read state: raises RestoreError ``STATE_UNREADABLE`` where it cannot."""
+    """Let Spark read state inside; raise RestoreError ``STATE_UNREADABLE`` where it cannot."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -136,7 +136,7 @@ def read_by_spark(path: str) -> Iterator[None]:
 
 
 def _as_its_schema_says(frame: DataFrame) -> Column:
-    """A value of a join's state: Spark keeps beside its columns whether it was matched, and hands that out too."""
+    """Return a value of a join's state without what Spark hands out beside its columns: whether it was matched."""
     value = frame.schema["value"].dataType
     assert isinstance(value, StructType)
     return F.struct(*(F.col("value").getField(name).alias(name) for name in value.names))
@@ -201,12 +201,12 @@ def _by_key(frame: DataFrame, name: str) -> DataFrame:
 
 
 def _texts(frame: DataFrame) -> DataFrame:
-    """Key and value as JSON, which every type can be compared in, nulls too."""
+    """Return key and value as JSON, in which every type can be compared, nulls too."""
     return frame.select(F.to_json("key", AS_JSON).alias("key"), F.to_json(_value(frame), AS_JSON).alias("value"))
 
 
 def _value(frame: DataFrame) -> Column:
-    """All that is kept of a key, as one structure."""
+    """Return all that is kept of a key, as one structure."""
     fields = [field for field in frame.schema.fields if field.name not in _KEPT]
     if len(fields) == 1 and isinstance(fields[0].dataType, StructType):
         return F.col(fields[0].name)

@@ -48,11 +48,11 @@ class BatchAssembly:
         self.custom: dict[str, dict[str, CustomSplits]] = {}
 
     def runners(self) -> dict[SubtaskId, BatchTask]:
-        """Every task of the job; raises what is wrong with their plans."""
+        """Build the runner of every task of the job; raise what is wrong with their plans."""
         return {SubtaskId(uid, 0): self._task(self._of.graph.task(uid)) for uid in self._of.graph.topology.order}
 
     def read(self, subtask: SubtaskId) -> dict[SubtaskId, int]:
-        """How many batches of each task that it reads a task has read."""
+        """Return, for each task that a task reads, how many batches it has read: 1 once it has a record, else 0."""
         done = BATCH in self._of.storage.records(self._of.folder(SubtaskId(subtask.task, 0)))
         edges = self._of.graph.topology.inputs_of(subtask.task)
         return {SubtaskId(edge.source, 0): BATCH + 1 if done else 0 for edge in edges}

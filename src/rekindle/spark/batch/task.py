@@ -57,21 +57,21 @@ class BatchInput:
     #: all of its files; of another task, once that has its record
     files: Callable[[], Sequence[FrozenFile]]
     is_channel: bool = False
-    #: whether its files may be others by now than those of the list
+    #: True if its files may by now be others than those of the list
     changed_files: bool = False
 
     def position(self) -> InputPosition:
-        """Where it stands when all of it is read."""
+        """Return the position of the input once all of it is read."""
         if self.is_channel:
             return InputPosition(channels={0: ChannelPosition(batches=BATCH + 1)})
         files = self.files()
         return InputPosition(files=len(files), bytes=sum(file.size for file in files))
 
     def admit(self) -> None:
-        """Let the batch see all of it.
+        """Let the batch see all files of the input.
 
-        Spark goes by the sizes that the inbox tells. Where another start has let it see files that are others by now,
-        theirs take the place, if that is allowed.
+        Spark relies on the sizes that the inbox states. Where an earlier start has admitted files that were replaced
+        since, and `changed_files` allows it, the files of today are admitted instead.
         """
         files = self.files()
         if not files:
@@ -128,7 +128,7 @@ class BatchTask:
         self._open = True
 
     def build(self) -> DataFrame:
-        """Its DataFrame, over what its inputs have admitted so far.
+        """Build the task's DataFrame over what its inputs have admitted so far.
 
         Raises:
             DefinitionError: see `build_batch_task`.
@@ -163,7 +163,7 @@ class BatchTask:
         self._post(e.SourcesEnded(task=self._id))
 
     def _source_of(self, path: str) -> str | None:
-        """The input that a file is of; all of them where it is not said which file it is."""
+        """Return the uid of the input that a file is of, or None; the uids of all inputs where the path is empty."""
         if not path:
             return ", ".join(item.uid for item in self._inputs)
         of = (item.uid for item in self._inputs if any(is_same_file(path, file.path) for file in item.files()))
@@ -234,7 +234,7 @@ class BatchTask:
         threading.Thread(target=self._cancel, daemon=True).start()
 
     def _cancel(self) -> None:
-        """A batch is made of several jobs of Spark's, and the next may just be about to start."""
+        """Cancel Spark's jobs until nothing runs: a batch has several, and the next may just be about to start."""
         try:
             while not self._idle.is_set():
                 self._spark.sparkContext.cancelJobGroup(self._group)

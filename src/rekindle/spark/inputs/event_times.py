@@ -23,7 +23,7 @@ _DROPPED = "numRowsDroppedByWatermark"
 
 
 class EventTimeStats(NamedTuple):
-    """What a batch had of one input."""
+    """The rows that a batch had of one input, and their first and last event time."""
 
     rows: int
     #: event times, microseconds since the epoch; None where no row had one
@@ -32,7 +32,7 @@ class EventTimeStats(NamedTuple):
 
 
 def seen(spark: SparkSession, inputs: Sequence[Input]) -> Mapping[str, EventTimeStats]:
-    """What the batch that was just evaluated, on this thread, had of the inputs that tell: by uid."""
+    """Return the rows that the batch just evaluated on this thread had of each observed input, by uid."""
     wanted = [item.uid for item in inputs if item.observed]
     execution = _execution(spark) if wanted else None
     if execution is None:
@@ -48,7 +48,7 @@ def _seen(row: Any) -> EventTimeStats:
 
 
 def refuse_late_rows(spark: SparkSession, task: str, inputs: Sequence[Input], watermark_ms: int, batch: int) -> None:
-    """Look at the batch that was just evaluated, on the thread that did so, before it is recorded.
+    """Refuse the batch that was just evaluated on this thread, before it is recorded, if it lost rows as late.
 
     Raises:
         InputError: ``ROWS_DROPPED_AS_LATE``.

@@ -1,4 +1,4 @@
-"""What a bounded source consists of: a list of files that is fixed when the job first starts.
+"""The files of a bounded source: a list that is fixed when the job first starts.
 
 Those of an `rk.Files` are listed, and put in the order of time where they tell it (`sources.statistics`); the rows of
 an `rk.Batch` are written once, as files of the job's own. What becomes of the list is not known here.
@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 def freeze(
     spark: SparkSession, storage: BatchDocuments, spec: SourceSpec, attempt: str, steps: Steps
 ) -> FrozenFiles | None:
-    """The list of files of a bounded source, fixed when the job first starts; None for a `Stream` or a custom source.
+    """Return the fixed files of a bounded source, listed if they were not; None for a `Stream` or a custom source.
 
     `attempt` is a fresh name: a `Batch` is written once, and an attempt that a crash cut short stays an orphan.
     """
@@ -120,7 +120,7 @@ def _passed_through(
 
 
 def _attributes(frame: DataFrame) -> list[tuple[str, int]]:
-    """Columns, and what Spark knows them by: what is passed through keeps that, what is computed has its own."""
+    """Return the columns with Spark's id of each: one that is passed through keeps its id, a computed one does not."""
     query: Any = frame._jdf.queryExecution()
     output = query.analyzed().output()
     return [(column.name(), column.exprId().id()) for column in map(output.apply, range(output.size()))]
@@ -146,7 +146,7 @@ def _write_batch(
 
 
 def located(storage: JobDocuments, frozen: FrozenFiles) -> tuple[FrozenFile, ...]:
-    """The files with absolute addresses: a Batch source's segments are named relative to its own folder."""
+    """Return the files with absolute addresses: a Batch source's segments are named relative to its own folder."""
     folder = layout.source(storage.job, frozen.source)
     return tuple(
         file

@@ -23,19 +23,19 @@ class Input:
     frame: DataFrame
     #: as of the last batch record
     position: InputPosition
-    #: whether it is a source that ends by itself
+    #: True for a source that ends by itself
     bounded: bool = False
     #: uid of the input that has to end before it is read; None: none has
     follows: str | None = None
     #: name of its event-time column
     event_time: str | None = None
-    #: who writes it, by subtask of the producing task; none where it is a source
+    #: subtask of the producing task → its producer; empty where it is a source
     producers: Mapping[int, Producer] = field(default_factory=dict)
     #: reads a custom source into its feed; None where it is none
     reading: SplitReading | None = None
     #: feeds a bounded or custom source, or a channel; None where Spark reads the source itself
     feed: Feed | None = None
-    #: whether its files must be those that were listed, and not others in their places
+    #: True if its files must be those that were listed, and not others in their places
     same_files: bool = False
     #: its watermark rows; None where it has no event time
     marks: Marks | None = None
@@ -43,7 +43,7 @@ class Input:
     delay_ms: int | None = None
     #: tells when it is idle; None where it never is
     idle_timer: IdleTimer | None = None
-    #: whether each batch tells of its rows' times, see `times.seen`
+    #: True if each batch reports the event times of its rows, see `event_times.seen`
     observed: bool = False
     #: numbers of the sources, in Spark's order, that read it; set once the task's plan is known
     spark_sources: tuple[int, ...] = ()
@@ -53,17 +53,17 @@ class Input:
     index: int = 0
 
     def mark_us(self, watermark_ms: int) -> int:
-        """Event time of the mark that moves it to a watermark, microseconds."""
+        """Return the event time of the mark that moves the input to a watermark, microseconds."""
         if self.delay_ms is None:
             return mark_for(END_OF_TIME_US if watermark_ms == END_OF_TIME else watermark_ms * 1000)
         return END_OF_TIME_US if watermark_ms == END_OF_TIME else (watermark_ms + self.delay_ms) * 1000
 
     @property
     def is_channel(self) -> bool:
-        """Whether another task writes it."""
+        """True if another task writes it."""
         return bool(self.producers)
 
     @property
     def ended(self) -> bool:
-        """Whether everything of a source has been read, by the last batch record."""
+        """True if everything of a source has been read, by the last batch record."""
         return self.feed is not None and self.feed.ended

@@ -1,4 +1,4 @@
-"""What a query is given to read, and how far it has read it: admissions to its inboxes, and watermark rows.
+"""The admissions and watermark rows that a query is given to read, and how far it has read them.
 
 Nothing is admitted before the admission in front of it is in a batch record. So the query's own thread continues here,
 at the end of each batch; the driver's comes in with what a channel may be read up to. A lock keeps them apart.
@@ -23,10 +23,10 @@ from rekindle.storage.documents.sources import SplitRead
 
 
 class Progress(NamedTuple):
-    """How far a subtask has read its channels, by its last batch record."""
+    """The progress of a subtask in its channels, by its last batch record."""
 
     batch: int
-    #: how many batches of each producer need not be read any more
+    #: producer → how many of its batches need not be read any more
     read: Mapping[SubtaskId, int]
 
 
@@ -41,7 +41,7 @@ class Intake:
         self._inputs = inputs
         self._last = last
         self._lock = threading.Lock()
-        #: whether more is admitted
+        #: True while more is admitted
         self._open = False
         #: nothing more is read; what was read of custom sources is let through
         self._closing = False
@@ -59,10 +59,10 @@ class Intake:
         self._probes: dict[str, int] = {}
 
     def open(self, *, holding: bool = False) -> bool:
-        """The query is about to start: admit, and set every watermark again, which Spark has forgotten.
+        """Admit for a query that is about to start, and set every watermark again, since Spark has forgotten them.
 
         Args:
-            holding: its first batch is to have nothing of bounded sources but a watermark row, which makes it one.
+            holding: its first batch is to have nothing of bounded sources except a watermark row, so that it exists.
 
         Returns whether its sources have ended: other subtasks may have been given what was left of them.
         """
@@ -135,7 +135,7 @@ class Intake:
                 item.feed.admit()
 
     def allow(self, producer: SubtaskId, upto: int) -> Progress | None:
-        """Let a channel be read up to that many batches; how far all is read, if that alone has moved it."""
+        """Let a channel be read up to `upto` batches; return how far all is read, if that alone has moved it."""
         with self._lock:
             feed = self._channels()[producer.task]
             moved = feed.allow(producer.subtask, upto)
@@ -144,7 +144,7 @@ class Intake:
             return self._progress() if moved else None
 
     def ticked(self, now_ms: int, resting: bool) -> bool:
-        """Count the silence of inputs on. Return True if the query has to look: something was admitted.
+        """Advance the idle timers. Return True if the query has to look: something was admitted.
 
         Args:
             now_ms: the time, by a clock that runs only while the driver does.
@@ -196,7 +196,7 @@ class Intake:
                 self._own_ms[item.uid] = max(told_ms, self._own_ms.get(item.uid, told_ms))
 
     def _unproven(self, item: Input) -> bool:
-        """Whether its silence is due and no mark is on its way to prove it."""
+        """Return True if an input has been silent for long enough and no mark is on its way to prove it idle."""
         return item.idle_timer is not None and item.idle_timer.due and item.uid not in self._probes
 
     @property
@@ -209,22 +209,22 @@ class Intake:
 
     @property
     def sources_ended(self) -> bool:
-        """Whether there are sources, and all of them were read to their end."""
+        """True if there are sources, and all of them were read to their end."""
         return bool(self._sources) and all(item.ended for item in self._sources)
 
     @property
     def has_channels(self) -> bool:
-        """Whether it reads other tasks."""
+        """True if the subtask reads other tasks."""
         return bool(self._channels())
 
     @property
     def outstanding(self) -> bool:
-        """Whether something was admitted that no record covers yet."""
+        """True if something was admitted that no record covers yet."""
         return any(item.feed is not None and item.feed.waiting for item in self._inputs)
 
     @property
     def only_inboxes(self) -> bool:
-        """Whether Spark reads nothing that we do not admit."""
+        """True if Spark reads nothing that we do not admit."""
         return all(item.feed is not None for item in self._inputs)
 
     def _progress(self) -> Progress:

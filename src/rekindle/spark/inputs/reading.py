@@ -1,4 +1,4 @@
-"""What a source reads: the DataFrame that its user makes, or the files that an inbox names."""
+"""The DataFrames of sources: made by the user's function, or of the files that an inbox names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rekindle.storage.port import Store
 
 
 def made_by(uid: str, function: Callable[[], Any]) -> DataFrame:
-    """What the user's function makes, if it makes a DataFrame."""
+    """Return the DataFrame that the user's function makes; raise ``SOURCE_FUNCTION_FAILED`` if it makes none."""
     try:
         frame = function()
     except RekindleError:
@@ -33,7 +33,7 @@ def made_by(uid: str, function: Callable[[], Any]) -> DataFrame:
 
 
 def read_inbox(reader: Any, store: Store, folder: str, spec: Source, frozen: FrozenFiles) -> DataFrame:
-    """The files that an inbox names, of a bounded source, with its ``transform=``.
+    """Return the rows of the files of a bounded source that an inbox names, after its ``transform=``.
 
     Args:
         reader: ``spark.readStream``, or ``spark.read`` for all that was admitted.
@@ -53,14 +53,13 @@ def read_inbox(reader: Any, store: Store, folder: str, spec: Source, frozen: Fro
 
 
 def _field_of(schema: T.StructType, folder: str) -> T.StructField:
-    """The column that ``folder=value`` folders hold, which ``schema=`` may write with other capitals, as with Spark."""
+    """Return the column of ``folder=value`` folders; ``schema=`` may write it with other capitals, as with Spark."""
     fields = [field for field in schema if field.name.lower() == folder.lower()]
     return next((field for field in fields if field.name == folder), fields[0])
 
 
 def _partition_value(name: str) -> Any:
-    """The value of ``name=…`` in the file's path: percent-encoded once as a URI, and once by what made the
-    folder."""
+    """Return the value of ``name=…`` in the file's path, encoded once as a URI and once by what made the folder."""
     path = _percent_decoded(F.col("_metadata.file_path"))
     spelled = "".join(f"(?:{re.escape(letter)}|(?i:%{ord(letter):02x}))" for letter in name)
     raw = _percent_decoded(F.regexp_extract(path, f"^.*/{spelled}=([^/]*)/", 1))
@@ -68,5 +67,5 @@ def _partition_value(name: str) -> Any:
 
 
 def _percent_decoded(text: Any) -> Any:
-    """``%41`` is A, a plus is a plus, and a ``%`` that begins no code is itself, as Spark has it."""
+    """Decode as Spark does: ``%41`` is A, a plus is a plus, and a ``%`` that begins no code is itself."""
     return F.url_decode(F.replace(F.regexp_replace(text, "%(?![0-9A-Fa-f]{2})", "%25"), F.lit("+"), F.lit("%2B")))

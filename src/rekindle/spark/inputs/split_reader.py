@@ -1,4 +1,4 @@
-"""Reading splits of a custom source one after the other: what the user's class is asked, and what is kept of it."""
+"""Read splits of a custom source one after the other: ask the user's class, and keep what it returns."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Reads:
     steps: Steps
     splits: CustomSplits
     feed: SplitFeed
-    #: what the source's rows have
+    #: columns of the source's rows
     columns: T.StructType
 
 
@@ -54,7 +54,7 @@ class SplitReader:
     def __init__(self, of: Reads) -> None:
         self._of = of
         self._source = copy.copy(of.spec)
-        #: where it stands, by what it has read
+        #: open splits and their positions, after what it has read
         self.state = of.feed.state
         #: keys of splits that had nothing since the last pause
         self._resting: set[str] = set()
@@ -67,11 +67,11 @@ class SplitReader:
 
     @property
     def rests(self) -> bool:
-        """Whether all open splits had nothing."""
+        """True if every open split had nothing since the last pause."""
         return all(key_of(one.id) in self._resting for one in self.state.open)
 
     def wake(self) -> None:
-        """Ask them again."""
+        """Let all open splits be asked again."""
         self._resting.clear()
 
     def next(self) -> SplitRead | None:
@@ -151,7 +151,7 @@ class SplitReader:
 
 
 class _InvalidError(Exception):
-    """What a source returned cannot be used; it would return the same again."""
+    """Raised for what a source returned and cannot be used; it would return the same again."""
 
 
 def _parted(returned: Any) -> tuple[DataFrame | None, Any, bool]:

@@ -21,16 +21,16 @@ class SplitReading:
     """The reads of one custom source by one subtask."""
 
     of: Reads
-    #: set by who opens it: called with what was staged
+    #: set before it is opened: called with what was staged
     moved: Callable[[SplitRead], None] = lambda _: None
-    #: set by who opens it: called with what a read has failed of
+    #: set before it is opened: called with the error of a read that failed
     failed: Callable[[BaseException], None] = lambda _: None
     _news: threading.Condition = field(init=False)
     #: held while the source is asked: one that is asked for another attempt waits
     _one: threading.Lock = field(init=False)
     #: the attempt in force; None: none is
     _current: object | None = field(init=False, default=None)
-    #: whether that begins further reads, and whether it is at one
+    #: True while that attempt begins further reads; and while one is under way
     _goes_on: bool = field(init=False, default=False)
     _reads: bool = field(init=False, default=False)
 
@@ -68,7 +68,7 @@ class SplitReading:
                 self._news.wait(1.0)
 
     def consumed(self) -> None:
-        """A batch record covers more."""
+        """Wake the thread: a batch record covers more, so there may be room."""
         with self._news:
             self._news.notify_all()
 
@@ -111,7 +111,7 @@ class SplitReading:
         return self.of.feed.exhausted
 
     def _end(self, attempt: object) -> bool:
-        """The read is over; return True if it was of the attempt in force."""
+        """End a read; return True if it was of the attempt in force."""
         with self._news:
             if self._current is not attempt:
                 return False

@@ -34,7 +34,7 @@ ABSENT = "_absent"
 """Column that no file of watermark rows has."""
 
 WATERMARKED = "spark.watermarkDelayMs"
-"""What Spark notes on a column that has a watermark."""
+"""The key of a column's metadata under which Spark keeps the delay of its watermark, ms."""
 
 _EPOCH = "timestamp_seconds(0)"
 
@@ -53,7 +53,7 @@ def check_event_time(data: DataFrame, uid: str, column: str) -> None:
 
 
 def without_times_before_epoch(data: DataFrame, column: str) -> DataFrame:
-    """What is left of a source with ``late="drop"``."""
+    """Return the rows that ``late="drop"`` leaves: those later than the beginning of 1970, or without a time."""
     time = quoted(column)
     return data.filter(f"{time} IS NULL OR {time} > {_EPOCH}")
 
@@ -111,7 +111,7 @@ def _guarded(column: str, message: str) -> Column:
 
 
 def _markers(spark: SparkSession, data: DataFrame, column: str, marker: str, marks: str) -> DataFrame:
-    """The watermark rows with the columns of `data`, by position: all null but the event time.
+    """Return the watermark rows with the columns of `data`, by position: all are null except the event time.
 
     In a batch without data Spark plans these rows alone, so its optimizer must learn nothing from them that is not true
     of data. A literal null would tell it that the column is always null, and of that it makes a filter for the other
@@ -138,15 +138,15 @@ def _computed_null(kind: Any, absent: Column) -> Column:
 
 
 def delay_of(data: DataFrame, column: str) -> int:
-    """The delay of a column's watermark as Spark has understood it, ms."""
+    """Return the delay of a column's watermark as Spark has understood it, ms."""
     return int(data.schema[column].metadata[WATERMARKED])
 
 
 def observation(uid: str) -> str:
-    """Name under which a batch tells how many rows an input had, and their first and last event time; see `times`."""
+    """Return the name under which a batch reports how many rows an input had, and their event times."""
     return f"rekindle:{uid}"
 
 
 def quoted(column: str) -> str:
-    """A column's name as Spark reads it, whatever letters are in it."""
+    """Quote a column's name, so that Spark reads it whatever letters are in it."""
     return "`" + column.replace("`", "``") + "`"

@@ -1,1 +1,1 @@
-"""What a batch writes: sinks and channels, from one evaluation."""
+"""The outputs of a batch: sinks and channels, written from one evaluation."""

@@ -1,4 +1,4 @@
-"""Where a subtask's rows go: its sinks and its channels, all written from one evaluation of a batch.
+"""The outputs of a subtask: its sinks and its channels, all written from one evaluation of a batch.
 
 Running the plan twice would commit its state twice, and a batch run would read everything twice. So rows for several of
 them are persisted. What a sink makes of its rows has to survive being written as JSON, because batch records and
@@ -26,9 +26,9 @@ from rekindle.storage.documents.batch import Segment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubtaskPlace:
-    """Where a subtask's batches belong."""
+    """The place of a subtask's batches: job, task, subtask, lineage, run and folder."""
 
-    #: what its sinks know the job by
+    #: the identity by which its sinks know the job
     owner: str
     task: str
     subtask: int
@@ -40,7 +40,7 @@ class SubtaskPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What became of a batch's rows, durable and invisible."""
+    """The rows of a batch as they were prepared: durable and invisible."""
 
     committables: dict[str, list[Committable]]
     segments: tuple[Segment, ...] = ()
@@ -114,7 +114,7 @@ class Outputs:
                 sink.abort(prepared.committables[uid])
 
     def finish(self) -> None:
-        """No row will come any more.
+        """Finish the sinks: no row will come any more.
 
         Raises:
             SinkError: ``SINK_FINISH_FAILED``.

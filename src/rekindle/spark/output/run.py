@@ -1,4 +1,4 @@
-"""Where the subtasks of a run write: what follows from the run, the graph and the session."""
+"""The outputs of a run's subtasks, as they follow from the run, the graph and the session."""
 
 from __future__ import annotations
 

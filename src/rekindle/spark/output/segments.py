@@ -40,7 +40,7 @@ class SegmentWriter:
         self._folder = folder
         self._segment_bytes = segment_bytes
         self._cores = cores
-        #: how many parts with rows Spark made of the last batch that was written as it came
+        #: number of parts with rows that Spark made of the last batch that was written as it came
         self._parts = 0
         #: bytes and rows of the last batch that had any
         self._bytes = self._rows = 0
@@ -71,7 +71,7 @@ class SegmentWriter:
 
 
 def output_schema(storage: JobDocuments, folder: str, task: str, frame: DataFrame | None) -> T.StructType:
-    """The columns of what a task puts into its channels: those of `frame`, or those it last had.
+    """Return the columns of what a task puts into its channels: those of `frame`; if it is None, those it last had.
 
     Raises:
         RestoreError: ``OUTPUT_CHANGED``: segments that were written before could not be read with these columns.
@@ -90,9 +90,9 @@ def output_schema(storage: JobDocuments, folder: str, task: str, frame: DataFram
 
 
 _WIDENS = int(pyspark.__version__.split(".")[0]) >= 4
-"""Whether this Spark reads a Parquet column of a narrower type as one of a wider type."""
+"""True if this Spark reads a Parquet column of a narrower type as one of a wider type."""
 
 
 def _nullable(schema: T.StructType) -> T.StructType:
-    """As it is read back from files, without what Spark noted on its columns."""
+    """Return the schema as it is read back from files, without what Spark noted on its columns."""
     return T.StructType([T.StructField(field.name, field.dataType, nullable=True) for field in schema])

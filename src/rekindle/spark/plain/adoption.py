@@ -54,7 +54,7 @@ _NOT_BEGUN = SubtaskSnapshot(batch=-1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adopted:
-    """Where an adopted task begins."""
+    """The point at which an adopted task begins."""
 
     job: str
     task: str
@@ -72,7 +72,7 @@ class Adopted:
     savepoint: str
 
     def to_json(self) -> dict[str, Any]:
-        """As ``rekindle adopt --json`` prints it."""
+        """Return what ``rekindle adopt --json`` prints."""
         return {
             "job": self.job,
             "task": self.task,
@@ -169,7 +169,7 @@ def adopt(
 
 
 def _adopted_before(storage: RunDocuments) -> Origin | None:
-    """The savepoint of an earlier adoption; None: the job is new.
+    """Return the savepoint of an earlier adoption; None: the job is new.
 
     Raises:
         ControlError: ``ADOPT_JOB_HAS_RUN``.
@@ -183,7 +183,7 @@ def _adopted_before(storage: RunDocuments) -> Origin | None:
 
 
 def _inputs(spark: SparkSession, scratch: JobDocuments, definition: Definition, task: Task) -> list[Input]:
-    """The task's inputs as a run has them, in a storage that is thrown away."""
+    """Build the task's inputs as a run has them, in a storage that is thrown away."""
     return [
         build_input(
             spark,
@@ -202,7 +202,7 @@ def _inputs(spark: SparkSession, scratch: JobDocuments, definition: Definition, 
 
 
 def _position(item: Input, lines: Sequence[int | None], ends: Sequence[str | None]) -> Any:
-    """Spark's end offset of an input, as its batch records will hold it."""
+    """Return Spark's end offset of an input, as its batch records will hold it."""
     told = [ends[line] for source in item.spark_sources if (line := lines[source]) is not None]
     return offset_of(told)
 

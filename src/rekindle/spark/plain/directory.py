@@ -1,7 +1,7 @@
 """The checkpoint directory of a plain Structured Streaming query, as it lies there: read, and never written.
 
-What the numbers in it mean is decided in `plain_checkpoint`. Spark locks nothing: that a query still runs is seen by
-its name in this session, or by what it has written since the directory was first looked at.
+`rekindle.progress.plain` says what the numbers in it mean. Spark locks nothing: that a query still runs is seen by its
+name in this session, or by what it has written since the directory was first looked at.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PlainDirectory:
         return standing(self.path, offsets, commits)
 
     def query_id(self) -> str | None:
-        """The id that Spark knows its query by."""
+        """Return the id by which Spark knows the query; None where the directory does not say it."""
         try:
             found = re.search(rb'"id"\s*:\s*"([^"]+)"', self.store.read(f"{self.folder}/metadata"))
         except NotFound:
@@ -71,7 +71,7 @@ class PlainDirectory:
         lines_of(self.path, self.offsets.names, self.offsets.sources, readers_of(frame))
 
     def has_state_ids(self) -> bool:
-        """Whether each version of the state has an id, as in version 2 of the log of commits."""
+        """Return True if each version of the state has an id, as in version 2 of the log of commits."""
         return not self.store.read(f"{self.folder}/commits/{self.standing.batch}").startswith(b"v1")
 
     def refuse_other_places(self, lines: Sequence[int | None], readers: Sequence[SourceReader | None]) -> None:
@@ -88,7 +88,7 @@ class PlainDirectory:
                     raise RestoreError("SPARK_CHECKPOINT_DIFFERS", path=self.path, reason=reason)
 
     def _files(self, line: int, end: str | None) -> list[str]:
-        """The files that a file source has read as one offset; none where that is not known any more."""
+        """Return the files that a file source has read as one offset; none where that is not known any more."""
         log = f"{self.folder}/sources/{self.sources[line]}"
         try:
             return [entry["path"] for entry in log_entries(self.store, log, _log_offset(end))]
@@ -119,11 +119,11 @@ class PlainDirectory:
 
 
 def _is_below(file: str, folder: str) -> bool:
-    """Whether a file, as a log names it, lies in a folder, as the user has given it."""
+    """Return True if a file, as a log names it, lies in a folder, as the user has given it."""
     place = os.path.abspath(re.sub("^file:/+", "/", folder))
     return f"{re.sub('^file:/+', '/', unquote(file))}/".startswith(f"{place.rstrip('/')}/")
 
 
 def _log_offset(end: str | None) -> int:
-    """How far a file source has read its own log; -1: not at all, or it is a source of another kind, which has none."""
+    """Return how far a file source has read its own log; -1: not at all, or it is of another kind, which has none."""
     return int(json.loads(end or "")["logOffset"]) if kind_of(end) == "files" else -1

@@ -50,11 +50,11 @@ _USERS_OWN = re.compile(r"~?(?:TransformWithState|FlatMapGroupsWithState|FlatMap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushResult:
-    """What a flush has brought to light."""
+    """The result of a flush: the rows that came out of the state, and what is left in it."""
 
-    #: what was in the state: a batch DataFrame
+    #: rows that were in the state, as a batch DataFrame
     rows: DataFrame
-    #: how many
+    #: number of these rows
     row_count: int
     #: last batch that the query had committed
     batch: int
@@ -62,9 +62,9 @@ class FlushResult:
     watermark_ms: int
     #: the batch in which it stopped, finished here; None: it stopped between two
     unfinished_batch: int | None
-    #: what came out of that: its sink may have it already, or not
+    #: rows of that batch, which its sink may have already or not; None: it stopped between two
     unfinished_rows: DataFrame | None
-    #: how many
+    #: number of these rows
     unfinished_row_count: int
     #: planted batches
     rounds: int
@@ -76,7 +76,7 @@ class FlushResult:
     out: str | None
 
     def to_json(self) -> dict[str, Any]:
-        """As ``rekindle flush --json`` prints it."""
+        """Return what ``rekindle flush --json`` prints."""
         return {
             "rows": self.row_count,
             "batch": self.batch,
@@ -103,11 +103,11 @@ class _Rounds(Batches):
         self.last = batch
 
     def read(self, batches: Sequence[int]) -> DataFrame:
-        """The rows of these batches."""
+        """Return the rows of these batches."""
         return self._spark.read.parquet(*map(self._folder, batches))
 
     def count(self, batch: int) -> int:
-        """How many rows a batch has: a look at the ends of its files."""
+        """Return how many rows a batch has, which the footers of its files say."""
         return self.read([batch]).count()
 
     def _folder(self, batch: int) -> str:
@@ -222,7 +222,7 @@ def _built(spark: SparkSession, build: Callable[[SparkSession], DataFrame]) -> D
 
 
 def _refuse_mode(frame: DataFrame, mode: str) -> None:
-    """In update mode only a user's own code holds something back, by its timers."""
+    """Refuse update mode where no user's own code holds something back by its timers: nothing would come out."""
     query: Any = frame._jdf.queryExecution()
     if mode == "update" and not _USERS_OWN.search(query.analyzed().toString()):
         raise DefinitionError(
@@ -231,7 +231,7 @@ def _refuse_mode(frame: DataFrame, mode: str) -> None:
 
 
 def _copy(directory: PlainDirectory, store: LocalStore) -> None:
-    """All that the query needs, the plan of the batch in which it stopped included, as a query with another id."""
+    """Copy all that the query needs, with the plan of the batch in which it stopped, as a query with another id."""
     batch, unfinished = directory.standing
     source, folder = directory.store, directory.folder
     copy_for_lineage(
@@ -249,7 +249,7 @@ def _copy(directory: PlainDirectory, store: LocalStore) -> None:
 
 
 def _write(rows: DataFrame, path: str) -> None:
-    """Into few files: a batch has one for each partition of the state."""
+    """Write rows into few files: a batch has one for each partition of the state."""
     rows.coalesce(rows.sparkSession.sparkContext.defaultParallelism).write.mode("error").parquet(path)
 
 

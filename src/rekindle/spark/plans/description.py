@@ -1,4 +1,4 @@
-"""What the query of a task goes by, read from its plan; `rekindle.graph.queries` compares it with what its state knows.
+"""The identity of a task's query, read from its plan; `rekindle.graph.queries` compares it with what its state knows.
 
 Spark keeps a window's begin and end as the key of its state and nothing of how it came to them, and of an aggregation
 the values of its functions, one after the other. A window is described by the numbers in the expression that Spark
@@ -110,7 +110,7 @@ def _groups(node: Any) -> _Says:
 
 
 def _keys(node: Any) -> str | None:
-    """Columns by which groups are made; transformWithState in Python counts them among those of its input."""
+    """Return the columns that make the groups, or None; to transformWithState in Python these are its input's first."""
     keys = _asked(node, "groupingAttributes")
     if keys is not None:
         return ", ".join(key.sql() for key in _all(keys))
@@ -149,7 +149,7 @@ _KINDS = {
     "TransformWithStateInPandas": "groups",
     "TransformWithStateInPySpark": "groups",
 }
-"""What these nodes are called; one in the place of another, Spark finds by the names of its operators."""
+"""Names for these nodes. One in the place of another is found by Spark itself, by the names of its operators."""
 
 
 def _all(expressions: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What a query's state may still hold when nothing more comes, as its plan says: a flush is for what comes out of it.
+"""The rows that a query's state may still emit when no more rows come, as its plan says: a flush is for these.
 
 A join of two streams without outer rows emits a pair as soon as both are there, and deduplication emits a row when it
 first sees it. What they keep serves rows to come, and where none come it is worth nothing.
@@ -30,7 +30,7 @@ _USERS_OWN = re.compile(r"\w*WithState\w*")
 
 
 class Leftovers(Enum):
-    """Whose rows may come out when time has passed for all of them."""
+    """The kinds of rows that may come out when time has passed for all of them."""
 
     NONE = "none"
     SPARKS_OWN = "windows, sessions, outer rows: all at once"

@@ -86,7 +86,7 @@ def _ending(names: Sequence[str], end: str) -> tuple[int, ...]:
 
 
 def another(frame: DataFrame) -> DataFrame:
-    """The same rows with columns of their own, so that a task can join an input with itself."""
+    """Return the same rows with columns of their own, so that a task can join an input with itself."""
     return frame.select(*[F.col(quoted(name)).alias(name) for name in frame.columns])
 
 
@@ -121,7 +121,7 @@ def _called(task: Task, function: Callable[..., DataFrame], frames: Sequence[Dat
 
 
 def _sources_of(stream: Input, whole: DataFrame) -> tuple[int, ...]:
-    """The numbers, among the sources of `whole`, of those that read a stream: one for each source it is made of.
+    """Return the numbers, among the sources of `whole`, of those that read a stream: one for each source it is made of.
 
     Spark numbers its sources as they stand in the plan. A source that is used twice has two numbers; the first counts.
     """
@@ -133,12 +133,12 @@ def _sources_of(stream: Input, whole: DataFrame) -> tuple[int, ...]:
 
 
 def readers_of(frame: DataFrame) -> list[SourceReader]:
-    """The sources of a plan, in Spark's order; one that is used twice is there twice."""
+    """Return the sources of a plan, in Spark's order; one that is used twice is there twice."""
     return [_described(leaf) for leaf in _streaming_leaves(frame)]
 
 
 def files_too_old_ms(frame: DataFrame, ours: str) -> int | None:
-    """By how much older than its newest a file is that no file stream of the plan reads; None: any is read.
+    """Return how much older than the newest a file is that no file stream of the plan reads; None: all are read.
 
     Args:
         ours: the folder, as Spark takes it, of what is fed by inboxes.
@@ -161,13 +161,13 @@ def _too_old_ms(spark: SparkSession, leaf: Any) -> int | None:
 
 
 def shares_a_source(frame: DataFrame) -> bool:
-    """Whether a source is used twice in such a way that Spark reads it once, as in a union with itself."""
+    """Return True if a source is used twice in such a way that Spark reads it once, as in a union with itself."""
     leaves = _streaming_leaves(frame)
     return any(leaf.equals(other) for index, leaf in enumerate(leaves) for other in leaves[:index])
 
 
 def is_mark(reader: SourceReader, inputs: Iterable[Input]) -> bool:
-    """Whether a source of a plan reads the watermark rows of one of its inputs."""
+    """Return True if a source of a plan reads the watermark rows of one of its inputs."""
     return any(reader.place.endswith(f"/marks/{item.uid}") for item in inputs)
 
 
@@ -180,7 +180,7 @@ def _described(leaf: Any) -> SourceReader:
 
 
 def _given_name(leaf: Any) -> str | None:
-    """What the user has called a source; Spark knows names since 4.2."""
+    """Return the name that the user gave a source; None: no name. Spark knows names since 4.2."""
     try:
         name = leaf.sourceIdentifyingName()
     except Py4JError:
@@ -194,7 +194,7 @@ def _streaming_leaves(frame: DataFrame) -> list[Any]:
 
 
 def _reader(spark: SparkSession, leaf: Any) -> int:
-    """What tells readers apart: a source of the first kind holds its definition, one of the second kind a table."""
+    """Return the identity of a source's reader: that of its definition (sources of version 1), or of its table (2)."""
     first_kind = leaf.getClass().getSimpleName() == "StreamingRelation"
     return int(
         java_class(spark._jvm, "java.lang.System").identityHashCode(leaf.dataSource() if first_kind else leaf.table())

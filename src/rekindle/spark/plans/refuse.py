@@ -1,4 +1,4 @@
-"""Which plans are refused before they run: those that Spark would take and that could only go wrong later."""
+"""Refuse plans before they run: those that Spark would take and that could only go wrong later."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rekindle.spark.inputs.watermark_rows import WATERMARKED
 from rekindle.spark.plan_text import depth, nodes, nodes_below, tree
 
 _WORKER_MODULE = "google.protobuf"
-"""What the workers of a transformWithState in Python speak with Spark; without it they die silently."""
+"""The module with which the workers of a transformWithState in Python talk to Spark; without it they die silently."""
 
 _WATERMARK = re.compile(r"EventTimeWatermark (?:([0-9a-f-]{36}), )?`?([^#`]+)`?#\d+: \w+, .*")
 """Its identity, which it has since Spark 4.0, and its column."""
@@ -47,7 +47,7 @@ def refuse_plan(task: Task, frame: DataFrame, inputs: Sequence[Input]) -> None:
 
 
 def refuse_duplicate_columns(task: Task, frame: DataFrame) -> None:
-    """A table, or a file, cannot have them; Spark would say so in the middle of the run.
+    """Refuse columns with one name: a table, or a file, cannot have them. Spark would say so in the middle of the run.
 
     Raises:
         DefinitionError: ``COLUMNS_DUPLICATE``.
@@ -75,7 +75,7 @@ def _look_for_worker_module(spark: SparkSession, module: str) -> None:
 
 
 def _refuse_second_watermark(task: Task, plan: Sequence[str], inputs: Sequence[Input]) -> None:
-    """Spark would refuse it too, at the start and silently on what to do. Ours are never above each other."""
+    """Refuse a watermark above one of ours, which never are above each other. Spark would not say what to do."""
     outer = (index for index, line in enumerate(plan) if _WATERMARK.search(line))
     inner = [found for index in outer for line in nodes_below(plan, index) if (found := _WATERMARK.search(line))]
     if inner:
@@ -117,7 +117,7 @@ def _refuse_totals_over_all_times(task: Task, frame: DataFrame) -> None:
 
 
 def _refuse_parallel_state(task: Task, tree: Sequence[str]) -> None:
-    """Rows of one key have to meet in one query, and which subtask reads a row is left open."""
+    """Refuse state in several subtasks: rows of one key have to meet, and which subtask reads a row is left open."""
     if task.parallelism == 1:
         return
     for index, line in enumerate(tree):
@@ -132,7 +132,7 @@ def _refuse_parallel_state(task: Task, tree: Sequence[str]) -> None:
 
 
 def _watermarks(tree: Sequence[str]) -> Mapping[str, str]:
-    """Identity of each watermark node, before Spark 4.0 its text → its column."""
+    """Return the identity of each watermark node (its text before Spark 4.0) → its column."""
     return {_identity(match): match[2] for line in tree if (match := _WATERMARK.search(line))}
 
 

@@ -1,4 +1,4 @@
-"""Which prelude a task has: what its plan says, and what the setting ``backlog.mode`` asks for."""
+"""The choice of a task's prelude, by what its plan says and what the setting ``backlog.mode`` asks for."""
 
 from __future__ import annotations
 

@@ -21,31 +21,31 @@ from rekindle.spark.plans.description import description_of
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _SESSION = "spark.sessionWindow"
-"""What Spark notes on a column of sessions."""
+"""The key that Spark adds to the metadata of a column of sessions."""
 
 _ONE_BY_ONE = frozenset({"Project", "Filter", "SubqueryAlias", "View", "Generate", "ResolvedHint", "Aggregate", "Join"})
-"""What may stand above the windows."""
+"""The nodes that may stand above the windows."""
 
 _END = 1
-"""Field of a window."""
+"""The number of the field of a window that is its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
-    """Where the windows of a query are made."""
+    """The place in a query's plan where its windows are made."""
 
     #: names of the nodes from the uppermost down to the aggregate, and which of its children each leads to
     path: tuple[tuple[str, int], ...]
-    #: which column of the aggregate is the window, or the time
+    #: number of the column of the aggregate that is the window, or the time
     column: int
     #: it is a window; else a time
     is_window: bool
-    #: how much later than a row any of its windows ends at most, microseconds; None: not known
+    #: longest time from a row to the end of one of its windows, microseconds; None: not known
     length_us: int | None
 
 
 class NotClosedError(Exception):
-    """Why a watermark does not close the groups of a query for good, in words."""
+    """Raised where a watermark does not close the groups of a query for good; says why."""
 
 
 def windows_of(frame: DataFrame) -> Windows:

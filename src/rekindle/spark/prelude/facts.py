@@ -1,4 +1,4 @@
-"""What the plan of a task and its inputs say to `rekindle.graph.prelude`."""
+"""The facts on a task's plan and inputs by which `rekindle.graph.prelude` decides."""
 
 from __future__ import annotations
 

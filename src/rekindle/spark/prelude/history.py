@@ -64,11 +64,11 @@ class HistoryPrelude(Prelude):
         self._reading = reading
         self._check_fence = check_fence
         self._none = NoPrelude(storage, folder)
-        #: what was decided, once that is known, until the query is started again
+        #: the decision, once it is known, until the query is started again
         self._due: PreludeDocument | None = None
         #: its rows and what they are made of, where they are known by now
         self._ready: tuple[DataFrame, Sequence[History]] | None = None
-        #: what the batch has read that is not recorded yet
+        #: the histories that the batch has read which is not recorded yet
         self._histories: Sequence[History] = ()
 
     def begin(self, last: int) -> bool:
@@ -84,7 +84,7 @@ class HistoryPrelude(Prelude):
         return self._due is not None
 
     def _reads_history_already(self) -> bool:
-        """Look whether a batch is planned that is not one of a prelude, of the live streams alone."""
+        """Return True if a batch is planned that is not one of a prelude, of the live streams alone."""
         if last_planned(self._storage.store, self._progress_dir) < FIRST:
             return False
         planned = read_offsets(self._storage.store, self._progress_dir, FIRST)

@@ -1,4 +1,4 @@
-"""What a task's query does before it streams: nothing, or a prelude (docs/backlog.md)."""
+"""The prelude of a task: what its query does before it streams, which may be nothing (docs/backlog.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIRST = 0
 
 
 class PreludeBatch(NamedTuple):
-    """What a prelude came to."""
+    """The result of a prelude."""
 
     rows: DataFrame
     #: bounded source → where it stands once its first files need not be read again
@@ -26,7 +26,7 @@ class PreludeBatch(NamedTuple):
 
 
 class Prelude:
-    """That of a task which streams all that it reads."""
+    """The prelude of a task which streams all that it reads: it does nothing."""
 
     def begin(self, last: int) -> bool:
         """Decide up to where the history is computed, unless that is decided; return True if it is still to be done.
@@ -44,7 +44,7 @@ class Prelude:
         return None
 
     def refuse_changed_files(self) -> None:
-        """Look whether what was computed was computed from the files that were listed, once its rows are written.
+        """Check, once the rows are written, that they were computed from the files that were listed.
 
         Raises:
             InputError: ``FILE_CHANGED``, ``FILE_VANISHED``.
@@ -58,7 +58,7 @@ class Prelude:
 
 
 class NoPrelude(Prelude):
-    """That of a task which streams its history: what an earlier run has decided, and not done, is undone.
+    """The prelude of a task which streams its history: what an earlier run has decided, and not done, is undone.
 
     Args:
         folder: the subtask's.

@@ -1,4 +1,4 @@
-"""What a prelude reads: the files of a history, and a copy of what the live streams have when the job starts."""
+"""The inputs of a prelude: the files of a history, and a copy of what the live streams have when the job starts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class History:
 
     item: Input
     files: Sequence[FrozenFile]
-    #: where a row of a window that stays open came from, whatever the rest of the plan; None: it cannot be asked
+    #: the files of rows that may be of a window that stays open, whatever the rest of the plan; None: not known
     open_rows: DataFrame | None
 
     def read(self) -> InputPosition:

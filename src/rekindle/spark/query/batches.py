@@ -1,4 +1,4 @@
-"""What is done with each batch of a query: a function for ``foreachBatch`` that can be held.
+"""The work on each batch of a query: a function for ``foreachBatch`` that can be held.
 
 A batch beyond the hold raises: returning would let Spark commit a batch that no one has carried out. The real reason of
 a failure is kept in `failure`; what is raised through Spark is one short line, because Spark's stream thread prints all
@@ -36,7 +36,7 @@ class Batches(ABC):
         self.hold_after: int | None = None
         #: the batch that is being worked on
         self.running: int | None = None
-        #: why the last batch failed
+        #: the reason for which the last batch failed
         self.failure: BaseException | None = None
         self.occupation = Occupation(time.monotonic)
 

@@ -1,4 +1,4 @@
-"""What Spark's thread of a query calls in Python, and the connection over which it does.
+"""The function that Spark's thread of a query calls in Python, and the connection over which it does.
 
 Each start of a query has a thread of its own in the JVM. py4j opens a connection for each thread that calls Python, and
 keeps it after the thread has ended: a socket on either side, buffers, and a thread in Python that waits for the next

@@ -1,4 +1,4 @@
-"""Which batches Spark has committed, by the files of a query's progress."""
+"""The batches that Spark has committed, by the files of a query's progress."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class QueryCommits:
         self.last = last_committed(store, progress_dir)
 
     def has(self, batch: int) -> bool:
-        """Whether Spark has committed `batch`."""
+        """Return True if Spark has committed `batch`."""
         if batch > self.last and is_committed(self._store, self._progress_dir, batch):
             self.note(batch)
         return batch <= self.last
 
     def note(self, batch: int) -> None:
-        """Spark is known to have committed `batch`: it has begun the next one, say."""
+        """Note that Spark has committed `batch`: it has begun the next one, say."""
         if batch > self.last:
             self.last = batch
             self._steps("spark.commit/after")

@@ -32,7 +32,7 @@ _USERS_OWN = re.compile("transformWithState|GroupsWithState|InPandasWithState")
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """What a flush came to."""
+    """The result of a flush."""
 
     #: planted batches
     rounds: int
@@ -85,7 +85,7 @@ def _held(operators: Any) -> int:
 
 
 def _state_after(rows_out: int | None, operators: Any) -> tuple[bool, bool]:
-    """Whether the state is empty, and whether this round has changed it or emitted anything."""
+    """Return whether the state is empty, and whether this round has changed it or emitted anything."""
 
     def total(*names: str) -> int:
         found = (

@@ -1,4 +1,4 @@
-"""How many batches Spark keeps of a query: what retained checkpoints need, while Spark itself clears up the rest.
+"""The batches that Spark keeps of a query: what retained checkpoints need, while Spark itself clears up the rest.
 
 ``spark.sql.streaming.minBatchesToRetain`` is read when a query starts, and has to be enough from then on. Spark keeps
 what is needed to resume after any of so many newest batches, and deletes the rest: files of state, offsets, commits,
@@ -35,7 +35,7 @@ the one more that it keeps of its logs."""
 
 
 class KeptBatches:
-    """What Spark keeps of one subtask's query; may be called from any thread.
+    """The batches that Spark keeps of one subtask's query; may be called from any thread.
 
     Args:
         oldest: the oldest batch that a retained checkpoint needs; None where there is none.
@@ -44,7 +44,7 @@ class KeptBatches:
     def __init__(self, oldest: int | None = None) -> None:
         self._lock = threading.Lock()
         self._oldest = oldest
-        #: what the query that runs, or ran last, was started with; 0 before the first
+        #: number of batches to keep that the query which runs, or ran last, was started with; 0 before the first
         self._number = 0
         #: the last batch before that one
         self._before = -1
@@ -67,7 +67,7 @@ class KeptBatches:
             return self._oldest is not None and batch >= self._oldest + self._number - MARGIN
 
     def pin(self, batch: int) -> bool:
-        """A checkpoint is to name `batch`; return False if Spark may have deleted what it needs."""
+        """Keep `batch` for a checkpoint that is to name it; return False if Spark may have deleted what that needs."""
         with self._lock:
             if 0 < self._number <= self._newest - batch + MARGIN:
                 return False
@@ -76,7 +76,7 @@ class KeptBatches:
             return True
 
     def release(self, oldest: int) -> None:
-        """No retained checkpoint needs what lies before the batch `oldest`."""
+        """Release all batches before `oldest`: no retained checkpoint needs them."""
         with self._lock:
             if self._oldest is None or oldest > self._oldest:
                 self._oldest = max(oldest, 0)

@@ -1,4 +1,4 @@
-"""How Spark writes the files of a query in a folder of this machine: its offsets, commits and state.
+"""Let Spark write the files of a query in a folder of this machine, its offsets, commits and state, at less cost.
 
 Spark writes each under a temporary name and renames it. By default it does so through Hadoop's ``FileContext``, since
 that renames atomically in HDFS. In a local folder it does not: it looks whether the name is free and then renames, as

@@ -1,4 +1,4 @@
-"""When a query polls its inputs: at once when there is something for it, and rarely while there is not.
+"""The polling of a query's inputs: at once when there is something for it, and rarely while there is not.
 
 Spark polls. At every trigger it asks each source how far it could read, which costs its file source 10 to 30 ms however
 little there is: ten idle tasks would keep a core busy. Most of ours read inboxes alone, and what comes into an inbox is
@@ -35,21 +35,21 @@ from rekindle.spark.query.rows_read import Report, RowsRead
 INTERVAL_MS = 500
 """Interval of the trigger that a query is started with."""
 STREAM_MS = 500
-"""How often a query with a `Stream` looks for more while it finds nothing; after a batch it looks at once."""
+"""The pause between two looks of a query with a `Stream` that finds nothing; after a batch it looks at once."""
 INBOXES_MS = 10_000
-"""How often a query that reads inboxes alone looks by itself."""
+"""The pause between two looks of a query that reads inboxes alone and is not woken."""
 
 QUIET_MS = 1_000
-"""How often a query with a `Stream` looks at least, as `INBOXES_MS` for the others, times the store's pace."""
+"""The longest pause of a query with a `Stream`, as `INBOXES_MS` is of the others, times the store's pace."""
 _PART_OF_SILENCE = 0.1
 
 _TAKE_OVER_MS = 20
-"""Between two looks whether a query that has just been started has its trigger."""
+"""The pause between two looks for the trigger of a query that has just been started."""
 
 _REPORT_S = 0.9
-"""The report on a new batch is looked for at most so often: a little less than the driver's heartbeat takes."""
+"""The least time between two looks for the report on a new batch: a little less than the driver's heartbeat takes."""
 _IDLE_REPORT_S = 30.0
-"""While there is no new batch: nothing that is shown changes then, and to fetch a report costs as much."""
+"""The same while there is no new batch: nothing that is shown changes then, and to fetch a report costs as much."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -80,9 +80,9 @@ class Polling:
         self._rows_read = rows_read
         self._every_s = every_ms / 1000
         self._at_most_s = max(at_most_ms or 0, every_ms) / 1000
-        #: when something was last found for it, as far as that is known here
+        #: time at which something was last found for it, as far as that is known here
         self._found_s = time.monotonic()
-        #: what the trigger waits for; None until it does, and where it cannot be had
+        #: the clock that the trigger waits for; None until it does, and where it cannot be had
         self._clock: Any = None
         #: something is to be done for the query: see `_tend`
         self._called = threading.Event()
@@ -196,7 +196,7 @@ class Polling:
                 self._tried(lambda: self.fetch_report(query))
 
     def _tried(self, act: Callable[[], object]) -> None:
-        """What fails here fails because Spark is gone, which others report."""
+        """Run `act`; ignore its failure, which means that Spark is gone: others report that."""
         try:
             act()
         except Exception as error:

@@ -2,7 +2,7 @@
 
 Stopping means: nothing after the last batch record may run, that record's batch is committed by Spark, and then the
 query is interrupted, wherever it is. What it may have planned meanwhile is not recorded, so it can be forgotten
-(`progress_dir.unplant`) and is planned again.
+(`rekindle.progress.directory.unplant`) and is planned again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rekindle.storage.port import Store
 
 _POLL_S = 0.02
 _REPORT_S = 10
-"""How long Spark may take to report on a batch that it has committed."""
+"""The longest time that Spark may take to report on a batch that it has committed."""
 _LAST_REPORT_S = 0.5
 """The same where only the count of the rows read depends on it."""
 
@@ -91,9 +91,9 @@ class Query:
         self._polling: Polling | None = None
         #: runs that are being stopped on purpose: their end is no failure
         self._expected: set[str] = set()
-        #: whether the reports of the query that runs, or ran last, say how many rows RocksDB's state holds
+        #: True if the reports of the query that runs, or ran last, say how many rows RocksDB's state holds
         self._counts_state = True
-        #: whether it was stopped for good
+        #: True once it was stopped for good
         self.interrupted = False
         self.commits = QueryCommits(store, progress_dir, steps)
 
@@ -154,7 +154,7 @@ class Query:
         threading.Thread(target=self._watch, args=watching, name=f"watch-{self._run_id}", daemon=True).start()
 
     def wake(self) -> None:
-        """There is something to read: let it look now, or after the batch that it is at."""
+        """Let the query look now, or after the batch that it is at: there is something to read."""
         if self._polling is not None:
             self._polling.wake()
 
@@ -216,7 +216,7 @@ class Query:
         return report
 
     def _raise_what_spark_died_of(self) -> None:
-        """Where Spark itself failed, before or after its batch; nothing where the query runs, or was stopped."""
+        """Raise ``QUERY_DIED`` if Spark itself failed, before or after its batch; not where the query runs."""
         query = self._query
         error: Any = query.exception() if query is not None and not _is_active(query) else None
         if query is not None and error is not None:
@@ -251,7 +251,7 @@ class Query:
             threading.Thread(target=_stop_quietly, args=(query,), daemon=True).start()
 
     def expect_end(self) -> None:
-        """The query that runs now is about to end on purpose: that is no failure."""
+        """Expect the query that runs now to end on purpose: that is no failure."""
         if self._query is not None:
             self._expected.add(self._run_id)
 

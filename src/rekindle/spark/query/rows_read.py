@@ -1,4 +1,4 @@
-"""How many rows a query has read, by Spark's own reports; nothing is evaluated for it.
+"""The number of rows that a query has read, by Spark's own reports; nothing is evaluated for it.
 
 A report is of one batch, and Spark makes one for each. What is fetched now and then is the last report, so those in
 between are fetched where batches were missed. A report of a trigger that found nothing names the batch that comes next.
@@ -12,7 +12,7 @@ from typing import Any
 Report = Mapping[str, Any]
 
 _FILE_BYTES = "rocksdbSstFileSize"
-"""Of the state that RocksDB holds alone."""
+"""A metric that only state in RocksDB has."""
 
 
 class RowsRead:
@@ -62,13 +62,13 @@ def without_state_rows(report: Report) -> Report:
 
 
 def state_rows(report: Report) -> int | None:
-    """Rows that a query's state holds; None where it has none, or no report tells."""
+    """Return how many rows a query's state holds; None where it has none, or no report tells."""
     rows = [one.get("numRowsTotal") for one in report.get("stateOperators") or ()]
     return sum(map(int, rows)) if rows and None not in rows else None
 
 
 def state_bytes(report: Report) -> int | None:
-    """Bytes that a query's state takes: RocksDB's files, or else memory."""
+    """Return how many bytes a query's state takes, in RocksDB's files or else in memory; None where it has none."""
     operators = report.get("stateOperators") or ()
     return sum(map(_bytes, operators)) if operators else None
 

@@ -1,4 +1,4 @@
-"""In how many partitions a task keeps its state: chosen when its query first runs, changed while no query runs on it.
+"""The number of partitions of a task's state: chosen when its query first runs, changed while no query runs on it.
 
 Spark writes the number into every planned batch and goes by that ever after, whatever the session says. It can write
 the state again, in another number of partitions, as a batch of its own: that batch reads nothing and emits nothing, its
@@ -72,6 +72,6 @@ def _forget_others(store: Store, progress_dir: str, count: int) -> None:
 
 
 def _of_repartition(store: Store, progress_dir: str, before: BatchRecord) -> BatchRecord:
-    """It stands where the batch before stood, and put nothing into any channel."""
+    """Return the record of the extra batch: it stands where the batch before stood, and wrote to no channel."""
     batch = before.batch + 1
     return replace(before, batch=batch, offsets_hash=read_offsets(store, progress_dir, batch).hash, segments=())

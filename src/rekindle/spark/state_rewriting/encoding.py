@@ -21,7 +21,7 @@ _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 
 
 class NotAsKept(ValueError):
-    """What was returned cannot be encoded as this state is; says why."""
+    """Raised where what was returned cannot be encoded as this state is; says why."""
 
 
 def conformed(frame: DataFrame, wanted: StructType) -> DataFrame:

@@ -1,4 +1,4 @@
-"""How each kind of operator keeps its state: what a user's function is given, and the rows that its answer becomes."""
+"""Layouts of state by kind of operator: what a user's function is given, and the rows that its answer becomes."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class StateTable:
         evolve: the value may have other columns.
     """
 
-    #: whether Spark has one zero and one NaN in its keys
+    #: True if Spark has one zero and one NaN in its keys
     normalized = True
 
     def __init__(self, stores: Stores, part: str | None, *, evolve: bool = False) -> None:
         self._stores = stores
         self._part = part
         self._evolve = evolve
-        #: what the value consists of, where that has changed
+        #: the type of the value, where that has changed
         self.value: StructType | None = None
-        #: what the user's function is given
+        #: the DataFrame that the user's function is given
         self.before = self._before()
 
     def _before(self) -> DataFrame:
@@ -189,17 +189,17 @@ _COLUMNS = {
     "ListState": ("list_element",),
     "MapState": ("user_map_key", "user_map_value"),
 }
-"""What each kind of variable has beside the key."""
+"""The columns of each kind of variable beside the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorKind:
-    """What is known of an operator's state."""
+    """The layout of an operator's state, and what may be done to it."""
 
     layout: type[StateTable]
     #: setting of the version of its state → the version that is known here
     version: tuple[str, str] | None = None
-    #: whether its value may have other columns
+    #: True if its value may have other columns
     evolves: bool = False
 
 
@@ -213,7 +213,7 @@ KINDS: Mapping[str, OperatorKind] = {
     "transformWithStateInPandasExec": OperatorKind(Variable),
     "transformWithStateInPySparkExec": OperatorKind(Variable),
 }
-"""By what Spark calls them; each is tested."""
+"""Spark's name of an operator → its kind; each is tested."""
 
 
 def _null(name: str, kind: DataType) -> Column:

@@ -100,7 +100,7 @@ class Rewriting:
 
 
 class _Handed:
-    """What Spark's rewriter calls for each state store: a function of Scala's, from DataFrame to DataFrame."""
+    """A function of Scala's that Spark's rewriter calls for each state store, from DataFrame to DataFrame."""
 
     def __init__(self, rows: Mapping[str, StateRows]) -> None:
         self._rows = rows
@@ -114,7 +114,7 @@ class _Handed:
         return self._rows[store].frame._jdf if store in self._rows else raw
 
     class Java:
-        """What py4j goes by."""
+        """The declaration that py4j reads."""
 
         implements = ("scala.Function1",)
 

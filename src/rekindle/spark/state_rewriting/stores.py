@@ -21,7 +21,7 @@ PLACE = "partition_id"
 
 
 class StateRows(NamedTuple):
-    """What a state store is to hold, computed, in the partitions that it goes to."""
+    """The rows that a state store is to hold, computed, in the partitions that they go to."""
 
     #: with the columns of `raw`
     frame: DataFrame

@@ -46,7 +46,7 @@ from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.sources import FrozenFiles
 
 FIRST_ADMISSION_BYTES_PER_CORE = 128 * 1024 * 1024
-"""What is admitted while nothing is known of a batch's speed: about what a core reads in a few seconds."""
+"""The bytes admitted while nothing is known of a batch's speed: about what a core reads in a few seconds."""
 
 
 _LOG = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Assembly:
         #: subtask → the oldest batch of it that a checkpoint needs
         self._needed = oldest_needed(run.storage, lineage)
         self._topology = run.graph.topology
-        #: where queries read the logs of their inboxes
+        #: the store in which queries read the logs of their inboxes
         self._logs = shown_logs(run.storage.store)
         #: task → columns of what it puts into its channels
         self._outputs: dict[str, T.StructType] = {}
@@ -85,7 +85,7 @@ class Assembly:
         self.custom = custom_splits(run, lineage)
 
     def runners(self) -> dict[SubtaskId, SparkTask]:
-        """Every subtask of the job, those that have ended too; raises what building their plans raises."""
+        """Build every subtask of the job, those that have ended too; raise what building their plans raises."""
         found: dict[SubtaskId, SparkTask] = {}
         for uid in self._topology.order:
             task = self._of.graph.task(uid)
@@ -96,9 +96,9 @@ class Assembly:
         return found
 
     def read(self, subtask: SubtaskId) -> dict[SubtaskId, int]:
-        """How many batches of each producer a subtask has read: all where it has ended, else as its last record says.
+        """Return how many batches of each producer a subtask has read: all if it has ended, else as its record says.
 
-        What the record does not say, and has been deleted, had nothing for it (see `ChannelFeed`).
+        Batches that the record does not count, and that were deleted, had nothing for it (see `ChannelFeed`).
         """
         folder = self._of.folder(subtask)
         record, has_ended = self._of.storage.last_record(folder), self._of.storage.end(folder) is not None
@@ -171,7 +171,7 @@ class Assembly:
         return [edge for edge in self._topology.edges if edge.source == task]
 
     def _backlog(self, producer: SubtaskId) -> Backlog:
-        """What lies in the channels of a subtask when the driver starts."""
+        """Return the backlog: what lies in the channels of a subtask when the driver starts."""
         storage, read = self._of.storage, dict[SubtaskId, int]()
         for edge in self._edges_from(producer.task):
             for index in self._topology.consumers(edge, producer.subtask):

@@ -1,4 +1,4 @@
-"""What is done with each batch (docs/architecture.md#a-batch): the function given to ``foreachBatch``.
+"""The work on each batch (docs/architecture.md#a-batch): the function given to ``foreachBatch``.
 
 1. A batch after the hold raises. Returning would let Spark commit a batch whose outputs were not written. So does one
    of a driver that a newer run has fenced: its plan may have been replaced, and its rows must not be recorded under
@@ -7,7 +7,8 @@
    and only from the files that it had.
 3. Otherwise every sink prepares it, from one evaluation, unless ``finish()`` has been called. What Spark would silently
    leave out or mistake is looked for: files that have vanished or changed, rows of bounded inputs that came late;
-4. the batch record is created: from here on its outputs never change. Who loses that race adopts what is there;
+4. the batch record is created: from here on its outputs never change. A driver that loses that race adopts what is
+   there;
 5. then the inputs may continue. Spark writes its own commit when this returns.
 """
 
@@ -71,8 +72,8 @@ class BatchProtocol(Batches):
         self.begin_attempt()
 
     def begin_attempt(self) -> None:
-        """The subtask is tried (again) from its last record on: what was finished before is not any more."""
-        #: whether a batch waits for room in its channels, and whether it is to keep waiting
+        """Begin to try the subtask (again) from its last record: what was finished before is not any more."""
+        #: True while a batch waits for room in its channels; True once none is to wait any longer
         self._waiting = self._impatient = False
         #: batches from this one on are planted flushes
         self.flush_from: int | None = None
@@ -80,7 +81,7 @@ class BatchProtocol(Batches):
         self.life = OperatorLife(f"{self._place.task}/{self._place.subtask}", (item.uid for item in self._inputs))
 
     def give_up_waiting(self) -> bool:
-        """A batch that waits for room in its channels is held instead; whether one does."""
+        """Hold a batch that waits for room in its channels instead; return True if one does."""
         self._impatient = True
         return self._waiting
 
@@ -146,14 +147,14 @@ class BatchProtocol(Batches):
                 self._take_in(record, 0, {})
 
     def _refuse_gap(self, batch: int) -> None:
-        """What a batch has read is counted from the record before it, which has to be known; see `catch_up`."""
+        """Refuse a batch if the record before it, from which its reading is counted, is not known; see `catch_up`."""
         # In a new lineage the first batch follows one that has no record there.
         if batch > self.last + 1 and self._storage.record(self._place.folder, batch - 1) is not None:
             raise StorageError("BATCH_RECORDED_MEANWHILE", task=self._place.task, batch=batch - 1)
 
     def _check_replay(self, record: BatchRecord, offsets: Offsets) -> None:
-        """A record of another plan stands: a driver that was thought dead was quicker. The next attempt puts that plan
-        back and runs it.
+        """Refuse a replay if the record is of another plan: a driver that was thought dead was quicker. The next
+        attempt puts that plan back and runs it.
         """
         if record.offsets_hash == offsets.hash:
             return
@@ -194,7 +195,7 @@ class BatchProtocol(Batches):
         return record
 
     def _refuse_losses(self, offsets: Offsets, batch: int) -> None:
-        """What is there when the batch has been read was there while it was."""
+        """Refuse a batch if files have gone or changed, or rows were late; called once it has been read."""
         for item in self._inputs:
             if item.feed is not None:
                 _check_files(item, item.feed.outstanding)
@@ -203,7 +204,7 @@ class BatchProtocol(Batches):
             refuse_late_rows(self._spark, self._place.task, self._inputs, offsets.batch_watermark_ms, batch)
 
     def _positions(self, offsets: Offsets) -> dict[str, InputPosition]:
-        """How far each input is read once this batch is: Spark's offsets, in terms of our admissions."""
+        """Return how far each input is read once this batch is: Spark's offsets, in terms of our admissions."""
         positions = {}
         for item in self._inputs:
             ends = [offsets.sources[source] for source in item.spark_sources]
@@ -226,13 +227,13 @@ def _check_files(item: Input, files: Sequence[FrozenFile]) -> None:
 
 
 def _admission(ends: Sequence[str | None], before: int) -> int:
-    """How far an inbox is read. What a task uses twice may be read twice: what both have read counts."""
+    """Return how far an inbox is read. What a task uses twice may be read twice: what both have read counts."""
     read = [int(msgspec.json.decode(end)["logOffset"]) for end in ends if end is not None]
     return min(read) if read and len(read) == len(ends) else before
 
 
 def offset_of(ends: Sequence[str | None]) -> Any:
-    """Where Spark stands in a stream; a list where it is made of several."""
+    """Return where Spark stands in a stream; a list where the stream is made of several."""
     decoded = [None if end is None else msgspec.json.decode(end) for end in ends]
     return decoded[0] if len(decoded) == 1 else decoded or None
 

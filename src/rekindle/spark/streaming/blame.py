@@ -1,4 +1,4 @@
-"""Which input a failure of a subtask's query is of, and the error that says so."""
+"""Find the input that a failure of a subtask's query is of, and make the error that says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a subtask that runs as a stream consists of."""
+"""The parts of a subtask that runs as a stream."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SubtaskParts:
     #: the task's DataFrame, built from `inputs`; None for a subtask that has ended, which is never started
     frame: DataFrame | None
     inputs: Sequence[Input]
-    #: where its query reads the logs of its inboxes
+    #: the store in which its query reads the logs of its inboxes
     logs: Store
     outputs: Outputs
     #: of its own channels; None where no task reads it
@@ -40,11 +40,11 @@ class SubtaskParts:
     read_from: Mapping[SubtaskId, Backlog]
     #: the subtasks of its task
     siblings: Siblings
-    #: how many batches Spark has to keep of its query
+    #: the batches that Spark has to keep of its query
     kept: KeptBatches
-    #: what its query's file sources have read
+    #: the logs of its query's file sources
     source_logs: SourceLogs
     #: its history, where that is computed as a batch
     prelude: Prelude = field(default_factory=Prelude)
-    #: what its query goes by
+    #: the identity of its query
     described: QueryDescription | None = None

@@ -10,17 +10,17 @@ from rekindle.storage import layout, read_layout
 from rekindle.storage.batch_documents import BatchDocuments
 
 SETTLED_MS = 600_000
-"""How long a task has finished for good before what Spark keeps of it is deleted: an upload of its state that was under
+"""The time from the final end of a task until what Spark keeps of it is deleted: an upload of its state that was under
 way when its query was stopped is over by then. No other is begun."""
 
 
 class Purging:
-    """What is deleted of one subtask.
+    """The deletion of what one subtask has stored.
 
     Args:
         folder: the subtask's.
-        kept: how many batches Spark has to keep of its query.
-        source_logs: what its query's file sources have read.
+        kept: the batches that Spark has to keep of its query.
+        source_logs: the logs of its query's file sources.
     """
 
     def __init__(self, storage: BatchDocuments, folder: str, kept: KeptBatches, source_logs: SourceLogs) -> None:
@@ -32,7 +32,7 @@ class Purging:
         self._source_inputs = SourceInputs(storage.store, self._progress_dir)
         #: since when nothing starts its query again, as this run knows
         self._over_at_ms: int | None = None
-        #: what Spark keeps of its query is deleted
+        #: True once what Spark keeps of its query is deleted
         self._forgotten = False
 
     def purge(self, oldest_batch: int, oldest_output: int, *, committed: int) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of a read of a custom source, and of its failure: the query is given it, the driver hears of it."""
+"""Hand on the reads of custom sources: the query is given each read, the driver hears of failures and of the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a query runs as a batch, asked of the query itself.
+"""The plan that a query runs as a batch, asked of the query itself.
 
 What is planned in the storage may be another driver's: S3A and Google's connector look whether a name is free and then
 write, so a driver that was paused in between writes over the plan of its successor
@@ -16,9 +16,9 @@ from rekindle.progress.directory import Offsets
 
 
 class RunningPlan(NamedTuple):
-    """What tells one plan of a batch from another."""
+    """The facts that tell one plan of a batch from another."""
 
-    #: when it was planned
+    #: time at which it was planned, ms since the epoch
     at_ms: int
     watermark_ms: int
     #: of its sources, as Spark writes them: a source that is used twice has one
@@ -26,13 +26,13 @@ class RunningPlan(NamedTuple):
 
 
 def plan_of(offsets: Offsets) -> RunningPlan:
-    """What is planned in the storage."""
+    """Return the plan that stands in the storage."""
     ends = frozenset(end for end in offsets.sources if end is not None)
     return RunningPlan(offsets.metadata.get("batchTimestampMs", 0), offsets.batch_watermark_ms, ends)
 
 
 def running_plan(spark: SparkSession) -> RunningPlan:
-    """What the query runs whose batch is on this thread."""
+    """Return the plan of the query whose batch is on this thread."""
     query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
     session: Any = spark._jsparkSession
     query = session.streams().get(query_id).streamingQuery()

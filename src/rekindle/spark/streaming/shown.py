@@ -1,4 +1,4 @@
-"""What a person sees of a subtask that runs as a stream: made of Spark's last report, without asking Spark."""
+"""The status of a subtask that runs as a stream, made of Spark's last report, without asking Spark."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shown(
     """Return a subtask's part of the status.
 
     Args:
-        logs: where its query reads the logs of its inboxes.
+        logs: the store in which its query reads the logs of its inboxes.
         report: Spark's on the query; empty where there is none yet.
         batch: the last one that is recorded, -1 for none.
         backlog: of its channels; None where no task reads its output.

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 
 class Siblings:
-    """How far the subtasks of a task have come.
+    """The progress of the subtasks of a task: those in an attempt, and those that have finished.
 
     Args:
         finished: those that had finished before this driver.
@@ -26,18 +26,18 @@ class Siblings:
         self._at_work = every - self._finished or every
 
     def finish(self, subtask: int) -> bool:
-        """One more has finished; return True if all have by now."""
+        """Mark a subtask as finished; return True if all have finished by now."""
         with self._lock:
             self._finished.add(subtask)
             return len(self._finished) == self._parallelism
 
     def begin(self, subtask: int) -> None:
-        """One begins an attempt."""
+        """Mark the beginning of a subtask's attempt."""
         with self._lock:
             self._at_work.add(subtask)
 
     def close(self, subtask: int) -> bool:
-        """One has ended its attempt; return True if it was the last."""
+        """Mark the end of a subtask's attempt; return True if it was the last one at work."""
         with self._lock:
             was_at_work = subtask in self._at_work
             self._at_work.discard(subtask)

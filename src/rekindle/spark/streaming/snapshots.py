@@ -1,4 +1,4 @@
-"""What a checkpoint keeps of a subtask: the batch it stands after, its positions, and its end."""
+"""The snapshot that a checkpoint keeps of a subtask: the batch it stands after, its positions, and its end."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class SparkTask:
         self._blame = Blame(self._id, parts.inputs)
         #: orders of the driver, and starting the query again, one at a time
         self._orders = threading.Lock()
-        #: whether the query is to run; not while and after it is suspended or finished
+        #: True while the query is to run; not while and after it is suspended or finished
         self._runs = False
         self._backlog, self._logs, self._now_ms = parts.backlog, parts.logs, 0
         self._rows_read = counter(parts.logs, place, parts.inputs, self._protocol.last)
