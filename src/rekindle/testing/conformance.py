@@ -24,7 +24,7 @@ from rekindle.errors import one_line
 from rekindle.testing.cases import channels, plan, restore, two_phase
 
 Check = Callable[[dict[str, Any]], tuple[bool, object]]
-"""Runs a case: whether the protocol did what it says, and what it did."""
+"""A function that runs a case: it returns whether the protocol did what the case says, and what it did."""
 
 KINDS: dict[str, Check] = {
     "plan": plan.check,
@@ -33,7 +33,7 @@ KINDS: dict[str, Check] = {
     "unaligned": channels.check_unaligned,
     "tpc": two_phase.check,
 }
-"""Kind of a case → what runs it."""
+"""Kind of a case → the function that runs it."""
 
 
 def run(kind: str, cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -51,7 +51,7 @@ def _run(check: Check, case: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def read_cases(path: Path) -> list[dict[str, Any]]:
-    """The cases of a file; OSError or ValueError, with words, where it holds none."""
+    """Read the cases of a file; raise OSError or ValueError, with words, where it holds none."""
     cases = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
         raise ValueError("it is not a JSON list of objects")
@@ -59,7 +59,7 @@ def read_cases(path: Path) -> list[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m rekindle.testing.conformance", description="Run conformance cases against the protocol."
     )

@@ -1,9 +1,9 @@
 """Crashes at a chosen durable step: faults inside a process, and kill -9 of a real driver.
 
 A `Moments` object is given to a start, ``heard_by(moments, job.start)(...)``. It hears every durable step
-(`runtime.steps.ALL`), counts them, and does something terrible at the moments it was given: `fail` raises there, `kill`
-ends the process as ``kill -9`` does. Afterwards the job is run again without it, and what it has written is compared
-with what it should have::
+(`runtime.steps.ALL`), counts them, and does harm at the moments it was given: `fail` raises there, `kill` ends the
+process as ``kill -9`` does. Afterwards the job is run again without it, and what it has written is compared with what
+it should have::
 
     python -m rekindle.testing.crash JOBFILE --storage DIR --kill-at record.create/after:2
     rekindle run JOBFILE --storage DIR
@@ -43,7 +43,7 @@ NOT_REACHED = 4
 """Exit code of the command where the job ended and its moment had never come."""
 
 VERBS = ("checkpoint", "savepoint", "stop", "drain")
-"""What the command can ask of the job that it runs."""
+"""The requests that the command can make to the job that it runs."""
 
 
 class StepFailedError(Exception):
@@ -59,7 +59,7 @@ class Moment(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Moment:
-        """From ``"record.create/after"`` or ``"record.create/after:2"``; ValueError where there is no such step."""
+        """Read ``"record.create/after"`` or ``"record.create/after:2"``; raise ValueError for an unknown step."""
         name, _, nth = text.partition(":")
         step, _, when = name.partition("/")
         if step not in steps.ALL or when not in WHEN:
@@ -68,7 +68,7 @@ class Moment(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What a `Steps` callable hears."""
+        """The name that a `Steps` callable hears."""
         return f"{self.step}/{self.when}"
 
     def __str__(self) -> str:
@@ -137,7 +137,7 @@ def pause(name: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m rekindle.testing.crash",
         description="Run a job and kill, or pause, its driver at a durable step.",
@@ -182,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _load(path: str) -> Any:
-    """The job of a job file: the first thing in it that can be started with `Moments`."""
+    """Return the job of a job file: the first thing in it that can be started with `Moments`."""
     sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
     names = runpy.run_path(path, run_name="__rekindle__")
     return next(value for value in names.values() if hasattr(value, "start") and hasattr(value, "graph"))

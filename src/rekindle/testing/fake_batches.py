@@ -21,7 +21,7 @@ from rekindle.storage.port import NotFound, Store
 
 
 class Plan(NamedTuple):
-    """What a planned batch reads and emits: positions in the source, before and after."""
+    """The plan of a batch: the positions in the source from and to which it reads and emits."""
 
     emit_from: int
     emit_until: int
@@ -121,7 +121,7 @@ class FakeBatches:
             return list(sink.prepare(rows, of))
 
     def position(self) -> tuple[int, int]:
-        """Rows read and rows emitted, as of the last batch record."""
+        """Return how many rows were read and how many were emitted, as of the last batch record."""
         record = self._storage.last_record(self._folder)
         if record is None:
             return 0, 0

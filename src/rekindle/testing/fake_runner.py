@@ -41,7 +41,7 @@ class FakeInput:
 
     #: rows there are by now: the numbers below this one
     available: int = 0
-    #: whether no more will come
+    #: True if no more will come
     ended: bool = True
     #: rows a batch reads at most
     batch_rows: int = 3
@@ -56,7 +56,7 @@ class _Query:
 
 
 class _KilledError(Exception):
-    """The query was interrupted."""
+    """Raised in a query that was interrupted."""
 
 
 class FakeRunner:
@@ -176,7 +176,7 @@ class FakeRunner:
         return len(data)
 
     def tick(self, now_ms: int) -> None:
-        """Nothing of it is ever idle."""
+        """Do nothing: no input of it is ever idle."""
 
     def stop_sources(self) -> None:
         """See `TaskRunner`. It reads no channel, so there is nothing to continue with: `suspend` follows."""
@@ -239,7 +239,7 @@ class FakeRunner:
         self._before.get(order, _nothing)()
 
     def _alive(self) -> Store:
-        """The store, for a query that was not interrupted meanwhile."""
+        """Return the store; raise if the query was interrupted meanwhile."""
         query = self._query
         if query is not None and query.killed:
             raise _KilledError
@@ -250,4 +250,4 @@ class FakeRunner:
 
 
 def _nothing() -> None:
-    """Neither fail nor hang."""
+    """Do nothing: neither fail nor hang."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Faults:
-    """How much may still go wrong, and when it does."""
+    """The faults that may still happen, and the chance by which they do."""
 
     chance: random.Random
     left: int
 
     def strike(self, probability: float) -> bool:
-        """Whether something goes wrong now."""
+        """Return True if something goes wrong now, which uses up a fault."""
         if not self.left or self.chance.random() >= probability:
             return False
         self.left -= 1

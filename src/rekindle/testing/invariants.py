@@ -1,4 +1,4 @@
-"""What must hold of every history of a job: one small function for each promise.
+"""The promises that every history of a job must keep: one small function for each.
 
 A checker looks at the world of a simulated job when it is over and returns what is wrong, in words; nothing where all
 is well. They know commands, events and durable facts, and nothing of how the protocol comes to its decisions.
@@ -31,14 +31,14 @@ _GOOD_ENDS = ("FINISHED", "DRAINED", "STOPPED")
 
 
 def the_job_ends(world: World) -> Iterator[str]:
-    """Once nothing fails any more, a job whose inputs end, or that is drained, ends."""
+    """Check that a job whose inputs end, or that is drained, ends once nothing fails any more."""
     last = world.results.get(world.run)
     if last is None or last.state not in ("FINISHED", "DRAINED"):
         yield f"run {world.run} did not end: {last}"
 
 
 def nothing_is_lost(world: World) -> Iterator[str]:
-    """A job that has ended shows every row it has read, and has read all of what ends by itself if it is FINISHED."""
+    """Check that a job that has ended shows every row it has read, and has no unread input if it is FINISHED."""
     last = world.results.get(world.run)
     if last is None or last.state not in ("FINISHED", "DRAINED"):
         return
@@ -53,7 +53,7 @@ def nothing_is_lost(world: World) -> Iterator[str]:
 
 
 def _rows_expected(world: World) -> Iterator[Row]:
-    """Return every row that was read, after every task it has to go through."""
+    """Yield every row that was read, after every task it has to go through."""
     after: dict[str, set[Row]] = {}
     topology = world.graph.topology
     for uid in topology.order:
@@ -70,7 +70,7 @@ def _rows_expected(world: World) -> Iterator[Row]:
 
 
 def nothing_is_there_twice(world: World) -> Iterator[str]:
-    """No row is shown twice, neither by a sink that knows batches nor by one that knows checkpoints by their number."""
+    """Check that no row is shown twice, by a sink that knows batches or by one that knows numbers of checkpoints."""
     for name, shown in (("sink", world.outputs.sink), ("table", world.outputs.table)):
         twice = [row for row, count in shown.items() if count > 1]
         if twice:
@@ -78,14 +78,14 @@ def nothing_is_there_twice(world: World) -> Iterator[str]:
 
 
 def what_is_committed_is_named(world: World) -> Iterator[str]:
-    """A batch is committed only while a durable manifest names it."""
+    """Check that a batch is committed only while a durable manifest names it."""
     for run, thing in world.history:
         if isinstance(thing, BatchCommitted) and not thing.named:
             yield f"run {run} committed batch {thing.batch} of {thing.task}, which checkpoint {thing.checkpoint} lacks"
 
 
 def permits_follow_manifests(world: World) -> Iterator[str]:
-    """A commit is ordered only once the manifest of its checkpoint is durable."""
+    """Check that a commit is ordered only once the manifest of its checkpoint is durable."""
     durable: set[int] = set()
     for run, thing in world.history:
         if isinstance(thing, ManifestCreated):
@@ -95,7 +95,7 @@ def permits_follow_manifests(world: World) -> Iterator[str]:
 
 
 def manifests_are_committed_in_order(world: World) -> Iterator[str]:
-    """The next manifest is written only when the transactions of the last one are committed."""
+    """Check that the next manifest is written only when the transactions of the last one are committed."""
     owed: dict[int, int | None] = {}
     settled: set[tuple[int, int]] = set()
     for run, thing in world.history:
@@ -111,7 +111,7 @@ def manifests_are_committed_in_order(world: World) -> Iterator[str]:
 
 
 def the_finished_stay_finished(world: World) -> Iterator[str]:
-    """A task that is known to have finished is not ordered to start, to hold or to finish again."""
+    """Check that a task that is known to have finished is not ordered to start, to hold or to finish again."""
     finished: set[tuple[int, object]] = set()
     for run, thing in world.history:
         if isinstance(thing, e.JobStarted):
@@ -123,7 +123,7 @@ def the_finished_stay_finished(world: World) -> Iterator[str]:
 
 
 def results_come_before_answers(world: World) -> Iterator[str]:
-    """An end is answered only when it is durable, also to those that asked after it had been decided."""
+    """Check that an end is answered only when it is durable, also to requests made after it had been decided."""
     decided: set[int] = set()
     durable: set[int] = set()
     ends = {
@@ -141,14 +141,14 @@ def results_come_before_answers(world: World) -> Iterator[str]:
 
 
 def good_ends_have_committed_everything(world: World) -> Iterator[str]:
-    """FINISHED, DRAINED and STOPPED are said only when every committed batch is in the sinks."""
+    """Check that FINISHED, DRAINED and STOPPED are said only when every batch is committed."""
     for run, thing in world.history:
         if isinstance(thing, ResultDurable) and thing.state in _GOOD_ENDS and thing.uncommitted:
             yield f"run {run} is {thing.state} with {len(thing.uncommitted)} batches not committed"
 
 
 def every_request_is_answered_once(world: World) -> Iterator[str]:
-    """Exactly once, unless the driver died or was fenced first; then at most once."""
+    """Check that a request is answered once; at most once if the driver died or was fenced first."""
     heard = {(run, thing.request) for run, thing in world.history if isinstance(thing, _REQUESTS)}
     said = Counter((run, thing.request) for run, thing in world.history if isinstance(thing, c.AnswerRequest))
     dead = {run for run, thing in world.history if isinstance(thing, _DEAD)}
@@ -162,7 +162,7 @@ def every_request_is_answered_once(world: World) -> Iterator[str]:
 
 
 def answers_are_true(world: World) -> Iterator[str]:
-    """A savepoint that is named exists, a checkpoint that is named is complete, nothing asked for is missing."""
+    """Check that a savepoint named in an answer exists, a checkpoint named is complete, and nothing is missing."""
     complete = {thing.checkpoint for _, thing in world.history if isinstance(thing, ManifestCreated)}
     asked = {
         (run, thing.request): thing.directory
@@ -181,7 +181,7 @@ def answers_are_true(world: World) -> Iterator[str]:
 
 
 def checkpoints_are_consistent_cuts(world: World) -> Iterator[str]:
-    """What a consumer had not read of what its producer had written is in flight, and nothing else is (FLIP-76)."""
+    """Check that what a producer had written and its consumer had not read, and no more, is in flight (FLIP-76)."""
     for number, manifest in world.checkpoints.manifests.items():
         for task, snapshot in manifest.snapshots.items():
             for producer in world.tasks[task].producers:
@@ -194,7 +194,7 @@ def checkpoints_are_consistent_cuts(world: World) -> Iterator[str]:
 
 
 def aligned_checkpoints_have_nothing_in_flight(world: World) -> Iterator[str]:
-    """A savepoint that was not asked to be unaligned waits until all is read."""
+    """Check that a savepoint that was not asked to be unaligned waits until all is read."""
     aligned = {
         (run, thing.checkpoint)
         for run, thing in world.history
@@ -206,7 +206,7 @@ def aligned_checkpoints_have_nothing_in_flight(world: World) -> Iterator[str]:
 
 
 def every_checkpoint_settles(world: World) -> Iterator[str]:
-    """A checkpoint that was begun is complete, or failed with a reason, unless its driver died or the job was ended."""
+    """Check that a begun checkpoint completes or fails with a reason, unless its driver dies or the job is ended."""
     cut_short = {run for run, thing in world.history if isinstance(thing, _CUT_SHORT)}
     begun = {(run, thing.checkpoint) for run, thing in world.history if isinstance(thing, c.TakeSnapshot)}
     settled = {
@@ -221,14 +221,14 @@ def every_checkpoint_settles(world: World) -> Iterator[str]:
 
 
 def the_newest_checkpoint_is_kept(world: World) -> Iterator[str]:
-    """Whatever is deleted, the checkpoint that a job resumes from stays."""
+    """Check that the checkpoint that a job resumes from is never deleted."""
     for run, thing in world.history:
         if isinstance(thing, Discarded) and thing.newest:
             yield f"run {run} deleted the newest checkpoint"
 
 
 def what_is_being_saved_is_kept(world: World) -> Iterator[str]:
-    """The checkpoint that a savepoint is made of is there as long as that takes."""
+    """Check that the checkpoint that a savepoint is made of is not deleted meanwhile."""
     for run, thing in world.history:
         if isinstance(thing, SealedFromNothing) and not thing.fenced:
             yield f"run {run} deleted checkpoint {thing.checkpoint} while a savepoint was made of it"
@@ -255,5 +255,5 @@ CHECKERS: tuple[Checker, ...] = (
 
 
 def broken(world: World) -> list[str]:
-    """Everything that is wrong with a world, each line begun with the promise that was broken."""
+    """Return everything that is wrong with a world; each line begins with the promise that was broken."""
     return [f"{checker.__name__}: {words}" for checker in CHECKERS for words in checker(world)]

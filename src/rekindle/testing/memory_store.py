@@ -33,7 +33,7 @@ class MemoryStore:
         return ""
 
     def check(self) -> None:
-        """It does."""
+        """Do nothing: a dictionary keeps what `Store` promises."""
 
     def uri(self, path: str) -> str:
         return f"memory:///{check_path(path, folder=True)}"

@@ -46,7 +46,7 @@ class Play:
             self.driver = PlayedDriver(graph, config)
 
     def step(self, words: str) -> Answer:
-        """Follow one step; what the protocol answers, a line each."""
+        """Follow one step; return what the protocol answers, a line each."""
         if not hasattr(self, "driver"):
             raise ScriptError("there is no job yet")
         for pattern, follow in STEPS.items():
@@ -81,7 +81,7 @@ class Play:
             return [f"refused: {error.message.partition('; legal')[0]}"]
 
     def _told(self, *events: e.Event) -> Answer:
-        """What several events are answered, each in its words."""
+        """Give events to the job; return each in words, and its answer below it."""
         lines = []
         for event in events:
             lines += [f"> {w.say_event(event)}", *(f"  {line}" for line in self._answer(event))]
@@ -154,4 +154,4 @@ STEPS: dict[str, Callable[..., Answer]] = {
     r"where does everything stand\?": Play.standing,
     r"may this job start from checkpoint (\d+)\?": Play.may_start,
 }
-"""Steps that are no single event: what they look like → what follows them."""
+"""Steps that are no single event: their pattern → the method that carries them out."""

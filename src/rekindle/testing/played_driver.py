@@ -23,7 +23,7 @@ from rekindle.protocol.states import JobState
 
 @dataclass(slots=True)
 class StagePlace:
-    """How far a consumer has come in a channel."""
+    """The place of a consumer in a channel."""
 
     read: int = 0
     allowed: int = 0
@@ -38,7 +38,7 @@ class PlayedDriver:
     job: JobMachine = field(init=False)
     #: the time, ms
     now_ms: int = 0
-    #: what was ordered and has no answer yet, in order
+    #: orders that have no answer yet, in their order
     orders: list[c.Command] = field(default_factory=list)
     #: consumer and producer → place in the channel
     places: dict[tuple[SubtaskId, SubtaskId], StagePlace] = field(default_factory=dict)
@@ -65,11 +65,11 @@ class PlayedDriver:
         return commands
 
     def done(self, order: c.Command) -> e.Event:
-        """What is heard when an order is carried out."""
+        """Return the event that is heard when an order is carried out."""
         return _DONE[type(order)](self, order)
 
     def last_batch(self, task: SubtaskId) -> int:
-        """The last batch of a task that the job knows of."""
+        """Return the last batch of a task that the job knows of, -1 for none."""
         return self.job.coordinator.snapshots.barriers.batches.get(task, -1)
 
     def _is_answered(self, order: c.Command, event: e.Event) -> bool:
@@ -124,7 +124,7 @@ _DONE: dict[type[c.Command], Callable[[PlayedDriver, Any], e.Event]] = {
     ),
     c.RecordResult: lambda _, __: e.ResultRecorded(),
 }
-"""Orders that are answered: what is heard when they are carried out."""
+"""Orders that are answered → the event that is heard when they are carried out."""
 
 OF_CHECKPOINTS = (c.TakeSnapshot, c.WriteManifest, c.CommitTransactions, c.SealSavepoint)
 
@@ -138,11 +138,11 @@ _INSTEAD: dict[type[e.Event], tuple[type[e.Event], ...]] = {
     e.TransactionsCommitted: (e.CommitFailed,),
     e.SavepointSealed: (e.SavepointFailed,),
 }
-"""What is heard when an order is carried out → what may be heard instead of it."""
+"""Event that is heard when an order is carried out → the events that may be heard instead of it."""
 
 
 def about(thing: c.Command | e.Event) -> tuple[SubtaskId | None, int | None]:
-    """The subtask and the checkpoint that it is about."""
+    """Return the subtask and the checkpoint that a command or event is about; None where there is none."""
     if isinstance(thing, c.CommitTransactions):
         return None, thing.permit.checkpoint
     if isinstance(thing, c.RecordResult):

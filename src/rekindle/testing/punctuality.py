@@ -1,4 +1,4 @@
-"""That nothing which waits for a time waits for longer, by true time: whatever the machine's clock does meanwhile.
+"""Check that nothing which waits for a time waits for longer, by true time, whatever the machine's clock does.
 
 What the protocol waits for by time is a table: a periodic checkpoint, another try at a commit, the restart of a task,
 the expiry of a checkpoint. Of each, the settings say how long it may take at most. A `Punctuality` looks at the job
@@ -16,7 +16,7 @@ from rekindle.protocol.pending_checkpoint import GIVEN_UP_IN
 from rekindle.protocol.states import JobState, TaskStatus
 
 BOUND_MS = 15_000
-"""How much later it may be than the settings say: the longest tick, and what each setting of a clock may take of it."""
+"""The delay allowed beyond what the settings say: the longest tick, and what each setting of a clock may take of it."""
 
 
 class Wait(NamedTuple):

@@ -58,10 +58,10 @@ from rekindle.testing.script_job import ScriptError
 
 
 def record(script: str, play: Play | None = None) -> str:
-    """The script with the answers that the protocol gives now.
+    """Return the script with the answers that the protocol gives now.
 
     Args:
-        play: what plays it, for those who want to look on; None: a new one.
+        play: plays the script, for callers that look at it afterwards; None: a new one.
 
     Raises:
         ScriptError: with the number of the line.
@@ -97,7 +97,7 @@ def _take(lines: deque[str], prefix: str) -> Iterator[str]:
 
 
 def difference(path: Path) -> str:
-    """How the answers in a file differ from those that the protocol gives, as a diff; empty where they do not."""
+    """Return how the answers in a file differ from those of the protocol, as a diff; empty where they do not."""
     script = path.read_text(encoding="utf-8")
     told, given = script.splitlines(keepends=True), record(script).splitlines(keepends=True)
     return "".join(unified_diff(told, given, fromfile=f"{path} (recorded)", tofile="what the protocol answers"))
@@ -112,7 +112,7 @@ def re_record(path: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m rekindle.testing.scenario", description="Play scenario scripts against the protocol."
     )

@@ -11,7 +11,7 @@ from rekindle.graph.validation import validated
 
 
 class ScriptError(ValueError):
-    """A line of a script is not understood, or cannot be followed."""
+    """Raised for a line of a script that is not understood, or cannot be followed."""
 
 
 _LINES = {
@@ -23,7 +23,7 @@ _LINES = {
 
 
 def read_job(name: str, lines: Sequence[str]) -> tuple[JobGraph, Config]:
-    """The job that the lines of a job block define."""
+    """Read the job that the lines of a job block define."""
     sources, tasks, sinks, settings = [], [], [], {}
     for line in lines:
         kind, told = next(((kind, m) for kind, one in _LINES.items() if (m := one.fullmatch(line))), ("", None))

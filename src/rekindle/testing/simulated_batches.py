@@ -12,8 +12,8 @@ from rekindle.testing.simulated_world import World
 def next_batch(
     world: World, task: SubtaskId, after: int, rows_each: int, readable: Mapping[SubtaskId, int], sources: bool
 ) -> SimulatedRecord | None:
-    """A batch of up to `rows_each` new rows of every source and that many batches of every channel, as far as it is
-    readable; None where there is nothing to read."""
+    """Return a batch of up to `rows_each` new rows of each source and that many batches of each channel, as far as it
+    is readable; None where there is nothing to read."""
     files = world.tasks[task]
     before = files.at(after)
     positions, read = dict(before.positions), dict(before.read)

@@ -1,4 +1,4 @@
-"""What a simulated life begins with, by chance: a job of some shape, its inputs, and settings."""
+"""The beginning of a simulated life, by chance: a job of some shape, its inputs, and settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rekindle.testing.simulated_world import World
 
 
 def new_world(chance: random.Random, *, calm: bool) -> World:
-    """One to four tasks of up to three subtasks; each reads sources, some of the tasks before it, or both."""
+    """Make a world of one to four tasks of up to three subtasks; each reads sources, some earlier tasks, or both."""
     endless = 0.0 if calm else 0.3
     tasks: list[Task] = []
     sources: dict[str, tuple[str, ...]] = {}
@@ -51,7 +51,7 @@ def new_world(chance: random.Random, *, calm: bool) -> World:
 
 
 def new_config(chance: random.Random) -> Config:
-    """Settings of a run in a time of turmoil."""
+    """Choose settings for a run in a time of turmoil."""
     mode = chance.choice(("aligned", "unaligned"))
     return Config(
         checkpoint_mode=mode,

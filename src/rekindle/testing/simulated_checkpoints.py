@@ -1,4 +1,4 @@
-"""How a simulated driver makes checkpoints, commits and savepoints, and records how it ends."""
+"""Make the checkpoints, commits and savepoints of a simulated driver, and record how it ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Making:
-    """What a driver remembers of the checkpoints that it makes. All of it is volatile."""
+    """The memory that a driver has of the checkpoints that it makes. All of it is volatile."""
 
     #: checkpoint → snapshots
     gathered: dict[int, dict[SubtaskId, SimulatedSnapshot]] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class Making:
     used_upto: int = 0
     #: checkpoints that were given up
     aborted: set[int] = field(default_factory=set)
-    #: what is to be kept, as ordered last
+    #: the last order on what is to be kept
     retention: c.DiscardOlder | None = None
 
 

@@ -61,7 +61,7 @@ class SimulatedDriver:
         self.todo += self.job.handle(event)
 
     def moves(self) -> list[Callable[[], None]]:
-        """Everything that it could do next."""
+        """Return everything that the driver could do next."""
         moves: list[Callable[[], None]] = []
         if self.todo:
             moves += [self._carry_out] * 4
@@ -115,4 +115,4 @@ _CARRY_OUT: dict[type[c.Command], Callable[[SimulatedDriver, Any], None]] = {
     c.FailOver: simulated_checkpoints.fail_over,
     c.Exit: simulated_checkpoints.leave,
 }
-"""Command → how it is carried out."""
+"""Command → the function that carries it out."""

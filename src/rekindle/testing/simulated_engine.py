@@ -19,11 +19,11 @@ class SimulatedEngine:
     failures: int = 0
     #: it is gone
     lost: bool = False
-    #: how its run was left to the next, where it was
+    #: the command that left its run to the next, where there was one
     failed_over: c.FailOver | None = None
 
     def kill(self, run: SimulatedRun, tasks: Iterable[SimulatedSubtask], *, replaceable: bool) -> None:
-        """All queries die with their engine; some of that is noticed before the engine's own death."""
+        """Let the engine die, and all queries with it; some of that is noticed before the engine's own death."""
         self.lost = True
         for task in tasks:
             if task.query.live and run.faults.chance.random() < 0.5:

@@ -1,4 +1,4 @@
-"""What lies in the folders of a simulated job: batch records, ends, snapshots and manifests."""
+"""The files in the folders of a simulated job: batch records, ends, snapshots and manifests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SimulatedRecord:
     held: tuple[Row, ...]
 
     def flushed(self) -> SimulatedRecord:
-        """The batch after it that reads nothing and puts out all that is held back."""
+        """Return the batch after it that reads nothing and puts out all that is held back."""
         return SimulatedRecord(self.held, self.positions, self.read, ())
 
 
@@ -59,23 +59,23 @@ class TaskFiles:
 
     @property
     def last(self) -> SimulatedRecord:
-        """The last record, or where a task begins."""
+        """The last record, or the one from which a task begins."""
         return self.at(self.batch)
 
     def at(self, batch: int) -> SimulatedRecord:
-        """A record, or (-1) where a task begins."""
+        """Return the record of a batch; for -1 the record from which a task begins."""
         if batch >= 0:
             return self.records[batch]
         return SimulatedRecord((), dict.fromkeys(self.sources, 0), dict.fromkeys(self.producers, 0), ())
 
     def create(self, batch: int, record: SimulatedRecord) -> SimulatedRecord:
-        """Create a batch record; returns the one that is there."""
+        """Create a batch record; return the one that is there."""
         if len(self.records) == batch:
             self.records.append(record)
         return self.records[batch]
 
     def sources_ended_at(self, batch: int) -> bool:
-        """Whether all rows of all sources are in a record up to `batch`."""
+        """Return True if all rows of all sources are in a record up to `batch`."""
         positions = self.at(batch).positions
         return all(size is not None and positions[uid] >= size for uid, size in self.sources.items())
 
@@ -104,7 +104,7 @@ class SimulatedManifest:
 
     @property
     def drained(self) -> bool:
-        """Whether a task in it was ended by a drain, so that a start continues it only when that is asked for."""
+        """True if a task in it was ended by a drain, so that a start continues it only when that is asked for."""
         return any(snapshot.end is not None and snapshot.end.drained for snapshot in self.snapshots.values())
 
     def needs_no_state(self, task: str) -> bool:

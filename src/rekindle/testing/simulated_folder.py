@@ -1,4 +1,4 @@
-"""What lies in the checkpoint folder of a simulated job: manifests, numbers that are used up, and savepoints."""
+"""The checkpoint folder of a simulated job: manifests, numbers that are used up, and savepoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sinks of a simulated job show: one that knows batches, and a table that knows numbers of checkpoints."""
+"""The sinks of a simulated job: one that knows batches, and a table that knows numbers of checkpoints."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ class SimulatedOutputs:
                 self.table.update(record.rows)
 
     def not_shown(self, last: Mapping[SubtaskId, int]) -> tuple[tuple[SubtaskId, int], ...]:
-        """The batches that the sink does not show; `last`: the last batch of each task."""
+        """Return the batches that the sink does not show; `last`: the last batch of each task."""
         batches = ((task, batch) for task, until in last.items() for batch in range(until + 1))
         return tuple(one for one in batches if one not in self.visible)

@@ -1,4 +1,4 @@
-"""What all parts of a simulated driver share: its run in the world, chance, and the events on their way to its loop."""
+"""The run that all parts of a simulated driver share: its world, chance, and the events on their way to its loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Steps = Iterator[None]
 
 @dataclass(slots=True)
 class SimulatedRun:
-    """One run of the job. All of it is volatile but the world."""
+    """One run of the job. All of it is volatile except the world."""
 
     world: World
     faults: Faults
@@ -24,11 +24,11 @@ class SimulatedRun:
     number: int = 0
     #: it was paused after it had looked at the fence: its next write does not look again
     has_looked: bool = False
-    #: where events come from → those not delivered yet, in order
+    #: source of events → those not delivered yet, in order
     inbox: dict[object, deque[e.Event]] = field(default_factory=dict)
 
     def post(self, source: object, event: e.Event) -> None:
-        """An event that the loop will hear some time."""
+        """Post an event that the loop will hear at some time."""
         self.inbox.setdefault(source, deque()).append(event)
 
     def note(self, thing: object) -> None:
@@ -36,11 +36,11 @@ class SimulatedRun:
         self.world.note(self.number, thing)
 
     def is_newest(self) -> bool:
-        """Whether no newer run exists."""
+        """Return True if no newer run exists."""
         return self.number == self.world.run
 
     def is_fenced(self) -> bool:
-        """Whether a newer run exists; one that was paused after its look finds out too late."""
+        """Return True if a newer run exists; a run that was paused after its look finds out too late."""
         looked, self.has_looked = self.has_looked, False
         return not self.is_newest() and not looked
 
@@ -56,7 +56,7 @@ class Lanes:
         self.work.setdefault(lane, deque()).append(work)
 
     def busy(self) -> list[object]:
-        """The lanes on which there is work."""
+        """Return the lanes on which there is work."""
         return [lane for lane, work in self.work.items() if work]
 
     def advance(self, lane: object) -> None:

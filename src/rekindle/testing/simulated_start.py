@@ -1,4 +1,4 @@
-"""How a simulated run begins: what its driver reads from the storage, by the rules of the driver."""
+"""The start of a simulated run: what its driver reads from the storage, by the rules of the driver."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class SimulatedQuery:
     live: bool = False
     #: the batch that is being run
     batch: Steps | None = None
-    #: whether the end of the inputs was reported
+    #: True once the end of the inputs was reported
     reported: bool = False
 
 
@@ -94,7 +94,7 @@ class SimulatedSubtask:
         self.files.committed = max(self.files.committed, self.last)
 
     def kill_query(self) -> None:
-        """The query dies by itself; that is noticed late, and sometimes twice."""
+        """Let the query die by itself; that is noticed late, and sometimes twice."""
         self.query = SimulatedQuery()
         self.run.post("watch", e.TaskFailed(task=self.id, reason="the query died"))
         if self.run.faults.strike(0.2):

@@ -1,4 +1,4 @@
-"""How a simulated driver carries out its orders to tasks."""
+"""Carry out the orders of a simulated driver to its tasks."""
 
 from __future__ import annotations
 

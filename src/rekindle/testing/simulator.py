@@ -44,16 +44,16 @@ _CALM = Config(checkpoint_interval_ms=10_000, restart_delay_max_ms=4_000, checkp
 
 _CLOCK_IS_SET = 0.02
 _CLOCK_JUMPS_S = (86_400, -3_600, -86_400)
-"""How often the machine's clock is set, of all ticks; and by how much."""
+"""The part of all ticks at which the machine's clock is set; and by how many seconds."""
 _LOOK_MS = 500
 """The most that passes between two looks of a driver's loop, however rarely the protocol hears of it."""
 
 
 class Clock(Protocol):
-    """What tells a driver how long it has been at work."""
+    """A clock that tells a driver how long it has been at work."""
 
     def now_ms(self) -> int:
-        """Look."""
+        """Return how long the driver has been at work, ms."""
         ...
 
 
@@ -78,7 +78,7 @@ class Simulation:
     Args:
         calm: nothing fails and no one asks for anything.
         job: makes the state machine; a test puts a broken one here to see that it is found out.
-        elapsed: makes what tells a driver how long it has been at work, from a clock that shows seconds; likewise.
+        elapsed: makes the driver's `Clock` from one that shows seconds; a test puts a broken one here too.
     """
 
     def __init__(
@@ -104,9 +104,9 @@ class Simulation:
         self._clock_is_set = not calm and seed % 3 == 0
         self._requests = 0
         self._drain_asked_of_run = 0
-        #: what the machine's clock shows, and what has really passed
+        #: time that the machine's clock shows, seconds, and that has really passed, ms
         self._clock_s, self._true_ms = 0.0, 0
-        #: what waited for longer than it may, in words
+        #: waits that were longer than they may be, in words
         self.late: set[str] = set()
         #: drivers that were thought dead and only slept, with the moves they have left
         self._sleepers: list[tuple[SimulatedDriver, int]] = []
@@ -143,7 +143,7 @@ class Simulation:
         return Life(self.seed, self.world, tuple(wrong), str(self.driver.job.story))
 
     def _gone_on_elsewhere(self) -> list[str]:
-        """Now and then a checkpoint of this life is restored under another storage, and must come to a good end too."""
+        """Restore a checkpoint of this life under another storage, now and then; return what goes wrong there."""
         numbers = [number for number, manifest in self.world.checkpoints.manifests.items() if not manifest.drained]
         if not self._faults_at_first or not numbers or self.chance.random() < 0.7:
             return []
@@ -188,7 +188,7 @@ class Simulation:
                 self._sleepers.append((sleeper, left - 1))
 
     def _moves(self) -> list[Callable[[], None]]:
-        """Everything that could happen next."""
+        """Return everything that could happen next."""
         moves = [self._tick, *self.driver.moves()]
         if self._sleepers:
             moves.append(self._wake)
@@ -212,7 +212,7 @@ class Simulation:
             self.late.update(self.punctuality.late(self._true_ms))
 
     def _upset(self) -> None:
-        """Something from outside: a request, the death of a query, a newer driver."""
+        """Let something come from outside: a request, the death of a query or of the engine, a newer driver."""
         tasks = self.driver.tasks.values()
         live = [task for task in tasks if task.query.live]
         if live and self.faults.strike(0.3):
@@ -229,7 +229,7 @@ class Simulation:
         self.driver.run.post("control", wish(f"q{self._requests}"))
 
     def _drain(self) -> None:
-        """In calm, what has no end is drained, once a run."""
+        """Ask for a drain, once a run, if a source has no end."""
         endless = any(size is None for files in self.world.tasks.values() for size in files.sources.values())
         if endless and self._drain_asked_of_run != self.world.run and self.driver.job.state is JobState.RUNNING:
             self._drain_asked_of_run = self.world.run
@@ -251,12 +251,12 @@ _WISHES: tuple[Callable[[str], e.Event], ...] = (
 
 
 def live(seed: int, *, calm: bool = False, job: JobFactory = JobMachine, elapsed: ElapsedFactory = Elapsed) -> Life:
-    """The life of `seed`, judged."""
+    """Live the life of `seed`, and judge it."""
     return Simulation(seed, calm=calm, job=job, elapsed=elapsed).live()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Live many lives; returns 1 if any broke a promise, and prints its seed and story."""
+    """Live many lives; print the seed and story of each that broke a promise. Return 1 if any did, else 0."""
     parser = argparse.ArgumentParser(prog="python -m rekindle.testing.simulator", description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=1_000, help="how many lives (default 1000)")
     parser.add_argument("--seed", type=int, help="one life alone, with its whole history")

@@ -1,4 +1,4 @@
-"""What every two-phase-commit sink has to hold, as a pytest class to be inherited: run it on your own sink.
+"""The contract of every two-phase-commit sink, as a pytest class to be inherited: run it on your own sink.
 
 ::
 

@@ -4,7 +4,7 @@ What a driver does with a sink is played as the protocol has it, over a storage 
 
 - a run is claimed, and fences the earlier ones; the next number of a checkpoint is void from then on;
 - it cleans up, and commits what the newest manifest names, unless that is marked as committed;
-- of a batch the first record counts, whose ever it is; an attempt that lost is aborted;
+- of a batch the first record counts, no matter which driver made it; an attempt that lost is aborted;
 - a manifest is created under the next number, if no other run has used it; then it is committed and marked.
 
 A driver looks at the fence between these acts, never in the middle of one, and each may come as late as chance has it.
@@ -26,7 +26,7 @@ from rekindle.sinks.two_phase import Committable
 Row = tuple[int, str | None]
 
 BATCHES_AT_MOST = 4
-"""So many does a driver prepare."""
+"""The number of batches that a driver prepares at most."""
 
 
 class FencedError(Exception):
@@ -44,7 +44,7 @@ class RivalRecord:
 
 @dataclass(slots=True)
 class Storage:
-    """What the drivers of a job have stored; each change is one act."""
+    """The storage that the drivers of a job share; each change is one act."""
 
     newest_run: int = 0
     #: batch → its record
@@ -84,11 +84,11 @@ class Storage:
         return max((number, batches) for number, batches in self.numbers.items() if batches is not None)
 
     def made(self, batches: range) -> list[Committable]:
-        """What the records of some batches name."""
+        """Return the committables that the records of some batches name."""
         return [one for batch in batches for one in self.records[batch].made]
 
     def rows(self) -> Counter[Row]:
-        """The rows that manifests name."""
+        """Count the rows of the batches that manifests name."""
         named = (batch for batches in self.numbers.values() for batch in batches or ())
         return Counter(row for batch in named for row in self.records[batch].rows)
 
@@ -115,7 +115,7 @@ class RivalDriver:
         self._run = self._used = 0
         #: the last batch that it has run, and the last one that a manifest names
         self._last = self._covered = -1
-        #: what went wrong while this run was in force, and after it
+        #: failures while this run was in force, and after it
         self.failures: list[Exception] = []
         self.late_failures: list[Exception] = []
 

@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 def permit(checkpoint: int = 1) -> CommitPermit:
-    """As the protocol hands it out once the manifest exists."""
+    """Make a permit as the protocol hands it out once the manifest exists."""
     return CommitPermit(checkpoint=checkpoint)
 
 
 def batch_of(
     batch: int, *, subtask: int = 0, run: int = 1, attempt: str = "aa", job: str = "job-1234", sink: str = "out"
 ) -> SinkBatch:
-    """An attempt at a batch."""
+    """Make the description of an attempt at a batch."""
     return SinkBatch(job=job, sink=sink, task="t-1", subtask=subtask, lineage=1, batch=batch, run=run, attempt=attempt)
 
 
 class SinkUnderTest(ABC):
-    """How a sink is made, how its target is read, and what a driver, a crash or a rival does to it."""
+    """A sink in a test: its makers, the readers of its target, and what a driver, a crash or a rival does to it."""
 
     #: dotted names of the functions through which the sink acts on the world, in ``prepare``, ``commit``, ``abort``
     #: and ``clean``
@@ -52,19 +52,19 @@ class SinkUnderTest(ABC):
 
     @abstractmethod
     def make(self, target: Any) -> TwoPhaseSink:
-        """A new sink on `target`, not open yet."""
+        """Make a new sink on `target`, not open yet."""
 
     @abstractmethod
     def visible(self, spark: SparkSession, target: Any) -> Iterable[Row]:
-        """What a reader of the target sees now; nothing where there is no target yet."""
+        """Return what a reader of the target sees now; nothing where there is no target yet."""
 
     @abstractmethod
     def staged(self, target: Any) -> int:
-        """How many attempts at batches have left something in the target that is not visible."""
+        """Return how many attempts at batches have left something in the target that is not visible."""
 
     @pytest.fixture
     def target(self, tmp_path: Path) -> Any:
-        """Where the sinks of one test write: a path that does not exist yet. Override it for what is no path."""
+        """Return the path, not there yet, that the sinks of one test write to. Override it for what is no path."""
         return tmp_path / "target ä%20"
 
     # -- how a driver uses it -----------------------------------------------------------------------------------------
@@ -79,14 +79,14 @@ class SinkUnderTest(ABC):
             sink.close()
 
     def opened(self, job: str = "job-1234", sink: str = "out") -> TwoPhaseSink:
-        """A sink as a driver of `job` has it that has just started."""
+        """Open a new sink, as a driver of `job` that has just started does."""
         made = self.make(self.target)
         made.open(job, sink)
         self._opened.append(made)
         return made
 
     def frame(self, rows: Sequence[Row]) -> DataFrame:
-        """The rows, on a session with two cores in two partitions; columns ``n int, text string``."""
+        """Return the rows as a DataFrame, on a session with two cores in two partitions: ``n int, text string``."""
         # A relation that Spark's planner holds itself is the quickest to write, and there are hundreds of writes.
         # Its parameters have names: Spark 4.1 takes those without in another order.
         args: dict[str, int | str | None] = {"n": None, "text": None}
@@ -97,12 +97,12 @@ class SinkUnderTest(ABC):
         return self.spark.sql(query, args=args)
 
     def prepared(self, sink: TwoPhaseSink, rows: Sequence[Row], batch: SinkBatch) -> list[Committable]:
-        """Committables, as they come back from where they are kept."""
+        """Prepare rows; return the committables as they come back from where they are kept."""
         kept: list[Committable] = json.loads(json.dumps(list(sink.prepare(self.frame(rows), batch))))
         return kept
 
     def rows(self) -> Counter[Row]:
-        """What a reader sees, as a multiset: twice is twice."""
+        """Return what a reader sees, as a multiset: twice is twice."""
         return Counter(self.visible(self.spark, self.target))
 
     def _recover(self, made: Sequence[Committable], checkpoint: int) -> None:
@@ -114,7 +114,7 @@ class SinkUnderTest(ABC):
     # -- what befalls it ----------------------------------------------------------------------------------------------
 
     def _two_batches(self, number: int) -> list[Committable]:
-        """Committables of two batches for checkpoint `number`."""
+        """Prepare two batches for checkpoint `number`; return their committables."""
         sink, rows = self.opened(), rows_of(number)
         first = self.prepared(sink, rows[:2], batch_of(2 * number))
         return [*first, *self.prepared(sink, rows[2:], batch_of(2 * number + 1))]
@@ -161,5 +161,5 @@ class SinkUnderTest(ABC):
 
 
 def rows_of(number: int) -> list[Row]:
-    """The rows of checkpoint `number`."""
+    """Return the rows of checkpoint `number`."""
     return [(10 * number, "a"), (10 * number + 1, "b"), (10 * number + 2, None)]

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from rekindle.testing.effects import ProcessDiedError
 
 CHANGES = (0.01, 0.03, 0.1)
-"""How likely it is at a moment that another actor is to be chosen from now on: a run has one of them."""
+"""The chances that another actor is chosen at a moment: a run has one of them."""
 
 HANGS_AFTER_S = 180.0
 
@@ -42,7 +42,7 @@ class Turns:
         self._actors: WeakKeyDictionary[threading.Thread, str] = WeakKeyDictionary()
         self._dead: set[str] = set()
         self._ended: set[str] = set()
-        #: whose turn it is
+        #: the actor whose turn it is
         self._current = ""
         #: turns and moments in their order, for the one who has to find out what happened
         self.story: list[str] = []

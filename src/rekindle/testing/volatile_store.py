@@ -24,9 +24,9 @@ class VolatileStore(MemoryStore):
         self._force_of = force_of
         self._between = between
         self._boots = 1
-        #: what is on the disk for certain
+        #: the bytes that are on the disk for certain, by path
         self._safe: dict[str, bytes] = {}
-        #: whose name may not be on the disk, while its bytes are
+        #: the bytes that are on the disk while their name may not be, by path
         self._unnamed: dict[str, bytes] = {}
 
     @property
@@ -64,15 +64,15 @@ class VolatileStore(MemoryStore):
             self._safe[path] = self._unnamed.pop(path)
 
     def settle(self) -> None:
-        """Everything is on the disk now."""
+        """Put everything on the disk."""
         self._safe = dict(self._objects)
 
     def of_others(self) -> ForwardingStore:
-        """The same storage as processes see it that force nothing, as Spark's do."""
+        """Return the same storage as processes see it that force nothing, as Spark's do."""
         return _Unforced(self)
 
     def lose_power(self, chance: random.Random) -> list[str]:
-        """Lose any part of what is not on the disk; returns the paths that are not as they were.
+        """Lose any part of what is not on the disk; return the paths that are not as they were.
 
         Each write since may be there, or not at all, or empty, or cut; each deletion may be undone.
         """

@@ -83,18 +83,18 @@ RESTORED_TASK = (
     "[ and had finished, as a checkpoint says{closed!}][ and had finished, as no checkpoint says yet{ended!}]"
     "[, by a drain{drained!}][, leaving {notes}]"
 )
-"""What the storage says of a task."""
+"""The phrase for what the storage says of a task."""
 
 
 def say_event(event: e.Event) -> str:
-    """The event in words."""
+    """Return an event in words."""
     told = _told(event)
     phrase = next(one for one in EVENTS[type(event)] if _tells(one, told))
     return _say(phrase, told)
 
 
 def read_event(words: str) -> tuple[type[e.Event], dict[str, Any]] | None:
-    """The class of an event and those of its fields that the words tell; None where they are no event."""
+    """Read the class of an event and those of its fields that the words tell; None where they are no event."""
     for kind, phrases in EVENTS.items():
         for phrase in phrases:
             told = _read(phrase, words)
@@ -109,7 +109,7 @@ _PIECE = re.compile(r"(\[[^\[\]]*\]|\{\w+!?\})")
 
 
 def _told(thing: e.Event | e.RestoredTask) -> dict[str, Any]:
-    """The fields that are not as they are when nothing is said of them."""
+    """Return the fields that differ from their defaults."""
     told = {}
     for item in fields(thing):
         value = getattr(thing, item.name)
@@ -124,7 +124,7 @@ def _names(phrase: str) -> set[str]:
 
 
 def _tells(phrase: str, told: Mapping[str, Any]) -> bool:
-    """Whether all of `told` has a place in the phrase, and nothing that the phrase insists on is missing."""
+    """Return True if all of `told` has a place in the phrase, and nothing that the phrase insists on is missing."""
     return _names(phrase) >= told.keys() >= _names(re.sub(r"\[[^\[\]]*\]", "", phrase))
 
 
@@ -172,7 +172,7 @@ def _expression(phrase: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """How a field is written."""
+    """The spelling of a field: its pattern, and how it is read and said."""
 
     pattern: str
     read: Callable[[str], Any]
@@ -180,13 +180,13 @@ class _Field:
 
 
 def subtask(text: str) -> SubtaskId:
-    """The subtask that is written ``task/0``."""
+    """Read the subtask that is written ``task/0``."""
     task, _, number = text.rpartition("/")
     return SubtaskId(task, int(number))
 
 
 def duration(span_ms: int) -> str:
-    """A time in words: ``5 seconds``."""
+    """Return a time span in words: ``5 seconds``."""
     count, unit = (span_ms // 1_000, "second") if span_ms % 1_000 == 0 else (span_ms, "millisecond")
     return f"{count} {unit}{'' if count == 1 else 's'}"
 
@@ -228,7 +228,7 @@ def _say_error(error: tuple[str, Mapping[str, object]]) -> str:
 
 
 def shape(phrase: str) -> str:
-    """A phrase as a person reads it."""
+    """Return a phrase as a person reads it."""
     return re.sub(r"\{\w+!\}", "", phrase).replace("{", "<").replace("}", ">")
 
 
@@ -264,12 +264,12 @@ _FIELDS: dict[str, _Field] = {
 
 
 def say_command(command: c.Command) -> str:
-    """The command in words."""
+    """Return a command in words."""
     return COMMANDS[type(command)](command)
 
 
 def explained(error: tuple[str, Mapping[str, object]]) -> str:
-    """An error as its user reads it, with its code."""
+    """Return an error as its user reads it, with its code."""
     code, parameters = error
     return f"{CONDITIONS[code].message.format(**parameters)} [{code}]"
 

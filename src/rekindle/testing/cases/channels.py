@@ -19,12 +19,12 @@ _WORD = re.compile(r"([BX](?=\d)|[ED](?=@))(\d*)@(\d+)")
 
 
 def check_aligned(case: Mapping[str, Any]) -> tuple[bool, list[dict[str, Any]]]:
-    """Whether every assertion of the case holds, and what holds in its place, with the same keys."""
+    """Return whether every assertion of the case holds, and what holds in its place, with the same keys."""
     return _check(case, unaligned=False)
 
 
 def check_unaligned(case: Mapping[str, Any]) -> tuple[bool, list[dict[str, Any]]]:
-    """Whether every assertion of the case holds, and what holds in its place, with the same keys."""
+    """Return whether every assertion of the case holds, and what holds in its place, with the same keys."""
     return _check(case, unaligned=True)
 
 
@@ -44,7 +44,7 @@ def _check(case: Mapping[str, Any], *, unaligned: bool) -> tuple[bool, list[dict
 
 
 def _in_the_order_of(expected: Any, actual: Any) -> Any:
-    """Channels and data held form sets: an equal one is shown as the case writes it."""
+    """Return a set as the case writes an equal one, otherwise sorted; anything else unchanged."""
     if not isinstance(actual, frozenset):
         return actual
     return expected if len(expected) == len(actual) == len(actual & set(expected)) else sorted(actual)
@@ -77,7 +77,7 @@ class _Subtask:
         }
 
     def look(self, key: str) -> Any:
-        """What holds now under a key of the assertions."""
+        """Return what holds now under a key of the assertions."""
         seen = self._looks[key]()
         return list(seen) if isinstance(seen, list) else seen
 
@@ -87,7 +87,7 @@ class _Subtask:
         self._before = list(self._data)
 
     def read(self, word: str) -> None:
-        """One word of the script."""
+        """Read one word of the script."""
         match = _WORD.fullmatch(word)
         if match is None:
             raise ValueError(f"not a word of a script: {word!r}")

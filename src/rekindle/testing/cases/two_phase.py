@@ -24,7 +24,7 @@ _REFUSED = re.compile(r"write (-?\d+)\b")
 
 
 def check(case: Mapping[str, Any]) -> tuple[bool, object]:
-    """Whether the case's sink does what the case says, and ``{"committed": values in order}``."""
+    """Return whether the case's sink does what the case says, and ``{"committed": values in order}``."""
     sink = _Sink()
     for word in case["script"]:
         match = _WORD.fullmatch(str(word))
@@ -49,11 +49,11 @@ class _Sink:
 
     @property
     def left(self) -> int:
-        """How many transactions are neither committed nor aborted, empty ones among them."""
+        """The number of transactions that are neither committed nor aborted, empty ones among them."""
         return len(self._transactions.pre_committed) + (self._transactions.open is not None)
 
     def hear(self, fact: str, number: int) -> None:
-        """One word of the script."""
+        """Hear one word of the script."""
         if fact == "w":
             self.write(number)
         elif fact == "s":
@@ -65,7 +65,7 @@ class _Sink:
             self._transactions.finished()
 
     def write(self, value: int) -> bool:
-        """Write a value; whether it was taken."""
+        """Write a value; return True if it was taken."""
         try:
             self._transactions.written(len(self._values))
         except ProtocolError:

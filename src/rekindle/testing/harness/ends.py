@@ -1,4 +1,4 @@
-"""What stands in for the ends of a job, its sources and sinks; it outlives the job's drivers and versions."""
+"""Stand-ins for the ends of a job, its sources and sinks; they outlive the job's drivers and versions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Ends:
         )
 
     def _without_splits(self, own: Definition) -> JobGraph:
-        """Return the graph as what stands in for custom sources can be read: it has no splits to share out."""
+        """Return the graph without splits to share out, which the stand-ins of custom sources do not have."""
         replaced = {uid for uid, one in own.sources.items() if uid in self._given and one.source.divisible}
         whole = {uid for uid in replaced if not self._given[uid].bounded}
         return replace(
@@ -74,13 +74,13 @@ class Ends:
         )
 
     def source(self, uid: str) -> GivenSource:
-        """Return what rows are given to."""
+        """Return the stand-in that is given the rows of a source."""
         if uid not in self._given:
             raise ValueError(f"no source {uid!r} to be given rows; there are {sorted(self._given)}")
         return self._given[uid]
 
     def sink(self, uid: str) -> CollectingSink:
-        """Return what rows are looked at in."""
+        """Return the stand-in that shows the rows of a sink."""
         if uid not in self._collected:
             raise ValueError(f"no sink {uid!r} to look at; there are {sorted(self._collected)}")
         return self._collected[uid]

@@ -32,7 +32,7 @@ from rekindle.testing.harness.points import CrashedError, ManualTime, Points
 _LOOK_S = 0.02
 _ENDED = (TaskStatus.WAITING.value, TaskStatus.CLOSED.value)
 _AT_REST = (TaskStatus.RUNNING.value, TaskStatus.RESTARTING.value, *_ENDED)
-"""Where a task may stay for as long as no time passes."""
+"""The states in which a task may stay for as long as no time passes."""
 
 
 class TestedEngine(SparkEngine):
@@ -169,7 +169,7 @@ class DriverLife:
             done.wait(_LOOK_S)
 
     def _standing(self) -> tuple[object, ...] | None:
-        """How far each task is; None while something is under way."""
+        """Return how far each task is; None while something is under way."""
         status, streams = self.handle.status(), self._streams()
         states = [task.status for task in status.tasks]
         if (

@@ -27,12 +27,12 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": QUICKLY,
     "spark.sql.shuffle.partitions": "1",
 }
-"""Of the session that tests share."""
+"""Settings of the session that tests share."""
 
 
 @pytest.fixture(scope="session")
 def rekindle_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session for all tests, on two cores; define a fixture of this name to use your own."""
+    """Make one session for all tests, on two cores; define a fixture of this name to use your own."""
     builder = SparkSession.builder.master("local[2]").appName("rekindle-harness")
     for key, value in {**SETTINGS, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}.items():
         builder = builder.config(key, value)
@@ -44,7 +44,7 @@ def rekindle_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSe
 
 @pytest.fixture
 def job_harness(rekindle_spark: SparkSession, tmp_path: Path) -> Iterator[MakeHarness]:
-    """Make harnesses, with what `JobHarness` takes but the session; all are closed at the end of the test."""
+    """Make harnesses from what `JobHarness` takes except the session; all are closed at the end of the test."""
     with ExitStack() as made:
 
         def make(job: Job, **options: Any) -> JobHarness:

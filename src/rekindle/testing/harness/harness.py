@@ -251,7 +251,7 @@ class JobHarness:
 
     @property
     def result(self) -> JobResult | None:
-        """How the job has ended; None while it runs, and after a crash."""
+        """The result of a job that has ended; None while it runs, and after a crash."""
         life = self._life
         if self._result is None and life is not None and not life.points.dead and not life.handle.is_running():
             self._result = life.handle.wait()

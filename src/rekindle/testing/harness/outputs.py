@@ -95,7 +95,7 @@ def _shown_as(kind: T.DataType) -> Callable[[Any], Any]:
 
 
 def _in_utc(value: datetime | None) -> datetime | None:
-    """PySpark gives a time of the machine's zone, and says which of two it is where clocks were set back."""
+    """Return a time of the machine's zone in UTC; PySpark says which of two it is where clocks were set back."""
     return None if value is None else value.astimezone(timezone.utc)
 
 

@@ -1,4 +1,4 @@
-"""Where a driver dies or fails: at its durable steps, which it announces before and after.
+"""The points at which a driver dies or fails: its durable steps, which it announces before and after.
 
 A dead driver is one to which every further step raises: whatever it tries to make durable, from whichever thread, it
 cannot. The next driver has points of its own.
@@ -88,7 +88,7 @@ class ManualTime(Elapsed):
         self._points = points
         self._now_ms = from_ms
         self._turned = threading.Condition()
-        #: how often the driver has looked: once in each turn of its loop
+        #: number of times that the driver has looked: once in each turn of its loop
         self.looks = 0
 
     def now_ms(self) -> int:
