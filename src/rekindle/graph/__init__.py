@@ -1,1 +1,1 @@
-"""Pure: what a job consists of, and which changes of it a checkpoint survives. No Spark, clock, thread, file or log."""
+"""The parts of a job, and the changes of it that a checkpoint survives. Pure: no Spark, clock, thread, file or log."""

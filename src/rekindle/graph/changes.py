@@ -1,12 +1,12 @@
-"""What a start makes of a job that is not as it was: one table, and how the changes are found.
+"""The changes of a job, how they are found, and the table of what a start does about each.
 
 A job is compared with what was saved of it: with its lineage where it resumes in place, or with the manifest that it
-starts from. Each difference is a `Change` of one `ChangeKind`, and `RULES` says what a start makes of that: whether it
-resumes in place, or from the last checkpoint in a lineage of its own, or not at all. The page docs/change.md is made
-from the table.
+starts from. Each difference is a `Change` of one `ChangeKind`, and `RULES` says what a start does about it: resume
+in place, resume from the last checkpoint in a lineage of its own, or refuse. The page docs/change.md is made from the
+table.
 
-This module does not know where a checkpoint lies, how a restore is carried out, or what Spark makes of a query. What
-has finished is the business of `rekindle.graph.compatibility`.
+This module does not know where a checkpoint lies, how a restore is carried out, or how Spark plans a query. The
+operators that have finished are the business of `rekindle.graph.compatibility`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rekindle.graph.job_graph import JobGraph, Task
 
 
 class ChangeKind(Enum):
-    """What can be different. The value is how a person says it."""
+    """A kind of change. The value is the sentence that a person reads."""
 
     TASK_ADDED = "a task is new and reads sources"
     READER_ADDED = "a task is new and reads a task that has run"
@@ -45,13 +45,13 @@ class ChangeKind(Enum):
 
 
 class Outcome(Enum):
-    """What a start does. The value is how the table says it."""
+    """The decision of a start about a change. The value is the wording in the table."""
 
     RESUMES = "resumes"
     #: in a lineage of its own, as with ``--from``
     FROM_CHECKPOINT = "resumes from the last checkpoint"
     REFUSED = "refused"
-    #: it cannot come about there
+    #: the change cannot occur there
     NEVER = "does not come about"
 
 
@@ -62,9 +62,9 @@ class ChangeRule:
     in_place: Outcome
     #: from a checkpoint or savepoint that the user names, or that a start in place falls back to
     restored: Outcome
-    #: what becomes of what there was
+    #: consequence for state, positions and rows
     then: str
-    #: of the error where it is refused, or has to be allowed first
+    #: code of the error if it is refused, or has to be allowed first; None: it is accepted
     code: str | None = None
     #: the option that allows it, as Python has it
     allow: str | None = None
@@ -145,38 +145,38 @@ RULES: dict[ChangeKind, ChangeRule] = {
         in_place=_NO, restored=_NO, then="rows in flight could not be read", code="OUTPUT_CHANGED"
     ),
 }
-"""What a start makes of each kind of change."""
+"""The rule for each kind of change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Something that is not as it was."""
+    """One difference between a job and what was saved of it."""
 
     kind: ChangeKind
-    #: of the task or sink, or name of the job
+    #: uid of the task or sink, or name of the job
     uid: str
-    #: what exactly, in words
+    #: the difference in words
     what: str
-    #: of the error, where it is refused
+    #: parameters of the error, if it is refused
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rule(self) -> ChangeRule:
-        """What a start makes of it."""
+        """The rule for its kind."""
         return RULES[self.kind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """What was saved of a job, in the uids that its tasks have now."""
+    """The parts of a job as they were saved, under the uids that its tasks have now."""
 
     job: str
     #: task → its inputs, in order
     graph: Mapping[str, Sequence[str]]
     parallelism: Mapping[str, int]
-    #: tasks all of which has finished for good
+    #: tasks whose subtasks have all finished for good
     finished: Collection[str] = ()
-    #: task → its operators; nothing is known of sinks where that is empty
+    #: task → its operators; empty: nothing is known of its sinks
     chains: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: sink → its kind, as far as that is known
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -185,7 +185,7 @@ class Saved:
 
 
 def renames(graph: JobGraph, saved: Collection[str]) -> dict[str, str]:
-    """Return new uid → old uid of the tasks that were saved under another one."""
+    """Return new uid → old uid of the tasks that were saved under another uid."""
     return {
         task.uid: task.was
         for task in graph.tasks
@@ -194,7 +194,7 @@ def renames(graph: JobGraph, saved: Collection[str]) -> dict[str, str]:
 
 
 def changes(graph: JobGraph, saved: Saved, renamed: Mapping[str, str]) -> list[Change]:
-    """Find what is not as it was, in the order of the table."""
+    """Find the differences between a job and what was saved of it, in the order of the table."""
     found = [*_of_tasks(graph, saved), *_of_sinks(graph, saved)]
     found += [Change(kind=ChangeKind.TASK_RENAMED, uid=now, what=f"was {old}") for now, old in renamed.items()]
     if saved.job != graph.name:

@@ -1,8 +1,8 @@
-"""What a change of a task's columns means for those that read them from its channels.
+"""The changes of a task's columns, as far as readers of its channels see them.
 
-What is in flight was written with the columns that the task had then, and is read with those that it has now: a column
-that a file does not have is null, one that no one asks for is left out, and Spark 4.0 or later reads a narrower type as
-a wider one. Columns are compared as Spark finds them in a file, whatever their capitals.
+Rows in flight were written with the columns that the task had then, and are read with those that it has now. A column
+that a file does not have is null. A column that is not read is left out. Spark 4.0 or later reads a narrower type as a
+wider one. Columns are compared as Spark finds them in a file: upper and lower case are the same.
 
 Schemas are Spark's, as JSON. This module does not know where rows lie.
 """
@@ -30,11 +30,11 @@ _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 
 
 def column_changes(task: str, before: Json, now: Json, *, widens: bool) -> Iterator[Change]:
-    """Find what is different in the columns that a task puts into its channels.
+    """Find the differences in the columns that a task puts into its channels.
 
     Args:
         before: all columns that rows in flight may have.
-        widens: whether this Spark reads narrower types as wider ones.
+        widens: True if this Spark reads narrower types as wider ones.
     """
     old = {field["name"].lower(): field for field in before["fields"]}
     new = {field["name"].lower(): field for field in now["fields"]}
@@ -59,7 +59,7 @@ def known_columns(before: Json, now: Json) -> Json:
 
 
 def _reads(old: Any, new: Any) -> bool:
-    """Whether values of an old type can be read as of a new one, in structs, arrays and maps too."""
+    """Return whether values of an old type can be read as values of a new one, in structs, arrays and maps too."""
     if old == new:
         return True
     if isinstance(old, str) and isinstance(new, str):
@@ -69,7 +69,7 @@ def _reads(old: Any, new: Any) -> bool:
     if old["type"] == "struct":
         fields = {field["name"].lower(): field["type"] for field in new["fields"]}
         names = [field["name"].lower() for field in old["fields"]]
-        # One that is dropped could come back with another type.
+        # A dropped field could come back with another type.
         return all(name in fields for name in names) and all(
             _reads(field["type"], fields[field["name"].lower()]) for field in old["fields"]
         )

@@ -1,12 +1,13 @@
-"""Which changes of a job a checkpoint, or a resume in place, survives.
+"""The changes of a job's graph that a checkpoint, or a resume in place, survives.
 
 Theory of operation
 -------------------
 
-What has finished is not started again, so nothing may reach it any more: a restore into a graph where something that
-still runs feeds something that has finished would lose rows. A vertex of the new graph stands at `RUNNING`, `PARTIAL`
-or `FULL`, by what the checkpoint says of its operators; one it does not know has yet to run. Then, as Flink's
-VertexFinishedStateChecker has it, vertex by vertex and each after those it reads from:
+A finished subtask is not started again, so no row may reach it any more: a restore into a graph where a running subtask
+feeds a finished one would lose rows. The checkpoint says of each operator how many of its subtasks had finished. By
+that, a vertex of the new graph stands at `RUNNING`, `PARTIAL` or `FULL`; one that the checkpoint does not know has yet
+to run. The rules are those of Flink's VertexFinishedStateChecker, checked vertex by vertex, each after those it reads
+from:
 
 ====  =================================================================================================================
 rule  refused
@@ -35,9 +36,9 @@ from rekindle.graph.topology import EdgeKind, Topology
 
 
 class FinishedState(Enum):
-    """Where an operator, or a vertex, stood in a checkpoint. The value is how a message says it."""
+    """The finished state of an operator, or a vertex, in a checkpoint. The value is the wording in a message."""
 
-    #: no subtask had finished, or the checkpoint does not know it
+    #: no subtask had finished, or the checkpoint does not know the operator
     RUNNING = "had not finished"
     #: some subtasks had finished
     PARTIAL = "had finished in part"
@@ -45,7 +46,7 @@ class FinishedState(Enum):
 
     @classmethod
     def of(cls, finished: SubtaskSet | None) -> FinishedState:
-        """From the subtasks that had finished; None: the checkpoint does not know the operator."""
+        """Return the state by the subtasks that had finished; None: the checkpoint does not know the operator."""
         if not finished:
             return cls.RUNNING
         return cls.FULL if finished.is_full else cls.PARTIAL
@@ -66,7 +67,7 @@ class RestoreRule(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """Why a checkpoint cannot start a graph."""
+    """A rule that a restore of a checkpoint into a graph breaks, and the vertex at fault."""
 
     rule: RestoreRule
     vertex: str
@@ -85,15 +86,15 @@ _REFUSED: dict[tuple[FinishedState, EdgeKind, FinishedState], RestoreRule] = {
     (_S.PARTIAL, _E.ALL_TO_ALL, _S.PARTIAL): RestoreRule.ALL_TO_ALL,
     (_S.RUNNING, _E.POINTWISE, _S.PARTIAL): RestoreRule.POINTWISE,
 }
-"""Predecessor, edge, vertex → the rule that they break. What is not here is accepted."""
+"""State of the predecessor, kind of edge, state of the vertex → the rule that they break; others are accepted."""
 
 
 def first_violation(topology: Topology, finished: Mapping[str, SubtaskSet]) -> Violation | None:
-    """The first thing that forbids a checkpoint to start this graph, None where nothing does.
+    """Return the first rule that a restore into this graph breaks; None: it breaks none.
 
     Args:
-        finished: operator uid → its subtasks that had finished in the checkpoint, out of as many as it then had. For an
-            operator that is not in it nothing had.
+        finished: operator uid → its subtasks that had finished in the checkpoint, out of as many as it then had. An
+            operator that is missing here had no finished subtask.
     """
     for uid in topology.order:
         if len({FinishedState.of(finished.get(operator)) for operator in topology.vertex(uid).chain}) > 1:
@@ -107,12 +108,12 @@ def first_violation(topology: Topology, finished: Mapping[str, SubtaskSet]) -> V
 
 
 def _state(topology: Topology, uid: str, finished: Mapping[str, SubtaskSet]) -> FinishedState:
-    """Where a vertex stood whose operators all stood at the same place."""
+    """Return the state of a vertex whose operators all have the same state."""
     return FinishedState.of(finished.get(topology.vertex(uid).chain[0]))
 
 
 def _predecessors(topology: Topology, uid: str) -> dict[str, EdgeKind]:
-    """Who feeds a vertex, and over what: ALL_TO_ALL where one of several edges is."""
+    """Return the vertices that feed a vertex → the kind of edge; of several edges an ALL_TO_ALL one decides."""
     kinds: dict[str, EdgeKind] = {}
     for edge in topology.inputs_of(uid):
         if kinds.get(edge.source) is not EdgeKind.ALL_TO_ALL:
@@ -121,7 +122,7 @@ def _predecessors(topology: Topology, uid: str) -> dict[str, EdgeKind]:
 
 
 def check_finished_state(topology: Topology, finished: Mapping[str, SubtaskSet], place: str) -> None:
-    """Refuse a restore into a graph where something that still runs would feed something that has finished.
+    """Refuse a restore into a graph where a subtask that still runs would feed one that has finished.
 
     Args:
         finished: as for `first_violation`.
@@ -143,7 +144,7 @@ def check_finished_state(topology: Topology, finished: Mapping[str, SubtaskSet],
 
 
 def check_drained(drained: bool, place: str, *, allow_drained: bool) -> None:
-    """Refuse to continue a drained job unless that was asked for: its windows were emitted before their time.
+    """Refuse to continue a drained job unless the user allows it: its windows were emitted before their time.
 
     Raises:
         RestoreError: ``JOB_DRAINED``.

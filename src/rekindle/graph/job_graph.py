@@ -2,8 +2,8 @@
 
 A graph is plain data, made once from the user's definitions and then validated as a whole (`validation`). Sources that
 a task reads are *chained* into it: they are its inputs, and there is no channel between them. So are its sinks. Tasks
-that read tasks are joined by channels, and make up the graph's `topology`, in which each task is a vertex. What a
-source or sink is made of (paths, functions), and which of all this a version can run, is not known here.
+that read tasks are joined by channels, and make up the graph's `topology`, in which each task is a vertex. This
+module does not know what a source or sink is made of (paths, functions), or what a version of Spark can run.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ class Source:
 
     #: stable identity
     uid: str
-    #: whether it ends by itself
+    #: True if it ends by itself
     bounded: bool
-    #: name of the event-time column, None where the source has no event time
+    #: name of the event-time column; None: the source has no event time
     event_time: str | None = None
     #: lateness of an unbounded source (or overlap of an ordered bounded one) as Spark writes it, e.g. "4 seconds"
     watermark: str | None = None
-    #: whether it is made of splits, which subtasks share although it may have no end
+    #: True if it is made of splits, which subtasks share although it may have no end
     divisible: bool = False
-    #: what a person calls this kind of source, e.g. "Files": positions in it mean nothing to another; empty: not known
+    #: name of this kind of source, e.g. "Files": its positions mean nothing to another kind; empty: not known
     kind: str = ""
-    #: uid of a bounded source that has to be read before it, by each task; None: it waits for none
+    #: uid of the bounded source that each task reads before this one; None: it waits for none
     follows: str | None = None
-    #: how long it has no data before it holds the watermark back no more, e.g. "5 minutes"; None: forever
+    #: time without data after which it no longer holds the watermark back, e.g. "5 minutes"; None: it always does
     idle_after: str | None = None
 
     @property
     def idle_after_ms(self) -> int | None:
-        """`idle_after` in milliseconds; ConfigError ``VALUE_INVALID`` where it is none."""
+        """The value of `idle_after` in milliseconds; ConfigError ``VALUE_INVALID`` if it is not a duration."""
         return None if self.idle_after is None else duration_ms(f"idle_after of source {self.uid}", self.idle_after)
 
 
@@ -52,42 +52,42 @@ class Task:
     inputs: tuple[str, ...]
     parallelism: int = 1
     output_mode: str = "append"
-    #: name of the event-time column of its output, for tasks that read it; None where that has no event time
+    #: name of the event-time column of its output, for tasks that read it; None: the output has no event time
     event_time: str | None = None
-    #: how far that column may lag the task's own watermark, e.g. "1 hour"; None: not at all
+    #: lateness that the column may have to the task's own watermark, e.g. "1 hour"; None: none
     watermark: str | None = None
-    #: uid that it had before, under which a checkpoint may know it
+    #: uid that it had before, under which a checkpoint may know it; None: it was not renamed
     was: str | None = None
 
     @property
     def lateness_ms(self) -> int:
-        """`watermark` in milliseconds; ConfigError ``VALUE_INVALID`` where it is none."""
+        """The value of `watermark` in milliseconds; ConfigError ``VALUE_INVALID`` if it is not a duration."""
         return 0 if self.watermark is None else duration_ms(f"watermark of task {self.uid}", self.watermark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """A place a task's output is committed to."""
+    """A target that a task's output is committed to."""
 
     uid: str
     task: str
-    #: what a person calls this kind of sink, e.g. "Parquet"
+    #: name of this kind of sink, e.g. "Parquet"
     kind: str = "sink"
     #: output modes it can take
     output_modes: tuple[str, ...] = ("append",)
-    #: why what is committed to it cannot be taken back; None: it can
+    #: reason why committed rows cannot be taken back; None: they can
     cannot_rewind: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobGraph:
-    """A whole job. One that a user defines passes `graph.validation` before anything else sees it."""
+    """A whole job. The graph of a user's job passes `graph.validation` before it is used."""
 
     name: str
     sources: tuple[Source, ...] = ()
     tasks: tuple[Task, ...] = ()
     sinks: tuple[Sink, ...] = ()
-    #: what a task can read
+    #: sources and tasks by uid: the items that a task can read
     _by_uid: Mapping[str, Source | Task] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -98,39 +98,39 @@ class JobGraph:
         )
 
     def task(self, uid: str) -> Task:
-        """The task named `uid`; KeyError where it is none."""
+        """Return the task named `uid`; KeyError if there is none."""
         item = self._by_uid[uid]
         if not isinstance(item, Task):
             raise KeyError(uid)
         return item
 
     def sources_of(self, task: Task) -> tuple[Source, ...]:
-        """The sources chained into `task`, in its order."""
+        """Return the sources chained into `task`, in the order of its inputs."""
         return tuple(item for uid in task.inputs if isinstance(item := self._by_uid.get(uid), Source))
 
     def producers_of(self, task: Task) -> tuple[Task, ...]:
-        """The tasks whose output `task` reads, in its order."""
+        """Return the tasks whose output `task` reads, in the order of its inputs."""
         return tuple(item for uid in task.inputs if isinstance(item := self._by_uid.get(uid), Task))
 
     def consumers_of(self, task: Task) -> tuple[Task, ...]:
-        """The tasks that read its output."""
+        """Return the tasks that read the output of `task`."""
         return tuple(other for other in self.tasks if task.uid in other.inputs)
 
     def sinks_of(self, task: Task) -> tuple[Sink, ...]:
-        """The sinks fed by `task`, in the order of their definition."""
+        """Return the sinks fed by `task`, in the order of their definition."""
         return tuple(sink for sink in self.sinks if sink.task == task.uid)
 
     def subtasks(self) -> tuple[SubtaskId, ...]:
-        """Every subtask of the job, task by task."""
+        """List every subtask of the job, task by task."""
         return tuple(SubtaskId(task.uid, index) for task in self.tasks for index in range(task.parallelism))
 
     def with_single_subtasks(self) -> JobGraph:
-        """The same job, every task of it with one subtask."""
+        """Return the same job with one subtask for each task."""
         return replace(self, tasks=tuple(replace(task, parallelism=1) for task in self.tasks))
 
     @property
     def topology(self) -> Topology:
-        """Tasks as vertices and channels as edges; ``TASKS_CYCLIC`` where tasks read each other in a circle.
+        """The tasks as vertices and the channels as edges; ``TASKS_CYCLIC`` if tasks read each other in a circle.
 
         A task chains its sources, its function and its sinks. A source is named with its reader (``hourly/live``): each
         reader has a position of its own in it.
@@ -152,10 +152,10 @@ class JobGraph:
         return (*sources, task.uid, *map(self._operator_of, self.sinks_of(task)))
 
     def _operator_of(self, sink: Sink) -> str:
-        """Its uid, unless a task has that too: operators of all kinds share their names, uids do not hold a colon."""
+        """Return the sink's uid, with "sink:" in front if a task has the same: all operators share one namespace."""
         return f"sink:{sink.uid}" if isinstance(self._by_uid.get(sink.uid), Task) else sink.uid
 
 
 def edge_kind(producers: int, consumers: int) -> EdgeKind:
-    """Between parallel tasks subtask i feeds subtask i, or its range; a single one feeds, and reads, all."""
+    """Return POINTWISE between parallel tasks (subtask i feeds subtask i, or its range), else ALL_TO_ALL."""
     return EdgeKind.ALL_TO_ALL if 1 in (producers, consumers) else EdgeKind.POINTWISE

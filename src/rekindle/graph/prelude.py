@@ -1,12 +1,12 @@
-"""Which tasks compute their history as a batch before they stream (docs/backlog.md).
+"""Rules for the tasks that compute their history as a batch before they stream (docs/backlog.md).
 
 A task that reads a history and a live stream may begin with a *prelude*: Spark's batch engine computes every window
-that the watermark of the live stream has closed when the job starts, and the query streams from that watermark on. What
-the stream then reads of a closed window is late and dropped by Spark itself, so each window comes from one of the two.
-That holds for windows of event time and for nothing else: a session, a pair of rows or a running total that has begun
-before the watermark continues after it. `REASONS` is the table of what stands against it.
+that the watermark of the live stream has closed when the job starts, and the query streams from that watermark on. Rows
+of a closed window that the stream then reads are late, and Spark drops them, so each window comes from one of the two.
+That holds for windows of event time only: a session, a pair of rows or a running total that has begun before the
+watermark continues after it. `REASONS` is the table of the reasons against a prelude.
 
-This module knows no plan of Spark's: `PreludeFacts` says what was found in one.
+This module reads no plan of Spark's: `PreludeFacts` holds what was found in one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROW_BY_ROW = frozenset(
         "StreamingDataSourceV2Relation", "Join with a table",
     }
 )  # fmt: skip
-"""Operators that make of a row the same rows in a batch and in a stream, whatever comes with it."""
+"""Operators that turn a row into the same rows in a batch and in a stream, whatever other rows are read with it."""
 
 _SAYS = {
     "Join": "a join of two streams keeps rows that wait for others",
@@ -31,7 +31,7 @@ _SAYS = {
 }
 
 _READ_TWICE = frozenset({"files"})
-"""What gives the same rows when it is read again, as was tried."""
+"""Formats of sources that a test has shown to give the same rows when they are read again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,37 +40,37 @@ class PreludeInput:
 
     uid: str
     bounded: bool
-    #: another task writes it
+    #: True if another task writes it
     is_channel: bool = False
-    #: it has an event time
+    #: True if it has an event time
     timed: bool = True
-    #: of a bounded one: its user has said by how much its files overlap, so that its rows may be late
+    #: for a bounded input: True if the user has declared how much its files overlap, so that rows may be late
     overlaps: bool = False
-    #: of an unbounded one: it may be idle
+    #: for an unbounded input: True if it may be idle
     may_be_idle: bool = False
-    #: of an unbounded one: what Spark reads it from, e.g. "kafka"
+    #: for an unbounded input: the formats that Spark reads it from, e.g. "kafka"
     reads: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreludeFacts:
-    """What is known of a task."""
+    """Facts about a task that decide whether it may begin with a prelude."""
 
     inputs: tuple[PreludeInput, ...]
     output_mode: str
     parallelism: int
     #: its operators that run on a stream, each name once
     operators: frozenset[str]
-    #: why its windows are not of the kind that a watermark closes for good; None: they are
+    #: reason why a watermark does not close its windows for good; None: it does
     windows: str | None
-    #: what it computes of a row before its windows depends on the row alone, not on chance or the time of day
+    #: True if what it computes before its windows depends on the row alone, not on chance or the time of day
     deterministic: bool = True
-    #: files may have been replaced by others since they were listed
+    #: True if files may have been replaced by others since they were listed
     changed_files: bool = False
 
     @property
     def has_history(self) -> bool:
-        """Whether it reads something that ends, and something that does not."""
+        """Return whether the task reads both a bounded and an unbounded input."""
         return len({one.bounded for one in self.inputs}) == 2
 
 
@@ -109,9 +109,9 @@ REASONS: tuple[_Found, ...] = (
     lambda facts: facts.windows,
     _where("what it computes of a row depends on chance or the time of day", lambda facts: not facts.deterministic),
 )
-"""What stands against a prelude, each with the words for it."""
+"""Reasons against a prelude: each returns its wording, or None if it does not apply."""
 
 
 def why_streamed(facts: PreludeFacts) -> str | None:
-    """Return why a task that has a history streams it; None: it may begin with a prelude."""
+    """Return the first reason why a task streams its history; None: it may begin with a prelude."""
     return next((found for reason in REASONS if (found := reason(facts)) is not None), None)

@@ -1,13 +1,13 @@
-"""What the query of a task goes by, and which changes of it alter what its state means.
+"""The identity of a task's query, and the changes that alter what its state means.
 
 Spark compares the types of a state and the names of its operators with those of a query, and nothing else. A query
 whose windows have another length, whose ``max`` takes the place of a ``sum``, or which drops duplicates by other
 columns finds its old state readable and continues with it. So each batch record has a `QueryDescription`, and a start
-compares it with its own: some differences are refused, since rows would be wrong for certain; others are named, since
-only the user knows whether they are meant. `RULES` has both, and docs/change.md is made from it.
+compares it with that of the new query. Some differences are refused: rows would certainly be wrong. Others are
+reported: only the user knows whether they are meant. `RULES` has both, and docs/change.md is made from it.
 
-A description comes from Spark's expressions, which another version may write in another way: two are compared only if
-the same version made them.
+A description comes from Spark's expressions, which another version may write in another way. Two descriptions are
+compared only if the same version made them.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from enum import Enum
 from rekindle.errors import RestoreError
 
 KEY = "by "
-"""What the keys of an aggregate begin with, among what it computes."""
+"""The prefix of the keys of an aggregate in `QueryDescription.computed`."""
 
 _MICROSECONDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """An operator of a query with a meaning that its state does not tell."""
+    """An operator of a query whose meaning cannot be read from its state."""
 
     #: e.g. ``deduplication``
     kind: str
-    #: what of it (the name of an `Aspect`) → what it is now, in the words of an expression of Spark's
+    #: name of an `Aspect` → its value, as Spark writes the expression
     says: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryDescription:
-    """What the state of a query goes by."""
+    """The parts of a query that its state depends on."""
 
     #: version of Spark that described it, e.g. "4.3"
     spark: str
-    #: for each aggregate with windows the numbers of their definition: microseconds, or what sessions say
+    #: for each aggregate with windows the numbers of their definition: microseconds, or the gap of a session as text
     aggregates: tuple[tuple[str, ...], ...] = ()
     #: for each aggregate its keys and functions, in the order of the state: "by k", "sum(v)"
     computed: tuple[tuple[str, ...], ...] = ()
-    #: of a query that keeps state, the other operators; () where an older version wrote it
+    #: the other operators of a query that keeps state; () if an older version wrote the description
     operators: tuple[Operator, ...] = ()
 
 
 class Aspect(Enum):
-    """What of a query can be another. The value is how a person says it."""
+    """A part of a query that can change. The value is the wording that a person reads."""
 
     WINDOWS = "the length, slide or offset of a window"
     FUNCTION = "another function in the place of an aggregate, or aggregates or keys that change places"
@@ -67,11 +67,11 @@ class Aspect(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRule:
-    """What a start makes of such a change."""
+    """The decision of a start about a change of a query."""
 
-    #: what becomes of the rows
+    #: consequence for the rows
     then: str
-    #: of the error, where it is refused; None: Spark accepts it, and it is named
+    #: code of the error, if it is refused; None: Spark accepts it, and the start reports it
     code: str | None = None
 
 
@@ -97,12 +97,12 @@ RULES: dict[Aspect, QueryRule] = {
     Aspect.LIMIT: QueryRule(then="rows that were counted stay counted"),
     Aspect.OUTPUT_MODE: QueryRule(then="sinks get rows of another kind from the next batch on"),
 }
-"""What a start makes of each change of a query."""
+"""The rule for each part of a query that changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryChange:
-    """Something of a query that is not as its state knows it."""
+    """One difference between a query and the query that left the state."""
 
     task: str
     aspect: Aspect
@@ -111,7 +111,7 @@ class QueryChange:
 
     @property
     def rule(self) -> QueryRule:
-        """What a start makes of it."""
+        """The rule for its aspect."""
         return RULES[self.aspect]
 
     def __str__(self) -> str:
@@ -119,7 +119,7 @@ class QueryChange:
 
 
 def query_changes(task: str, before: QueryDescription | None, now: QueryDescription) -> list[QueryChange]:
-    """Compare a query with the one that left the state; what cannot be compared has no changes."""
+    """Return the changes since the query that left the state; () if there is none to compare, or of another Spark."""
     if before is None or before.spark != now.spark:
         return []
     found = (*_windows(before, now), *_computed(before, now), *_operators(before.operators, now.operators))
@@ -127,7 +127,7 @@ def query_changes(task: str, before: QueryDescription | None, now: QueryDescript
 
 
 def settle_query(task: str, before: QueryDescription | None, now: QueryDescription) -> list[QueryChange]:
-    """Refuse what cannot be; return the changes that Spark accepts and that alter what comes out.
+    """Refuse a change that makes rows wrong; return the changes that Spark accepts and that alter the output.
 
     Raises:
         RestoreError: ``STATE_WINDOWS_CHANGED``, ``STATE_AGGREGATES_CHANGED``.
@@ -150,7 +150,7 @@ def _windows(before: QueryDescription, now: QueryDescription) -> _Found:
 
 
 def _seconds(numbers: Sequence[str]) -> str:
-    """Spark counts windows in microseconds, and writes sessions out."""
+    """Return the definition of a window in seconds; the gap of a session is text already."""
     spelled = [number if " " in number else f"{int(number) / _MICROSECONDS:g} seconds" for number in numbers]
     return ", ".join(spelled)
 
@@ -159,7 +159,7 @@ def _computed(before: QueryDescription, now: QueryDescription) -> _Found:
     if len(before.computed) != len(now.computed):
         return
     for old, new in zip(before.computed, now.computed, strict=True):
-        # Of one that has more or fewer, Spark sees by the types that it is another.
+        # If an aggregate has more or fewer functions, its types differ and Spark refuses it.
         if old == new or len(old) != len(new):
             continue
         other = _functions(old) != _functions(new) or sorted(old) == sorted(new)
@@ -171,7 +171,7 @@ def _functions(computed: Sequence[str]) -> list[str]:
 
 
 def _operators(before: Sequence[Operator], now: Sequence[Operator]) -> _Found:
-    """Compare operators of one kind with each other, in their order: how many there are, Spark compares."""
+    """Compare operators of one kind with each other, in their order. Spark itself compares how many there are."""
     for kind in dict.fromkeys(one.kind for one in before):
         old = [one.says for one in before if one.kind == kind]
         new = [one.says for one in now if one.kind == kind]

@@ -1,4 +1,4 @@
-"""What follows from the changes that a start has found: which are refused, and what has to be done for the others."""
+"""The consequences of the changes that a start has found: refusals, and the work that the others need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rekindle.graph.job_graph import JobGraph, Source
 
 
 def with_other_inputs(found: Iterable[Change]) -> set[str]:
-    """Return the tasks whose inputs are not those that they were."""
+    """Return the tasks whose inputs have changed."""
     return {one.uid for one in found if one.kind in _OF_INPUTS}
 
 
@@ -20,13 +20,13 @@ _OF_INPUTS = (ChangeKind.INPUT_ADDED, ChangeKind.INPUT_REMOVED, ChangeKind.INPUT
 
 
 def late_histories(graph: JobGraph, found: Iterable[Change], late_for: AbstractSet[str]) -> list[Change]:
-    """Find the new inputs of a task that bring rows of a source that ends, and bring them too late.
+    """Find the new inputs of tasks that bring rows of a bounded source too late.
 
-    The rows come from the beginning of that source: at once, or through tasks that are new as well. Where they meet a
-    state, in that task or in one that reads it, they come before its watermark.
+    A new input is read from the beginning of its source, directly or through tasks that are new as well. In a task that
+    keeps state, or in one that reads it, such rows are older than the watermark.
 
     Args:
-        found: what has changed.
+        found: the changes of the job.
         late_for: tasks that keep state and have a watermark.
     """
     found = [*found]
@@ -41,12 +41,12 @@ def late_histories(graph: JobGraph, found: Iterable[Change], late_for: AbstractS
 
 
 def _with_readers(graph: JobGraph, uid: str) -> set[str]:
-    """Return a task and all that read what it puts out."""
+    """Return a task and all tasks that read its output, directly or through others."""
     return {uid}.union(*(_with_readers(graph, reader.uid) for reader in graph.consumers_of(graph.task(uid))))
 
 
 def _from_the_beginning(graph: JobGraph, uid: str, new: Collection[str]) -> Iterator[Source]:
-    """Yield the sources with event times that end and that an input reads from their beginning."""
+    """Yield the bounded sources with event times that an input reads from their beginning."""
     for source in graph.sources:
         if source.uid == uid and source.bounded and source.event_time is not None:
             yield source
@@ -71,11 +71,11 @@ def unsettled(graph: JobGraph, kinds: Mapping[str, str], prepared: Collection[st
 
 
 def settle(found: Iterable[Change], place: str, *, in_place: bool, allowed: Collection[str] = ()) -> bool:
-    """Refuse what cannot be; return True if a start in place has to resume from the last checkpoint.
+    """Refuse changes that their rules refuse; return True if a start in place has to resume from the last checkpoint.
 
     Args:
-        place: what the job is compared with, for the message.
-        allowed: what the user allows, see `ChangeRule.allow`.
+        place: path of what the job is compared with, for the message.
+        allowed: options that the user has set, see `ChangeRule.allow`.
 
     Raises:
         RestoreError: with the code of the first change that is refused, or is not allowed.
@@ -84,7 +84,7 @@ def settle(found: Iterable[Change], place: str, *, in_place: bool, allowed: Coll
     for change in found:
         rule = change.rule
         outcome = rule.in_place if in_place else rule.restored
-        # What falls back to a checkpoint is asked for there.
+        # A start that falls back to a checkpoint asks for permission there.
         asks = outcome is Outcome.RESUMES and rule.allow is not None and rule.allow not in allowed
         if rule.code is not None and (outcome is Outcome.REFUSED or asks):
             raise RestoreError(rule.code, path=place, **change.parameters)

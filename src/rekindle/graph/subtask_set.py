@@ -25,17 +25,17 @@ class SubtaskSet(Collection[int]):
 
     @classmethod
     def none(cls, parallelism: int) -> SubtaskSet:
-        """No subtask of a vertex with `parallelism` of them."""
+        """Make the empty set for a vertex with `parallelism` subtasks."""
         return cls(bytes(parallelism))
 
     @classmethod
     def every(cls, parallelism: int) -> SubtaskSet:
-        """Every subtask of a vertex with `parallelism` of them."""
+        """Make the set of all subtasks of a vertex with `parallelism` subtasks."""
         return cls(b"\1" * parallelism)
 
     @classmethod
     def of(cls, parallelism: int, subtasks: Iterable[int]) -> SubtaskSet:
-        """The named ones; IndexError where the vertex has no such subtask."""
+        """Make the set of the given subtasks; IndexError if the vertex has no such subtask."""
         flags = bytearray(parallelism)
         for subtask in subtasks:
             if subtask < 0:
@@ -45,12 +45,12 @@ class SubtaskSet(Collection[int]):
 
     @property
     def parallelism(self) -> int:
-        """How many subtasks the vertex has."""
+        """The number of subtasks of the vertex."""
         return len(self.flags)
 
     @property
     def is_full(self) -> bool:
-        """Whether every subtask is a member."""
+        """Return whether every subtask is a member."""
         return 0 not in self.flags
 
     def __len__(self) -> int:

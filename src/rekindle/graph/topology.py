@@ -1,4 +1,4 @@
-"""The shape of a job: vertices with parallelism, and edges between them that say who feeds whom.
+"""The shape of a job: vertices with parallelism, and edges between them that say which subtask feeds which.
 
 Theory of operation
 -------------------
@@ -12,8 +12,8 @@ range of consumers (S < T)::
     S < T    producer p has consumers ⌈p·T/S⌉ … ⌈(p+1)·T/S⌉ - 1
 
 Both lines hold for both cases if a range that would be empty is taken to have one member, which is how it is computed
-here. Nothing is kept for a single subtask: who feeds whom is arithmetic. So a topology is as small as its drawing,
-whatever the parallelism.
+here. Nothing is kept for a single subtask: producers and consumers are computed. So the size of a topology does not
+depend on the parallelism.
 
 This module does not know what a task computes, which subtasks run, or what a checkpoint is.
 """
@@ -31,7 +31,7 @@ from rekindle.graph.subtask_set import SubtaskSet
 
 
 class EdgeKind(Enum):
-    """Who feeds whom over an edge."""
+    """The way subtasks are connected over an edge: each with its own range, or all with all."""
 
     POINTWISE = "POINTWISE"
     ALL_TO_ALL = "ALL_TO_ALL"
@@ -49,7 +49,7 @@ class Vertex:
 
     @property
     def chain(self) -> tuple[str, ...]:
-        """The operators; at least one."""
+        """The operators of the vertex; at least one."""
         return self.operators or (self.uid,)
 
 
@@ -64,7 +64,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Vertices and edges. One that exists is valid.
+    """The vertices and edges of a job, checked when it is made.
 
     Raises:
         DefinitionError: ``UID_DUPLICATE`` (of vertices or of operators), ``PARALLELISM_INVALID``, ``EDGE_UNKNOWN``,
@@ -111,15 +111,15 @@ class Topology:
             raise DefinitionError("TASKS_CYCLIC", cycle=" → ".join(error.args[1])) from None
 
     def vertex(self, uid: str) -> Vertex:
-        """The vertex named `uid`; KeyError where there is none."""
+        """Return the vertex named `uid`; KeyError if there is none."""
         return self._vertices[uid]
 
     def inputs_of(self, uid: str) -> tuple[Edge, ...]:
-        """The edges that lead to a vertex, in the order of their definition."""
+        """Return the edges that lead to a vertex, in the order of their definition."""
         return self._inputs[uid]
 
     def producers(self, edge: Edge, subtask: int) -> range:
-        """The subtasks of the edge's source that feed this `subtask` of its target (0 ≤ subtask < parallelism)."""
+        """Return the subtasks of the edge's source that feed `subtask` of its target (0 ≤ subtask < parallelism)."""
         sources, targets = self._sides(edge)
         if edge.kind is EdgeKind.ALL_TO_ALL:
             return range(sources)
@@ -127,7 +127,7 @@ class Topology:
         return range(first, max(first + 1, (subtask + 1) * sources // targets))
 
     def consumers(self, edge: Edge, subtask: int) -> range:
-        """The subtasks of the edge's target that this `subtask` of its source feeds: the inverse of `producers`."""
+        """Return the subtasks of the edge's target that `subtask` of its source feeds: the inverse of `producers`."""
         sources, targets = self._sides(edge)
         if edge.kind is EdgeKind.ALL_TO_ALL:
             return range(targets)
@@ -135,9 +135,9 @@ class Topology:
         return range(min(end - 1, _up(subtask, targets, sources)), end)
 
     def fed_by(self, edge: Edge, producers: SubtaskSet) -> SubtaskSet:
-        """The subtasks of the edge's target that at least one of `producers` feeds.
+        """Return the subtasks of the edge's target that at least one of `producers` feeds.
 
-        The union of `consumers` over a whole set, in at most as many steps as the smaller side has subtasks.
+        This is the union of `consumers` over the set, in at most as many steps as the smaller side has subtasks.
         """
         sources, targets = self._sides(edge)
         if edge.kind is EdgeKind.ALL_TO_ALL:
@@ -157,5 +157,5 @@ class Topology:
 
 
 def _up(subtask: int, consumers: int, producers: int) -> int:
-    """⌈subtask · consumers / producers⌉"""
+    """Return ⌈subtask · consumers / producers⌉."""
     return -(-subtask * consumers // producers)

@@ -1,4 +1,4 @@
-"""What makes a graph one that can be run: names that are unique, inputs that exist, settings that fit together."""
+"""Rules for a graph that can be run: unique names, inputs that exist, settings that fit together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OUTPUT_MODES = ("append", "update", "complete")
 
 
 def validated(graph: JobGraph) -> JobGraph:
-    """Return the graph; raise `DefinitionError` with the first thing that is wrong."""
+    """Return the graph; raise `DefinitionError` for the first fault."""
     check_uid(graph.name)
     _check_uids({"source": graph.sources, "task": graph.tasks})
     _check_uids({"sink": graph.sinks})
@@ -34,7 +34,7 @@ def validated(graph: JobGraph) -> JobGraph:
 
 
 def _check_parallelism(graph: JobGraph, task: Task) -> None:
-    """A `Stream` is read by one query, as a whole; rows of one key are kept together by one query."""
+    """Refuse parallelism where one query has to read a whole `Stream`, or has to see all rows of a key."""
     if task.parallelism == 1:
         return
     reasons = [
@@ -70,7 +70,7 @@ def _check_task(graph: JobGraph, task: Task, readable: Mapping[str, Source | Tas
 
 
 def _check_renames(tasks: Sequence[Task]) -> None:
-    """Refuse what would give the state of one task to two, or that of a task that is still there."""
+    """Refuse a `was` that another task names too, or that is the uid of a task in the graph."""
     taken = {task.uid: f"there is a task {task.uid}" for task in tasks}
     for task in tasks:
         if task.was is None:
@@ -97,7 +97,7 @@ def _check_sink(sink: Sink, readable: Mapping[str, Source | Task]) -> None:
 
 
 def _check_uids(kinds: Mapping[str, Sequence[Source | Task | Sink]]) -> None:
-    """Refuse a uid that two of these have: they share one namespace."""
+    """Refuse a uid that two of these items have: they share one namespace."""
     seen: dict[str, str] = {}
     for kind, items in kinds.items():
         for item in items:
