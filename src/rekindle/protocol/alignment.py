@@ -1,34 +1,34 @@
-"""Which barriers a subtask has seen, and what that means: when it takes its snapshot, and when that one is whole.
+"""The barriers that a subtask has seen: they decide when it takes its snapshot, and when that snapshot is whole.
 
 Theory of operation
 -------------------
 
-A subtask reads any number of *channels*; a place in one is a *position*, the number of things in front of it. Facts
-come in by methods, outcomes go out in the order in which they are to be followed. For each checkpoint there is at most
-one `AlignedSnapshot`, and then either one `Aligned` or one `Aborted`::
+A subtask reads any number of *channels*; a place in one is a *position*, the number of items in front of it. Methods
+take in facts and return outcomes, in the order in which they are to be carried out. For each checkpoint there is at
+most one `AlignedSnapshot`, and then either one `Aligned` or one `Aborted`::
 
                  first barrier                    last barrier, or end, of the open channels
     (nothing) ─────────────────► pending ────────────────────────────────────────────► Aligned
                                     │  newer barrier, cancellation, [end of a channel]
                                     └──────────────────────────────────────────────────► Aborted
 
-- *Aligned*: a channel that has delivered its barrier is held back. The snapshot is taken when the last one has come, so
-  nothing is in flight.
+- *Aligned*: a channel that has delivered its barrier is held back. The snapshot is taken when the last barrier has
+  come, so nothing is in flight.
 - *Unaligned* (FLIP-76): the snapshot is taken at the first barrier and no channel is held back. In flight is what lies
   in each channel between the position read when the snapshot was taken and the position of its barrier.
-- An aligned one becomes unaligned once one of its barriers comes unaligned (a task upstream has gone over) or the time
-  for it has run out. Its snapshot is taken then, so one rule serves all three.
+- An aligned checkpoint becomes unaligned once one of its barriers comes unaligned (a task upstream has changed to that)
+  or its time has run out. Its snapshot is taken then, so one rule serves all three.
 
-Only one checkpoint is pending at a time; ids only grow. Where several are under way in a job, the barriers of the next
-one stand after those of this one, in channels that are held back; their caller sees to that. The channels to
-wait for are those open when the checkpoint began. A channel's end counts as its barrier, for the pending checkpoint and
-for all that follow (FLIP-147, "Some of the Precedent Tasks are Finished"). Barrier and end of one channel, or the
-same barrier twice, count once.
+Only one checkpoint is pending at a time; ids only grow. If several are under way in a job, the caller keeps the
+barriers of the next one after those of this one, in channels that are held back. The channels to wait for are those
+open when the checkpoint began. A channel's end counts as its barrier, for the pending checkpoint and for all that
+follow (FLIP-147, "Some of the Precedent Tasks are Finished"). Barrier and end of one channel, or the same barrier
+twice, count once.
 
-This module does not know what is in a channel, when a barrier is put into it, what time it is, or who acknowledges.
-The behaviour follows Flink's ``SingleCheckpointBarrierHandler``, with two differences on purpose: a checkpoint that the
-cancellation of a later one leaves over is reported as subsumed (Flink's coordinator waits for its time-out), and an
-announced barrier is none yet: it neither begins nor subsumes a checkpoint.
+This module does not know what is in a channel, when a barrier is put into it, what time it is, or who acknowledges. It
+follows Flink's ``SingleCheckpointBarrierHandler``, with two differences on purpose. A pending checkpoint that is older
+than a cancelled one is reported as subsumed (Flink's coordinator waits for its time-out). An announced barrier does not
+count: it neither begins nor subsumes a checkpoint.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class _Pending:
     """A checkpoint that has begun and is not whole."""
 
     checkpoint: int
-    #: open when it began, and neither barrier nor end seen
+    #: channels that were open when it began, and whose barrier or end was not seen yet
     awaited: set[Channel]
-    #: once the snapshot is taken: what was read of the channels awaited then; of others all that counts was read
+    #: position read in each channel that was awaited when the snapshot was taken; None: it is not taken yet
     cut: dict[Channel, int] | None = None
-    #: where the barrier stands, or the end, for channels no longer awaited
+    #: channel no longer awaited → position of its barrier, or of its end
     places: dict[Channel, int] = field(default_factory=dict)
 
 
@@ -59,7 +59,7 @@ class Alignment:
 
     Args:
         channels: its channels; none for a root.
-        after_tasks_finish: off, the end of a channel aborts the pending checkpoint, as before FLIP-147.
+        after_tasks_finish: if False, the end of a channel aborts the pending checkpoint, as before FLIP-147.
     """
 
     channels: ChannelState
@@ -67,19 +67,19 @@ class Alignment:
     #: id of the latest checkpoint begun or cancelled here, -1 before the first
     latest: int = field(default=-1, init=False)
     _pending: _Pending | None = field(default=None, init=False)
-    #: ids above `latest` that the coordinator gave up
+    #: ids above `latest` that the coordinator has given up
     _given_up: frozenset[int] = field(default=frozenset(), init=False)
 
     # -- what can be seen ---------------------------------------------------------------------------------------------
 
     @property
     def pending(self) -> bool:
-        """Whether the latest checkpoint has begun and is neither whole nor aborted."""
+        """Return whether the latest checkpoint has begun and is neither whole nor aborted."""
         return self._pending is not None
 
     @property
     def in_flight(self) -> dict[Channel, tuple[int, int]]:
-        """What the pending checkpoint has in flight as far as is known: positions [from, to)."""
+        """The data in flight of the pending checkpoint, as far as it is known: channel → positions [from, to)."""
         if self._pending is None or self._pending.cut is None:
             return {}
         ranges = {
@@ -93,16 +93,16 @@ class Alignment:
     def barrier(
         self, channel: Channel, checkpoint: int, *, unaligned: bool = False, position: int | None = None
     ) -> tuple[Outcome, ...]:
-        """A barrier is seen: an aligned one when all in front of it was read, an unaligned one when it is put down.
+        """Note that a barrier was seen: an aligned one when it is reached, an unaligned one when it is put down.
 
-        On a channel that has ended it says only that the checkpoint has begun. A stale one changes nothing: its
-        channel is not held back for it.
+        On a channel that has ended it only begins the checkpoint. A stale one changes nothing: its channel is not held
+        back for it.
 
         Args:
-            position: how much stands in front of it; what was read so far, if not given.
+            position: number of items in front of it; None: as many as were read so far.
 
         Raises:
-            ProtocolError: ``ILLEGAL_EVENT`` where the subtask has read beyond it, or has not reached an aligned one.
+            ProtocolError: ``ILLEGAL_EVENT`` if the subtask has read beyond it, or has not reached an aligned one.
         """
         if self._is_stale(checkpoint):
             return ()
@@ -119,7 +119,7 @@ class Alignment:
         return (*outcomes, *self._seen(pending, channel, place))
 
     def ended(self, channel: Channel) -> tuple[Outcome, ...]:
-        """A channel has ended (EndOfPartition) and was read to its end; saying so again changes nothing.
+        """Note that a channel has ended (EndOfPartition) and was read to its end; a repetition changes nothing.
 
         FLIP-147: from now on it counts as aligned, for the pending checkpoint and for all that follow.
         """
@@ -133,9 +133,9 @@ class Alignment:
         return self._seen(self._pending, channel, self.channels.read[channel])
 
     def cancelled(self, channel: Channel, checkpoint: int) -> tuple[Outcome, ...]:
-        """A cancellation barrier was read: the producer, or one before it, had given the checkpoint up.
+        """Note that a cancellation barrier was read: a task upstream has given the checkpoint up.
 
-        What comes later in the channel is newer, so a pending older checkpoint is given up with it. The cancellation
+        A pending checkpoint that is older is given up with it, since its barrier cannot come any more. The cancellation
         of an older checkpoint, or of one that has ended here already, is ignored.
         """
         if channel not in self.channels.open:
@@ -152,11 +152,10 @@ class Alignment:
     # -- what the coordinator says ------------------------------------------------------------------------------------
 
     def triggered(self, checkpoint: int, *, unaligned: bool = False) -> tuple[Outcome, ...]:
-        """The coordinator triggers a root, or a task whose producers have all finished (FLIP-147, "All the Precedent
-        Tasks are Finished").
+        """Begin a checkpoint that the coordinator triggers here, at a root or after producers that have all finished.
 
-        It goes the way of the others, so that it subsumes what is pending: as if a barrier had come where each open
-        channel was read up to, none held back for it. So it is whole at once, with or without open channels.
+        This acts as if a barrier had come in each open channel at the position read, without holding it back. So the
+        checkpoint is whole at once, and subsumes a pending one (FLIP-147, "All the Precedent Tasks are Finished").
         """
         if self._is_stale(checkpoint):
             return ()
@@ -170,18 +169,17 @@ class Alignment:
     def timed_out(self, checkpoint: int) -> tuple[Outcome, ...]:
         """Let the pending checkpoint continue unaligned: the time to align has run out.
 
-        Without effect on one that is unaligned already, has ended here, or has not begun: its barriers, wherever they
-        stand by now, are to be delivered as unaligned ones.
+        This has no effect on a checkpoint that is unaligned already, has ended here, or has not begun. The caller
+        delivers the barriers that are still in the channels as unaligned ones.
         """
         if self._pending is None or checkpoint != self.latest:
             return ()
         return tuple(self._cut(self._pending))
 
     def aborted(self, checkpoint: int) -> None:
-        """Drop a checkpoint that the coordinator gave up, this one alone: its channels continue, its later barriers are
-        stale.
+        """Drop a checkpoint that the coordinator has given up: its channels continue, its later barriers are stale.
 
-        The pending checkpoint continues if it is another one, also an older one.
+        The pending checkpoint continues if it is another one, even an older one.
         """
         if self._pending is not None and checkpoint == self.latest:
             self._finished()
@@ -198,7 +196,7 @@ class Alignment:
         return self._pending is not None and checkpoint == self.latest and self._pending.cut is not None
 
     def _begun(self, checkpoint: int) -> tuple[list[Outcome], _Pending]:
-        """The pending checkpoint with this id, which is not stale; begins it, and ends an older one."""
+        """Return the pending checkpoint with this id, which is not stale; begin it, and end an older one, if needed."""
         if self._pending is not None and checkpoint == self.latest:
             return [], self._pending
         outcomes: list[Outcome] = [*self._subsumed()]
@@ -211,7 +209,7 @@ class Alignment:
         self._given_up = frozenset(number for number in self._given_up if number > checkpoint)
 
     def _cut(self, pending: _Pending) -> list[Outcome]:
-        """Take the snapshot here and now, unless it is taken: from here on the checkpoint is unaligned."""
+        """Take the snapshot now, unless it is taken: from here on the checkpoint is unaligned."""
         if pending.cut is not None:
             return []
         self.channels.unblock()

@@ -1,4 +1,4 @@
-"""What comes of the barriers that a subtask has seen: the outcomes of its alignment, in the order to follow them."""
+"""The outcomes of the alignment of a subtask: a snapshot to take, a snapshot that is whole, or an abort."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Any
 from rekindle.protocol.reasons import Reason
 
 Channel = Any
-"""The id of a channel: whatever the caller calls it, if it is hashable."""
+"""The id of a channel: any hashable value of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlignedSnapshot:
-    """Take the snapshot now, and pass the barrier on."""
+    """The order to take the snapshot now, and to pass the barrier on."""
 
     checkpoint: int
-    #: whether the barrier passed on overtakes data too
+    #: True if the barrier that is passed on overtakes data, too
     unaligned: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """All barriers are there: the snapshot is whole."""
+    """The report that all barriers have come: the snapshot is whole."""
 
     checkpoint: int
-    #: positions [from, to) that belong to the snapshot; channels without any left out, empty if it was aligned
+    #: channel → positions [from, to) that belong to the snapshot; only channels that have some, {} if it was aligned
     in_flight: Mapping[Channel, tuple[int, int]] = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """The checkpoint will not be whole here, whether its snapshot was taken or not."""
+    """The report that the checkpoint will never be whole here, even if its snapshot was taken."""
 
     checkpoint: int
     reason: Reason

@@ -1,7 +1,7 @@
-"""What is answered when the job ends: once its result is recorded, no earlier.
+"""The answers that are given when the job ends: once its result is recorded, no earlier.
 
-Those who asked for the stop in force wait for that, and so does any request that comes while the result is being
-recorded. The result and the answers to a stop say the same notes.
+The requests for the stop in force wait for that, and so does any request that comes while the result is being recorded.
+The result and the answers to a stop have the same notes.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class Answers:
 
     def __init__(self, job: str, stopping: Stopping) -> None:
         self._job, self._stopping = job, stopping
-        #: what the result says of how the job has ended
+        #: sentences of the result on how the job has ended
         self.notes: list[str] = []
         self._waiting: list[c.AnswerRequest] = []
-        #: the answer to those who asked for a stop, if it is an error
+        #: error in the answers to requests for a stop; None: they succeed
         self._error: Error | None = None
 
     def note(self, notes: Iterable[str]) -> None:
-        """Say this in the result, too."""
+        """Add sentences to the result."""
         self.notes += notes
 
     def cancel(self, event: e.CancelRequested) -> None:
@@ -64,7 +64,11 @@ class Answers:
         queue: Iterable[CheckpointRequest],
         sealing: Iterable[PendingCheckpoint],
     ) -> None:
-        """Answer those whose checkpoint or savepoint the end of the job overtakes; `error`: with this error."""
+        """Answer requests whose checkpoint or savepoint is not made because the job ends.
+
+        Args:
+            error: the error of the answers; None: one that says that the job has ended.
+        """
         requests = [request for checkpoint in under_way for request in checkpoint.asked.requests]
         requests += [asked.request or "" for asked in queue]
         refused: Error = error or ("CHECKPOINT_REFUSED", {"reason": ENDED})
@@ -74,11 +78,11 @@ class Answers:
             self._waiting += [c.AnswerRequest(request=request, error=said) for request in one.asked.requests]
 
     def end(self, error: Error | None, latest: int | None) -> str | None:
-        """Answer those who asked for the stop in force, now that the job ends; return its savepoint.
+        """Answer the requests for the stop in force, now that the job ends; return the path of its savepoint, or None.
 
         Args:
-            error: the one that the job ends with; None: it ends well, and `notes` gain what was not made.
-            latest: the newest checkpoint that is complete.
+            error: the one that the job ends with; None: it ends well. A savepoint that was not made is then in `notes`.
+            latest: the newest checkpoint that is complete; None: there is none.
         """
         self._error, stop = error, self._stopping.stop
         if stop is None:
@@ -99,6 +103,6 @@ class Answers:
         ]
 
     def take(self) -> tuple[c.AnswerRequest, ...]:
-        """Return what is answered now that the result is recorded."""
+        """Return the answers that waited for the result, which is recorded now."""
         answers, self._waiting = tuple(self._waiting), []
         return answers

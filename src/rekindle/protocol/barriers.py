@@ -23,7 +23,7 @@ Which barrier completes what, `alignment` knows, one object for each subtask. A 
 takes part like any other, from the place where it stopped; only when its checkpoint is complete and its consumers have
 read all of it is it closed (FLIP-147: EndOfData is acknowledged), and its channels count as aligned from then on.
 
-This module does not know why a checkpoint is taken, nor when, nor who acknowledges it.
+This module does not know why or when a checkpoint is taken, or who acknowledges it.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ from rekindle.protocol.channel_state import ChannelState
 
 @dataclass(slots=True, kw_only=True)
 class Channel:
-    """What is known of one channel; places are numbers of the producer's batches."""
+    """The state of one channel. A place in it is a number of batches of the producer."""
 
     producer: SubtaskId
     consumer: SubtaskId
-    #: how many batches are in it
+    #: number of batches in it
     written: int = 0
-    #: how many of them the consumer has recorded
+    #: number of them that the consumer has recorded
     read: int = 0
-    #: how many of them the consumer may read
+    #: number of them that the consumer may read
     allowed: int = 0
     #: barriers that the consumer has not reached: checkpoint → place, in order
     barriers: dict[int, int] = field(default_factory=dict)
 
 
 class _Cut(NamedTuple):
-    """Where a snapshot of a subtask is taken."""
+    """The place at which a snapshot of a subtask is taken."""
 
-    #: its last batch
+    #: last batch of the subtask
     batch: int
-    #: producer → how many of its batches need not be read any more
+    #: producer → number of its batches that need not be read any more
     read: Mapping[SubtaskId, int]
 
 
@@ -73,7 +73,7 @@ class Barriers:
         subtasks = [SubtaskId(v.uid, index) for v in topology.vertices for index in range(v.parallelism)]
         #: last recorded batch of each subtask, -1 for none
         self.batches = dict.fromkeys(subtasks, -1)
-        #: counts what has changed in where subtasks stand and what they have read
+        #: number of changes in the batches that subtasks have recorded, read, or ended with
         self.changes = 0
         self._inputs: dict[SubtaskId, dict[SubtaskId, Channel]] = {task: {} for task in subtasks}
         self._outputs: dict[SubtaskId, list[Channel]] = {task: [] for task in subtasks}
@@ -82,7 +82,7 @@ class Barriers:
                 for index in topology.producers(edge, consumer.subtask):
                     self._connect(SubtaskId(edge.source, index), consumer)
         self._alignments = {task: Alignment(ChannelState(inputs)) for task, inputs in self._inputs.items()}
-        #: subtask and checkpoint → where it is cut, until all its barriers are there
+        #: subtask and checkpoint → its cut, kept until all its barriers are there
         self._cuts: dict[tuple[SubtaskId, int], _Cut] = {}
 
     def _connect(self, producer: SubtaskId, consumer: SubtaskId) -> None:
@@ -94,7 +94,7 @@ class Barriers:
     # -- what has happened --------------------------------------------------------------------------------------------
 
     def restore(self, task: SubtaskId, batch: int, read: Mapping[SubtaskId, int]) -> None:
-        """Where a subtask stands when the driver starts."""
+        """Take in the last batch of a subtask, and how far it had read each channel, when the driver starts."""
         self.batches[task] = batch
         for channel in self._outputs[task]:
             channel.written = batch + 1
@@ -103,13 +103,13 @@ class Barriers:
             self._alignments[task].channels.received(producer, place)
 
     def begin(self) -> tuple[c.Command, ...]:
-        """After all are restored: what may be read."""
+        """Return the orders for what may be read, once all subtasks are restored."""
         return tuple(self._allow(self._inputs))
 
     def recorded(self, task: SubtaskId, batch: int, read: Mapping[SubtaskId, int]) -> tuple[c.Command, ...]:
-        """A batch is durable; `read`: how far each channel is read by now. What is known already changes nothing.
+        """Note that a batch is durable, and how far each channel is `read` by now. Known facts change nothing.
 
-        More may be read without another batch: a producer's batches that put nothing into the channel are passed.
+        More may be read without another batch: a producer's batches that put nothing into the channel are skipped.
         """
         if batch < self.batches[task]:
             return ()
@@ -129,7 +129,7 @@ class Barriers:
         return self._follow(outcomes, {task})
 
     def closed(self, task: SubtaskId) -> tuple[c.Command, ...]:
-        """Its channels have ended (EndOfPartition), all of them read to their end; it hears of no barrier any more."""
+        """Note that a task is closed: its output channels have ended (EndOfPartition), and it gets no more barriers."""
         self.changes += 1
         for channel in self._inputs[task].values():
             self._outputs[channel.producer].remove(channel)
@@ -142,7 +142,7 @@ class Barriers:
     # -- checkpoints --------------------------------------------------------------------------------------------------
 
     def trigger(self, checkpoint: int, roots: Iterable[SubtaskId], unaligned: bool) -> tuple[c.Command, ...]:
-        """Begin a checkpoint at the roots; as far as barriers are reached, it continues from there."""
+        """Begin a checkpoint at the roots, and pass its barriers on as far as consumers have read."""
         outcomes: list[tuple[SubtaskId, Outcome]] = []
         for root in roots:
             outcomes += [(root, one) for one in self._alignments[root].triggered(checkpoint, unaligned=unaligned)]
@@ -162,7 +162,7 @@ class Barriers:
         return self._follow(outcomes, touched)
 
     def abort(self, checkpoint: int) -> tuple[c.Command, ...]:
-        """Take its barriers away; consumers that they held back continue."""
+        """Take the barriers of a checkpoint away; consumers that they held back continue."""
         for channel in self._channels():
             channel.barriers.pop(checkpoint, None)
         for alignment in self._alignments.values():
@@ -174,22 +174,22 @@ class Barriers:
     # -- what others ask ----------------------------------------------------------------------------------------------
 
     def producers(self, task: SubtaskId) -> Collection[SubtaskId]:
-        """Whose channels it reads."""
+        """Return the producers of the channels that a subtask reads."""
         return self._inputs[task].keys()
 
     def has_read(self, consumer: SubtaskId, producer: SubtaskId) -> bool:
-        """Whether all that is in the channel was read."""
+        """Return whether the consumer has read all that is in the channel."""
         channel = self._inputs[consumer][producer]
         return channel.read >= channel.written
 
     def consumers(self, task: SubtaskId) -> Iterable[SubtaskId]:
-        """Who reads its channels."""
+        """Return the consumers of the channels that a subtask writes."""
         return (channel.consumer for channel in self._outputs[task])
 
     # -- how a checkpoint continues -----------------------------------------------------------------------------------
 
     def _follow(self, outcomes: Iterable[tuple[SubtaskId, Outcome]], touched: set[SubtaskId]) -> tuple[c.Command, ...]:
-        """Pass barriers on until nothing more follows; the snapshots to take come first, then who may read on."""
+        """Pass barriers on until nothing more follows. Return the snapshots to take, then what may be read."""
         todo = deque(outcomes)
         snapshots: list[c.Command] = []
         while todo:
@@ -225,7 +225,7 @@ class Barriers:
         return self._reached(channel)
 
     def _reached(self, channel: Channel) -> Iterator[tuple[SubtaskId, Outcome]]:
-        """The barriers that the consumer stands at; the next one of a channel counts only when it is not held back."""
+        """Deliver the barriers that the consumer has reached; while a channel is held back, its next one waits."""
         alignment = self._alignments[channel.consumer]
         while channel.barriers and channel.producer not in alignment.channels.blocked:
             checkpoint, place = next(iter(channel.barriers.items()))

@@ -1,4 +1,4 @@
-"""What a subtask has read of its channels, which of them are held back, and which have ended."""
+"""The channels of a subtask: how far each is read, and whether it is held back or has ended."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class ChannelState:
     """The channels of one subtask.
 
     Args:
-        channels: their ids; none for a root. `received` says of a restored one how far it was read.
+        channels: their ids; none for a root. A restored channel is brought to its place by `received`.
     """
 
     channels: InitVar[Iterable[Channel]]
-    #: channel → how much of it was read
+    #: channel → number of items read of it
     _read: dict[Channel, int] = field(init=False)
-    #: channels that have not ended, in order (a dict for the order)
+    #: channels that have not ended, in order (a dict keeps the order)
     _open: dict[Channel, None] = field(init=False)
     _blocked: dict[Channel, None] = field(default_factory=dict, init=False)
 
@@ -31,7 +31,7 @@ class ChannelState:
 
     @property
     def read(self) -> Mapping[Channel, int]:
-        """How much of each was read; a live view."""
+        """The number of items read of each channel; a live view."""
         return self._read
 
     @property
@@ -41,14 +41,14 @@ class ChannelState:
 
     @property
     def blocked(self) -> AbstractSet[Channel]:
-        """The channels that nothing may be read from now, in the order of their barriers; a live view."""
+        """The channels that are held back, in the order of their barriers; a live view."""
         return self._blocked.keys()
 
     def received(self, channel: Channel, count: int = 1) -> None:
-        """The subtask has read `count` things from a channel.
+        """Note that the subtask has read `count` items from a channel.
 
         Raises:
-            ProtocolError: ``ILLEGAL_EVENT`` where the channel is held back or has ended.
+            ProtocolError: ``ILLEGAL_EVENT`` if the channel is held back or has ended.
         """
         if count and (channel in self._blocked or channel not in self._open):
             state = "held back" if channel in self._blocked else "ended"
@@ -61,7 +61,7 @@ class ChannelState:
             self._blocked[channel] = None
 
     def unblock(self) -> None:
-        """Hold none back any more."""
+        """Release all channels that are held back."""
         self._blocked.clear()
 
     def end(self, channel: Channel) -> None:
@@ -71,7 +71,7 @@ class ChannelState:
 
 
 def illegal(event: str, state: str, legal: str) -> ProtocolError:
-    """Return the error of what cannot be."""
+    """Return the error for an event that is not legal in this state."""
     return ProtocolError(
         "ILLEGAL_EVENT", event=event, subject="the alignment", state=f"such that {state}", legal=legal, story=""
     )

@@ -1,7 +1,8 @@
-"""The checkpoints that failed in a row: how many a job tolerates, and when it starts again for them.
+"""The checkpoints that failed in a row: how many a job tolerates, and when it starts again because of them.
 
-They are counted as Flink counts them (its ``CheckpointFailureManager``): by reason, reset by a success. One that was
-asked for and that the job can do without (a savepoint, a stop) is not counted: its failure is the answer.
+They are counted as Flink counts them (its ``CheckpointFailureManager``): by reason, reset by a success. A checkpoint
+that a user asked for and that the job can do without (a savepoint, a stop) is not counted: the answer reports its
+failure.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ class CheckpointFailures:
 
     def __init__(self, config: Config) -> None:
         self.tolerable = config.checkpoint_tolerable_failures
-        #: counted, in a row
+        #: failures in a row, of those that count
         self.count = 0
-        #: the last one's words
+        #: reason of the last failure, in words
         self.last = ""
-        #: what too many of them lead to; a checkpoint that is complete is progress
+        #: restarts of the job after too many failures; a complete checkpoint is progress
         self.restarts = Restarts(config)
 
     @property
     def too_many(self) -> bool:
-        """Whether the job does not tolerate them any more."""
+        """Return whether more checkpoints have failed in a row than the job tolerates."""
         return self.count > self.tolerable
 
     def failed(self, asked: CheckpointRequest, reason: Reason, detail: str) -> None:
-        """Count a checkpoint that has failed, if it counts."""
+        """Count a checkpoint that has failed, if both its reason and its request count."""
         if reason.counts and asked.counts:
             self.count += 1
             self.last = reason.explained(detail)

@@ -1,12 +1,12 @@
-"""Who takes part in a checkpoint (FLIP-147, "Triggering Checkpoints After Tasks Finished" and appendix 1).
+"""The subtasks that take part in a checkpoint (FLIP-147, "Triggering Checkpoints After Tasks Finished", appendix 1).
 
 Theory of operation
 -------------------
 
-A barrier reaches a subtask from those that feed it. So a checkpoint has to be *triggered* at the roots of what still
-runs: at each subtask that has not finished and is fed by finished ones only. A subtask that has not finished is *waited
-for*, and ordered to commit. Looked at in one step of the protocol, so that no subtask finishes meanwhile; who finishes
-between the plan and its trigger fails the checkpoint, which is the coordinator's affair.
+A barrier reaches a subtask from its producers. So a checkpoint has to be *triggered* at the roots of the part that
+still runs: at each subtask that has not finished and whose producers have all finished. Each subtask that has not
+finished is *waited for*, and ordered to commit. A plan is made in one step of the protocol, so no subtask finishes
+meanwhile. A subtask that finishes between the plan and its trigger fails the checkpoint (`coordinator`).
 
 To ask each subtask for each that feeds it would take quadratic time over ALL_TO_ALL edges. But there one producer that
 runs decides for all consumers. So a vertex is first looked at as a whole, the *fast check*: none of it is a root if
@@ -39,20 +39,20 @@ class CheckpointPlan:
 
     #: the roots: not finished, and fed by finished subtasks only
     to_trigger: Subtasks
-    #: had finished before: recorded as such, without state
+    #: subtasks that had finished before: recorded as such, without state
     finished: Subtasks
-    #: not finished: their acknowledgements complete the checkpoint, and they commit it; none for one that is refused
+    #: subtasks that have not finished: all must acknowledge, and commit; empty for a checkpoint that is refused
     to_wait_for: Subtasks = field(default_factory=dict)
 
     @property
     def fully_finished(self) -> tuple[str, ...]:
-        """Vertices all of whose subtasks had finished: stored as such, not started on a restore."""
+        """The vertices all of whose subtasks had finished: stored as such, not started on a restore."""
         return tuple(uid for uid, subtasks in self.finished.items() if subtasks.is_full)
 
 
 @dataclass(slots=True)
 class Work:
-    """What a plan took: shows that the fast paths are taken."""
+    """The number of steps that a plan took: tests check with it that the fast paths are taken."""
 
     #: vertices of which no subtask was looked at: all had finished, or the fast check said that there is no root
     vertices_skipped: int = 0
@@ -68,16 +68,16 @@ def calculate(
     after_tasks_finish: bool,
     work: Work | None = None,
 ) -> CheckpointPlan | Reason:
-    """The plan of a checkpoint triggered now, or the reason why none can be.
+    """Return the plan of a checkpoint triggered now, or the reason why there can be none.
 
     Args:
-        finished: who has finished; vertices of which none has may be left out.
-        running: who runs, and can be triggered and waited for; None: all that have not finished.
-        after_tasks_finish: the feature flag; without it a finished subtask is a reason to refuse.
-        work: counts what was done.
+        finished: subtasks that have finished; vertices without any may be left out.
+        running: subtasks that run, and can be triggered and waited for; None: all that have not finished.
+        after_tasks_finish: the feature flag; if False, a finished subtask is a reason to refuse.
+        work: counter for the steps; None: they are not counted.
 
     Raises:
-        ValueError: a set has not as many subtasks as its vertex.
+        ValueError: a set has another number of subtasks than its vertex.
     """
     everyone = {uid: SubtaskSet.every(topology.vertex(uid).parallelism) for uid in topology.order}
     left = {uid: everyone[uid] - finished[uid] if uid in finished else everyone[uid] for uid in topology.order}
@@ -100,7 +100,7 @@ def calculate(
 def plan_of(
     topology: Topology, statuses: Mapping[SubtaskId, TaskStatus], *, after_tasks_finish: bool
 ) -> CheckpointPlan | Reason:
-    """The plan of a checkpoint triggered while the subtasks stand so, or the reason why none can be."""
+    """Return the plan of a checkpoint for subtasks with these statuses, or the reason why there can be none."""
 
     def those(*wanted: TaskStatus) -> Subtasks:
         flags = {vertex.uid: bytearray(vertex.parallelism) for vertex in topology.vertices}
@@ -113,7 +113,7 @@ def plan_of(
 
 
 def named(subtasks: Subtasks) -> tuple[SubtaskId, ...]:
-    """The ids of these subtasks."""
+    """Return the ids of these subtasks."""
     return tuple(SubtaskId(uid, index) for uid, members in subtasks.items() for index in members)
 
 
@@ -133,7 +133,7 @@ def _roots(topology: Topology, uid: str, left: Subtasks, work: Work) -> SubtaskS
 
 
 def _reaches_all(edge: Edge, producers: SubtaskSet) -> bool:
-    """The fast check of one edge, some of whose producers run."""
+    """Return whether the running producers of an edge feed all consumers: the fast check."""
     return edge.kind is EdgeKind.ALL_TO_ALL or producers.is_full
 
 

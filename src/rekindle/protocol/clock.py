@@ -1,12 +1,12 @@
-"""Which watermark an input is given (docs/architecture.md#event-time).
+"""The watermark that each input of a query is given (docs/architecture.md#event-time).
 
 Theory of operation
 -------------------
 
 A watermark is a promise, as in Flink: no row at or before it is still to come on this input. Spark keeps one for each
-input of a query, works with the least of them, drops what breaks the promise, and never takes one back. So an input
-that has ended freezes its query unless Spark hears that its time is over, and a watermark that is set too early loses
-rows. What it is while an input continues depends on what is known of what is still to come:
+input of a query, works with the lowest of them, drops rows that break the promise, and never takes one back. So an
+input that has ended stops the time of its query unless Spark hears that its time is over, and a watermark that is set
+too early loses rows. While an input continues, its watermark depends on what is known of the rows still to come:
 
 =================================  ===================================================================================
 input                              watermark while it continues
@@ -46,11 +46,11 @@ from dataclasses import dataclass
 from typing import Final
 
 END_OF_TIME: Final = 2**63 - 1
-"""After every event time there can be; Flink's MAX_WATERMARK."""
+"""A time after every possible event time, ms; Flink's MAX_WATERMARK."""
 
 
 class IdleTimer:
-    """How long an input has had no data: counted by ticks, and then proven by a batch.
+    """A timer for an input without data: the time is counted by ticks, and then proven by a batch.
 
     ::
 
@@ -58,43 +58,43 @@ class IdleTimer:
             ▲                                   │                                                  │
             └───────── a batch that has rows of it, or another start of its query ─────────────────┘
 
-    Counting alone proves nothing: rows that have come may wait for a batch that takes long, or may be in it. Only what
-    was planned after the time was up, and has found nothing, shows that there was nothing.
+    Counting alone proves nothing: rows that have come may wait for a batch that takes long, or may be in it. Only a
+    batch that was planned after the time was up, and has no row of the input, proves that there was no data.
 
     Args:
-        idle_after_ms: what its user has said.
+        idle_after_ms: time without data after which the input is idle, as the user has set it.
     """
 
     def __init__(self, idle_after_ms: int) -> None:
         self._idle_after_ms = idle_after_ms
         self._since_ms: int | None = None
-        #: whether it has been silent for long enough, as far as is known, so that a batch is to prove it
+        #: True if it has had no data for long enough, as far as is known, so that a batch is to prove it
         self.due = False
-        #: whether it holds nothing back any more
+        #: True if it does not hold the watermark back any more
         self.idle = False
 
     def broken(self) -> None:
-        """It has had data; or its query was started again."""
+        """Begin again: the input has had data, or its query was started again."""
         self._since_ms, self.due, self.idle = None, False, False
 
     def ticked(self, now_ms: int) -> None:
-        """Count on. The time begins with the first tick after data."""
+        """Continue to count. The time begins with the first tick after data."""
         if self._since_ms is None:
             self._since_ms = now_ms
         self.due = self.due or now_ms - self._since_ms >= self._idle_after_ms
 
     def proven(self) -> None:
-        """A batch that was planned while it was due has none of its rows. It may have been broken since."""
+        """Mark the input idle if it is still due: a batch that was planned while it was due has none of its rows."""
         self.idle = self.due
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerClock:
-    """What a channel knows of one of its producers, as far as it is read."""
+    """The event time of one producer of a channel, as far as the channel is read."""
 
-    #: its output watermark in the last record that is read, ms since the epoch; None: it has none yet
+    #: output watermark in its last batch record that is read, ms since the epoch; None: it has none yet
     watermark_ms: int | None = None
-    #: it has sent EndOfData[finished=true]
+    #: True if it has sent EndOfData[finished=true]
     ended: bool = False
 
 
@@ -102,13 +102,13 @@ class ProducerClock:
 class ChannelInput:
     """An input that other tasks of the job write."""
 
-    #: every one of them, whether it still runs or not; at least one
+    #: all of its producers, whether they still run or not; at least one
     producers: tuple[ProducerClock, ...]
-    #: only a source is ever idle
+    #: always False: only a source can be idle
     idle = False
 
     def ends(self, draining: bool) -> bool:
-        """Whether nothing comes any more; a drain reaches it through its producers."""
+        """Return whether no more rows come; a drain reaches a channel through its producers."""
         return all(producer.ended for producer in self.producers)
 
     def tells_ms(self) -> int | None:
@@ -126,18 +126,18 @@ class ChannelInput:
 class SourceInput:
     """An input that is a source of the job."""
 
-    #: everything of it was read
+    #: True if everything of it was read
     ended: bool = False
-    #: least event time of what was not read yet, ms since the epoch; None where that is not known, as of a source that
-    #: is in no order or has no end
+    #: lowest event time of the rows not read yet, ms since the epoch; None: not known, as for a source that is in no
+    #: order or has no end
     unread_from_ms: int | None = None
-    #: the watermark that Spark keeps of its rows; None where it has had none yet
+    #: watermark that Spark keeps of its rows, ms since the epoch; None: there is none yet
     own_ms: int | None = None
     #: see `IdleTimer`
     idle: bool = False
 
     def ends(self, draining: bool) -> bool:
-        """Whether nothing comes any more."""
+        """Return whether no more rows come: it was read to its end, or a drain ends it."""
         return self.ended or draining
 
     def tells_ms(self) -> int | None:
@@ -155,12 +155,13 @@ def watermarks(
     in_force: Mapping[str, int] | None = None,
     draining: bool = False,
 ) -> dict[str, int]:
-    """The watermark of every input of a query that has one, ms since the epoch or `END_OF_TIME`.
+    """Return the watermark of every input that has one, ms since the epoch or `END_OF_TIME`, by uid.
 
     Args:
         inputs: all inputs of the query, by uid.
-        in_force: what was answered last, by this driver or by the one whose records are read; may name other inputs.
-        draining: the user ends the job; a stop without a drain is none.
+        in_force: the result of the last call, by this driver or by the one whose records are read; may name other
+            inputs.
+        draining: True if the user drains the job; False for a plain stop.
     """
     ends = {uid: one.ends(draining) for uid, one in inputs.items()}
     if all(ends.values()):

@@ -1,7 +1,7 @@
-"""What is to be done: imperatives, executed in the order in which they were returned.
+"""Commands: the actions that the protocol orders, executed in the order in which it returned them.
 
-A crash may fall before, between and after any two. What a command must have made durable before the next one runs is
-said on it.
+A crash may fall before, between and after any two. The docstring of a command says what it must have made durable
+before the next one runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rekindle.protocol.reasons import CheckpointKind
 class Command:
     """Base of all commands."""
 
-    #: number of the event that led to it, as in the story
+    #: number of the event that caused it, as in the story
     cause: int = field(default=0, compare=False)
 
 
@@ -34,20 +34,20 @@ class TaskCommand(Command):
 class StartTask(TaskCommand):
     """Start its query from its last batch record → `TaskStarted` or `TaskFailed`.
 
-    A query of it that still runs is stopped first: its death may have been reported too early. Where its end is durable
-    by now (a death was reported while it was finishing), or all its sources have ended and it reads no channel, nothing
-    is started → `SourcesEnded` or `TaskFinished`.
+    A query of the task that still runs is stopped first: its death may have been reported too early. If the end of the
+    task is durable by now (a death was reported while it was finishing), or all its sources have ended and it reads no
+    channel, nothing is started → `SourcesEnded` or `TaskFinished`.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopSources(TaskCommand):
-    """Give it nothing more of the sources chained into it; its channels are read on. No answer."""
+    """Stop reading the sources chained into the task; it continues to read its channels. No answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowReading(TaskCommand):
-    """Let it read the channel from `producer` up to a place: that many of the producer's batches. No answer."""
+    """Let the task read the channel from `producer` up to a place: that many of the producer's batches. No answer."""
 
     producer: SubtaskId
     upto: int
@@ -55,18 +55,18 @@ class AllowReading(TaskCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendTask(TaskCommand):
-    """Hold its query at a batch boundary, whether it runs or not → `TaskSuspended` or `TaskFailed`.
+    """Hold the query of the task at a batch boundary, whether it runs or not → `TaskSuspended` or `TaskFailed`.
 
-    Harmless on a task that is held already or whose end is durable.
+    A task that is held already, or whose end is durable, stays unchanged.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishTask(TaskCommand):
-    """Hold its query, flush its state, call ``finish()`` on its sinks → `TaskFinished` or `TaskFailed`.
+    """Hold the query, flush its state, call ``finish()`` on the sinks → `TaskFinished` or `TaskFailed`.
 
-    With `drain`, that a drain has begun is made durable before anything is flushed: after a crash it is carried
-    through. Where its end is durable already → `TaskFinished` at once.
+    With `drain`, the beginning of the drain is made durable before anything is flushed: after a crash it is carried
+    through. If the end of the task is durable already → `TaskFinished` at once.
     """
 
     drain: bool
@@ -74,26 +74,25 @@ class FinishTask(TaskCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseTask(TaskCommand):
-    """Release its query and its sinks → `TaskClosed` or `TaskFailed`."""
+    """Release the query and the sinks of the task → `TaskClosed` or `TaskFailed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KillTask(TaskCommand):
-    """Interrupt its query, wait for nothing. No answer."""
+    """Interrupt the query of the task, and wait for nothing. No answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeSnapshot(TaskCommand):
-    """Snapshot it after a batch that is recorded, once Spark has committed that → `SnapshotTaken` or
-    `SnapshotDeclined`."""
+    """Snapshot the task after a recorded batch, once Spark has committed it → `SnapshotTaken` or `SnapshotDeclined`."""
 
     checkpoint: int
-    #: last batch that belongs to it, -1 for none
+    #: last batch that belongs to the snapshot, -1 for none
     batch: int
-    #: producer → places in its channel: from where it has read up to the barrier, in flight
+    #: producer → places [from, to) in its channel that are in flight: from the place read up to the barrier
     in_flight: Mapping[SubtaskId, tuple[int, int]] = field(default_factory=dict)
-    #: producer → how many of its batches need not be read any more: more than the batch's record says where those that
-    #: followed put nothing into the channel
+    #: producer → number of its batches that need not be read any more: more than the batch record says, if the batches
+    #: that followed put nothing into the channel
     read: Mapping[SubtaskId, int] = field(default_factory=dict, compare=False)
 
 
@@ -106,14 +105,13 @@ class WriteManifest(Command):
     triggered_ms: int
     #: subtasks that had finished before it was triggered (FLIP-147), stored without state
     finished: tuple[SubtaskId, ...]
-    #: subtask → its first and last batch whose transactions it names
+    #: subtask → first and last batch of the transactions that the manifest names
     transactions: Mapping[SubtaskId, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitTransactions(Command):
-    """Let every sink commit what the manifest names; the manifest must be durable → `TransactionsCommitted` or
-    `CommitFailed`."""
+    """Let every sink commit what the manifest, which is durable, names → `TransactionsCommitted` or `CommitFailed`."""
 
     permit: CommitPermit
 
@@ -122,8 +120,8 @@ class CommitTransactions(Command):
 class SealSavepoint(Command):
     """Copy what the checkpoint names into `directory` → `SavepointSealed` or `SavepointFailed`.
 
-    Comes after `TransactionsCommitted`, so that the copy names no pending transaction. Checkpoints and commits continue
-    meanwhile; until one of the two events has come, each `DiscardOlder` pins the checkpoint.
+    It comes after `TransactionsCommitted`, so that the copy names no pending transaction. Checkpoints and commits
+    continue meanwhile; until one of the two events has come, each `DiscardOlder` pins the checkpoint.
     """
 
     checkpoint: int
@@ -132,7 +130,7 @@ class SealSavepoint(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortCheckpoint(Command):
-    """Forget what was gathered for a checkpoint that failed; its files, if any, are orphans."""
+    """Forget the snapshots of a checkpoint that failed; its files, if any, are orphans."""
 
     checkpoint: int
     reason: str
@@ -140,32 +138,32 @@ class AbortCheckpoint(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardOlder(Command):
-    """Delete what only checkpoints beyond the retained ones need. Looks at the fence first.
+    """Delete the files that only checkpoints beyond the retained ones need, after a check of the fence.
 
     It may be carried out late, or only the last of several; never one that a later one has replaced.
     """
 
-    #: at least 1: the newest one is what the job resumes from (FLIP-45)
+    #: number of checkpoints to keep, at least 1: the job resumes from the newest (FLIP-45)
     keep: int
-    #: checkpoints that are kept beside those: savepoints are made of them
+    #: further checkpoints to keep: savepoints are being made of them
     pinned: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordResult(Command):
-    """Make durable how the run ended → `ResultRecorded`. Answers come only after that."""
+    """Record durably how the run ended → `ResultRecorded`. Answers come only after that."""
 
     state: str
     checkpoint: int | None = None
     savepoint: str | None = None
     notes: tuple[str, ...] = ()
-    #: code and parameters of the error, for FAILED
+    #: code and parameters of the error, for FAILED; else None
     error: tuple[str, dict[str, object]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRequest(Command):
-    """Answer a request. What the answer says is durable by now."""
+    """Answer a request. The facts in the answer are durable by now."""
 
     request: str
     checkpoint: int | None = None
@@ -176,7 +174,7 @@ class AnswerRequest(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFailure(Command):
-    """Show a failure that the job lives through, and that no other command or event tells."""
+    """Report a failure that the job survives, and that no other command or event reports."""
 
     #: code and parameters
     error: tuple[str, dict[str, object]]
@@ -184,18 +182,18 @@ class ReportFailure(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailOver(Command):
-    """Leave this run, without a result, to the next one of this process, which has another engine.
+    """End this run without a result; the next run of this process continues with another engine.
 
-    Requests that have no answer are heard again there.
+    Requests without an answer are heard again there.
     """
 
     reason: str
-    #: engines that have died in a row, for `JobStarted.engine_failures`
+    #: number of engines that have died in a row, for `JobStarted.engine_failures`
     failures: int
-    #: pause before the next one is made
+    #: pause before the next engine is made
     delay_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit(Command):
-    """The run is over: leave the loop. Writes nothing."""
+    """Leave the loop: the run is over. Nothing is written."""

@@ -1,4 +1,4 @@
-"""Two-phase commit: the permit to commit, and what may be committed with it.
+"""Two-phase commit: the permit to commit, and the transactions that may be committed with it.
 
 Theory of operation
 -------------------
@@ -28,7 +28,7 @@ is one `Transactions` for each subtask that has sinks, and a transaction in it g
 - A subtask that is closed without having finished (a stop), or that dies, aborts nothing that holds a batch: its
   records are durable and the next run resumes after them. Only a restore goes back: to what its checkpoint names.
 
-This module does not know what a batch holds, which sinks there are, nor how a commit is done or tried again.
+This module does not know what a batch holds, which sinks there are, or how a commit is done or tried again.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ class SinkTransaction:
     """The recorded batches with the numbers `first` to `last` of one subtask."""
 
     first: int
-    #: `first` - 1 where it holds no batch
+    #: `first` - 1 if it holds no batch
     last: int
 
     @property
     def empty(self) -> bool:
-        """Whether it holds no batch."""
+        """Return whether the transaction holds no batch."""
         return self.last < self.first
 
     def split(self, upto: int) -> tuple[SinkTransaction, SinkTransaction]:
-        """The batches up to `upto`, and those beyond."""
+        """Split into the batches up to `upto` and the later ones; either part may be empty."""
         cut = min(self.last, max(upto, self.first - 1))
         return replace(self, last=cut), replace(self, first=cut + 1)
 
@@ -68,23 +68,23 @@ class Transactions:
     """The transactions of one subtask that are not committed.
 
     Args:
-        after: its last batch that is committed, or is another run's to commit; -1 for none.
+        after: last batch of the subtask that is committed, or that another run commits; -1 for none.
     """
 
     def __init__(self, *, after: int = -1) -> None:
-        #: what is being written; None once there is nothing more to come
+        #: transaction that is being written; None: no more batches come
         self.open: SinkTransaction | None = SinkTransaction(first=after + 1, last=after)
-        #: by checkpoint, in ascending order
+        #: checkpoint → the transaction pre-committed for it, in ascending order
         self.pre_committed: dict[int, SinkTransaction] = {}
-        #: ``finish()`` of its sinks has returned
+        #: True once ``finish()`` of its sinks has returned
         self.has_finished = False
-        #: its newest batch
+        #: newest batch of the subtask
         self._last = after
-        #: the newest checkpoint that it took a snapshot for
+        #: newest checkpoint that the subtask took a snapshot for
         self._checkpoint = -1
 
     def written(self, batch: int) -> None:
-        """Batch `batch` is recorded, and every one before it; what is known already changes nothing.
+        """Note that a batch is recorded, and every one before it; a known batch changes nothing.
 
         Raises:
             ProtocolError: ``ILLEGAL_EVENT`` after `finished` or `closed`; nothing has changed.
@@ -104,11 +104,11 @@ class Transactions:
         self.open = replace(self.open, last=batch)
 
     def snapshot(self, checkpoint: int, *, upto: int | None = None) -> None:
-        """A snapshot was taken: what is open is pre-committed for `checkpoint`, and the next transaction opened.
+        """Pre-commit the open transaction for `checkpoint`, whose snapshot was taken, and open the next one.
 
         Args:
             checkpoint: its number; one that is not above the last is late or repeated and changes nothing.
-            upto: the last batch that belongs to it; None: all of them. Later ones go over into the next transaction.
+            upto: last batch that belongs to it; None: all of them. Later batches belong to the next transaction.
         """
         if checkpoint <= self._checkpoint:
             return
@@ -120,30 +120,30 @@ class Transactions:
         self.open = None if self.has_finished and beyond.empty else beyond
 
     def covered(self, checkpoint: int) -> tuple[SinkTransaction, ...]:
-        """What a permit for `checkpoint` would commit, in order: its manifest names it."""
+        """Return the transactions that a permit for `checkpoint` would commit, in order: its manifest names them."""
         due = (one for number, one in self.pre_committed.items() if number <= checkpoint)
         return tuple(transaction for transaction in due if not transaction.empty)
 
     def finished(self) -> None:
-        """``finish()`` of its sinks has returned: nothing is written any more (FLIP-147)."""
+        """Note that ``finish()`` of the sinks has returned: nothing is written any more (FLIP-147)."""
         self.has_finished = True
 
     def completed(self, permit: CommitPermit) -> tuple[SinkTransaction, ...]:
-        """What is to be committed with `permit`, in order; nothing where it comes late or again.
+        """Return the transactions to commit with `permit`, in order; () if it comes late or again.
 
-        That it is carried out, and repeated after a crash, the manifest sees to.
+        After a crash the commit is repeated from the manifest.
         """
         due = self.covered(permit.checkpoint)
         self.pre_committed = {number: one for number, one in self.pre_committed.items() if number > permit.checkpoint}
         return due
 
     def closed(self) -> tuple[SinkTransaction, ...]:
-        """The subtask's end is covered by a completed checkpoint → what is to be aborted. All of it is empty.
+        """Close the subtask, whose end a completed checkpoint covers; return the transactions to abort, all empty.
 
-        What holds a batch is left to the next run, where the subtask was stopped and has not finished.
+        A transaction that holds a batch is left to the next run, if the subtask was stopped and has not finished.
 
         Raises:
-            ProtocolError: ``INVARIANT_BROKEN`` where it has finished and a batch would be lost; nothing has changed.
+            ProtocolError: ``INVARIANT_BROKEN`` if it has finished and a batch would be lost; nothing has changed.
         """
         left = self._uncommitted()
         if self.has_finished and not all(transaction.empty for transaction in left):

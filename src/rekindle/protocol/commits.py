@@ -1,4 +1,4 @@
-"""The commit that is under way: it is tried again until it succeeds, or the restart strategy says no.
+"""The commit that is under way: it is tried again until it succeeds, or the restart strategy allows no more tries.
 
 At most one is under way: the next manifest is written only after it.
 """
@@ -12,17 +12,17 @@ from rekindle.protocol.restarts import Restarts
 
 
 class Commits:
-    """The tries to commit what the newest manifest names."""
+    """The tries to commit the transactions that the newest manifest names."""
 
     def __init__(self, config: Config) -> None:
-        #: checkpoint whose transactions recovery is committing
+        #: checkpoint whose transactions recovery is committing; None: recovery is done
         self.recovering: int | None = None
-        #: when a failed commit is tried again
+        #: time at which a failed commit is tried again; None: no try is due
         self.again_ms: int | None = None
         self._tries = Restarts(config)
 
     def recover(self, checkpoint: int) -> c.CommitTransactions:
-        """Commit what an earlier run has left."""
+        """Commit the transactions that an earlier run has left."""
         self.recovering = checkpoint
         return c.CommitTransactions(permit=CommitPermit(checkpoint))
 
@@ -31,7 +31,7 @@ class Commits:
         return self.again_ms is not None and now_ms >= self.again_ms
 
     def again(self, committing: int | None) -> c.CommitTransactions:
-        """Try again; `committing`: the checkpoint of this run that is, None where recovery is."""
+        """Try again to commit the checkpoint `committing` of this run; None: the one that recovery commits."""
         self.again_ms = None
         return c.CommitTransactions(permit=CommitPermit(committing or self.recovering or 0))
 
@@ -42,6 +42,6 @@ class Commits:
         return pause_ms is not None
 
     def succeeded(self) -> None:
-        """Note that all is committed. A try that was called failed may have gone through late: none follows."""
+        """Note that all is committed, and plan no more tries: one that was reported failed may have succeeded late."""
         self.recovering = self.again_ms = None
         self._tries.progressed()

@@ -1,7 +1,7 @@
-"""The checkpoints that are complete and committed: the newest, which of them are pinned, which are discarded.
+"""The checkpoints that are complete and committed: the newest, those that are pinned, and those to discard.
 
-Flink's ``CompletedCheckpointStore``. A checkpoint of which a savepoint is being made is settled, and pinned until that
-is whole: nothing waits for it but who asked.
+This is Flink's ``CompletedCheckpointStore``. A checkpoint of which a savepoint is being made is settled, and pinned
+until the savepoint is whole: only the request for it waits.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from rekindle.protocol.pending_checkpoint import PendingCheckpoint, Phase
 
 
 class CompletedCheckpoints:
-    """What is kept of the checkpoints of a job."""
+    """The completed checkpoints of a job, as far as they are remembered."""
 
     def __init__(self, config: Config) -> None:
         self._retained = config.checkpoint_retained
-        #: number of the newest one whose manifest exists
+        #: number of the newest checkpoint whose manifest exists
         self.latest: int | None = None
-        #: `Snapshots.changes` that are in the newest one that is committed; None: this run has committed none
+        #: `Snapshots.changes` that the newest committed checkpoint covers; None: this run has committed none
         self.changes: int | None = None
-        #: when that one was last found to say all that another would; None: it was not
+        #: time at which that one was last found to be still up to date; None: it was not
         self.confirmed_ms: int | None = None
-        #: checkpoint under way → the changes that there had been when it was triggered: all of them are in it
+        #: checkpoint under way → number of changes when it was triggered: all of them are in it
         self._triggered: dict[int, int] = {}
-        #: those that are settled and of which a savepoint is being made
+        #: settled checkpoints of which a savepoint is being made
         self.sealing: dict[int, PendingCheckpoint] = {}
 
     def triggered(self, number: int, changes: int) -> None:
-        """Note that a checkpoint is triggered when there have been so many changes."""
+        """Note that a checkpoint is triggered, and the number of changes until then."""
         self._triggered[number] = changes
 
     def failed(self, number: int) -> None:
-        """Note that one has failed."""
+        """Note that a checkpoint has failed."""
         self._triggered.pop(number)
 
     def complete(self, number: int) -> None:
-        """Note that a manifest exists."""
+        """Note that the manifest of a checkpoint exists."""
         self.latest = max(number, self.latest or 0)
 
     def committed(self, checkpoint: PendingCheckpoint) -> tuple[c.Command, ...]:
-        """Take in one that is committed; return the order to seal the savepoint that was asked for with it."""
+        """Take in a committed checkpoint; return the order to seal the savepoint that was asked for with it, if any."""
         # One that was triggered before may be committed after it: a savepoint is not subsumed.
         self.changes, self.confirmed_ms = max(self._triggered.pop(checkpoint.number), self.changes or 0), None
         directory = checkpoint.asked.directory
@@ -52,15 +52,15 @@ class CompletedCheckpoints:
         return (c.SealSavepoint(checkpoint=checkpoint.number, directory=directory),)
 
     def sealed(self, number: int) -> PendingCheckpoint | None:
-        """Unpin a checkpoint whose savepoint is whole, or could not be made; None where none was being made."""
+        """Unpin and return a checkpoint whose savepoint is whole, or could not be made; None: none was being made."""
         checkpoint = self.sealing.pop(number, None)
         if checkpoint is not None:
             checkpoint.move(Phase.COMPLETE)
         return checkpoint
 
     def discard_older(self) -> c.DiscardOlder:
-        """After each commit; a driver that died in between has left it to the start of the next.
+        """Order to discard older checkpoints, after each commit and at the start of a driver.
 
-        The newest is kept whatever the setting says: the job resumes from it (FLIP-45).
+        The newest checkpoint is kept whatever the setting says: the job resumes from it (FLIP-45).
         """
         return c.DiscardOlder(keep=max(1, self._retained), pinned=tuple(self.sealing))

@@ -1,18 +1,18 @@
-"""The checkpoint coordinator: what is taken when, who has acknowledged, what is complete.
+"""The checkpoint coordinator: it triggers checkpoints, collects acknowledgements, and knows which are complete.
 
 Theory of operation
 -------------------
 
-1. A checkpoint is *complete* once its manifest exists. What a pending one goes through stands in `pending_checkpoint`,
-   how its barriers flow in `barriers`, who takes part in `checkpoint_plan`.
+1. A checkpoint is *complete* once its manifest exists. The phases of a pending one are in `pending_checkpoint`, its
+   barriers in `barriers`, the subtasks that take part in `checkpoint_plan`.
 2. Manifests are written one after the other, each only when the transactions of the one before are committed, so that
    only the newest can name transactions that are not. Recovery begins with committing those (`commits`).
 3. Several aligned checkpoints may be under way at a time (`checkpoint.max_concurrent`). An unaligned one goes alone,
    and so does one that all tasks wait for (stop, final): it waits for those that are pending, it does not cancel them.
    A checkpoint that is complete *subsumes* the periodic ones before it.
-4. What is asked for, and when the next one is due, is in `checkpoint_schedule`.
+4. The requests, and when the next checkpoint is due, are in `checkpoint_schedule`.
 5. A savepoint shares its barrier with a checkpoint and is sealed after that one has committed. That may take long, and
-   nothing waits for it but who asked: the checkpoint is settled, and pinned until its savepoint is sealed. No other
+   only the request waits for it: the checkpoint is settled, and pinned until its savepoint is sealed. No other
    savepoint begins meanwhile, except that of a stop.
 6. Union-list state is whole or not in a checkpoint at all (`operator_state.check_union`).
 7. A task that fails, or is closed before it has acknowledged, fails the checkpoint at once, not at the time-out.
@@ -46,7 +46,7 @@ _Commands = tuple[c.Command, ...]
 
 
 class Coordinator:
-    """When checkpoints are taken, and who has acknowledged them; its methods return commands."""
+    """The checkpoints of a job, from trigger to commit; its methods return commands."""
 
     def __init__(self, config: Config, topology: Topology) -> None:
         self._config = config
@@ -59,8 +59,12 @@ class Coordinator:
         self.settlement = Settlement(config, self.pending, self.schedule, self.snapshots)
 
     def start(self, now_ms: int, next_number: int, latest: int | None, committed: bool) -> _Commands:
-        """Begin with what the storage holds: what the newest manifest left to commit is committed first (rule 2), and
-        what the driver before has not cleaned up is."""
+        """Begin with the state of the storage: commit what the newest manifest has left (rule 2), else clean up.
+
+        Args:
+            latest: the newest checkpoint; None: there is none.
+            committed: True if all transactions of `latest` are committed.
+        """
         self.next_number, self.settlement.completed.latest = next_number, latest
         self.schedule.begin(now_ms)
         if latest is None or committed:
@@ -69,7 +73,7 @@ class Coordinator:
 
     @property
     def busy(self) -> bool:
-        """Whether a checkpoint is under way or transactions are still to be committed."""
+        """Return whether a checkpoint is under way or transactions are still to be committed."""
         return bool(self.pending) or self.settlement.commits.recovering is not None
 
     # -- what follows from time and the tasks' statuses ----------------------------------------------------------------
@@ -79,7 +83,7 @@ class Coordinator:
     ) -> _Commands:
         """Do the next thing that is due: expire, overtake, retry a commit, trigger.
 
-        `demanded`: the checkpoint that all tasks wait for, None where they wait for none.
+        `demanded`: the checkpoint that all tasks wait for; None: they wait for none.
         """
         expired = self.pending.expired(now_ms, self._config.checkpoint_timeout_ms)
         if expired is not None:
@@ -130,7 +134,7 @@ class Coordinator:
     # -- what has happened ---------------------------------------------------------------------------------------------
 
     def acknowledge(self, now_ms: int, task: SubtaskId, number: int, batch: int, uses_union: bool) -> _Commands:
-        """A snapshot was taken; late and repeated ones change nothing."""
+        """Note that a subtask has taken its snapshot; late and repeated ones change nothing."""
         pending = self.pending.at(number, Phase.ACKNOWLEDGING)
         if pending is None:
             return ()
@@ -141,18 +145,18 @@ class Coordinator:
         return self.settlement.write_next()
 
     def decline(self, now_ms: int, number: int, detail: str) -> _Commands:
-        """A task could not take its snapshot."""
+        """Fail a checkpoint that a task could not take its snapshot for."""
         pending = self.pending.at(number, Phase.ACKNOWLEDGING)
         return self.settlement.fail(now_ms, pending, Reason.CHECKPOINT_DECLINED, detail) if pending else ()
 
     def closed(self, now_ms: int, task: SubtaskId) -> _Commands:
-        """A task has finished (rule 7)."""
+        """Note that a task is closed: checkpoints that it has not acknowledged fail (rule 7)."""
         missed = [one for one in self.pending.values() if task in one.awaited]
         failed = [self.settlement.fail(now_ms, one, Reason.TASK_FINISHED_MEANWHILE, str(task)) for one in missed]
         passed_on = self.snapshots.closed(task)
         return (*(command for commands in failed for command in commands), *passed_on)
 
     def give_up(self, now_ms: int, reason: Reason, detail: str = "") -> _Commands:
-        """Fail every checkpoint that can still be given up; one that all have acknowledged needs no task any more."""
+        """Fail every checkpoint that this reason can still end."""
         open_ones = self.pending.given_up_for(reason)
         return tuple(command for one in open_ones for command in self.settlement.fail(now_ms, one, reason, detail))

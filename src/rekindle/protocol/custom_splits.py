@@ -1,25 +1,25 @@
-"""The splits of a custom source: which there are, who reads which, and how far each is read.
+"""The splits of a custom source: those that are known, their readers, and how far each is read.
 
 Theory of operation
 -------------------
 
 A *split* is a part of a source that is read by itself: a partition, an account, a page of results. It is any JSON
-value, and is known by that value. A *position* in it is a JSON value too, None at its beginning. A split may also begin
-at a position: that is written down with who reads it, so it stays what it was when the split was discovered.
+value, and is identified by that value. A *position* in it is a JSON value too, None at its beginning. A split may also
+begin at a position: the log records that position with the reader, so it stays as it was when the split was discovered.
 
-The enumerator knows the splits. One that is discovered is given, at once and for as long as the lineage lasts, to the
-subtask that was given the fewest. What is given is written down before anyone acts on it, so the *log* of that is all
-there is to know. A split that was known once is never given again.
+The enumerator knows the splits. A discovered split is given at once, for as long as the lineage lasts, to the subtask
+that was given the fewest. Each assignment is recorded in a *log* before any subtask acts on it, so the log is the whole
+state. A split that was known once is never given again.
 
-A reader is a subtask. It takes up what it was given in that order. Its open splits are read in turn: the first of them
-next, which then goes to the end of the row. `ReaderState` is all that it keeps; it is written down with each read.
+A reader is a subtask. It takes up the splits that it was given in that order. Its open splits are read in turn: the
+first of them next, which then moves to the end of the queue. `ReaderState` is all that it keeps; each read records it.
 
 A checkpoint holds both as *operator state* (FLIP-147, Operator state; FLIP-27): the open splits of each reader are list
-state, dealt out again on a restore. What is ended, and what no reader had taken up, is the coordinator's. A reader that
-has finished leaves a marker, since all of its splits have ended; when all have finished nothing is left, and nothing is
-started again.
+state, dealt out again on a restore. Splits that have ended, or that no reader had taken up, are the coordinator's
+state. A reader that has finished leaves a marker, since all of its splits have ended; when all have finished nothing is
+left, and nothing is started again.
 
-This module does not know what splits are, how they are read, nor where any of this is kept.
+This module does not know what splits are, how they are read, or where any of this is kept.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from typing import Any
 from rekindle.protocol.operator_state import NamedState, OperatorState, StateKind, SubtaskState
 
 SPLITS = "splits"
-"""Name of the list state that holds the open splits."""
+"""The name of the list state that holds the open splits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
     """A split, and how far it is read."""
 
-    #: what it is known by, JSON
+    #: JSON value that identifies it
     id: Any
-    #: JSON; None at its beginning
+    #: JSON value; None: at its beginning
     position: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenSplit:
-    """An entry of the log: who reads a split, and from where."""
+    """An entry of the log: a split with its position, and the subtask that reads it."""
 
     split: Split
     subtask: int
@@ -55,35 +55,35 @@ class GivenSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderState:
-    """What one subtask keeps of a custom source."""
+    """The state of one subtask as a reader of a custom source."""
 
-    #: how many of the splits that it was given in this lineage it has taken up
+    #: number of the splits given to it in this lineage that it has taken up
     given: int = 0
     #: those of them that have not ended, the next one to be read first
     open: tuple[Split, ...] = ()
 
     def with_given(self, given: Sequence[Split]) -> ReaderState:
-        """Return the state with all that it was given taken up."""
+        """Return the state after all splits in `given` are taken up."""
         return ReaderState(given=max(self.given, len(given)), open=(*self.open, *given[self.given :]))
 
     def after_read(self, split: Split, position: Any, *, ended: bool) -> ReaderState:
-        """Return the state once an open split is read up to `position`; it goes to the end of the row."""
+        """Return the state after an open split is read up to `position`; the split moves to the end of the queue."""
         # By keys: to Python the splits 1, 1.0 and True are one.
         others = tuple(one for one in self.open if key_of(one.id) != key_of(split.id))
         return ReaderState(given=self.given, open=others if ended else (*others, Split(id=split.id, position=position)))
 
 
 def key_of(split: Any) -> str:
-    """Return what tells a split from others: equal JSON values have the same key."""
+    """Return the key of a split: equal JSON values have the same key."""
     return json.dumps(split, sort_keys=True, separators=(",", ":"))
 
 
 class SplitEnumerator:
-    """The splits of one custom source for one task, and who reads them.
+    """The splits of one custom source for one task, and the subtasks that read them.
 
     Args:
-        parallelism: how many subtasks there are.
-        restored: the operator state that the lineage began with; None where it began with nothing.
+        parallelism: number of subtasks.
+        restored: the operator state that the lineage began with; None: it began without one.
     """
 
     def __init__(self, parallelism: int, restored: OperatorState | None = None) -> None:
@@ -91,11 +91,11 @@ class SplitEnumerator:
         self._given: list[list[Split]] = [[] for _ in range(parallelism)]
         #: keys of those that had ended before
         self._ended: list[str] = []
-        #: known before, and given to no one in this lineage yet
+        #: key → split that was known before, and is given to no subtask in this lineage yet
         self._waiting: dict[str, Split] = {}
-        #: whether the source was asked for its splits
+        #: True once the source was asked for its splits
         self.discovered = False
-        #: entries of the log
+        #: number of entries of the log
         self.entries = 0
         if restored is not None:
             self._restore(restored)
@@ -107,25 +107,24 @@ class SplitEnumerator:
         coordinator = restored.coordinator or {}
         self._ended = list(coordinator.get("ended", ()))
         self._waiting = {key_of(one["id"]): _split_of(one) for one in coordinator.get("waiting", ())}
-        # What has wholly finished has no coordinator any more, and no more splits.
+        # An operator that has fully finished has no coordinator state and no more splits.
         self.discovered = restored.fully_finished or bool(coordinator.get("discovered"))
 
     def given_to(self, subtask: int) -> Sequence[Split]:
-        """Return what a subtask was given, in the order it takes it up."""
+        """Return the splits given to a subtask, in the order in which it takes them up."""
         return self._given[subtask]
 
     @property
     def waits(self) -> bool:
-        """Whether known splits are still to be given."""
+        """Return whether known splits are still to be given."""
         return bool(self._waiting)
 
     def new_among(self, discovered: Iterable[Any]) -> dict[str, Any]:
-        """Return key → split of those that were not known."""
+        """Return key → split of the discovered splits that were not known."""
         return {key: one for one in discovered if (key := key_of(one)) not in self._known}
 
     def give(self, discovered: Iterable[Any], begin: Mapping[str, Any] | None = None) -> tuple[GivenSplit, ...]:
-        """Say who is to read what is new among `discovered`, and what is known and waits. Changes nothing: `append`
-        does.
+        """Assign subtasks to the splits that are new among `discovered` or wait. This changes no state: `append` does.
 
         Args:
             begin: key of a new split → the position at which it begins; others begin at their beginning.
@@ -157,12 +156,12 @@ class SplitEnumerator:
         finished: Collection[int] = (),
         own: Mapping[int, SubtaskState] | None = None,
     ) -> OperatorState:
-        """Return what a checkpoint holds.
+        """Return the operator state for a checkpoint.
 
         Args:
-            readers: of each subtask that has not finished, where it stood.
-            finished: subtasks that are over for good.
-            own: what the source itself keeps for each subtask, under names of its own.
+            readers: subtask that has not finished → its state.
+            finished: subtasks that have finished for good.
+            own: subtask → state that the source itself keeps, under names of its own.
         """
         opened = {subtask: reader.open for subtask, reader in readers.items()}
         ahead = [one for subtask, reader in readers.items() for one in self._given[subtask][reader.given :]]

@@ -1,4 +1,4 @@
-"""How tasks and jobs end: the small records that are kept of it. No rules in here."""
+"""Records of how tasks and jobs end. This module has no rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Error = tuple[str, dict[str, object]]
 
 
 class Ended(Enum):
-    """How a task ended its data; the worst of them, which comes last here, names the job's end."""
+    """The way a task ended its data. The worst of all tasks, which comes last here, names the end of the job."""
 
     FINISHED = JobState.FINISHED
     DRAINED = JobState.DRAINED
@@ -22,28 +22,28 @@ class Ended(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class TaskState:
-    """What the job knows of a subtask."""
+    """The state of a subtask in the protocol."""
 
     status: TaskStatus
-    #: whether sources are chained into it
+    #: True if sources are chained into it
     has_sources: bool = True
-    #: everything of them is in a batch record
+    #: True once everything of its sources is in a batch record
     sources_ended: bool = False
-    #: a completed checkpoint with new batches is progress
+    #: its failures in a row; a completed checkpoint with new batches is progress
     restarts: Restarts
     #: last batch that a checkpoint of this run has covered
     checkpointed: int = -1
-    #: when it is started again
+    #: time at which it is started again; None: it waits for no restart
     restart_ms: int | None = None
-    #: set once it has ended its data
+    #: the way it has ended its data; None: it has not
     ended: Ended | None = None
-    #: first checkpoint whose snapshot of it was taken after its end
+    #: first checkpoint whose snapshot of it was taken after its end; None: none yet
     final_from: int | None = None
-    #: whether such a checkpoint is complete
+    #: True once such a checkpoint is complete
     covered: bool = False
 
     def end(self, how: Ended) -> None:
-        """Note how it has ended its data; it waits for no restart any more."""
+        """Note how the subtask has ended its data; it waits for no restart any more."""
         self.ended, self.restart_ms = how, None
 
 
@@ -52,15 +52,15 @@ class AskedSavepoint:
     """The savepoint that a stop was asked for."""
 
     directory: str
-    #: where it is; None while it is not made, and for good where it could not be
+    #: path where it is; None: it is not made yet, or could not be made
     path: str | None = None
-    #: why there is none, if the job ends without it
+    #: reason in words, if the job ends without it
     failure: str = "every task had ended before it could be taken"
-    #: whether its checkpoint has settled, with the savepoint or without
+    #: True once its checkpoint has settled, with the savepoint or without
     settled: bool = False
 
     def settle(self, path: str | None, failure: str) -> None:
-        """Note what came of it: where it is, or why there is none."""
+        """Note the path of the savepoint, or why there is none."""
         self.path, self.failure, self.settled = path, failure, True
 
 
@@ -69,17 +69,17 @@ class Stop:
     """A stop or drain in force."""
 
     drain: bool
-    #: when what is in the channels need not be read any more; None: it is always read
+    #: time from which data in the channels need not be read any more; None: it is always read
     overtake_ms: int | None = None
-    #: a plain stop that names what is in the channels instead of waiting until it is read
+    #: True if its checkpoint names the data in the channels instead of waiting until it is read
     unaligned: bool = False
     savepoint: AskedSavepoint | None = None
-    #: requests to answer; none where a drain is carried through after a crash
+    #: requests to answer; empty if a drain is carried through after a crash
     requests: list[str] = field(default_factory=list)
 
     @property
     def plain(self) -> bool:
-        """Whether it neither flushes nor makes a savepoint: each task may be held where it is."""
+        """Return whether the stop neither flushes nor makes a savepoint: each task may be held where it is."""
         return not self.drain and self.savepoint is None
 
     @property
@@ -88,12 +88,12 @@ class Stop:
         return self.savepoint is not None and not self.savepoint.settled
 
     def may_overtake(self, now_ms: int) -> bool:
-        """Whether what is in the channels need not be read any more: as of an aligned checkpoint, its time is up."""
+        """Return whether a plain, aligned stop has used up its time: data in the channels need not be read any more."""
         due = self.overtake_ms is not None and now_ms >= self.overtake_ms
         return self.plain and not self.unaligned and due
 
     def overtake(self) -> None:
-        """Name what is in the channels instead of waiting until it is read."""
+        """Let the checkpoint name the data in the channels, instead of waiting until it is read."""
         self.unaligned = True
 
     def join(self, request: str, *, unaligned: bool) -> None:
@@ -103,6 +103,6 @@ class Stop:
 
 
 def final_state(ends: set[Ended | None]) -> JobState:
-    """What a job is called whose tasks ended in these ways."""
+    """Return the state of a job whose tasks ended in these ways."""
     worst = next(how for how in reversed(Ended) if how in ends)
     return worst.value

@@ -1,6 +1,6 @@
-"""What has happened: past-tense facts, the only things the protocol ever hears.
+"""Events: facts in the past tense, the only input of the protocol.
 
-They carry no decision. Facts about a checkpoint that is no longer pending, repeated ones, and requests that were heard
+They carry no decision. Facts about a checkpoint that is no longer pending, repeated facts, and requests that were heard
 before are legal and change nothing: messages may come late or twice. Facts about one task come in the order in which
 they happened, except that the death of a query may be noticed late, and twice.
 """
@@ -20,21 +20,21 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredTask:
-    """What the storage says of a subtask when a driver starts."""
+    """The state of a subtask in the storage when a driver starts."""
 
-    #: it had finished and a completed checkpoint says so: it is not started again (FLIP-147, option 3)
+    #: True if it had finished and a completed checkpoint says so: it is not started again (FLIP-147, option 3)
     closed: bool = False
-    #: it has finished its operator logic, but no completed checkpoint has seen that yet
+    #: True if it has finished its operator logic, but no completed checkpoint covers that yet
     ended: bool = False
-    #: a drain ended it, not the end of its inputs
+    #: True if a drain ended it, not the end of its inputs
     drained: bool = False
-    #: what its end left unread or unflushed, in words
+    #: sentences on data that its end left unread or unflushed
     notes: tuple[str, ...] = ()
-    #: its last batch record, -1 for none
+    #: number of its last batch record, -1 for none
     batch: int = -1
-    #: last batch that a checkpoint has named to be committed, or that was another run's to commit; -1 for none
+    #: last batch that a checkpoint has named to be committed, or that another run commits; -1 for none
     committed: int = -1
-    #: producer → how many of its batches have been read, as of that record
+    #: producer → number of its batches that have been read, as of that record
     read: Mapping[SubtaskId, int] = field(default_factory=dict)
 
 
@@ -46,12 +46,12 @@ class JobStarted(Event):
     next_checkpoint: int = 1
     #: the newest checkpoint; its transactions may not all be committed yet
     latest_checkpoint: int | None = None
-    #: it is known to be committed: nothing of it is left to do
+    #: True if it is known to be committed: nothing of it is left to do
     committed: bool = False
     tasks: Mapping[SubtaskId, RestoredTask] = field(default_factory=dict)
-    #: a drain had begun and is to be carried through; follows also from any task that a drain has ended
+    #: True if a drain had begun and is to be carried through; any task that a drain has ended implies it, too
     draining: bool = False
-    #: how many engines in a row have died under this job in this process
+    #: number of engines in a row that have died under this job in this process
     engine_failures: int = 0
 
 
@@ -59,7 +59,7 @@ class JobStarted(Event):
 class Ticked(Event):
     """Time has passed. The only source of time: everything else happens at the last tick's `now_ms`.
 
-    It is the driver's own time, no time of day. One that goes back changes nothing.
+    It is the driver's own time, not the time of day. A tick with an earlier time changes nothing.
     """
 
     now_ms: int
@@ -74,7 +74,7 @@ class TaskEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStarted(TaskEvent):
-    """Its query is up."""
+    """The query of the task runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,50 +82,50 @@ class BatchRecorded(TaskEvent):
     """A batch record is durable: its outputs will never change."""
 
     batch: int
-    #: producer → how many of its batches have been read by now; channels that were not read may be left out
+    #: producer → number of its batches that have been read by now; channels that were not read may be left out
     read: Mapping[SubtaskId, int] = field(default_factory=dict)
-    #: rows of its output, where they are counted: for people, and compared with nothing
+    #: number of rows of its output, for display only; None: they are not counted
     rows_out: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcesEnded(TaskEvent):
-    """Everything of every source chained into it is in a batch record."""
+    """Everything of every source chained into the task is in a batch record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSuspended(TaskEvent):
-    """Its query was held at a batch boundary; nothing was flushed (EndOfData[finished=false])."""
+    """The query was held at a batch boundary; nothing was flushed (EndOfData[finished=false])."""
 
     batch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFinished(TaskEvent):
-    """Its state was flushed, ``finish()`` of its sinks returned, and that is durable (EndOfData[finished=true])."""
+    """The state was flushed, ``finish()`` of the sinks returned, and that is durable (EndOfData[finished=true])."""
 
     batch: int
-    #: a drain ended it, not the end of its inputs
+    #: True if a drain ended it, not the end of its inputs
     drained: bool = False
-    #: what was left unread or unflushed, in words
+    #: sentences on data that was left unread or unflushed
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskClosed(TaskEvent):
-    """Its query and its sinks are released."""
+    """The query and the sinks of the task are released."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFailed(TaskEvent):
-    """Its query died, or an order to it could not be carried out."""
+    """The query of the task died, or an order to the task could not be carried out."""
 
     reason: str
-    #: nothing would be different the next time (bad input, a changed graph): do not restart
+    #: True if a restart would fail in the same way (bad input, a changed graph): do not restart
     permanent: bool = False
-    #: code and parameters of the error that it was, where it has one
+    #: code and parameters of the error; None: it has no code
     error: tuple[str, dict[str, object]] | None = None
-    #: where it was raised, for people
+    #: stack trace, for people
     trace: str = field(default="", repr=False, compare=False)
 
 
@@ -134,9 +134,9 @@ class SnapshotTaken(TaskEvent):
     """A subtask acknowledged a checkpoint."""
 
     checkpoint: int
-    #: last batch that belongs to it, -1 for none
+    #: last batch that belongs to the snapshot, -1 for none
     batch: int = -1
-    #: it holds union-list state, which is whole only with that of all subtasks (FLIP-147, Operator state)
+    #: True if it holds union-list state, which is whole only with that of all subtasks (FLIP-147, Operator state)
     uses_union: bool = False
 
 
@@ -168,7 +168,7 @@ class TransactionsCommitted(Event):
     """Every sink has committed what the checkpoint's manifest names."""
 
     checkpoint: int
-    #: each sink that had something to commit, and how long that took; for the history
+    #: each sink that had something to commit, and the time it took, ms; for the history
     sink_commit_ms: tuple[tuple[str, int], ...] = field(default=(), compare=False)
 
 
@@ -178,25 +178,25 @@ class CommitFailed(Event):
 
     checkpoint: int
     detail: str
-    #: nothing would be different the next time: do not try again
+    #: True if another try would fail in the same way: do not try again
     permanent: bool = False
-    #: code and parameters of the error that it was, where it has one
+    #: code and parameters of the error; None: it has no code
     error: tuple[str, dict[str, object]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointSealed(Event):
-    """The copy is whole: its manifest is written."""
+    """The copy for a savepoint is whole: its manifest is written."""
 
     checkpoint: int
     path: str
-    #: bytes of the copy
+    #: size of the copy in bytes
     size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointFailed(Event):
-    """The copy could not be made."""
+    """The copy for a savepoint could not be made."""
 
     checkpoint: int
     detail: str
@@ -208,7 +208,7 @@ class CheckpointRequested(Event):
 
     request: str
     directory: str | None = None
-    #: for a savepoint: whether what is in the channels is copied too, instead of waiting until it is read
+    #: for a savepoint: True to copy the data in the channels, too, instead of waiting until it is read
     unaligned: bool = False
 
 
@@ -218,9 +218,9 @@ class StopRequested(Event):
 
     request: str
     drain: bool = False
-    #: where a savepoint of the same cut is to go; None: none
+    #: folder for a savepoint of the same cut; None: no savepoint is made
     directory: str | None = None
-    #: whether what is in the channels is named, and copied, instead of waiting until it is read; not for a drain
+    #: True to name and copy the data in the channels, instead of waiting until it is read; not for a drain
     unaligned: bool = False
 
 
@@ -233,15 +233,15 @@ class CancelRequested(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultRecorded(Event):
-    """How the run ended is durable."""
+    """The result of the run is durable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineDied(Event):
-    """What runs the queries is gone, with all of them."""
+    """The engine is gone, with all of its queries."""
 
     reason: str
-    #: this process can make another
+    #: True if this process can make another
     replaceable: bool = False
 
 
@@ -277,4 +277,4 @@ ALL: tuple[type[Event], ...] = (
     EngineDied,
     DriverFenced,
 )
-"""Every event there is."""
+"""Every kind of event."""

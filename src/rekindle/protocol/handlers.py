@@ -1,6 +1,7 @@
-"""What each event changes: one function for each, and the tables that name it.
+"""Handlers: one function for each kind of event, and the tables of them.
 
-A handler returns the commands that come of its event alone. What follows from the state afterwards is in `rules`.
+A handler changes the state and returns the commands that follow from its event alone. The commands that follow from the
+state afterwards are in `rules`.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _sources_ended(job: JobParts, event: e.SourcesEnded) -> _Commands:
 
 def _task_suspended(job: JobParts, event: e.TaskSuspended) -> _Commands:
     if job.stopping.stop is None or job.stopping.stop.drain:
-        return ()  # late: the stop it belongs to was given up, and what was ordered since then follows
+        return ()  # late: its stop was given up, and the order given since then will be answered
     return _ended(job, event, Ended.SUSPENDED)
 
 
@@ -75,7 +76,7 @@ def _task_finished(job: JobParts, event: e.TaskFinished) -> _Commands:
 def _ended(
     job: JobParts, event: e.TaskSuspended | e.TaskFinished, how: Ended, notes: tuple[str, ...] = ()
 ) -> _Commands:
-    """Take in that a task has ended its data; what it did first counts, a repetition changes nothing."""
+    """Note that a task has ended its data; the first time counts, a repetition changes nothing."""
     if job.tasks.ended(event, how):
         job.answers.note(notes)
     return job.coordinator.snapshots.recorded(event.task, event.batch, {})
@@ -258,4 +259,4 @@ LATE_HANDLERS: dict[type[e.Event], Callable[[JobParts, Any], _Commands]] = {
     e.ResultRecorded: _result_recorded,
     e.DriverFenced: _driver_fenced,
 }
-"""What is still taken in once the result is decided and not yet recorded."""
+"""Handlers of the events that still count once the result is decided and not yet recorded."""

@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 
-`handle` does three things: it checks that the event is legal (and otherwise raises, with nothing changed), lets its
+`handle` does three things: it checks that the event is legal (if not, it raises, with nothing changed), lets its
 handler change the state, and then runs the *state-triggered* rules until nothing more follows:
 
 1. a checkpoint has settled → its request is answered;
@@ -13,12 +13,12 @@ handler change the state, and then runs the *state-triggered* rules until nothin
 5. a checkpoint is due, late, or to be overtaken, a commit is to be tried again → do it (`coordinator`).
 
 Ending. A natural end, a drain and a stop differ in two places only: whether a task is ordered to finish or to suspend,
-and what the result is called. A stop without a savepoint is taken in the job's mode: if that is unaligned, or the time
-of an aligned one is up, no task reads on. An order to end that meets a failure is repeated after the restart delay; a
-plain stop whose checkpoint fails is given up and the job continues, except what had finished by itself; a drain, whose
-flush cannot be taken back, is carried through. A stop that asks for a savepoint ends with the checkpoint of that
-savepoint, no earlier; it reads all that is in the channels first, unless it is asked not to. Cancel records its result
-first and asks no task.
+and the name of the result. A stop without a savepoint uses the job's mode: if that is unaligned, or the time of an
+aligned one is up, no task continues to read. An order to end that meets a failure is repeated after the restart delay.
+A plain stop whose checkpoint fails is given up and the job continues, except the tasks that had finished by themselves.
+A drain, whose flush cannot be taken back, is carried through. A stop that asks for a savepoint ends with the checkpoint
+of that savepoint, no earlier; it reads all that is in the channels first, unless it is asked not to. Cancel records its
+result first and asks no task.
 
 A batch run is a job like any other whose tasks have one batch each, all of their input. It has one checkpoint, the
 final one, that commits everything; there is no place before it where it could be stopped (FLIP-45: a stop ends with a
@@ -57,10 +57,10 @@ class JobMachine(JobParts):
         self.story = Story()
 
     def handle(self, event: e.Event) -> _Commands:
-        """Take in one fact; return what is to be done, in order.
+        """Take in one fact; return the commands that follow, in order.
 
         Raises:
-            ProtocolError: ``ILLEGAL_EVENT``; the state is as it was.
+            ProtocolError: ``ILLEGAL_EVENT``; the state is unchanged.
         """
         handlers = LATE_HANDLERS if self.state.terminal else HANDLERS
         too_late = self.exited or (self.state.terminal and type(event) not in handlers)

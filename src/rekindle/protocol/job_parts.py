@@ -1,7 +1,7 @@
 """The parts of a job.
 
-This module decides nothing: what an event changes is in `handlers`, what follows from the state in `rules`, and how the
-job ends in `results`.
+This module decides nothing: `handlers` change the parts for each event, `rules` follow from their state, and `results`
+end the job.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _Commands = tuple[c.Command, ...]
 
 
 class JobParts:
-    """What the state of a job consists of."""
+    """The state of a job, as its parts."""
 
     def __init__(self, graph: JobGraph, config: Config, *, batch: bool = False) -> None:
         self.name = graph.name
-        #: its tasks have one batch each, and one checkpoint commits them
+        #: True if its tasks have one batch each, and one checkpoint commits them
         self.batch = batch
         self.state = JobState.CREATED
         self.now_ms = 0
@@ -35,10 +35,10 @@ class JobParts:
         self.stopping = Stopping(graph.name, config)
         self.answers = Answers(graph.name, self.stopping)
         self.engines = EngineFailures(config)
-        #: nothing more is heard or said
+        #: True once the run is over: events are ignored, and no command follows
         self.exited = False
 
     def become(self, state: JobState) -> None:
-        """Move to another state; AssertionError for a step that the table has not."""
+        """Move to another state; AssertionError for a step that is not in the table."""
         assert (self.state, state) in JOB_STEPS, f"a job goes from {self.state.value} to {state.value} by no step"
         self.state = state

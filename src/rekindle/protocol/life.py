@@ -1,13 +1,13 @@
-"""How a task ends, act by act, and what may be asked of the operators in it, as tables.
+"""Tables of the acts by which a task ends, and of the calls that are legal on its operators.
 
 Theory of operation
 -------------------
 
 FLIP-147, "Final Checkpoint and Stopping Job With Savepoint", has two tables: for source and for non-source tasks, what
 each does in order when its data ends by itself (and a final checkpoint follows), when a drain ends it, and when a plain
-stop does. `ACTS` is both of them in our terms. What makes a task take its next act is decided in `scheduler` and `job`,
-which follow the table; a task with sources *and* channels does both kinds' first acts, and continues once all of its
-inputs have ended. The worst end of them is its own. Ours differs from Flink's tables in four places, on purpose:
+stop does. `ACTS` is both of them in our terms. `scheduler` and `job` decide when a task takes its next act; they follow
+the table. A task with sources *and* channels does the first acts of both kinds, and continues once all of its inputs
+have ended. The worst end of them is its own. Our table differs from Flink's in four places, on purpose:
 
 - No watermark is sent on its own. EndOfData[finished=true] of all its producers *is* the end of a channel's time
   (`clock`).
@@ -36,7 +36,7 @@ its own, `OPERATOR_CALLS`::
   method is tied to the lifecycle of an Operator and it is NOT tied to the lifecycle of State". So does one that is
   restored.
 
-This module does not know who calls, what a call does, nor what time it is. Aborting and cleaning belong to the life of
+This module does not know the caller, what a call does, or what time it is. Aborting and cleaning belong to the life of
 a transaction (`commit`), not to that of an operator: they are legal at any time.
 """
 
@@ -51,7 +51,7 @@ from rekindle.errors import ProtocolError
 
 
 class TaskKind(Enum):
-    """What a task reads."""
+    """A kind of task, by the inputs that it reads."""
 
     #: the sources chained into it
     SOURCE = "source"
@@ -60,7 +60,7 @@ class TaskKind(Enum):
 
 
 class Ending(Enum):
-    """Why a task's data ends."""
+    """A reason why the data of a task ends."""
 
     FINAL_CHECKPOINT = "final checkpoint"
     DRAIN = "stop with drain"
@@ -68,7 +68,7 @@ class Ending(Enum):
 
 
 class Act(Enum):
-    """One thing that a task does, or waits for, on its way to its end."""
+    """One step of a task, or one wait, on the way to its end."""
 
     STOP_SOURCES = "stop the sources where they stand"
     ALIGN_ON_END_OF_DATA = "read all channels to their EndOfData"
@@ -106,11 +106,11 @@ ACTS: Final[Mapping[TaskKind, Mapping[Ending, tuple[Act, ...]]]] = {
         Ending.STOP: (Act.ALIGN_ON_END_OF_DATA, *_SUSPEND),
     },
 }
-"""Kind of task → why it ends → what it does, in order."""
+"""Kind of task → reason of its end → its acts, in order."""
 
 
 class OperatorStatus(Enum):
-    """An operator in one attempt of its task."""
+    """The status of an operator in one attempt of its task."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -118,7 +118,7 @@ class OperatorStatus(Enum):
 
 
 class Call(Enum):
-    """What an operator is asked for."""
+    """A call to an operator."""
 
     PREPARE = "prepare"
     END_INPUT = "end_input"
@@ -136,19 +136,19 @@ OPERATOR_CALLS: Final[Mapping[Call, Mapping[OperatorStatus, OperatorStatus]]] = 
     Call.FINISH: {_S.RUNNING: _S.FINISHED},
     Call.SNAPSHOT: {_S.RUNNING: _S.RUNNING, _S.FINISHED: _S.FINISHED},
     Call.COMMIT: {_S.RUNNING: _S.RUNNING, _S.FINISHED: _S.FINISHED},
-    # Whatever it was doing, and again where a run that ends releases what it has.
+    # In any status, and again when a run that ends releases its operators.
     Call.CLOSE: {_S.RUNNING: _S.CLOSED, _S.FINISHED: _S.CLOSED, _S.CLOSED: _S.CLOSED},
 }
-"""Call → status before → status after. What is not here is illegal."""
+"""Call → status before → status after. Other calls are illegal."""
 
 
 @dataclass(slots=True)
 class OperatorLife:
-    """Where an operator stands in one attempt of its task; a new attempt, or a restored task, has a new one.
+    """The life of an operator in one attempt of its task; a new attempt, or a restored task, has a new one.
 
     Args:
-        subject: what an error calls it.
-        inputs: uids of what it reads.
+        subject: name of the operator in errors.
+        inputs: uids of its inputs.
     """
 
     subject: str
@@ -161,7 +161,7 @@ class OperatorLife:
         self.open_inputs = set(inputs)
 
     def call(self, call: Call) -> None:
-        """It is asked for something; `end_input` is for `Call.END_INPUT`.
+        """Take the step for a call; for `Call.END_INPUT` use `end_input`.
 
         Raises:
             ProtocolError: ``ILLEGAL_EVENT``, and nothing has changed: the table has no such step, or ``finish()`` comes
@@ -172,11 +172,11 @@ class OperatorLife:
         self.status = OPERATOR_CALLS[call][self.status]
 
     def end_input(self, uid: str) -> None:
-        """One of its inputs has ended.
+        """Note that one of the inputs has ended.
 
         Raises:
-            ProtocolError: ``ILLEGAL_EVENT``, and nothing has changed: it had ended before, is none of its inputs, or
-                the operator has finished.
+            ProtocolError: ``ILLEGAL_EVENT``, and nothing has changed: the input had ended before, the operator does not
+                read it, or the operator has finished.
         """
         if self.status not in OPERATOR_CALLS[Call.END_INPUT] or uid not in self.open_inputs:
             raise self._illegal(f"{Call.END_INPUT.value}({uid})")

@@ -1,4 +1,4 @@
-"""Operator state: what connectors and the coordinator keep in a checkpoint, and how it is dealt out again.
+"""Operator state: the state of connectors and the coordinator in a checkpoint, and how it is dealt out again.
 
 Theory of operation
 -------------------
@@ -34,7 +34,7 @@ done; those of a running one may come back in any reader, which is what a split 
 finished, the enumerator's state is dropped with the rest: nothing of it will be started again. One document for each
 uid in the manifest (`OperatorState.to_json`) holds all of it.
 
-All data here is plain JSON. This module does not know what entries mean, when a snapshot is taken, nor where documents
+All data here is plain JSON. This module does not know what entries mean, when a snapshot is taken, or where documents
 are kept.
 """
 
@@ -52,7 +52,7 @@ from rekindle.protocol.reasons import Reason
 
 
 class StateKind(Enum):
-    """How the entries of one name are dealt out after a restore."""
+    """A kind of operator state: it decides how the entries of one name are dealt out after a restore."""
 
     LIST = "list"
     UNION = "union"
@@ -60,12 +60,12 @@ class StateKind(Enum):
 
 
 def reassign(kind: StateKind, old: Mapping[int, Sequence[Any] | None], new_parallelism: int) -> list[list[Any]]:
-    """The entries of each new subtask.
+    """Return the entries of each new subtask.
 
     Args:
-        kind: of the state.
-        old: entries by old subtask; None for one that has finished, an empty list for one that has none.
-        new_parallelism: how many subtasks there are now, at least 1; it need not differ from before.
+        kind: kind of the state.
+        old: old subtask → its entries; None: it has finished, an empty list: it has no entries.
+        new_parallelism: number of subtasks now, at least 1; it need not differ from before.
     """
     held = [list(entries) for _, entries in sorted(old.items()) if entries is not None]
     return _DEALERS[kind](held, new_parallelism)
@@ -95,7 +95,7 @@ _DEALERS: dict[StateKind, Callable[[list[list[Any]], int], list[list[Any]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class NamedState:
-    """What one subtask keeps under one name."""
+    """The entries of one subtask under one name."""
 
     kind: StateKind
     #: JSON values
@@ -103,22 +103,22 @@ class NamedState:
 
 
 SubtaskState = Mapping[str, NamedState]
-"""What one subtask keeps: name → entries."""
+"""The operator state of one subtask: name → entries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorState:
-    """What a checkpoint holds of one operator.
+    """The operator state of one operator in a checkpoint.
 
     Raises:
-        ProtocolError: ``INVARIANT_BROKEN`` where a subtask is out of range, a name has several kinds, or an operator
+        ProtocolError: ``INVARIANT_BROKEN`` if a subtask is out of range, a name has several kinds, or an operator
             that has fully finished would hold state.
     """
 
     parallelism: int
-    #: None for one that has finished; one that is not in here has given nothing
+    #: subtask → its state; None: it has finished; a missing subtask has given no state
     subtasks: Mapping[int, SubtaskState | None]
-    #: JSON value; None for none
+    #: state of the coordinator, a JSON value; None: there is none
     coordinator: Any = None
 
     def __post_init__(self) -> None:
@@ -139,12 +139,12 @@ class OperatorState:
         finished: Collection[int] = (),
         coordinator: Any = None,
     ) -> OperatorState:
-        """What a completed checkpoint holds: `states` of those that acknowledged it, markers for the `finished`.
+        """Return the state for a completed checkpoint: `states` of those that acknowledged it, and `finished` markers.
 
-        The coordinator's state is dropped where all have finished (FLIP-147, Checkpoint Format with Finished Tasks).
+        The coordinator's state is dropped if all have finished (FLIP-147, Checkpoint Format with Finished Tasks).
 
         Raises:
-            ProtocolError: ``INVARIANT_BROKEN`` where one that has finished gave state.
+            ProtocolError: ``INVARIANT_BROKEN`` if a finished subtask gave state.
         """
         markers: Mapping[int, SubtaskState | None] = dict.fromkeys(finished)
         both = sorted(states.keys() & markers.keys())
@@ -155,21 +155,21 @@ class OperatorState:
 
     @classmethod
     def finished(cls, parallelism: int) -> OperatorState:
-        """That of an operator all of whose subtasks have finished."""
+        """Return the state of an operator all of whose subtasks have finished."""
         return cls.gathered(parallelism, {}, finished=range(parallelism))
 
     @property
     def fully_finished(self) -> bool:
-        """Whether all its subtasks have finished: it is not started again."""
+        """Return whether all subtasks have finished: the operator is not started again."""
         return len(self.subtasks) == self.parallelism and all(state is None for state in self.subtasks.values())
 
     @property
     def uses_union(self) -> bool:
-        """Whether any subtask holds union state, be it empty."""
+        """Return whether any subtask holds union state, even an empty one."""
         return any(StateKind.UNION in kinds for kinds in self._kinds().values())
 
     def reassigned(self, new_parallelism: int) -> list[dict[str, NamedState] | None]:
-        """The state of each new subtask; None where it is not started, since all of the operator had finished."""
+        """Return the state of each new subtask; None: it is not started, since all subtasks had finished."""
         if self.fully_finished:
             return [None] * new_parallelism
         dealt: list[dict[str, NamedState]] = [{} for _ in range(new_parallelism)]
@@ -179,7 +179,7 @@ class OperatorState:
         return [*dealt]
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON document: `from_json` gives the same again."""
+        """Return the state as a JSON document, which `from_json` reads."""
         if self.fully_finished:
             return {"parallelism": self.parallelism, "fully_finished": True}
         subtasks = {
@@ -192,7 +192,7 @@ class OperatorState:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> OperatorState:
-        """The state that `to_json` wrote.
+        """Return the state that `to_json` wrote.
 
         Raises:
             KeyError, ValueError: it is no such document.
@@ -228,21 +228,21 @@ def _broken(invariant: str, detail: str) -> ProtocolError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
-    """How near a task is to its end when a checkpoint of it is complete."""
+    """The numbers of subtasks of a task that have ended, when all have acknowledged a checkpoint."""
 
     task: str
     parallelism: int
-    #: how many of its subtasks had finished before the checkpoint
+    #: number of its subtasks that had finished before the checkpoint
     closed: int = 0
-    #: how many of the others say with their acknowledgement that ``finish()`` had been called
+    #: number of the others whose ``finish()`` had been called when their snapshot was ordered
     finished: int = 0
-    #: whether any of the state that it gave is union state
+    #: True if any of its state is union state
     uses_union: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class UnionViolation:
-    """Why a checkpoint is declined for its union state."""
+    """The reason to decline a checkpoint for its union state."""
 
     task: str
     detail: str
@@ -250,7 +250,7 @@ class UnionViolation:
 
 
 def check_union(tasks: Iterable[Closing]) -> UnionViolation | None:
-    """Whether a checkpoint would keep part of a union state; tasks that are partly closed are named first.
+    """Return the violation if a checkpoint would keep a part of a union state; tasks partly closed come first.
 
     FLIP-147, Operator state: "if an operator checkpoints UnionListState, it can only finish all at once".
     """

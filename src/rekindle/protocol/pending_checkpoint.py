@@ -1,4 +1,4 @@
-"""A checkpoint under way: who has still to acknowledge it, and how far it has come.
+"""A checkpoint under way: its phase, and the subtasks that have still to acknowledge it.
 
 ::
 
@@ -8,8 +8,8 @@
          │ the job ended                     │
          └──────────► failed ◄───────────────┘
 
-A checkpoint is *complete* once its manifest exists; from then on it cannot fail, it can only be late. READY is one that
-waits for an earlier one to be committed. In SEALING it is settled and holds nothing up any more: only who asked for its
+A checkpoint is *complete* once its manifest exists; from then on it cannot fail, it can only be late. In READY it waits
+for an earlier one to be committed. In SEALING it is settled and holds nothing up any more: only the request for its
 savepoint waits. Acknowledgements may come twice, or late.
 """
 
@@ -26,7 +26,7 @@ from rekindle.protocol.reasons import CheckpointKind, Reason
 
 
 class Phase(Enum):
-    """Where a pending checkpoint stands."""
+    """The phase of a checkpoint that was triggered."""
 
     ACKNOWLEDGING = "acknowledging"
     READY = "ready"
@@ -51,7 +51,7 @@ PHASE_STEPS: dict[tuple[Phase, Phase], str] = {
     (_P.READY, _P.FAILED): _GIVEN_UP,
     (_P.WRITING, _P.FAILED): "ManifestFailed",
 }
-"""Every step of a checkpoint, and what takes it there. What is not here is a mistake."""
+"""Every legal step of a checkpoint → its cause in words."""
 
 GIVEN_UP_IN = (Phase.ACKNOWLEDGING, Phase.READY)
 """Phases in which a checkpoint can be given up: once its manifest is being written, only that write can fail it."""
@@ -62,22 +62,22 @@ class CheckpointRequest:
     """A checkpoint that is asked for, by a user or by the job."""
 
     kind: CheckpointKind
-    #: whether its barriers overtake the data in the channels
+    #: True if its barriers overtake the data in the channels
     unaligned: bool = False
-    #: who is answered when it has settled
+    #: request to answer when it has settled; None: there is none
     request: str | None = None
     directory: str | None = None
-    #: whether its failure is counted
+    #: True if its failure is counted
     counts: bool = True
 
     @property
     def requests(self) -> tuple[str, ...]:
-        """Whom it answers."""
+        """The requests that the checkpoint answers: one, or none."""
         return () if self.request is None else (self.request,)
 
     @property
     def subsumable(self) -> bool:
-        """Whether a later one that is complete makes it needless. What was asked for, or is waited for, is not."""
+        """Return whether a later complete checkpoint makes this one needless: only periodic ones are."""
         return self.kind is CheckpointKind.PERIODIC
 
 
@@ -90,9 +90,9 @@ class PendingCheckpoint:
     triggered_ms: int
     #: subtasks that have not acknowledged yet
     awaited: set[SubtaskId]
-    #: last batch of each that has acknowledged
+    #: subtask that has acknowledged → its last batch
     batches: dict[SubtaskId, int] = field(default_factory=dict)
-    #: had finished before it was triggered
+    #: subtasks that had finished before it was triggered
     finished: tuple[SubtaskId, ...]
     #: subtasks that had called ``finish()`` when their snapshot was ordered
     ended: set[SubtaskId] = field(default_factory=set)
@@ -102,11 +102,11 @@ class PendingCheckpoint:
 
     @property
     def participants(self) -> int:
-        """How many acknowledge it or had finished before."""
+        """The number of subtasks that acknowledge it or had finished before."""
         return len(self.awaited) + len(self.batches) + len(self.finished)
 
     def closing(self, topology: Topology) -> Iterator[Closing]:
-        """How far the tasks with union-list state have come to their end."""
+        """Yield the numbers of ended subtasks for each task with union-list state."""
         for uid in sorted(self._unions):
             yield Closing(
                 task=uid,
@@ -117,7 +117,7 @@ class PendingCheckpoint:
             )
 
     def acknowledge(self, task: SubtaskId, batch: int, uses_union: bool) -> None:
-        """A subtask has taken its snapshot."""
+        """Note that a subtask has taken its snapshot."""
         if self.phase is Phase.ACKNOWLEDGING and task in self.awaited:
             self.awaited.discard(task)
             self.batches[task] = batch
@@ -127,21 +127,21 @@ class PendingCheckpoint:
                 self.move(Phase.READY)
 
     def move(self, phase: Phase) -> None:
-        """Move to another phase; AssertionError for a step that the table has not."""
+        """Move to another phase; AssertionError for a step that is not in the table."""
         assert (self.phase, phase) in PHASE_STEPS, f"checkpoint {self.number}: {self.phase.value} to {phase.value}"
         self.phase = phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """How a checkpoint ended."""
+    """The outcome of a checkpoint, or of its savepoint."""
 
     checkpoint: PendingCheckpoint
-    #: None where it is complete and committed
+    #: reason of its failure; None: it is complete and committed
     reason: Reason | None = None
-    #: words on the reason, or why its savepoint failed
+    #: details on the reason, or why its savepoint failed
     detail: str = ""
-    #: path of its savepoint
+    #: path of its savepoint; None: there is none
     savepoint: str | None = None
-    #: it was settled before: this tells what came of its savepoint
+    #: True if it was settled before, and this is the outcome of its savepoint
     sealed: bool = False

@@ -6,19 +6,22 @@ from enum import Enum
 
 
 class CheckpointKind(Enum):
-    """Why a checkpoint is taken. Later ones in this list go first when several are asked for at a time."""
+    """A purpose of a checkpoint. When several are asked for at a time, the later one in this list is taken first."""
 
     PERIODIC = "periodic"
     MANUAL = "manual"
     SAVEPOINT = "savepoint"
-    #: all tasks wait for it, at the end of a stop or drain
+    #: for the end of a stop or drain: all tasks wait for it
     STOP = "stop"
-    #: all tasks wait for it, at the natural end of the job
+    #: for the natural end of the job: all tasks wait for it
     FINAL = "final"
 
 
 class Reason(Enum):
-    """Why a checkpoint failed or was not started. `counts`: against checkpoint.tolerable_failures, as Flink counts."""
+    """A reason why a checkpoint failed or was not started.
+
+    `counts`: True if it counts against checkpoint.tolerable_failures, as in Flink.
+    """
 
     NOT_ALL_REQUIRED_TASKS_RUNNING = ("not all tasks are running", False)
     ALL_TASKS_FINISHED = ("all tasks have finished", False)
@@ -43,5 +46,5 @@ class Reason(Enum):
         self.counts = counts
 
     def explained(self, detail: str = "") -> str:
-        """The reason as it is stored and shown."""
+        """Return the reason as it is stored and shown."""
         return f"{self.name}: {self.sentence}" + (f" ({detail})" if detail else "")

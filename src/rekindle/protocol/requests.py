@@ -1,7 +1,7 @@
-"""The requests to a job: which were heard, and what is answered at once.
+"""The requests to a job: those that were heard, and the answers that are given at once.
 
-Every request is answered exactly once, unless the run dies or is fenced first. A batch run grants cancel alone: there
-is no place before its end where it could be stopped. What waits for the job's end is in `answers`.
+Every request is answered exactly once, unless the run dies or is fenced first. A batch run grants cancel only: there is
+no place before its end where it could be stopped. Answers that wait for the end of the job are in `answers`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from rekindle.protocol.pending_checkpoint import Settled
 from rekindle.protocol.states import JobState
 
 REMEMBERED = 1_000
-"""Requests. One that was answered so long ago that it is not remembered is not delivered again: its files are gone."""
+"""The number of requests that are remembered. An older one is not delivered again: its files are gone."""
 
 STOPPING = "the job is stopping"
 
 
 class HeardRequests:
-    """The last requests that were heard, in order: each is answered once, however often it is delivered."""
+    """The last requests that were heard, in order: each is answered once, even if it is delivered again."""
 
     def __init__(self) -> None:
         self._heard: dict[str, None] = {}
@@ -34,7 +34,7 @@ class HeardRequests:
 
 
 def refused_in_batch(job: str, request: str, verb: str) -> c.AnswerRequest:
-    """Refuse what a batch run cannot do."""
+    """Refuse a request that a batch run cannot grant."""
     return c.AnswerRequest(request=request, error=("BATCH_VERB_REFUSED", {"job": job, "verb": verb}))
 
 
@@ -49,7 +49,7 @@ def refused_checkpoint(request: str | None, reason: str) -> c.AnswerRequest:
 
 
 def answered(one: Settled, request: str) -> c.AnswerRequest:
-    """Answer who asked for a checkpoint that has settled, with its savepoint or the error of that."""
+    """Answer a request for a checkpoint that has settled, with its savepoint or the error of that."""
     checkpoint = one.checkpoint
     error: Error | None = None
     if checkpoint.asked.directory is not None and one.savepoint is None:

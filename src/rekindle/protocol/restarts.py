@@ -1,15 +1,15 @@
-"""The restart strategy: whether what failed is tried again, and after which pause.
+"""The restart strategy: the number of tries after a failure, and the pauses between them.
 
 Theory of operation
 -------------------
 
-One `Restarts` counts the failures of one thing: a task, the commit of transactions, the checkpoints of the job.
+One `Restarts` counts the failures of one subject: a task, the commit of transactions, the checkpoints of the job.
 Failures *in a row* are those without progress in between, each less than ``restart.window`` after the one before. The
 pause doubles with each of them, up to a limit, as in Flink's exponential delay. There are as many tries as
-``restart.attempts`` says, and no end of them unless it is set: a server that is away for the night is back in the
-morning, and no one has to see to it. What trying again cannot cure (`RekindleError.permanent`) ends the job at once.
+``restart.attempts`` says; without it they never end: a server that is away for the night is back in the morning, and
+the job continues by itself. An error that another try cannot cure (`RekindleError.permanent`) ends the job at once.
 
-This module does not know what failed, nor what trying again means.
+This module does not know what failed, or what another try does.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from rekindle.config import Config
 
 
 class Restarts:
-    """The failures of one thing."""
+    """The failures of one subject: a task, the commits, the checkpoints, or the engines."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        #: in a row
+        #: number of failures in a row
         self.failures = 0
-        #: tries that were granted, in all
+        #: number of tries that were granted, in all
         self.granted = 0
         self._failed_ms = 0
 
     def failed(self, now_ms: int) -> int | None:
-        """Take in a failure. Return the pause before the next try, ms; None where there is to be none."""
+        """Count a failure. Return the pause before the next try, ms; None: there is no other try."""
         if now_ms - self._failed_ms >= self._config.restart_window_ms:
             self.failures = 0
         self.failures, self._failed_ms = self.failures + 1, now_ms
@@ -37,14 +37,14 @@ class Restarts:
         if attempts is not None and self.failures > attempts:
             return None
         self.granted += 1
-        # Beyond 2 ** 40 the longest pause has come long ago, whatever it is.
+        # With 2 ** 40 any longest pause is reached.
         doubled_ms = self._config.restart_delay_ms * 2 ** min(self.failures - 1, 40)
         return int(min(doubled_ms, self._config.restart_delay_max_ms))
 
     def resume(self, failures: int, now_ms: int) -> None:
-        """Continue to count where another run of this process has stopped."""
+        """Continue the count of an earlier run of this process."""
         self.failures, self._failed_ms = failures, now_ms
 
     def progressed(self) -> None:
-        """It has got on: the next failure is the first again."""
+        """Note progress: the next failure is the first again."""
         self.failures = 0

@@ -1,4 +1,4 @@
-"""How a job ends: its result is decided here, recorded by the command, and said to those who wait for it."""
+"""The end of a job: its result is decided here, then recorded by a command, and then answered to requests."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ _Commands = tuple[c.Command, ...]
 
 
 def fail(job: JobParts, code: str, **parameters: object) -> _Commands:
-    """End as failed, with this error."""
+    """End the job as failed, with this error."""
     return end(job, JobState.FAILED, error=(code, parameters))
 
 
 def end(job: JobParts, state: JobState, *, error: Error | None = None, waiting: Error | None = None) -> _Commands:
-    """Decide the result. `waiting`: the answer to requests that it overtakes."""
+    """Decide the result of the job; return the command to record it, after those that abort its checkpoints.
+
+    Args:
+        error: the error of the result; None: the job ends well.
+        waiting: the error in the answers to requests that are still open; None: `error`.
+    """
     aborted = job.coordinator.give_up(job.now_ms, Reason.JOB_ENDED)
     told = waiting or error
     job.answers.overtaken(

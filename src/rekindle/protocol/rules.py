@@ -1,6 +1,6 @@
-"""What follows from the state of a job, whatever event has led to it.
+"""Rules: the commands that follow from the state of a job, whatever event has led to it.
 
-The rules are tried in the order of `_next` until none has anything more to do. Each changes the state so that it does
+The rules are tried in the order of `_next` until no rule applies. Each changes the state so that it does
 not apply a second time. This module does not know events.
 """
 
@@ -20,7 +20,7 @@ _Commands = tuple[c.Command, ...]
 
 
 def follow(job: JobParts) -> list[c.Command]:
-    """Do what follows from the state, until nothing more does; return what is to be done."""
+    """Apply the rules until none applies any more; return their commands, in order."""
     commands: list[c.Command] = []
     while True:
         over = job.state.terminal or job.exited or job.state is JobState.CREATED
@@ -67,7 +67,7 @@ def _settle(job: JobParts, settled: Settled) -> _Commands:
         if job.tasks.completed(checkpoint.number, checkpoint.batches):
             job.engines.restarts.progressed()
         if checkpoint.asked.directory is not None:
-            return ()  # who asked for the savepoint is answered when that is made
+            return ()  # the request for the savepoint is answered when that is made
     asked = stop.savepoint if stop is not None else None
     if stop is not None and asked is not None and not asked.settled and checkpoint.asked.kind is CheckpointKind.STOP:
         asked.settle(settled.savepoint, settled.detail)
@@ -84,7 +84,7 @@ def _settle_failed(job: JobParts, checkpoint: PendingCheckpoint, reason: Reason,
         checkpoint.asked.kind in (CheckpointKind.STOP, CheckpointKind.FINAL)
         and reason is Reason.TASKS_FINISHED_FEATURE_OFF
     ):
-        # It would be refused forever, and what has not been committed must not be called finished.
+        # It would be refused forever, and a job with uncommitted data must not be called finished.
         tolerable = job.coordinator.settlement.failures.tolerable
         return fail(job, "CHECKPOINTS_FAILING", failures=1, tolerable=tolerable, reason=words)
     failed: Error = ("CHECKPOINT_FAILED", {"checkpoint": checkpoint.number, "job": job.name, "reason": words})
@@ -92,13 +92,13 @@ def _settle_failed(job: JobParts, checkpoint: PendingCheckpoint, reason: Reason,
 
 
 def _give_up(job: JobParts, stop: Stop, reason: str) -> _Commands:
-    """Give up a plain stop that failed: the job continues. What had finished by itself keeps waiting."""
+    """Give up a plain stop that failed: the job continues. Tasks that had finished by themselves keep waiting."""
     job.become(JobState.RUNNING)
     return (*job.stopping.give_up(stop, reason), *job.scheduler.go_on())
 
 
 def _closable(job: JobParts) -> _Commands:
-    """A stop that owes a savepoint ends with the checkpoint of that savepoint, no earlier."""
+    """Close the tasks that may be closed; a stop with a savepoint waits for the checkpoint of that savepoint first."""
     if job.stopping.stop is not None and job.stopping.stop.waits_for_savepoint:
         return ()
     return tuple(job.scheduler.closable())
@@ -117,7 +117,7 @@ def _demanded(job: JobParts, statuses: set[TaskStatus]) -> CheckpointRequest | N
 
 
 def _fail_over(job: JobParts) -> _Commands:
-    """Too many checkpoints have failed: start every task again after a pause, or end where that is enough."""
+    """Start every task again after a pause, since too many checkpoints have failed; end the job if no try is left."""
     failures = job.coordinator.settlement.failures
     counted = {"failures": failures.count, "tolerable": failures.tolerable, "reason": failures.last}
     pause_ms = failures.restarts.failed(job.now_ms)
@@ -132,7 +132,7 @@ def _fail_over(job: JobParts) -> _Commands:
 
 
 def _without_engine(job: JobParts, lost: LostEngine) -> _Commands | None:
-    """Return what to do now that there is none; None: continue as always."""
+    """Return the commands for a job without an engine; None: continue as usual."""
     stop = job.stopping.stop
     statuses = set(job.tasks.statuses().values())
     plain_stop = stop is not None and stop.plain

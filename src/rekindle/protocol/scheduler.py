@@ -1,10 +1,10 @@
-"""The scheduler: what each task is ordered to do now, and when one that has failed starts again.
+"""The scheduler: the orders to each task, and the time at which a failed task starts again.
 
 Theory of operation
 -------------------
 
-A task's data ends when all its inputs have: the sources chained into it (`SourcesEnded`, or a stop that ends them where
-they stand) and its channels, once their producers have ended and all of it was read (EndOfData is aligned). The worst
+A task's data ends when all its inputs have: the sources chained into it (`SourcesEnded`, or a stop that ends them at
+once) and its channels, once their producers have ended and all of it was read (EndOfData is aligned). The worst
 of these ends is its own (`Ended`): finished if all were finished, suspended as soon as one was. So an end passes
 through the graph from the sources on, and no task has to hear of it (FLIP-147, "Final Checkpoint and Stopping Job
 With Savepoint"). A plain stop whose checkpoint is unaligned does not wait for that: every task is held where it is, and
@@ -35,13 +35,13 @@ class Scheduler:
         self._tasks, self._barriers = tasks, barriers
 
     def begin(self, stop: Stop | None) -> Iterator[c.Command]:
-        """The first order to each that is not over."""
+        """Yield the first order to each task that has not ended."""
         for task, state in self._tasks.states.items():
             if state.status is TaskStatus.STARTING:
                 yield self.order(task, stop)
 
     def order(self, task: SubtaskId, stop: Stop | None) -> c.Command:
-        """Let an open task run, or end as it must."""
+        """Order an open task to run, or to end if its inputs have ended or a stop requires it."""
         state = self._tasks.states[task]
         state.restart_ms = state.ended = state.final_from = None
         state.covered = False
@@ -61,14 +61,14 @@ class Scheduler:
                 yield self.order(task, stop)
 
     def fail_over(self, at_ms: int) -> None:
-        """Have each that is at work start again, from its records. Who waits or is closed has nothing to start."""
+        """Let each task that runs start again from its records; a task that waits or is closed has nothing to start."""
         for state in self._tasks.states.values():
             after = TASK_STEPS[e.TaskFailed][state.status]
             if after is TaskStatus.RESTARTING and after is not state.status:
                 state.status, state.restart_ms = after, at_ms
 
     def stop_sources(self, stop: Stop, now_ms: int) -> Iterator[c.Command]:
-        """A stop begins: sources end where they stand, channels are read on. No task waits for a restart any more."""
+        """Yield the orders that begin a stop: sources end at once, channels are still read. Restarts become due."""
         self.hurry(now_ms)
         for task, state in self._tasks.states.items():
             open_sources = state.has_sources and not state.sources_ended
@@ -76,13 +76,13 @@ class Scheduler:
                 yield c.StopSources(task=task)
 
     def hurry(self, now_ms: int) -> None:
-        """Let no task wait for its restart any more."""
+        """Make all restarts that tasks wait for due at once."""
         for state in self._tasks.states.values():
             if state.status is TaskStatus.RESTARTING:
                 state.restart_ms = now_ms
 
     def go_on(self) -> Iterator[c.Command]:
-        """A stop was given up: tasks that it held run again. Those that had finished by themselves keep waiting."""
+        """Let tasks run again that were held by a stop that is given up; tasks that had finished keep waiting."""
         for task, state in self._tasks.states.items():
             if state.ended is Ended.SUSPENDED:
                 yield self.order(task, None)
@@ -98,11 +98,11 @@ class Scheduler:
                 yield self._ordered(c.CloseTask(task=task))
 
     def kill(self) -> Iterator[c.Command]:
-        """Interrupt every one, whatever it does."""
+        """Interrupt every task, in any status."""
         return (c.KillTask(task=task) for task in self._tasks.states)
 
     def kill_open(self) -> Iterator[c.Command]:
-        """Interrupt those that are not closed."""
+        """Interrupt the tasks that are not closed."""
         return (
             c.KillTask(task=task) for task, state in self._tasks.states.items() if state.status is not TaskStatus.CLOSED
         )
@@ -133,7 +133,7 @@ class Scheduler:
 
 
 def _end_by(stop: Stop | None) -> Ended | None:
-    """How a stop ends a source that has not ended by itself."""
+    """Return how a stop ends a source that has not ended by itself; None: there is no stop."""
     if stop is None:
         return None
     return Ended.DRAINED if stop.drain else Ended.SUSPENDED

@@ -1,7 +1,7 @@
-"""How checkpoints settle: each is complete and committed in the end, or it fails.
+"""The settlement of checkpoints: each is complete and committed in the end, or it fails.
 
-Manifests are written one after the other (rule 2 of `coordinator`). What a checkpoint goes through is in
-`pending_checkpoint`, the tries of a commit in `commits`, what is kept of it in `completed_checkpoints`.
+Manifests are written one after the other (rule 2 of `coordinator`). The phases of a checkpoint are in
+`pending_checkpoint`, the tries of a commit in `commits`, the completed checkpoints in `completed_checkpoints`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Commands = tuple[c.Command, ...]
 
 
 class Settlement:
-    """The manifests, commits and savepoints of one job; what has settled is taken by `take_settled`."""
+    """The manifests, commits and savepoints of one job; `take_settled` returns the checkpoints that have settled."""
 
     def __init__(self, config: Config, pending: UnderWay, schedule: Schedule, snapshots: Snapshots) -> None:
         self._pending, self._schedule, self._snapshots = pending, schedule, snapshots
@@ -32,7 +32,7 @@ class Settlement:
         self._settled: list[Settled] = []
 
     def take_settled(self) -> list[Settled]:
-        """Return what has settled since this was asked for last."""
+        """Return the checkpoints that have settled since the last call."""
         settled, self._settled = self._settled, []
         return settled
 
@@ -53,7 +53,7 @@ class Settlement:
         )
 
     def complete(self, now_ms: int, number: int) -> _Commands:
-        """The manifest exists: the checkpoint is complete, commit; it subsumes periodic ones before it (rule 3)."""
+        """Commit a checkpoint whose manifest exists: it is complete, and subsumes periodic ones before it (rule 3)."""
         pending = self._pending.at(number, Phase.WRITING)
         if pending is None:
             return ()
@@ -67,12 +67,12 @@ class Settlement:
         return (c.CommitTransactions(permit=permit), *(command for commands in subsumed for command in commands))
 
     def manifest_failed(self, now_ms: int, number: int, detail: str) -> _Commands:
-        """The manifest could not be written."""
+        """Fail a checkpoint whose manifest could not be written."""
         pending = self._pending.at(number, Phase.WRITING)
         return self.fail(now_ms, pending, Reason.FINALIZE_CHECKPOINT_FAILURE, detail) if pending else ()
 
     def committed(self, now_ms: int, number: int) -> _Commands:
-        """Every sink has committed."""
+        """Settle a checkpoint that every sink has committed."""
         pending = self._pending.at(number, Phase.COMMITTING)
         if pending is None and number != self.commits.recovering:
             return ()
@@ -89,7 +89,7 @@ class Settlement:
         return self.commits.failed(now_ms)
 
     def sealed(self, number: int, savepoint: str | None, detail: str = "") -> _Commands:
-        """The savepoint is whole, or (None) could not be made; its checkpoint is complete either way."""
+        """Note that a savepoint is whole, or (None) could not be made; its checkpoint is complete either way."""
         checkpoint = self.completed.sealed(number)
         if checkpoint is None:
             return ()
@@ -97,7 +97,7 @@ class Settlement:
         return (self.completed.discard_older(),)
 
     def fail(self, now_ms: int, pending: PendingCheckpoint, reason: Reason, detail: str = "") -> _Commands:
-        """Give a checkpoint up, and continue with those that it held up."""
+        """Give a checkpoint up, and continue with the manifests and barriers that it held up."""
         pending.move(Phase.FAILED)
         del self._pending[pending.number]
         self.completed.failed(pending.number)

@@ -16,14 +16,14 @@ WAITING is Flink's WAITING_FOR_FINAL_CP: the task has ended its data, by finishi
 ``finish()``, EndOfData[finished=true]) or by being held at a batch boundary (SUSPENDING: EndOfData[finished=false]),
 and waits for a completed checkpoint that started afterwards. All tasks wait at the same time.
 
-Orders to one task are carried out one after the other, but the death of a query is noticed beside them, late or twice.
-So a task that is RESTARTING may still hear how an earlier order ended. An end is an end: it need not be restarted. A
-start is not trusted, because the death may have come after it; the restart stands.
+Orders to one task are carried out one after the other, but the death of a query is noticed independently of them, late
+or twice. So the outcome of an earlier order may still be reported for a task that is RESTARTING. If the order ended the
+task, it need not be restarted. If it started the task, the restart is still due: the death may have come after it.
 
-The *job* ends when all its tasks are CLOSED. What it then is called depends on what ended it: its inputs (FINISHED), a
+The *job* ends when all its tasks are CLOSED. The name of its result depends on what ended it: its inputs (FINISHED), a
 stop (STOPPED), a drain (DRAINED). CANCELED and FAILED can come at any time and wait for no task.
 
-The tables know only names. Why a step is taken stands in `job` and `coordinator`.
+The tables know only names. `job` and `coordinator` say why a step is taken.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rekindle.protocol import events as e
 
 
 class JobState(Enum):
-    """A job as ``rekindle status`` names it."""
+    """The state of a job, as ``rekindle status`` names it."""
 
     CREATED = "CREATED"
     RUNNING = "RUNNING"
@@ -43,7 +43,7 @@ class JobState(Enum):
     STOPPING = "STOPPING"
     #: all inputs have ended and everything is committed
     FINISHED = "FINISHED"
-    #: stopped by the user, resumes from here
+    #: stopped by the user; a later start resumes from here
     STOPPED = "STOPPED"
     #: ended by the user, everything flushed
     DRAINED = "DRAINED"
@@ -52,12 +52,12 @@ class JobState(Enum):
 
     @property
     def terminal(self) -> bool:
-        """Whether the run is over."""
+        """Return whether the run is over."""
         return self not in (JobState.CREATED, JobState.RUNNING, JobState.STOPPING)
 
 
 class TaskStatus(Enum):
-    """A subtask as ``rekindle status`` names it."""
+    """The status of a subtask, as ``rekindle status`` names it."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -116,12 +116,12 @@ TASK_STEPS: dict[type[e.Event], dict[TaskStatus, TaskStatus]] = {
         _S.CLOSED: _S.CLOSED,
     },
 }
-"""What a fact about a task does to it: event → status before → status after. What is not here is illegal."""
+"""Event about a task → status before → status after. Other statuses before are illegal."""
 
 ORDER_STEPS: dict[type[c.TaskCommand], dict[TaskStatus, TaskStatus]] = {
     c.StartTask: {_S.STARTING: _S.STARTING, _S.RESTARTING: _S.STARTING, _S.WAITING: _S.STARTING},
     c.SuspendTask: {_S.STARTING: _S.SUSPENDING, _S.RUNNING: _S.SUSPENDING, _S.RESTARTING: _S.SUSPENDING},
-    # Who was held for a stop that was given up may have been read to its end meanwhile.
+    # A task held for a stop that was given up may have read its inputs to their end meanwhile.
     c.FinishTask: {
         _S.STARTING: _S.FINISHING,
         _S.RUNNING: _S.FINISHING,
@@ -130,7 +130,7 @@ ORDER_STEPS: dict[type[c.TaskCommand], dict[TaskStatus, TaskStatus]] = {
     },
     c.CloseTask: {_S.WAITING: _S.CLOSING},
 }
-"""What an order does to a task: order → status before → status after. Others leave it where it is."""
+"""Order to a task → status before → status after. Other orders do not change the status."""
 
 JOB_STEPS: dict[tuple[JobState, JobState], str] = {
     (JobState.CREATED, JobState.RUNNING): "JobStarted",
@@ -146,7 +146,7 @@ JOB_STEPS: dict[tuple[JobState, JobState], str] = {
     (JobState.RUNNING, JobState.FAILED): "a failure too many",
     (JobState.STOPPING, JobState.FAILED): "a failure too many",
 }
-"""Every step of a job, and what takes it there. A driver that has been fenced leaves any state, and says nothing."""
+"""Every step of a job → its cause in words. A driver that is fenced leaves any state, without a result."""
 
 _WHILE_OPEN = tuple(kind for kind in e.ALL if kind not in (e.JobStarted, e.ResultRecorded))
 
@@ -155,4 +155,4 @@ JOB_EVENTS: dict[JobState, tuple[type[e.Event], ...]] = {
     JobState.RUNNING: _WHILE_OPEN,
     JobState.STOPPING: _WHILE_OPEN,
 }
-"""Job state → events it accepts. Terminal states accept all of them; what comes too late for them changes nothing."""
+"""Job state → events that it accepts. Terminal states accept all; events that come too late change nothing."""

@@ -1,6 +1,6 @@
-"""The stop in force: at most one stop or drain at a time; those who ask for the same wait for it together.
+"""The stop in force: at most one stop or drain at a time; requests for the same one wait for it together.
 
-What a stop does to tasks and checkpoints is not decided here (`rules`), nor what is answered in the end (`answers`).
+The effects of a stop on tasks and checkpoints are decided in `rules`, the answers at the end in `answers`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from rekindle.protocol.ending import AskedSavepoint, Error, Stop
 
 
 class Stopping:
-    """Whether one job is to stop, and how."""
+    """The stop or drain of one job, if one is in force."""
 
     def __init__(self, name: str, config: Config) -> None:
         self._name = name
         self._aligned_timeout_ms = config.checkpoint_aligned_timeout_ms
-        #: the stop or drain in force
+        #: the stop or drain in force; None: there is none
         self.stop: Stop | None = None
 
     def begin(self, event: e.StopRequested, *, unaligned: bool, now_ms: int) -> Stop:
-        """Let a stop be in force; `unaligned`: checkpoints of the job are, unless something else is asked for."""
+        """Put a stop into force; `unaligned`: True if the checkpoints of the job are unaligned by default."""
         in_its_mode = unaligned and event.directory is None
         self.stop = Stop(
             drain=event.drain,
@@ -33,11 +33,11 @@ class Stopping:
         return self.stop
 
     def carry_through(self) -> None:
-        """Let a drain be in force that an earlier run has begun: its flush cannot be taken back."""
+        """Put a drain into force that an earlier run has begun: its flush cannot be taken back."""
         self.stop = Stop(drain=True)
 
     def is_other(self, event: e.StopRequested) -> bool:
-        """Return True if another stop than this one is in force."""
+        """Return True if a stop is in force that differs from the requested one."""
         stop = self.stop
         if stop is None:
             return False
@@ -45,7 +45,7 @@ class Stopping:
         return stop.drain != event.drain or event.directory not in (None, directory)
 
     def give_up(self, stop: Stop, reason: str) -> tuple[c.AnswerRequest, ...]:
-        """Let none be in force any more; return the answer to those who asked for it."""
+        """End the stop in force; return the answers to the requests for it."""
         self.stop = None
         error: Error = ("STOP_FAILED", {"job": self._name, "reason": reason})
         return tuple(c.AnswerRequest(request=request, error=error) for request in stop.requests)

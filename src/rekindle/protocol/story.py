@@ -1,4 +1,4 @@
-"""The story: a bounded log of what the protocol heard and said, printed inside every error of its own."""
+"""The story: a bounded log of the events and commands of the protocol, printed in every error of its own."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ class Story:
     """The last `limit` steps, one line each."""
 
     def __init__(self, limit: int = 200) -> None:
-        #: put into words only when they are read: events and commands never change
+        #: number, event and commands of each step; they never change, so they are formatted only when they are read
         self._steps: deque[tuple[int, object, Sequence[object]]] = deque(maxlen=limit)
-        #: number of the step that is described
+        #: number of the last event
         self.step = 0
 
     def next_step(self) -> int:

@@ -1,14 +1,14 @@
-"""The tasks of a job: where each stands, how its data has ended, and what is known of that.
+"""The tasks of a job: the status of each, how its data has ended, and the checkpoint that covers that.
 
 Theory of operation
 -------------------
 
 A task that has ended its data waits. It may be closed when a checkpoint is complete whose snapshot of it was taken
-after its end (any one will do; FLIP-147: 42, 43, 44) and when its consumers have read all that it wrote, so that
-barriers can still be put after that. To end it has read all its channels, and with them every barrier in them: a task
-that waits has no snapshot still to take, only answers that are on their way.
+after its end (any one; FLIP-147: 42, 43, 44) and when its consumers have read all that it wrote, so that barriers can
+still be put after that. Before it ends, it has read all its channels, with every barrier in them: a task that waits has
+no snapshot still to take, only answers that are on their way.
 
-What a task is ordered to do is in `scheduler`. This module does not know checkpoints beyond their numbers, requests, or
+The orders to a task are in `scheduler`. This module does not know checkpoints beyond their numbers, requests, or
 how a job ends.
 """
 
@@ -38,13 +38,13 @@ class Tasks:
         }
 
     def step(self, event: e.TaskEvent) -> TaskState:
-        """Take the step that the table has for this event."""
+        """Move a task to the status that the table has for this event; return its state."""
         state = self.states[event.task]
         state.status = TASK_STEPS[type(event)][state.status]
         return state
 
     def ended(self, event: e.TaskSuspended | e.TaskFinished, how: Ended) -> bool:
-        """Take in that a task has ended its data. Return False where it had before: what it did first counts."""
+        """Note that a task has ended its data. Return False if it had before: the first time counts."""
         before = self.states[event.task].status
         state = self.step(event)
         if state.status is not TaskStatus.WAITING or before is TaskStatus.WAITING:
@@ -53,11 +53,11 @@ class Tasks:
         return True
 
     def statuses(self) -> dict[SubtaskId, TaskStatus]:
-        """Where each stands."""
+        """Return the status of each subtask."""
         return {task: state.status for task, state in self.states.items()}
 
     def ends(self) -> set[Ended | None]:
-        """Return how they have ended their data."""
+        """Return the ways in which the subtasks have ended their data; None in it: some have not."""
         return {state.ended for state in self.states.values()}
 
     def sources_ended(self, task: SubtaskId) -> None:
@@ -67,14 +67,14 @@ class Tasks:
     # -- starting -----------------------------------------------------------------------------------------------------
 
     def restore(self, task: SubtaskId, fact: e.RestoredTask) -> None:
-        """Take in what the storage says of a task; `settle_restored` follows when all are taken in."""
+        """Take in the state of a subtask in the storage; `settle_restored` follows when all are taken in."""
         state = self.states[task]
         if fact.closed or fact.ended:
             state.status, state.covered = TaskStatus.WAITING, fact.closed
             state.ended = Ended.DRAINED if fact.drained else Ended.FINISHED
 
     def settle_restored(self) -> None:
-        """Who had finished, is known to have by a checkpoint, and was read to its end, is closed: it is not started."""
+        """Close the subtasks that had finished, as a checkpoint says, and were read to their end."""
         for task, state in self.states.items():
             if state.covered and self.is_acknowledged(task):
                 state.status = TaskStatus.CLOSED
@@ -85,15 +85,17 @@ class Tasks:
     # -- ending -------------------------------------------------------------------------------------------------------
 
     def snapshots(self, task: SubtaskId, checkpoint: int) -> None:
-        """A snapshot was ordered: the first one after a task's end is the one it waits for."""
+        """Note that a snapshot was ordered: a task that has ended waits for the first one after its end."""
         state = self.states[task]
         if state.status is TaskStatus.WAITING and state.final_from is None:
             state.final_from = checkpoint
 
     def completed(self, checkpoint: int, batches: Mapping[SubtaskId, int]) -> bool:
-        """A checkpoint is complete and committed: whose end it has seen need not wait for another, and who has got on
-        since the last one has not failed in a row. (One after the same batch says nothing of a task that fails in the
-        next.) Return True if any has got on."""
+        """Note that a checkpoint is complete and committed. Return True if any task has made progress.
+
+        A task whose end it covers waits for no other checkpoint. A task with new batches in it has made progress: its
+        failures are no longer in a row. (A checkpoint after the same batch proves nothing: the next batch may fail.)
+        """
         for state in self.states.values():
             if state.final_from is not None and state.final_from <= checkpoint:
                 state.covered = True
@@ -104,8 +106,10 @@ class Tasks:
         return bool(got_on)
 
     def is_acknowledged(self, task: SubtaskId) -> bool:
-        """Whether its consumers need nothing more of it: they have read all, or the job ends with a checkpoint that
-        names what they have not."""
+        """Return whether the consumers of a task need no more of it.
+
+        They have read all, or are held by a stop whose checkpoint names the data that they have not read.
+        """
         consumers = ((consumer, self.states[consumer]) for consumer in self._barriers.consumers(task))
         return all(
             self._barriers.has_read(consumer, task) or (state.ended is Ended.SUSPENDED and state.covered)

@@ -1,4 +1,4 @@
-"""The checkpoints under way, the oldest first: which of them is late, to be written, given up, or in the way."""
+"""The checkpoints under way, the oldest first, and the choice of the one to expire, overtake, write or give up."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ _COMPLETING = (Phase.WRITING, Phase.COMMITTING)
 
 
 class UnderWay(dict[int, PendingCheckpoint]):
-    """Number → checkpoint that was triggered and has not settled."""
+    """A dict: number → checkpoint that was triggered and has not settled."""
 
     def at(self, number: int, phase: Phase) -> PendingCheckpoint | None:
-        """The checkpoint with this number, if it is in this phase."""
+        """Return the checkpoint with this number, if it is in this phase."""
         pending = self.get(number)
         return pending if pending and pending.phase is phase else None
 
     @property
     def committing(self) -> int | None:
-        """Number of the one that is being committed."""
+        """The number of the checkpoint that is being committed; None: there is none."""
         return next((one.number for one in self.values() if one.phase is Phase.COMMITTING), None)
 
     def expired(self, now_ms: int, limit_ms: int) -> PendingCheckpoint | None:
-        """The oldest that takes too long and can be given up."""
+        """Return the oldest checkpoint that takes too long and can be given up."""
         late = (one for one in self.values() if now_ms - one.triggered_ms >= limit_ms)
         return next((one for one in late if one.phase in GIVEN_UP_IN), None)
 
     def late_to_align(self, now_ms: int, limit_ms: int) -> PendingCheckpoint | None:
-        """The oldest, if it is aligned and its time for that is up; a savepoint stays aligned, and so do all at 0."""
+        """Return the oldest checkpoint if it has aligned for `limit_ms`; None for a savepoint, or a limit of 0."""
         oldest = next(iter(self.values()), None)
         if not limit_ms or oldest is None or oldest.phase is not Phase.ACKNOWLEDGING:
             return None
@@ -37,17 +37,17 @@ class UnderWay(dict[int, PendingCheckpoint]):
         return oldest
 
     def has_room(self, asked: CheckpointRequest, most: int) -> bool:
-        """Return True if another may begin. An unaligned one goes alone, and so does one that all tasks wait for."""
+        """Return True if another may begin. An unaligned one runs alone, and so does one that all tasks wait for."""
         alone = asked.unaligned or asked.kind in DEMANDED or any(one.asked.unaligned for one in self.values())
         return len(self) < (1 if alone else most)
 
     def next_to_write(self) -> PendingCheckpoint | None:
-        """The oldest that all have acknowledged, if none is being completed."""
+        """Return the oldest checkpoint that all have acknowledged; None if a manifest is being written or committed."""
         if not {one.phase for one in self.values()}.isdisjoint(_COMPLETING):
             return None
         return next((one for one in self.values() if one.phase is Phase.READY), None)
 
     def given_up_for(self, reason: Reason) -> list[PendingCheckpoint]:
-        """Those that can still be given up; one that all have acknowledged needs no task any more."""
+        """Return the checkpoints that this reason ends; a failed task does not end one that all have acknowledged."""
         phases = (Phase.ACKNOWLEDGING,) if reason is Reason.TASK_FAILURE else GIVEN_UP_IN
         return [one for one in self.values() if one.phase in phases]
