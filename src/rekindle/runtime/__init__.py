@@ -1,1 +1,1 @@
-"""The driver: carries out what the protocol decides, and tells it what happened. No Spark in here."""
+"""The driver: it carries out the commands of the protocol, and reports events to it. This package has no Spark."""

@@ -1,7 +1,7 @@
-"""Carrying out a checkpoint: gathering snapshots, writing the manifest, committing, sealing.
+"""The work of a checkpoint: gather snapshots, write the manifest, commit, seal.
 
-Which batches' transactions a manifest names the protocol says; they are read back from the batch records, which are
-what counts.
+The protocol decides which batches' transactions a manifest names. The transactions are read from the batch records,
+which are the only valid source.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Checkpointing:
     """The checkpoints of one run.
 
     Args:
-        splits: task → bounded source → how its files are shared out.
+        splits: task → bounded source → the assignment of its files to subtasks.
         custom: task → custom source → its splits.
-        finished: subtasks that had finished before this run, with the snapshot that says so.
+        finished: subtask that had finished before this run → the snapshot that says so.
     """
 
     def __init__(
@@ -61,19 +61,19 @@ class Checkpointing:
         self._finished = dict(finished)
         self._steps = run.steps
         self._clock = run.clock
-        #: snapshots that are not taken yet
+        #: orders for snapshots that are not taken yet
         self._ordered: list[c.TakeSnapshot] = []
         #: checkpoint → subtask → snapshot, until the manifest is written
         self._gathered: dict[int, dict[SubtaskId, SubtaskSnapshot]] = {}
-        #: every number up to this one is used
+        #: checkpoint number; every number up to it is used
         self._used_upto = max(run.storage.numbers_used(), default=0)
 
     def order(self, order: c.TakeSnapshot) -> None:
-        """A snapshot that `snapshots` is to take."""
+        """Note a snapshot that `snapshots` is to take."""
         self._ordered.append(order)
 
     def snapshots(self) -> Iterator[e.SnapshotTaken | e.SnapshotDeclined]:
-        """Take those whose batch Spark has committed by now; a batch that is recorded is committed in a moment."""
+        """Take the ordered snapshots whose batch Spark has committed by now; Spark soon commits a recorded batch."""
         ordered, self._ordered = self._ordered, []
         for order in ordered:
             task, number = order.task, order.checkpoint
@@ -94,7 +94,7 @@ class Checkpointing:
             yield e.SnapshotTaken(task=task, checkpoint=number, batch=order.batch, uses_union=unions)
 
     def abort(self, checkpoint: int) -> None:
-        """Forget what was ordered and gathered."""
+        """Forget the orders and snapshots of a checkpoint."""
         self._ordered = [order for order in self._ordered if order.checkpoint != checkpoint]
         self._gathered.pop(checkpoint, None)
 
@@ -136,7 +136,7 @@ class Checkpointing:
         )
         record, folder = self._storage.record, partial(layout.subtask, self._storage.job)
         manifest = with_bytes_in_flight(manifest, lambda task: partial(record, folder(*task, self._run.lineage)))
-        # Without a gap: a newer run that has used any number since is met, and its checkpoint is not overtaken.
+        # Without a gap: a number that a newer run has used since is found, and its checkpoint is not overtaken.
         taken = any(
             self._storage.use_up(number, self._run.run) != self._run.run
             for number in range(self._used_upto + 1, order.checkpoint)
@@ -150,14 +150,14 @@ class Checkpointing:
         return manifest
 
     def _create(self, manifest: Manifest) -> bool:
-        """Create a manifest; False where its number is used. One that arrived, and whose answer was lost, is there."""
+        """Create a manifest; return False if its number is used. A write whose answer was lost is recognised."""
         path = layout.manifest(layout.checkpoint(self._storage.job, manifest.checkpoint))
         try:
             return self._storage.create(path, manifest) or self._is_there(manifest)
         except StorageError:
             if not self._is_there(manifest):
                 raise
-            # It may be there, and not be forced to the disk yet.
+            # The manifest is there, but may not be forced to the disk yet.
             self._storage.create(path, manifest)
             return True
 
@@ -170,7 +170,7 @@ class Checkpointing:
         except StorageError as error:
             if error.code != "OBJECT_CORRUPT":
                 raise
-            # The job was started from before a damaged one: every sink may have committed with it.
+            # The job was started from a checkpoint before a damaged one: every sink may have committed with that.
             return dict.fromkeys(self._sinks, self._storage.checkpoints()[0])
         return newest.last_commits if newest else {}
 
@@ -188,7 +188,7 @@ class Checkpointing:
         return transactions
 
     def commit(self, permit: CommitPermit) -> dict[str, int]:
-        """Commit what the manifest in the storage names, and only that; return how long each sink took, in ms."""
+        """Commit exactly the transactions that the manifest in the storage names; return the time of each sink, ms."""
         manifest = self._storage.manifest(permit.checkpoint)
         if manifest is None:
             raise ControlError(
@@ -219,12 +219,12 @@ class Checkpointing:
         return took_ms
 
     def seal(self, checkpoint: int, directory: str, look: Callable[[], None] = allow) -> tuple[str, int]:
-        """Copy what the checkpoint names into a new folder below `directory`; returns its absolute path, and bytes.
+        """Copy a checkpoint into a new folder below `directory`; return its absolute path, and its size in bytes.
 
         The job continues meanwhile; the checkpoint is pinned (`DiscardOlder`).
 
         Args:
-            look: called before each copy; raises where the savepoint is not wanted any more.
+            look: called before each copy; raises if the savepoint is not wanted any more.
         """
         manifest = self._storage.manifest(checkpoint)
         if manifest is None:
@@ -246,11 +246,11 @@ def write_savepoint(
     copy: Callable[[SubtaskId, SubtaskSnapshot, str], int],
     look: Callable[[], None],
 ) -> tuple[str, int]:
-    """Copy what a committed checkpoint names into a new folder of `store`; returns its absolute path, and bytes.
+    """Copy a committed checkpoint into a new folder of `store`; return its absolute path, and its size in bytes.
 
     Args:
-        copy: copies what a subtask's query needs into a folder; returns bytes. Not called for what never runs again.
-        look: called before the manifest, which comes last; raises where there must not be one.
+        copy: copies the files that a subtask's query needs into a folder; returns bytes. Not called for tasks that
+            never run again. look: called before the manifest, which is written last; raises if there must not be one.
     """
     into = f"{storage.job}-{manifest.checkpoint:09d}-{secrets.token_hex(3)}"
     size = copy_sources(storage, manifest, store, into)
@@ -267,7 +267,7 @@ def write_savepoint(
 
 
 def snapshots_of(manifest: Manifest) -> dict[SubtaskId, SubtaskSnapshot]:
-    """The snapshots of a manifest by subtask."""
+    """Return subtask → snapshot of a manifest."""
     return {
         SubtaskId(uid, index): snapshot
         for uid, subtasks in manifest.tasks.items()
@@ -283,7 +283,7 @@ def _nested(snapshots: Mapping[SubtaskId, SubtaskSnapshot]) -> dict[str, dict[in
 
 
 def _files_read(snapshots: Mapping[SubtaskId, SubtaskSnapshot], task: str, source: str) -> dict[int, int]:
-    """How many of the files that each subtask was given it has read."""
+    """Return subtask → number of files that it has read, of those assigned to it."""
     return {
         subtask.subtask: snapshot.inputs[source].files
         for subtask, snapshot in snapshots.items()

@@ -1,8 +1,8 @@
-"""The asking side of the control folder: leave a request for the driver in force, wait for its answer.
+"""The client of the control folder: it writes a request for the driver in force, and waits for the answer.
 
-The storage is the only interface, so a driver that has died just never answers: while waiting, this looks
-whether it lives, whether its run has ended, and whether a newer one has taken over. Requests do not know of each other,
-so a cancel is answered while a stop hangs.
+The storage is the only interface, so a driver that has died never answers. While it waits, the client checks whether
+the driver lives, whether its run has ended, and whether a newer run has taken over. Requests are independent of each
+other, so a cancel is answered while a stop hangs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rekindle.storage.liveness import silence_ms
 from rekindle.storage.run_documents import LOST, RUNNING, RunDocuments
 
 Ending = Answer | Result
-"""What a verb prints: the driver's answer, or the result of a run that gave none."""
+"""The outcome that a verb prints: the driver's answer, or the result of a run that gave none."""
 
 _asked_by: ContextVar[str] = ContextVar("asked_by", default="")
 
@@ -39,32 +39,32 @@ _SATISFIED_BY = {
     "drain": ("DRAINED", "FINISHED"),
     "cancel": ("CANCELED", "STOPPED", "FINISHED", "DRAINED"),
 }
-"""What was asked → ends of a job with which it is already done, so that asking twice is harmless."""
+"""Verb → states of an ended job that already satisfy it, so that a second request is harmless."""
 
 
 def answered(document: dict[str, Any]) -> RekindleError:
-    """The error that a driver has put into an answer or a result, as it was raised there."""
+    """Return the error that a driver has put into an answer or a result, as it was raised there."""
     return error_from(document["code"], document.get("parameters", {}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlRequest:
-    """What a verb asks for."""
+    """The request of a verb, before it has an id and a run."""
 
-    #: checkpoint | savepoint | stop | cancel
+    #: "checkpoint", "savepoint", "stop" or "cancel"
     verb: str
     drain: bool = False
-    #: absolute folder, None for none
+    #: absolute folder for a savepoint; None: none is wanted
     savepoint: str | None = None
     unaligned: bool = False
 
     @classmethod
     def of(cls, request: Request) -> ControlRequest:
-        """What an earlier request has asked for."""
+        """Return the same request as an earlier one in the storage."""
         return cls(verb=request.verb, drain=request.drain, savepoint=request.savepoint, unaligned=request.unaligned)
 
     def met_by(self, result: Result) -> bool:
-        """Whether the job has ended in a way that leaves nothing to ask for."""
+        """Return whether a job with this result needs the request no more."""
         wanted = "drain" if self.drain else self.verb
         return result.state in _SATISFIED_BY.get(wanted, ()) and (
             self.savepoint is None or result.savepoint is not None
@@ -72,14 +72,14 @@ class ControlRequest:
 
 
 def new_id(now_ms: int) -> str:
-    """Return a name that sorts by time, and that is used once."""
+    """Return a new unique id that sorts by time."""
     return f"{now_ms:013d}-{secrets.token_hex(4)}"
 
 
 def send(storage: JobStorage, wanted: ControlRequest) -> Request | Result:
-    """Write the request for the run in force and return it; its result if the job has ended as wished already.
+    """Write the request for the run in force and return it; or return the result if the job has ended as wished.
 
-    Raises ``JOB_NOT_RUNNING`` where no driver would answer.
+    Raises ``JOB_NOT_RUNNING`` if no driver would answer.
     """
     run = storage.latest_run()
     state = storage.state()
@@ -114,14 +114,14 @@ def wait(
     take: bool = True,
     pauses: Pauses = USUAL,
 ) -> Ending:
-    """The answer to `request`, or the result of a run that ended as wished without answering.
+    """Wait for the answer to `request`; return it, or the result of a run that ended as wished without an answer.
 
     Args:
-        timeout_s: None for no limit, and for `Pauses.cancel_s` where a cancel was asked for.
-        is_lost: says that the driver is gone, where the caller knows better than the storage: one that ran in this very
-            process, which lives on.
-        take: delete the answer, which no one else will read.
-        pauses: between two looks.
+        timeout_s: None: no limit, or `Pauses.cancel_s` for a cancel.
+        is_lost: returns True if the caller knows that the driver is gone: one that ran in this process, which still
+            lives, so that the storage cannot tell.
+        take: True to delete the answer, which no one else will read.
+        pauses: pauses between two looks.
 
     Raises:
         RekindleError: the driver refused or failed, with its code.
@@ -137,12 +137,12 @@ def wait(
     looked_s = time.monotonic()
     pause, longest = (pause * storage.store.pace for pause in pauses.answer_s)
     while True:
-        # Looked at before the answer: a driver that is gone by now has answered, or never will.
+        # The state is read before the answer: a driver that is gone by now has answered, or never will.
         state = LOST if is_lost() else watch.state()
         answer = storage.answer_to(request.id)
         if answer is not None:
             if take:
-                with suppress(RekindleError):  # what cannot be deleted here the driver deletes some time
+                with suppress(RekindleError):  # the driver deletes later what cannot be deleted here
                     storage.forget_request(request.id)
             if answer.error is not None:
                 raise answered(answer.error)
@@ -168,7 +168,7 @@ def _timed_out(storage: RunDocuments, wanted: ControlRequest, seconds: str) -> C
 
 
 def _is_over(storage: RunDocuments, request: Request) -> bool:
-    """Whether a newer run has taken over, other than one that continues in the same process and answers for it."""
+    """Return whether a newer run has taken over that does not answer for this one (same process)."""
     if not storage.fence.newer_than(request.run):
         return False
     newest = storage.latest_run()
@@ -191,7 +191,7 @@ def _without_answer(storage: RunDocuments, wanted: ControlRequest, request: Requ
 
 @contextmanager
 def asked_by(name: str) -> Iterator[None]:
-    """Inside, what is asked for is asked for by this, as a signal."""
+    """Name `name` as the author of the requests that are made inside, for example a signal."""
     before = _asked_by.set(name)
     try:
         yield
@@ -208,12 +208,12 @@ def _this_user() -> str:
 
 
 class _Watch:
-    """The state of a job, looked at now and then, with a second look where one can't tell (`liveness.is_alive`)."""
+    """A watch on a job: it reads the state at intervals, twice if one look is not enough (`liveness.is_alive`)."""
 
     def __init__(self, storage: RunDocuments, look_s: float) -> None:
         self._storage = storage
         self._look_s = look_s
-        #: the sign of life to compare with, and when it was read
+        #: the sign of life to compare with; the next attribute: time at which it was read
         self._earlier: Run | Status | None = storage.driver()
         self._earlier_s = time.monotonic()
         self._looked_s = float("-inf")

@@ -1,7 +1,7 @@
-"""Closing the sinks of a task, at the end of each of its attempts.
+"""The closing of the sinks of a task, at the end of each of its attempts.
 
-What a sink has prepared is in batch records, and what it has committed is in its target. So nothing is lost where its
-``close()`` raises, or never returns: that is logged, and what waited continues.
+Prepared rows are in batch records, and committed rows are in the target. So nothing is lost if the ``close()`` of a
+sink raises, or never returns: the log reports it, and the task continues.
 """
 
 from __future__ import annotations

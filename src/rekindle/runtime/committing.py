@@ -1,4 +1,4 @@
-"""What a checkpoint still needs once it is complete, on threads beside the loop: its commit, and its savepoint."""
+"""The commit and the savepoint of a complete checkpoint, on threads beside the loop."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _LOG = logging.getLogger(__name__)
 
 
 def commit(checkpointing: Checkpointing, command: c.CommitTransactions) -> e.Event:
-    """Commit what a checkpoint covers; return what came of it."""
+    """Commit the transactions of a checkpoint; return the event that reports the outcome."""
     number = command.permit.checkpoint
     try:
         took_ms = checkpointing.commit(command.permit)
     except BaseException as error:  # a sink's code may call sys.exit(): the thread that commits must not end silently
-        # No one else says so while it is tried again.
+        # Nothing else reports it while it is tried again.
         _LOG.warning("Checkpoint %d is not committed yet: %s", number, error)
         permanent = isinstance(error, RekindleError) and error.permanent
         return e.CommitFailed(checkpoint=number, detail=str(error), permanent=permanent, error=known(error))
@@ -28,10 +28,10 @@ def commit(checkpointing: Checkpointing, command: c.CommitTransactions) -> e.Eve
 
 
 def seal(checkpointing: Checkpointing, command: c.SealSavepoint, is_over: Callable[[], bool]) -> e.Event:
-    """Make the savepoint of a checkpoint; return what came of it.
+    """Make the savepoint of a checkpoint; return the event that reports the outcome.
 
     Args:
-        is_over: says that the run is over, and no one waits for the savepoint.
+        is_over: returns True if the run is over, and no one waits for the savepoint.
     """
 
     def look() -> None:

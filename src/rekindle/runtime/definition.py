@@ -1,4 +1,4 @@
-"""What a user has defined, and a run of it: what those share who start and carry out a run."""
+"""A user's definition of a job, and the context of one run of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SourceSpec:
 
     source: job_graph.Source
     spec: Source
-    #: what becomes of rows before 1970: "fail" or "drop"
+    #: handling of rows before 1970: "fail" or "drop"
     late: str = "fail"
 
 
@@ -38,7 +38,7 @@ class Definition:
 
     graph: JobGraph
     sources: Mapping[str, SourceSpec]
-    #: task → what makes its DataFrame from those of its inputs
+    #: task → function that makes its DataFrame from those of its inputs
     functions: Mapping[str, Callable[..., Any]]
     sinks: Mapping[str, TwoPhaseSink]
 
@@ -51,24 +51,24 @@ class RunContext:
     run: Run
     #: the name by which sinks know the job
     owner: str
-    #: the definition's, but where the mode wants another
+    #: graph of the definition, changed if the mode needs another
     graph: JobGraph
     definition: Definition
-    #: source uid → its list; None for a `Stream`
+    #: source uid → its frozen list of files; None for a `Stream`
     frozen: Mapping[str, FrozenFiles | None]
     config: Config
     steps: Steps
-    #: whether a file of a list may be another one by now
+    #: True if a file of a list may have been replaced since
     changed_files: bool = False
-    #: takes an event to the driver, from any thread
+    #: posts an event to the driver, from any thread
     post: Callable[[e.Event], None]
     clock: Clock = system_clock
-    #: the time that its intervals and time-outs go by
+    #: time that its intervals and time-outs are measured by
     elapsed: Elapsed = field(default_factory=Elapsed)
     pauses: Pauses = USUAL
 
     def folder(self, subtask: SubtaskId) -> str:
-        """Return where a subtask keeps what it has."""
+        """Return the folder of a subtask in the storage."""
         return layout.subtask(self.storage.job, subtask.task, subtask.subtask, self.run.lineage)
 
     def sinks(self, task: Task) -> dict[str, TwoPhaseSink]:

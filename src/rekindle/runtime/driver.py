@@ -1,9 +1,9 @@
-"""The driver's loop: events go to the protocol, its commands are carried out in order, what came of them are events.
+"""The driver's loop: events go to the protocol, its commands are carried out in order, and their outcomes are events.
 
 One thread, the loop, feeds the protocol; nothing in it blocks for long. Orders to a task run on a thread of the task's
-own, one after the other; commits run on another, savepoints are copied on a third, and what is no longer needed is
-deleted on a fourth. So a cancel is durable within moments, whatever hangs, and nothing waits for a large savepoint but
-who asked for it.
+own, one after the other. Commits run on another thread, savepoints are copied on a third, and files that are no longer
+needed are deleted on a fourth. So a cancel is durable within moments, whatever hangs, and only the request for a large
+savepoint waits for it.
 
 The driver writes nothing that the protocol did not order, except its heartbeat.
 """
@@ -40,13 +40,13 @@ from rekindle.storage.job_storage import JobStorage
 
 
 class Driver:
-    """Runs one run of one job to its end.
+    """The driver of one run of one job.
 
     Args:
         job: the protocol, not started yet.
         runners: one for each subtask of the job that may have to run.
-        started: the facts the protocol is started with.
-        events: what it has to hear.
+        started: the facts that the protocol is started with.
+        events: the queue of events for the protocol.
     """
 
     def __init__(
@@ -78,17 +78,17 @@ class Driver:
         self._heartbeat = Heartbeat(run.storage, run.run, job, runners, run.clock)
         self._requests = Requests(run, lambda: job.state, lambda: self._exited, self._heartbeat.asked)
         self._exited = False
-        #: when something has last happened to the job
+        #: time of the last event of the job
         self._happened_s = time.monotonic()
-        #: someone in this process has asked for something
+        #: True if this process has made a request
         self._called = False
-        #: the newer run that has taken over
+        #: the newer run that has taken over; None: there is none
         self._fenced_by: int | None = None
         self.result: Result | None = None
         self._failed_over: c.FailOver | None = None
 
     def run(self) -> Result | c.FailOver:
-        """Loop until the run is over; returns how it ended, or how it is left to the next run of this process.
+        """Loop until the run is over; return its result, or the order to continue in the next run of this process.
 
         Raises:
             ControlError: ``DRIVER_FENCED``, a newer run has taken over.
@@ -108,11 +108,11 @@ class Driver:
             self._engine.close()
             self._orders.close_all()
             canceled = self.result is not None and self.result.state == JobState.CANCELED.value
-            self._savepoints.close()  # the protocol has waited for what the end waits for
+            self._savepoints.close()  # savepoints that the end waits for are done: the protocol has waited
             leave_s = self._pauses.leave_s
             self._orders.end(0 if canceled else leave_s)
             self._retention.close(0 if canceled else leave_s)
-            # Also on a cancel, which hears of nothing else: what a sink holds open is to be released.
+            # Also on a cancel, which waits for nothing else: the sinks must release what they hold open.
             self._sinks.close(leave_s)
             drive_no_more(self._storage, self._run.run)
         if self._fenced_by is not None:
@@ -131,14 +131,14 @@ class Driver:
             called, self._called = self._called, False
             due = control.is_due(now, self._happened_s)
             rung = called or (due and self._requests.rung())
-            self._happened_s = now if rung else self._happened_s  # who rings may wait for a sign of life
+            self._happened_s = now if rung else self._happened_s  # a client that rings may wait for a sign of life
             asked = rung or (due and self._requests.are_overdue(now))
             if heartbeat.is_due(now, self._happened_s):
                 asked |= not (self._standing.look() and self._heartbeat.beat(heartbeat.pause_s))
             if asked and self._is_fenced():
                 return
             if asked:
-                self._feed_waiting()  # what had happened before a request is heard before it
+                self._feed_waiting()  # earlier events are handled before the request
                 for request in self._requests.heard(now):
                     self._feed(request)
             now_ms = self._elapsed.now_ms()
@@ -150,7 +150,7 @@ class Driver:
             self._drain_queue()
 
     def _give_up(self, error: BaseException) -> None:
-        """The loop itself failed, as when the storage refuses a write: stop what runs, and say so if that can be."""
+        """Stop all tasks after the loop itself failed, as when the storage refuses a write; record that if possible."""
         self._exited = True
         self._orders.kill_all()
         told = error.to_json() if isinstance(error, RekindleError) else None
@@ -232,8 +232,8 @@ class Driver:
 
     def _record_result(self, command: c.RecordResult) -> None:
         if self._is_fenced():
-            return  # what fails because of its successor reports that, and not what the fencing has caused
-        self._standing.refuse_if_gone()  # a failure that this has caused is not what is reported
+            return  # a fenced driver reports that, and not the failure that the fencing has caused
+        self._standing.refuse_if_gone()  # then that is reported, and not the failure that it has caused
         error = error_from(*command.error).to_json() if command.error else None
         result = Result(
             run=self._run.run,
@@ -257,7 +257,7 @@ class Driver:
         self._exited = True
 
     def look(self) -> None:
-        """Look now at what is asked; for any thread."""
+        """Read the requests now; may be called from any thread."""
         self._called = True
         self._events.wake()
 
@@ -268,12 +268,12 @@ class Driver:
 
     @property
     def storage(self) -> JobStorage:
-        """Where its job is kept."""
+        """The storage of its job."""
         return self._storage
 
     @property
     def heartbeat(self) -> Heartbeat:
-        """What the driver shows of itself."""
+        """The heartbeat, which writes the status of the run."""
         return self._heartbeat
 
 
@@ -297,4 +297,4 @@ _EXECUTE: dict[type[c.Command], Callable[[Driver, Any], None]] = {
     c.FailOver: Driver._fail_over,
     c.Exit: Driver._exit,
 }
-"""Command → how it is carried out."""
+"""Command → function that carries it out."""

@@ -1,9 +1,9 @@
-"""How long a driver has been at work: the time that its protocol and its timers go by.
+"""The working time of a driver: its protocol and its timers use this time.
 
-It is no time of day. The machine's clock may be set, forward or back, and an interval of the job must not follow it.
-What people read in documents comes from that clock (`system_clock`), and nothing is decided by it. Nor does a
-driver count the time in which it did not run (SIGSTOP, a suspended machine, a paused container): nothing that it waits
-for had a chance to happen then, so no time-out may run out.
+It is not the time of day. The machine's clock may be set, forward or back, and an interval of the job must not follow
+it. Times in documents come from that clock (`system_clock`): people read them, and nothing is decided by them. A driver
+also does not count the time in which it did not run (SIGSTOP, a suspended machine, a paused container): nothing that it
+waits for could happen then, so no time-out may run out.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable
 
 MOST_S = 1.0
-"""The most that passes between two looks. The loop looks twenty times a second; where it is held up for longer, by a
-storage that answers slowly, its timers go slower too."""
+"""The longest time that is counted between two looks, in seconds. The loop looks twenty times a second; if a slow
+storage holds it up for longer, its timers run slower, too."""
 
 
 Clock = Callable[[], int]
-"""Milliseconds since the epoch: for people to read."""
+"""A clock: it returns milliseconds since the epoch, for people to read."""
 
 
 def system_clock() -> int:
@@ -26,10 +26,10 @@ def system_clock() -> int:
 
 
 class Elapsed:
-    """Counts from its first look on.
+    """A count of the time since its first look.
 
     Args:
-        clock: shows seconds; may be set forward or back at any time.
+        clock: returns seconds; may be set forward or back at any time. None: `time.monotonic`.
     """
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
@@ -38,7 +38,7 @@ class Elapsed:
         self._passed_s = 0.0
 
     def now_ms(self) -> int:
-        """Look, and return what has passed, in milliseconds."""
+        """Look at the clock, and return the time that has passed, in milliseconds."""
         now_s = self._clock()
         if self._looked_s is not None:
             self._passed_s += min(max(now_s - self._looked_s, 0.0), MOST_S)

@@ -1,4 +1,4 @@
-"""What is asked of an engine before a start, and answered without starting anything: what it makes of each query."""
+"""The examination of each query by an engine before a start: the questions and the answers. Nothing is started."""
 
 from __future__ import annotations
 
@@ -17,52 +17,52 @@ from rekindle.storage.port import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """What a task has left to a start: that of its first subtask, since all of them have one query."""
+    """The state that a task has left to a start: that of its first subtask, since all subtasks have the same query."""
 
     store: Store
-    #: of the subtask, in `store`
+    #: folder of the subtask, in `store`
     folder: str
-    #: it has finished, and is not started again
+    #: True if it has finished, and is not started again
     ended: bool
     positions: Mapping[str, InputPosition] = field(default_factory=dict)
-    #: its inputs are others than they were, so that its sources get other numbers
+    #: True if its inputs have changed, so that its sources get other numbers
     other_inputs: bool = False
-    #: its sources may get other numbers where they stand in another order: what is left is copied first
+    #: True if its sources may get other numbers when their order changes: the state is copied first
     may_move: bool = False
-    #: None where an older version wrote it
+    #: description of its query; None: an older version wrote the state
     described: QueryDescription | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """What is to be looked at."""
+    """The job to examine, and the state that its tasks have left."""
 
     definition: Definition
-    #: the definition's, but where the mode wants another
+    #: graph of the definition, changed if the mode needs another
     graph: JobGraph
-    #: task → what it has left; a task that begins has left nothing
+    #: task → state that it has left; a new task is not in here
     left: Mapping[str, Left]
-    #: the list of a bounded source; None where there is none yet
+    #: source uid → frozen list of a bounded source; None: there is none yet
     frozen: Callable[[str], FrozenFiles | None]
-    #: only the numbers of sources are asked for; Spark looks at no query whose sources have those that they had
+    #: True if only the numbers of sources are wanted; Spark plans no query whose sources keep their numbers
     numbers_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """What an engine makes of the query of a task."""
+    """The findings of an engine about the query of a task."""
 
-    #: what it accepts, and what alters what comes out
+    #: changes that Spark accepts, and that alter the output
     changes: tuple[QueryChange, ...] = ()
-    #: why a start would be refused
+    #: error with which a start would be refused; None: it would not
     error: RekindleError | None = None
-    #: of the sources in its plan; None: it was not looked at
+    #: numbers of the sources in its plan; None: the query was not planned
     numbers: Numbers | None = None
-    #: its sources stand in another order than before, and its inputs are the same
+    #: True if its sources have another order than before, although its inputs are the same
     moved: bool = False
-    #: it would begin with a history and a live stream
+    #: True if it would begin with a history and a live stream
     has_history: bool = False
-    #: why its history cannot be computed as a batch before the stream; None: it can
+    #: reason why its history cannot be computed as a batch before the stream; None: it can
     streams_history: str | None = None
-    #: why it was not looked at; None: it was
+    #: reason why it was not examined; None: it was
     unseen: str | None = None

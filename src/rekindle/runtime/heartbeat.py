@@ -1,7 +1,7 @@
-"""The heartbeat: what a driver shows of itself, ``status.json``, once a second, and the history that it writes with it.
+"""The heartbeat: a driver writes its status, ``status.json``, once a second, and the history with it.
 
-It listens to what the protocol hears and says, and keeps what no other document does: the checkpoints in progress and
-those that failed, the last failure of each task and of the job, and what is counted over all runs.
+It hears the events and commands of the protocol, and keeps the facts that are in no other document: the checkpoints in
+progress and those that failed, the last failure of each task and of the job, and the counts over all runs.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from rekindle.storage.liveness import this_process
 _LOG = logging.getLogger(__name__)
 
 HISTORY = 50
-"""Checkpoints remembered in the status."""
+"""The number of checkpoints that the status keeps."""
 
 _END_OF_TIME_MS = 253_000_000_000_000
 """A watermark of the year 9987 or later is the end of an input, or a flush: it has no lag."""
 
 
 class Heartbeat:
-    """Writes the status of one run."""
+    """The writer of the status of one run."""
 
     def __init__(
         self,
@@ -56,31 +56,31 @@ class Heartbeat:
         self._runners = runners
         self._clock = clock
         self._beat, self._next_beat_ms = 0, 0
-        self._unshown: set[SubtaskId] = set()  # the log says it once
+        self._unshown: set[SubtaskId] = set()  # the log reports each once
         last = storage.status()
         #: newest first; replaced as a whole, because others read it from their threads
         self._stats: tuple[CheckpointStats, ...] = earlier_stats(last)
         self._completed = last.checkpoints_completed if last else 0
         self._failed = last.checkpoints_failed if last else 0
         self._latest_ms: int | None = last.latest_checkpoint_ms if last else None
-        #: the last one of each task, and of the job
+        #: last failure of each task; the next attribute: of the job
         self._failures: dict[SubtaskId, Failure] = {}
         self._failure, self._restarts = earlier_failures(last, run)
-        #: of the processes before this one
+        #: restarts of the processes before this one
         self._restarts_before = (last.restarts_total if last else 0) - self._restarts
-        #: when another engine is tried; None while this run has one
+        #: time at which another engine is tried; None: this run has one
         self._engine_ms: int | None = None
-        #: tasks; None where that is not known
+        #: tasks that have sinks; None: not known
         self._with_sinks = frozenset(sink.task for sink in run.description.sinks) if run.description else None
         self._before = {SubtaskId(task.uid, task.subtask): task for task in (last.tasks if last else ())}
         self._totals = Totals(storage, run, last)
         self._shown: Mapping[SubtaskId, TaskStatusDocument] = {}
         self.recorder = Recorder(storage, run, job, last, clock, self._state_bytes)
-        #: between two runs of a process two threads beat
+        #: lock: between two runs of a process two threads write the status
         self._beating = threading.Lock()
 
     def heard(self, event: e.Event) -> None:
-        """Note what an event says of a checkpoint, or of a failure."""
+        """Note the facts of an event about a checkpoint, or a failure."""
         self.recorder.heard(event)
         match event:
             case e.JobStarted():
@@ -118,7 +118,7 @@ class Heartbeat:
                 return
 
     def ordered(self, command: c.Command) -> None:
-        """Note what a command says of a checkpoint, or of the engine."""
+        """Note the facts of a command about a checkpoint, or the engine."""
         self.recorder.ordered(command)
         match command:
             case c.WriteManifest():
@@ -149,7 +149,7 @@ class Heartbeat:
                 return
 
     def failed(self, error: RekindleError, again_in_ms: int | None = None) -> Failure:
-        """Note the last failure of the job; and when another engine is tried, if it is that."""
+        """Note the last failure of the job; `again_in_ms`: time until another engine is tried, if the engine failed."""
         now_ms = self._clock()
         failure = Failure(code=error.code, message=error.message, next_step=error.next_step, failed_ms=now_ms)
         self._failure = failure
@@ -159,7 +159,7 @@ class Heartbeat:
         return failure
 
     def status(self) -> Status:
-        """The status now; may be called from any thread."""
+        """Return the status now; may be called from any thread."""
         return self._status(tuple(self._task(task) for task in self._job.tasks.states))
 
     def _status(self, tasks: tuple[TaskStatusDocument, ...]) -> Status:
@@ -200,10 +200,10 @@ class Heartbeat:
         )
 
     def beat(self, next_s: float | None = None) -> bool:
-        """Write it. A storage that refuses, or a newer run, is not its to judge: it returns False then.
+        """Write the status. Return False if the storage refuses, or a newer run has taken over: others decide on that.
 
         Args:
-            next_s: how long it may be until the next one; None: as was said before.
+            next_s: longest time until the next beat, in seconds; None: as before.
         """
         if not self._beating.acquire(blocking=False):
             return True
@@ -222,15 +222,15 @@ class Heartbeat:
             self._beating.release()
 
     def asked(self, request: Request) -> None:
-        """Note who asks for something."""
+        """Note a request, and its author."""
         self.recorder.events.asked(request)
 
     def completed(self, manifest: Manifest) -> None:
-        """Note that the manifest of a checkpoint is there."""
+        """Note that the manifest of a checkpoint exists."""
         self.recorder.completed(manifest)
 
     def ended(self, result: Result) -> None:
-        """Note how the run has ended."""
+        """Note the result of the run."""
         self.recorder.ended(result)
 
     def _task(self, task: SubtaskId) -> TaskStatusDocument:
@@ -254,7 +254,7 @@ class Heartbeat:
         )
 
     def _shown_by(self, task: SubtaskId, runner: TaskRunner | None) -> TaskStatusDocument:
-        """Return what a runner shows of itself. It never ends a job: a figure that cannot be read is only missing."""
+        """Return the status of a runner. A figure that cannot be read is only missing: it never ends a job."""
         nothing = TaskStatusDocument(uid=task.task, subtask=task.subtask, status="", batch=-1)
         try:
             return runner.status() if runner is not None else nothing
@@ -282,7 +282,7 @@ class Heartbeat:
         return self._with_sinks is None or uid in self._with_sinks
 
     def _as_time_of_day(self, at_ms: int | None, *, past: bool = False) -> int | None:
-        """Return a moment of the protocol's time, for people to read: one to come, that may be late, or a past one."""
+        """Return a moment of the protocol's time as time of day, ms; a future one that is overdue becomes now."""
         now_ms = self._job.now_ms
         return None if at_ms is None else self._clock() + (at_ms if past else max(at_ms, now_ms)) - now_ms
 
@@ -295,6 +295,6 @@ class Heartbeat:
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    """The sum of the counts that there are; None: there are none."""
+    """Return the sum of the counts that are not None; None: there are none."""
     found = [count for count in counts if count is not None]
     return sum(found) if found else None

@@ -1,7 +1,7 @@
-"""What earlier runs left in the sinks: prepared rows that may still have to be committed, and what no record names.
+"""The leftovers of earlier runs in the sinks: prepared rows that may still have to be committed, and orphans.
 
-A batch's committables are in its record. They are committed by the first checkpoint that covers the batch; a crash may
-cut that commit short, so those of the newest manifest are prepared too as long as it is not marked as committed.
+A batch's committables are in its record. They are committed by the first checkpoint that covers the batch. A crash may
+interrupt that commit, so those of the newest manifest still count as prepared until it is marked as committed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rekindle.storage.job_storage import JobStorage
 
 
 def uncommitted(storage: CheckpointDocuments) -> Manifest | None:
-    """The checkpoint whose commit a crash may have cut short: the newest of all, if it is not marked committed."""
+    """Return the checkpoint whose commit a crash may have interrupted: the newest, unless it is marked committed."""
     newest = next(iter(storage.checkpoints()), None)
     if newest is None:
         return None
@@ -33,7 +33,7 @@ def uncommitted(storage: CheckpointDocuments) -> Manifest | None:
 def prepared(
     storage: JobStorage, subtasks: Iterable[SubtaskId], lineage: int, covered: Mapping[SubtaskId, int]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Committables that may still have to be committed: sink uid → committables.
+    """Return the committables that may still have to be committed: sink uid → committables.
 
     Args:
         covered: subtask → its last batch that a checkpoint of the lineage covers.
@@ -59,15 +59,15 @@ def clean(
     read_named: Callable[[], Mapping[str, list[dict[str, Any]]]],
     steps: Steps,
 ) -> None:
-    """Remove what earlier attempts staged and no record names; looks at the fence before each removal.
+    """Remove rows that earlier attempts staged and no record names; check the fence before each removal.
 
-    What was staged for a batch without a record stays for the next start: the driver that staged it may only be
-    paused, and its record, if it is the first, is the one that counts.
+    Rows staged for a batch without a record stay for the next start: the driver that staged them may only be paused,
+    and its record, if it is the first, is the one that counts.
 
     Args:
         read_named: sink uid → committables that a record names, as `prepared` reads them.
     """
-    # In this order: a late driver's record that comes in between is of a batch that is not decided here, and is named.
+    # In this order: a record that a late driver writes in between is of a batch that is kept here, and is named.
     last = {
         task: max(storage.records(layout.subtask(storage.job, *task, run.lineage)), default=-1) for task in subtasks
     }
@@ -84,12 +84,12 @@ def clean(
 
 
 def rewound(storage: JobDocuments, checkpoint: int) -> Rewound | None:
-    """Return how what a checkpoint had committed was taken back; None where it was not."""
+    """Return the record that the commits of a checkpoint were taken back; None: they were not."""
     return storage.read(layout.rewound(layout.checkpoint(storage.job, checkpoint)), Rewound)
 
 
 def refuse_sink_ahead(storage: CheckpointDocuments, manifest: Manifest, path: str) -> None:
-    """Refuse to start from a checkpoint where a sink has committed beyond it: its rows would come twice.
+    """Refuse to start from a checkpoint if a sink has committed beyond it: its rows would come twice.
 
     Raises:
         RestoreError: ``SINK_AHEAD``.
@@ -97,14 +97,14 @@ def refuse_sink_ahead(storage: CheckpointDocuments, manifest: Manifest, path: st
     try:
         newest = storage.newest_manifest()
     except StorageError as error:
-        # What cannot be read may have committed anything.
+        # A checkpoint that cannot be read may have committed anything.
         number = storage.checkpoints()[0]
         if number <= manifest.checkpoint:
             raise
         raise RestoreError("SINK_AHEAD", sink="(unknown)", committed=number, path=path) from error
     if newest is None:
         return
-    # What this job committed, and another job's savepoint knows nothing of, is ahead of it.
+    # Commits of this job are not in another job's savepoint, so they are ahead of it.
     covered = manifest.checkpoint if manifest.job_id == newest.job_id else 0
     for sink, last in newest.last_commits.items():
         taken_back = rewound(storage, last)

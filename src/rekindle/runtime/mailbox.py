@@ -1,4 +1,4 @@
-"""The events that the driver's loop has still to hear, from whichever thread they come."""
+"""The events that the driver's loop has still to handle, from any thread."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Mailbox:
         self._events: queue.SimpleQueue[e.Event | None] = queue.SimpleQueue()
 
     def post(self, event: e.Event) -> None:
-        """Take in an event, from any thread but the loop's where a task has failed: asking the engine may take time."""
+        """Take in an event from any thread (`TaskFailed`: any but the loop's, since asking the engine takes time)."""
         if isinstance(event, e.TaskFailed) and event.permanent and self._engine.is_gone():
-            # Whatever it looks like: a dying engine loses files, and refuses plans.
+            # The error may mislead: a dying engine loses files, and refuses plans.
             event = replace(event, permanent=False)
         self._events.put(event)
 
     def wake(self) -> None:
-        """Let `take` return, without an event where there is none."""
+        """Let `take` return, even without an event."""
         self._events.put(None)
 
     def take(self, wait_s: float | None = None) -> e.Event | None:
-        """Return the next event; None if there is none after so long (None: now)."""
+        """Return the next event; None if there is none within `wait_s` seconds (None: do not wait)."""
         try:
             return self._events.get_nowait() if wait_s is None else self._events.get(timeout=wait_s)
         except queue.Empty:

@@ -1,4 +1,4 @@
-"""How a subtask spends its time: in a batch, in one that waits for room in its channels, or in none."""
+"""The time of a subtask, by occupation: in a batch, in a batch that waits for room in its channels, or idle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Spent(NamedTuple):
     held_s: float
 
     def until(self, now_s: float) -> _Spent:
-        """The same, with the time up to now."""
+        """Return the same, with the time up to now counted."""
         span_s = now_s - self.since_s
         return self._replace(
             since_s=now_s,
@@ -28,24 +28,24 @@ class Occupation:
     """The time of one subtask; changed by one thread at a time, and read by any.
 
     Args:
-        clock: seconds that never go back.
+        clock: returns seconds that never go back.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        # Replaced as a whole, so that who reads it sees one moment.
+        # Replaced as a whole, so that a reader sees one moment.
         self._spent = _Spent(IDLE, clock(), 0, 0)
 
     def enter(self, doing: str) -> None:
-        """From now on it does this."""
+        """Count the time from now on as this occupation."""
         self._spent = self._spent.until(self._clock())._replace(doing=doing)
 
     @property
     def busy_ms(self) -> int:
-        """Return how long it was in batches, the one under way included."""
+        """The time in batches, the one under way included, in ms."""
         return round(1000 * self._spent.until(self._clock()).busy_s)
 
     @property
     def held_ms(self) -> int:
-        """How long its batches have waited for room."""
+        """The time in which its batches have waited for room, in ms."""
         return round(1000 * self._spent.until(self._clock()).held_s)

@@ -1,4 +1,4 @@
-"""Operator state in checkpoints: that of custom sources, taken over by a lineage and gathered for a manifest."""
+"""Operator state of custom sources in checkpoints: a lineage takes it over, a manifest gathers it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def custom_splits(run: RunContext, lineage: Lineage) -> dict[str, dict[str, Cust
 def operator_states(
     custom: Custom, snapshots: Mapping[SubtaskId, SubtaskSnapshot]
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return what a manifest holds: task → custom source → its operator state.
+    """Return the operator state for a manifest: task → custom source → its state.
 
     A subtask that a drain has ended keeps its state: the drain can be undone. One that has finished for good leaves a
     marker (FLIP-147, Checkpoint Format with Finished Tasks).
@@ -59,7 +59,7 @@ def operator_states(
 def _standing(
     snapshots: Mapping[SubtaskId, SubtaskSnapshot], task: str, source: str
 ) -> tuple[dict[int, InputPosition], list[int]]:
-    """Where the subtasks of a task stand in a source, and which of them have finished for good."""
+    """Return the positions of the subtasks of a task in a source, and the subtasks that have finished for good."""
     of_task = {subtask.subtask: snapshot for subtask, snapshot in snapshots.items() if subtask.task == task}
     finished = [index for index, one in of_task.items() if one.end is not None and not one.end.drained]
     going = {index: one.inputs.get(source, InputPosition()) for index, one in of_task.items() if index not in finished}

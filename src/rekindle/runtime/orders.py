@@ -1,6 +1,6 @@
 """Orders to the subtasks of a run: each has a thread of its own, on which its orders are carried out in their order.
 
-An attempt that has failed is ended before the next order begins another: its query is left, and its sinks are closed,
+An attempt that has failed is ended before the next order begins another: its query is stopped, and its sinks are closed
 on the thread that commits.
 """
 
@@ -25,11 +25,11 @@ _LOG = logging.getLogger(__name__)
 
 
 class TaskOrders:
-    """The subtasks of one run, as its driver orders them about.
+    """The orders of a driver to the subtasks of one run.
 
     Args:
         sinks: the thread on which transactions are committed.
-        is_over: says that the run is over: what is ordered then is not carried out any more.
+        is_over: returns True once the run is over: later orders are not carried out.
     """
 
     def __init__(
@@ -45,15 +45,15 @@ class TaskOrders:
         self._sinks = sinks
         self._is_over = is_over
         self._workers = {task: Worker(f"task-{task}") for task in runners}
-        #: tasks that an attempt was begun of
+        #: subtasks of which an attempt was begun
         self._begun: set[SubtaskId] = set()
-        #: those whose attempt has failed: the next order begins another
+        #: subtasks whose attempt has failed: the next order begins another
         self._failed: set[SubtaskId] = set()
 
     # -- orders that may take long ------------------------------------------------------------------------------------
 
     def start(self, command: c.StartTask) -> None:
-        """Begin an attempt."""
+        """Begin an attempt of a task."""
         runner, task = self._runners[command.task], command.task
         again = task in self._begun
         self._begun.add(task)
@@ -62,14 +62,14 @@ class TaskOrders:
         def start() -> None:
             if again:
                 self._end_attempt(task)
-            # What failed may have failed because of a newer run, whose query this one's would disturb.
+            # A newer run may have caused the failure, and this query would disturb that run's query.
             if self._run.storage.fence.newer_than(self._run.run.run) is None:
                 runner.start()
 
         self._order(command.task, start)
 
     def suspend(self, command: c.SuspendTask) -> None:
-        """Hold a task where it durably stands."""
+        """Hold a task after its last batch record."""
         runner, task = self._streams[command.task], command.task
         again = self._has_failed(task)
 
@@ -81,7 +81,7 @@ class TaskOrders:
         self._order(task, suspend)
 
     def finish(self, command: c.FinishTask) -> None:
-        """Let a task end."""
+        """Let a task flush and finish."""
         runner, task = self._runners[command.task], command.task
         again = self._has_failed(task)
 
@@ -94,7 +94,7 @@ class TaskOrders:
         self._order(task, finish)
 
     def close(self, command: c.CloseTask) -> None:
-        """Release what a task holds."""
+        """Release the query and the sinks of a task."""
         runner, task = self._runners[command.task], command.task
 
         def close() -> e.Event:
@@ -104,14 +104,14 @@ class TaskOrders:
         self._order(task, close)
 
     def _order(self, task: SubtaskId, act: Callable[[], e.Event | None]) -> None:
-        """Carry out an order on the task's own thread; what goes wrong is its failure."""
+        """Carry out an order on the task's own thread; an exception becomes a `TaskFailed`."""
 
         def carry_out() -> None:
             if self._is_over():
                 return
             try:
                 event = act()
-            except BaseException as error:  # whatever it is: an order never ends silently
+            except BaseException as error:  # an order never ends silently
                 event = e.TaskFailed(
                     task=task,
                     reason=one_line(error),
@@ -125,8 +125,10 @@ class TaskOrders:
         self._workers[task].submit(carry_out)
 
     def _end_attempt(self, task: SubtaskId) -> None:
-        """Close an attempt, before the next one, after what its sinks commit now; one that cannot be waited for goes
-        over into the next. On the task's own thread."""
+        """Close an attempt before the next one, after the commits that its sinks do now; on the task's own thread.
+
+        If that takes too long, the next attempt begins with the sinks of this one.
+        """
         runner = self._runners[task]
         runner.abandon()
         if not self._sinks.ask(partial(_close, runner), self._run.pauses.close_s):
@@ -145,11 +147,11 @@ class TaskOrders:
     # -- what is done at once -----------------------------------------------------------------------------------------
 
     def stop_sources(self, command: c.StopSources) -> None:
-        """Give a task nothing more of its sources."""
+        """Stop reading the sources of a task."""
         self._streams[command.task].stop_sources()
 
     def allow(self, command: c.AllowReading) -> None:
-        """Let a task read on in a channel."""
+        """Let a task continue to read a channel."""
         self._runners[command.task].allow(command.producer, command.upto)
 
     def kill(self, command: c.KillTask) -> None:
@@ -158,34 +160,34 @@ class TaskOrders:
             self._runners[command.task].kill()
 
     def kill_all(self) -> None:
-        """Interrupt whatever runs."""
+        """Interrupt all tasks."""
         for runner in self._runners.values():
             runner.kill()
 
     def tick(self, now_ms: int) -> None:
-        """Let the streams hear the time."""
+        """Pass the time to the runners of streams."""
         for runner in self._streams.values():
             tried(partial(runner.tick, now_ms))
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def close_all(self) -> None:
-        """Close what the run leaves open, on the thread that commits: no sink is closed while it does."""
+        """Close all runners, on the thread that commits: no sink is closed while it commits."""
         self._sinks.submit(partial(_close_all, list(self._runners.values())))
 
     def end(self, wait_s: float) -> None:
-        """End the threads of the tasks; each is waited for at most so long."""
+        """End the threads of the tasks; wait for each at most `wait_s` seconds."""
         for worker in self._workers.values():
             worker.close(wait_s)
 
 
 def known(error: BaseException) -> tuple[str, dict[str, object]] | None:
-    """Return code and parameters of an error, for an event; None where it has none."""
+    """Return code and parameters of an error, for an event; None: it has no code."""
     return (error.code, error.parameters) if isinstance(error, RekindleError) else None
 
 
 def _close(runner: TaskRunner) -> None:
-    """However an attempt ends, it is closed (FLIP-147: close() also on failure and cancel)."""
+    """Close an attempt, in whatever way it ended (FLIP-147: close() also on failure and cancel)."""
     try:
         runner.close()
     except (Exception, SystemExit) as error:
@@ -193,7 +195,7 @@ def _close(runner: TaskRunner) -> None:
 
 
 def _close_all(runners: Sequence[TaskRunner]) -> None:
-    """Close what a run leaves open, side by side: one that hangs keeps no other from it."""
+    """Close all runners side by side, so that one that hangs does not block the others."""
     threads = [threading.Thread(target=_close, args=(runner,), name="close", daemon=True) for runner in runners]
     for thread in threads:
         thread.start()

@@ -1,4 +1,4 @@
-"""What a run needs of the engine that carries out its queries: ports, implemented on Spark and, for tests, without."""
+"""Ports: the interface of a run to the engine of its queries, implemented on Spark and, for tests, without it."""
 
 from __future__ import annotations
 
@@ -21,155 +21,162 @@ from rekindle.storage.port import Store
 
 
 class Lifeline(Protocol):
-    """Tells when the engine is gone."""
+    """A watch on the engine, which reports when it is gone."""
 
     @property
     def replaceable(self) -> bool:
-        """This process can make another one."""
+        """Return whether this process can make another engine."""
         ...
 
     def guard(self) -> None:
-        """Begin to look whether it lives."""
+        """Begin to watch the engine."""
         ...
 
     def watch(self, died: Callable[[str], None]) -> None:
-        """Call `died` once, from another thread, with the reason, when it is gone."""
+        """Call `died` once, from another thread, with the reason, when the engine is gone."""
         ...
 
     def is_gone(self) -> bool:
-        """Return True if it is dead or dying, so that what fails now fails for that reason. May block."""
+        """Return True if the engine is dead or dying, and so the reason of failures now. May block."""
         ...
 
     def close(self) -> None:
-        """Watch it no more."""
+        """Stop watching the engine."""
         ...
 
 
 class TaskRunner(Protocol):
-    """One subtask. Orders come one at a time and may block; what comes of them is reported as events.
+    """The runner of one subtask. Orders come one at a time and may block; their outcomes are reported as events.
 
-    An order that cannot be carried out raises; the driver makes a `TaskFailed` of it.
+    An order that cannot be carried out raises; the driver reports it as `TaskFailed`.
     """
 
     def start(self) -> None:
-        """Begin its query where its last batch record stands. Reports `TaskStarted`, `BatchRecorded` for each batch,
-        and `SourcesEnded` when due."""
+        """Start the query after its last batch record.
+
+        It reports `TaskStarted`, `BatchRecorded` for each batch, and `SourcesEnded` when due.
+        """
         ...
 
     def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
-        """Hold it, flush its state, ``finish()`` its sinks, make that durable; returns last batch and notes."""
+        """Hold the query, flush its state, ``finish()`` its sinks, record that; return last batch and notes."""
         ...
 
     def abandon(self) -> None:
-        """Stop what an attempt has left running. `close` follows, and then the next order, which begins another."""
+        """Stop the query of a failed attempt. `close` follows, and then the next order, which begins another."""
         ...
 
     def close(self) -> None:
-        """End an attempt: release everything, within a bounded time, whatever a sink does; once, also if it is asked
-        for again."""
+        """End an attempt: release everything within a bounded time, whatever a sink does. A repetition does nothing."""
         ...
 
     def kill(self) -> None:
-        """Interrupt its query and return at once. Comes from another thread, while an order may hang."""
+        """Interrupt the query and return at once. Called from another thread, while an order may hang."""
         ...
 
     def snapshot(self, batch: int) -> SubtaskSnapshot | None:
-        """Where it stands after a batch that is recorded (-1: at its beginning); None while Spark has not committed
-        that. Comes from another thread, at any time."""
+        """Return the snapshot after a recorded batch (-1: before the first); None while Spark has not committed it.
+
+        Called from another thread, at any time.
+        """
         ...
 
     def allow(self, producer: SubtaskId, upto: int) -> None:
-        """Let it read that many of the producer's batches. Reports `BatchRecorded`, with the batch that was the last,
-        where empty ones alone are read by that. Comes from another thread."""
+        """Let the subtask read the first `upto` batches of the producer. Called from another thread.
+
+        If only empty batches are read by that, `BatchRecorded` is reported with the last batch again.
+        """
         ...
 
     def purge(self, oldest_batch: int, oldest_output: int, *, over: bool) -> None:
-        """Delete what neither `oldest_batch` nor a later one needs, of its outputs those before `oldest_output`.
+        """Delete files that no batch from `oldest_batch` on needs, and outputs before `oldest_output`.
 
         Args:
-            over: no retained checkpoint of its lineage starts it again, so that its query is not needed either.
+            over: True if no retained checkpoint of its lineage starts the subtask again: its query is not needed.
         """
         ...
 
     def status(self) -> TaskStatusDocument:
-        """What a person sees. Comes from another thread."""
+        """Return the status for people to read. Called from another thread."""
         ...
 
 
 @runtime_checkable
 class StreamRunner(TaskRunner, Protocol):
-    """One subtask that runs as a stream: it hears the time, can be stopped, and goes into savepoints.
+    """The runner of a subtask that runs as a stream: it gets the time, can be stopped, and goes into savepoints.
 
-    One of a batch run is no such thing: nothing of it is idle, and there is no place where it could be held.
+    A batch run has none: its inputs are never idle, and there is no place where it could be held.
     """
 
     def suspend(self) -> int:
-        """Hold its query at a batch boundary, whether it runs or not, with every batch that is recorded committed;
-        returns the last one."""
+        """Hold the query at a batch boundary, whether it runs or not; return the last batch.
+
+        Spark has then committed every recorded batch.
+        """
         ...
 
     def stop_sources(self) -> None:
-        """Give it nothing more of its sources; channels are read on. Comes from another thread."""
+        """Stop reading the sources; channels are still read. Called from another thread."""
         ...
 
     def tick(self, now_ms: int) -> None:
-        """Hear the time, which decides what is idle. Comes from another thread, twenty times a second."""
+        """Take in the time, which decides whether inputs are idle. Called from another thread, 20 times a second."""
         ...
 
     def copy(self, snapshot: SubtaskSnapshot, store: Store, folder: str) -> int:
-        """Copy what `snapshot` needs into a savepoint's folder; returns bytes."""
+        """Copy the files that `snapshot` needs into a savepoint's folder; return their size in bytes."""
         ...
 
 
 def streams_of(runners: Mapping[SubtaskId, TaskRunner]) -> dict[SubtaskId, StreamRunner]:
-    """Return those that run as streams: all, or none in a batch run."""
+    """Return the runners of streams: all of them, or none in a batch run."""
     return {subtask: runner for subtask, runner in runners.items() if isinstance(runner, StreamRunner)}
 
 
 class Subtasks(Protocol):
-    """The subtasks of a run, each where its last batch record stands."""
+    """The subtasks of a run, each after its last batch record."""
 
     @property
     def splits(self) -> Mapping[str, Mapping[str, Splits]]:
-        """Task → bounded source → how its files are shared out."""
+        """The files shared out: task → bounded source → its splits."""
         ...
 
     @property
     def custom(self) -> Mapping[str, Mapping[str, CustomSplits]]:
-        """Task → custom source → its splits."""
+        """The custom splits: task → custom source → its splits."""
         ...
 
     def runners(self) -> Mapping[SubtaskId, TaskRunner]:
-        """Return every subtask of the job, those that have ended too.
+        """Return a runner for every subtask of the job, also for those that have ended.
 
         Raises:
-            RekindleError: what is wrong with a task's function or its plan.
+            RekindleError: the function of a task, or its plan, is wrong.
         """
         ...
 
     def read(self, subtask: SubtaskId) -> dict[SubtaskId, int]:
-        """Return how many batches of each producer a subtask has read."""
+        """Return producer → number of its batches that a subtask has read."""
         ...
 
 
 class Engine(Protocol):
-    """What carries out the queries of a run, and what a start asks of it."""
+    """The engine that carries out the queries of a run, and answers the questions of a start."""
 
     @property
     def lifeline(self) -> Lifeline:
-        """Tells when it is gone."""
+        """The watch that reports when the engine is gone."""
         ...
 
     def quiet(self) -> AbstractContextManager[None]:
-        """Keep it from logging what is held back or cancelled on purpose."""
+        """Keep the engine from logging, inside, errors of queries that are held or cancelled on purpose."""
         ...
 
     def stop(self) -> None:
-        """Let go of it; one that belongs to the user stays."""
+        """Stop the engine; one that belongs to the user stays."""
         ...
 
     def check_reaches(self, places: Iterable[str]) -> None:
-        """Check that it has what it takes to read and write at these addresses.
+        """Check that the engine has the libraries to read and write at these addresses.
 
         Raises:
             DefinitionError: ``S3A_MISSING``.
@@ -177,7 +184,7 @@ class Engine(Protocol):
         ...
 
     def check_sees(self, place: str, path: str) -> None:
-        """Check that it finds the object at `path` of the store at `place`, which is there.
+        """Check that the engine finds the object at `path` of the store at `place`, which exists.
 
         Raises:
             StorageError: ``STORAGE_OTHER_FOR_SPARK``.
@@ -185,15 +192,15 @@ class Engine(Protocol):
         ...
 
     def freeze(self, storage: JobStorage, spec: SourceSpec, attempt: str, steps: Steps) -> FrozenFiles | None:
-        """Fix what a bounded source consists of, once for the job; None where the source is not bounded.
+        """Freeze the list of files of a bounded source, once for the job; return None if it is not bounded.
 
         Args:
-            attempt: a fresh name for what is written.
+            attempt: a fresh name for the files that are written.
         """
         ...
 
     def repartition(self, storage: JobStorage, folder: str, task: str, count: int) -> None:
-        """Lay out the state of a subtask of a new lineage in `count` partitions.
+        """Repartition the state of a subtask of a new lineage into `count` partitions.
 
         Raises:
             RestoreError: ``STATE_PARTITIONS_UNCHANGEABLE``.
@@ -201,29 +208,29 @@ class Engine(Protocol):
         ...
 
     def examine(self, of: Examination) -> Mapping[str, Examined]:
-        """Say what it makes of the query of each task, and start none."""
+        """Return task → findings about its query, and start none."""
         ...
 
     def assemble(self, run: RunContext, lineage: Lineage) -> Subtasks:
-        """Put the subtasks of a run together.
+        """Assemble the subtasks of a run.
 
         Args:
-            lineage: the one that the run continues or has opened.
+            lineage: the lineage that the run continues or has opened.
         """
         ...
 
 
 class Engines(Protocol):
-    """Where the engines of one process come from."""
+    """A factory of the engines of one process."""
 
     def make(self) -> Engine:
-        """Return an engine; a further one only where the one before is `Lifeline.replaceable`.
+        """Return an engine; another one only if the one before is `Lifeline.replaceable`.
 
         Raises:
-            DefinitionError: ``SPARK_NOT_STARTED``; what forbids the session that the user has given.
+            DefinitionError: ``SPARK_NOT_STARTED``; or the session that the user has given cannot be used.
         """
         ...
 
     def forget_failed(self) -> None:
-        """End what is left of an engine that could not be made, or does not come up."""
+        """End the remains of an engine that could not be made, or does not start."""
         ...

@@ -1,4 +1,4 @@
-"""What is asked of a running job: read from its control folder, said to the protocol, answered."""
+"""The requests to a running job: read from its control folder, passed to the protocol, answered."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Requests:
     """The requests to the driver of one run.
 
     Args:
-        state: the job's, as of now.
-        is_over: says that the run is over: what comes after that is for the next run to refuse.
-        noted: hears each request that the protocol is about to hear of.
+        state: returns the state of the job now.
+        is_over: returns True once the run is over: the next run refuses later requests.
+        noted: called with each request before it is passed to the protocol.
     """
 
     def __init__(
@@ -37,21 +37,21 @@ class Requests:
         self._is_over = is_over
         self._noted = noted
         self._control = ControlFolder(run.storage)
-        #: answers that the storage has refused, to be tried again
+        #: answers that the storage has refused, and that are tried again
         self._owed: list[Answer] = []
 
     def rung(self) -> bool:
-        """Return True if someone has rung. A storage that does not answer says nothing."""
+        """Return True if the bell was rung; False if the storage does not answer."""
         return bool(tried(self._control.rung))
 
     def are_overdue(self, now_s: float) -> bool:
-        """Return True if it is time to look though no one has rung: for others, or for an answer that is owed."""
+        """Return True if it is time to look even without a ring: for requests, or to repeat a refused answer."""
         return bool(self._owed) or self._control.is_overdue(now_s)
 
     def heard(self, now_s: float) -> Iterator[e.Event]:
-        """Look what is asked, and yield what the protocol has to hear of it.
+        """Read the new requests, and yield an event for each that the protocol has to decide.
 
-        Only the reading may fail and be repeated: what follows from a request is carried out whole, or ends the run.
+        Only the reading may fail and be repeated: the effects of a request are carried out whole, or end the run.
         """
         owed, self._owed = self._owed, []
         for answer in owed:
@@ -72,15 +72,15 @@ class Requests:
             else:
                 self._noted(request)
                 yield _EVENTS[request.verb](request)
-        with contextlib.suppress(ControlError):  # it has just been fenced, and hears of that at its next look
+        with contextlib.suppress(ControlError):  # the driver has just been fenced, and finds that at its next look
             tried(lambda: self._control.clean(now_s))
 
     def _refuse(self, request_id: str, error: RekindleError) -> None:
-        """Answer a request that the protocol never hears of."""
+        """Answer a request with an error, without the protocol."""
         self._answer(Answer(id=request_id, job=self._run.storage.job, state="", answered_ms=0, error=error.to_json()))
 
     def answer(self, command: c.AnswerRequest) -> None:
-        """Answer as the protocol has decided."""
+        """Write the answer that the protocol has decided."""
         error = error_from(*command.error).to_json() if command.error else None
         self._answer(
             Answer(
@@ -96,7 +96,7 @@ class Requests:
         )
 
     def _answer(self, answer: Answer) -> None:
-        """Answer, durably. Who asked waits; a storage that refuses the answer is no reason to end the job."""
+        """Write an answer durably. If the storage refuses it, keep it for another try: that does not end the job."""
         made = replace(answer, state=answer.state or self._state().value, answered_ms=self._run.clock())
         if tried(lambda: self._run.storage.answer(made)) is None:
             self._owed.append(made)
@@ -112,4 +112,4 @@ _EVENTS: dict[str, Callable[[Request], e.Event]] = {
     ),
     "cancel": lambda request: e.CancelRequested(request=request.id),
 }
-"""Verb of a request → what the protocol hears. Any other verb is answered with an error."""
+"""Verb of a request → event for the protocol. Any other verb is answered with an error."""

@@ -1,8 +1,8 @@
-"""Deleting what no retained checkpoint needs: old checkpoints, what lies before them in tasks, lineages gone by.
+"""The deletion of data that no retained checkpoint needs: old checkpoints, old batches of tasks, old lineages.
 
-It runs on a thread of its own, so that no commit waits for a slow bucket. That is safe beside everything else: which
-checkpoints are retained is read when it begins, the newest of them stays, and whatever comes meanwhile needs only what
-comes after that one. What is copied into a savepoint the protocol pins. Of several orders the last counts.
+It runs on a thread of its own, so that no commit waits for a slow bucket. That is safe beside everything else: the list
+of retained checkpoints is read when it begins, the newest of them stays, and newer checkpoints need only data after
+that one. The protocol pins a checkpoint that is copied into a savepoint. Of several orders the last counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Run
 
 RUNS = 200
-"""So many runs are remembered: a job that is started again and again must not fill its storage, nor slow its starts."""
+"""The number of runs that are kept: a job that is started very often must not fill its storage, or slow its starts."""
 
 _UNREADABLE = ("OBJECT_CORRUPT", "FORMAT_NEWER")
 
@@ -33,7 +33,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Retention:
-    """The deletions of one run; each looks at the fence first (`SteppedStore`)."""
+    """The deletions of one run; each checks the fence first (`SteppedStore`)."""
 
     def __init__(self, storage: CheckpointDocuments, run: Run, runners: Mapping[SubtaskId, TaskRunner]) -> None:
         self._storage = storage
@@ -41,35 +41,35 @@ class Retention:
         self._runners = runners
         self._worker = Worker("retention")
         self._last: c.DiscardOlder | None = None
-        #: whether folders of older lineages may be left
+        #: True if folders of older lineages may be left
         self._older_lineages = True
-        #: whether more runs may be remembered than are kept
+        #: True if runs may be left that need not be kept
         self._older_runs = True
-        #: whether a savepoint may be left that the job has claimed
+        #: True if a savepoint may be left that the job has claimed
         self._may_own = True
 
     def order(self, command: c.DiscardOlder) -> None:
-        """Have it done; returns at once."""
+        """Queue the deletions; return at once."""
         self._last = command
         self._worker.submit(lambda: self._carry_out(command))
 
     def close(self, wait_s: float) -> None:
-        """End after what is ordered; wait for that at most so long. What is left the next start does."""
+        """End after the ordered deletions; wait at most `wait_s` seconds. The next start does the rest."""
         self._worker.close(wait_s)
 
     def _carry_out(self, command: c.DiscardOlder) -> None:
         if command is not self._last:
-            return  # what has come since states all that is kept
+            return  # a later order states all that is kept
         try:
             self.discard_older(command)
         except Exception as error:
             if isinstance(error, ControlError) and error.code == "DRIVER_FENCED":
-                return  # the driver hears of it at its next look
-            # Nothing rests on it, and the next checkpoint tries again; but the log has to say it.
+                return  # the driver finds that at its next look
+            # Nothing depends on it, and the next checkpoint tries again; but the log has to report it.
             _LOG.warning("Old checkpoints could not be deleted: %s", error)
 
     def discard_older(self, order: c.DiscardOlder) -> None:
-        """Delete checkpoints beyond the retained ones, and what only they needed."""
+        """Delete checkpoints beyond the retained ones, and data that only they needed."""
         kept = self._forget_checkpoints(order)
         ours = [manifest for manifest in kept if manifest.lineage == self._run.lineage]
         for task, runner in self._runners.items():
@@ -77,7 +77,7 @@ class Retention:
             read = [reading.position.batches for manifest in ours for reading in readings_of(manifest, task)]
             if batches:
                 over = all(manifest.needs_no_state(task.task) for manifest in ours if task.task in manifest.tasks)
-                # One output more is kept than is still to be read: it tells the time of what was.
+                # One output more is kept than is still to be read: it has the event time of the rows read.
                 runner.purge(min(batches), min(read, default=min(batches)) - 1, over=over)
         if self._older_lineages:
             self._forget_lineages({manifest.lineage for manifest in kept} | {self._run.lineage})
@@ -87,7 +87,7 @@ class Retention:
     def _dispose_claimed(self, ours: int, keep: int) -> None:
         """Delete the savepoint that the job has claimed, once it has as many checkpoints of its own as it retains.
 
-        Only if it still is the one that was claimed: another may lie at its place by now.
+        It is deleted only if it is still the claimed one: another may be at its path by now.
         """
         if not self._may_own or ours < keep:
             return
@@ -100,11 +100,11 @@ class Retention:
         self._may_own = False
 
     def _forget_runs(self, kept: list[Manifest]) -> None:
-        """Delete how old runs began and ended, once a checkpoint of this run is complete.
+        """Delete the documents of old runs, once a checkpoint of this run is complete.
 
-        From then on nothing asks for more than the newest ones, those of the checkpoints that stay, and those that have
-        opened a lineage: what was written before that checkpoint is on the disk (`rekindle.start.lost`), and a driver
-        that only seems to be dead has found the numbers of its checkpoints used.
+        From then on only the newest runs are needed, those of the checkpoints that stay, and those that have opened a
+        lineage: data written before that checkpoint is on the disk (`rekindle.start.lost`), and a driver that only
+        seems to be dead finds the numbers of its checkpoints used.
         """
         if not self._older_runs or all(manifest.run != self._run.run for manifest in kept):
             return
@@ -114,10 +114,10 @@ class Retention:
         self._older_runs = False
 
     def _forget_checkpoints(self, order: c.DiscardOlder) -> list[Manifest]:
-        """Delete what is older than the retained ones, and is not pinned; returns those that stay.
+        """Delete checkpoints that are older than the retained ones, and not pinned; return those that stay.
 
         Raises:
-            StorageError: one that stays cannot be read. What it needs is not known, so all is kept until it goes.
+            StorageError: one that stays cannot be read. The data that it needs is not known, so all data stays.
         """
         numbers = self._storage.numbers_used()
         found: dict[int, Manifest | StorageError] = {}
@@ -144,9 +144,9 @@ class Retention:
             return error
 
     def _forget_lineages(self, needed: set[int]) -> None:
-        """Delete the folders of lineages before this one that no checkpoint that stays is of."""
+        """Delete the folders of lineages before this one that have no checkpoint left."""
         store = self._storage.store
-        above = layout.tasks(self._storage.job)  # also of those that the job no longer has
+        above = layout.tasks(self._storage.job)  # also of tasks that the job no longer has
         left = False
         for task in [f"{above}/{uid}" for uid in store.names(above)]:
             for folder in [f"{task}/{part}" for part in store.names(task)]:

@@ -1,8 +1,9 @@
-"""Sinks go back to the checkpoint that a start begins from: what later checkpoints have committed is taken back.
+"""The rewind of sinks to the checkpoint that a start begins from: later commits are taken back.
 
-What that is stands in their manifests. Sink by sink it is taken back, then each of these checkpoints is marked: nothing
-starts from it any more, and no one commits it. A start that is killed in between is made again, by the next start in
-any case, and finds done what is done. A sink that cannot go back is refused before anything is touched.
+The manifests of the later checkpoints name those commits. They are taken back sink by sink, then each of these
+checkpoints is marked: nothing starts from it any more, and nothing commits it. If a start is killed in between, the
+next start repeats the rewind; steps that were done stay done. A sink that cannot go back is refused before anything
+changes.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from rekindle.storage.run_documents import RunDocuments
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewind:
-    """What goes back, and to where."""
+    """The commits to take back, and the checkpoint to go back to."""
 
     to: int
-    #: the checkpoints after that one which are not taken back yet
+    #: checkpoints after that one whose commits are not taken back yet
     checkpoints: tuple[int, ...]
-    #: sink → checkpoint → what was committed with it
+    #: sink → checkpoint → committables that were committed with it
     commits: Mapping[str, Mapping[int, list[Committable]]]
 
     def rows(self, sink: str) -> int:
-        """How many rows of a sink are taken back, as far as it counts them."""
+        """Return the number of rows of a sink that are taken back, as far as it counts them."""
         return sum(one.get("rows", 0) for each in self.commits.get(sink, {}).values() for one in each)
 
 
@@ -45,12 +46,12 @@ def plan_rewind(
     *,
     leave_others: bool = False,
 ) -> Rewind:
-    """Find what has to be taken back.
+    """Find the commits that have to be taken back.
 
     Args:
-        manifest: of the checkpoint or savepoint that the start begins from.
-        place: where that lies, for the message.
-        leave_others: sinks that cannot go back stay as they are.
+        manifest: manifest of the checkpoint or savepoint that the start begins from.
+        place: path of that, for the message.
+        leave_others: True to leave sinks that cannot go back unchanged.
 
     Raises:
         RestoreError: ``REWIND_IMPOSSIBLE``, ``SINK_REWIND_UNSUPPORTED``.
@@ -93,7 +94,7 @@ def plan_rewind(
 def carry_out(
     planned: Rewind, storage: RunDocuments, sinks: Mapping[str, TwoPhaseSink], run: int, now_ms: int, steps: Steps
 ) -> None:
-    """Take it back. The sinks are open; a newer driver is looked for before each of them.
+    """Take the planned commits back. The sinks are open; the fence is checked before each of them.
 
     Raises:
         SinkError: ``SINK_REWIND_FAILED``.

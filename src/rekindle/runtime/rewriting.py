@@ -1,7 +1,6 @@
 """A savepoint made of another one, with the state of one stateful operator written again.
 
-It is a new folder from the first byte on, and gets its manifest last: what a crash leaves has none, so nothing starts
-from it.
+It is a new folder, and gets its manifest last: after a crash the folder has none, so nothing starts from it.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ def rewritten(
     """Copy a savepoint into a new folder below `directory`, except the rows of one operator; return its absolute path.
 
     Args:
-        write: writes these rows into a progress directory, and looks whether that has succeeded.
+        write: writes these rows into a progress directory, and checks that it has succeeded.
 
     Raises:
-        RekindleError: what `write` raises, or the storage; what was begun is deleted, as far as that can be.
+        RekindleError: raised by `write`, or by the storage; the new folder is deleted, if possible.
     """
     manifest, store = origin.manifest, open_store(directory)
     into = f"{manifest.job}-{manifest.checkpoint:09d}-{secrets.token_hex(3)}"

@@ -1,8 +1,8 @@
-"""When the driver's loop does what it does again and again: more rarely the longer nothing happens to its job.
+"""The intervals of the looks of the driver's loop: longer, the longer nothing happens to its job.
 
-Where a look is a request that is paid for, a job that waits for rows for hours should cost next to nothing. So a tenth
-of the time in which nothing has happened passes between two looks, within bounds. Whatever happens makes them frequent
-again at once. Where looks are free, nothing changes.
+If a look is a request that costs money, a job that waits for rows for hours should cost next to nothing. So a tenth of
+the time in which nothing has happened passes between two looks, within bounds. Any event makes them frequent again at
+once. If looks are free, their interval is constant.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ _PART_OF_SILENCE = 0.1
 
 
 class Rhythm:
-    """One thing that is done again and again.
+    """The interval of one repeated action.
 
     Args:
-        pace: of the store (`Store.pace`).
+        pace: pace of the store (`Store.pace`).
         every_s: the pause while something happens, on a store of pace 1.
         at_rest_s: the longest pause, likewise.
     """
@@ -25,14 +25,14 @@ class Rhythm:
         self._every_s = every_s * pace
         self._at_rest_s = max(at_rest_s * pace, self._every_s) if pace > 1 else self._every_s
         self._done_s = float("-inf")
-        #: how long it may be until the next time, if nothing happens until then
+        #: time until the next action if nothing happens until then, in seconds
         self.pause_s = 0.0
 
     def is_due(self, now_s: float, happened_s: float) -> bool:
-        """Return True if it is to be done now, and take it for done.
+        """Return True if the action is due now, and count it as done.
 
         Args:
-            happened_s: when something has happened last.
+            happened_s: time of the last event.
         """
         pause_s = self._every_s if happened_s > self._done_s else self.pause_s
         if now_s < self._done_s + pause_s:
@@ -43,7 +43,7 @@ class Rhythm:
 
 
 def rhythms(pace: int, pauses: Pauses) -> tuple[Rhythm, Rhythm]:
-    """Return when a driver looks at what is asked, and when it gives a sign of life, on a store of this pace."""
+    """Return the rhythms of a driver's looks at requests and of its heartbeats, on a store of this pace."""
     return (
         Rhythm(pace, pauses.control_s, pauses.control_at_rest_s),
         Rhythm(pace, pauses.heartbeat_s, pauses.heartbeat_at_rest_s),

@@ -1,7 +1,7 @@
 """A savepoint of a job that does not run: a copy of its last checkpoint, made without Spark.
 
 Nothing pins that checkpoint: the job may be started meanwhile, and delete it once newer ones have replaced it, its
-manifest first. So the copy counts only if that is still there when everything is copied (`Origin.read_whole`).
+manifest first. So the copy is valid only if the manifest is still there when all is copied (`Origin.read_whole`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rekindle.storage.origin import Origin
 def savepoint_at_rest(storage: JobStorage, directory: str) -> Answer:
     """Copy the last completed checkpoint of a job that does not run into a new folder below `directory`.
 
-    Returns what a running job would have answered.
+    Returns the answer that a running job would have given.
 
     Raises:
         ControlError: ``SAVEPOINT_WITHOUT_CHECKPOINT``, ``CHECKPOINT_NOT_COMMITTED``; ``BATCH_VERB_REFUSED``.

@@ -1,7 +1,7 @@
 """SIGTERM, SIGHUP and Ctrl-C for a running job: the first stops it properly, a second Ctrl-C cancels it.
 
-A batch run has no place to stop at: the first cancels it. Used by `Job.run` and by the command line. It knows nothing
-of a job but that it can be stopped and cancelled.
+A batch run has no place to stop at: the first signal cancels it. `Job.run` and the command line use this module. It
+knows only that a job can be stopped and cancelled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rekindle.runtime import client
 
 
 class Stoppable(Protocol):
-    """What signals act on; both calls may block until they are carried out."""
+    """An object that signals can stop or cancel; both calls may block until they are carried out."""
 
     #: "streaming" or "batch"
     mode: str
@@ -39,8 +39,9 @@ def _silent(message: str) -> None:
 
 @contextmanager
 def stop_on_signals(handle: Stoppable, say: Callable[[str], None] = _silent) -> Iterator[None]:
-    """While inside, SIGTERM, SIGHUP and the first Ctrl-C call ``handle.stop()``, any further Ctrl-C
-    ``handle.cancel()``; in batch mode all of them cancel. A SIGHUP that is ignored, as under nohup, stays so.
+    """Stop the job inside on SIGTERM, SIGHUP and the first Ctrl-C, and cancel it on any further Ctrl-C.
+
+    In batch mode all of them cancel. A SIGHUP that is ignored, as under nohup, stays ignored.
 
     Enter it after Spark has started: PySpark sets a SIGINT handler of its own. Each call runs in a thread, so that a
     stop that hangs does not hold up a cancel; what it raises goes to `say`, because the job continues and those that

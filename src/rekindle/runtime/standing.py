@@ -1,4 +1,4 @@
-"""Whether a run still stands: no newer one has taken over, and its job was not deleted under it."""
+"""The standing of a run: it may continue if no newer run has taken over, and its job was not deleted."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from rekindle.runtime.definition import RunContext
 from rekindle.runtime.trying import tried
 
 LOOKS_GONE = 3
-"""Looks in a row, one before each heartbeat, that find the job deleted, until it counts: a mount may come back."""
+"""The number of looks in a row, one before each heartbeat, that must find the job deleted: a mount may come back."""
 
 
 class RunStanding:
-    """What the storage says of one run. A storage that does not answer says nothing."""
+    """The standing of one run in the storage. While the storage does not answer, the run continues."""
 
     def __init__(self, run: RunContext) -> None:
         self._storage = run.storage
@@ -20,7 +20,7 @@ class RunStanding:
         self._looks_gone = 0
 
     def fenced_by(self) -> int | None:
-        """Return the newer run that has taken over; None while there is none."""
+        """Return the newer run that has taken over; None: there is none."""
         return tried(lambda: self._storage.fence.newer_than(self._run.run))
 
     def is_gone(self) -> bool:
@@ -31,7 +31,7 @@ class RunStanding:
         """Look whether the job is deleted; return True if it is there.
 
         Raises:
-            StorageError: ``STORAGE_GONE``; what the run writes from now on would be found by no one.
+            StorageError: ``STORAGE_GONE``; no one would find the data that the run writes from now on.
         """
         self._looks_gone = self._looks_gone + 1 if self.is_gone() else 0
         if self._looks_gone >= LOOKS_GONE:
@@ -39,11 +39,11 @@ class RunStanding:
         return not self._looks_gone
 
     def refuse_if_gone(self) -> None:
-        """Raise StorageError ``STORAGE_GONE`` where the job is deleted."""
+        """Raise StorageError ``STORAGE_GONE`` if the job is deleted."""
         if self.is_gone():
             raise self.gone()
 
     def gone(self) -> StorageError:
-        """Return the error that says so."""
+        """Return the error for a deleted job."""
         uri = self._storage.store.location
         return StorageError("STORAGE_GONE", job=self._storage.job, uri=uri, run=self._run.run)

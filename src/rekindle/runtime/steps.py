@@ -21,7 +21,7 @@ _Given = ParamSpec("_Given")
 _Started = TypeVar("_Started")
 
 Steps = Callable[[str], None]
-"""Hears the name of each durable step as it is reached; may raise."""
+"""A listener: it gets the name of each durable step as it is reached; may raise."""
 
 BEYOND_STORAGE = (
     "segment.write",
@@ -35,12 +35,12 @@ BEYOND_STORAGE = (
     "spark.commit",
     "storage.delete",
 )
-"""Steps that are not writes to the storage."""
+"""The names of steps that are not writes to the storage."""
 
 _AT_ONCE = 1_000
 
 ALL = tuple(sorted((*layout.STEPS, *BEYOND_STORAGE)))
-"""Every durable step there is."""
+"""The names of all durable steps."""
 
 
 def no_steps(name: str) -> None:
@@ -51,7 +51,7 @@ _LISTENER: ContextVar[Steps] = ContextVar("steps", default=no_steps)
 
 
 def listener() -> Steps:
-    """Return who hears the steps of a run that is started here: no one, but in a test."""
+    """Return the listener for the steps of a run that is started here: `no_steps`, except in a test."""
     return _LISTENER.get()
 
 
@@ -70,79 +70,79 @@ def heard_by(steps: Steps, start: Callable[_Given, _Started]) -> Callable[_Given
 
 @contextmanager
 def step(steps: Steps, name: str) -> Iterator[None]:
-    """Announce a step, before and after what is done inside."""
+    """Announce a step before and after the work inside."""
     steps(f"{name}/before")
     yield
     steps(f"{name}/after")
 
 
 class SteppedStore(ForwardingStore):
-    """A store that announces every write by the name of its step, and looks at the fence before it takes anything away.
+    """A store that announces every write by the name of its step, and checks the fence before it deletes or replaces.
 
-    What is created stays harmless in any driver, and however late; what is deleted or replaced does not.
+    Creating a file is harmless in any driver, however late; deleting or replacing one is not.
     """
 
     def __init__(self, store: Store, steps: Steps) -> None:
         super().__init__(store)
         self._steps = steps
-        #: called between the announcement of a deletion or replacement and the act; raises where it must not be
+        #: called after the announcement of a deletion or replacement, before the act; raises if that is forbidden
         self.look: Callable[[], None] = allow
 
     def create(self, path: str, data: bytes) -> bool:
-        """A step."""
+        """Create a file as a step."""
         with step(self._steps, layout.step_of(path)):
             return super().create(path, data)
 
     def replace(self, path: str, data: bytes) -> None:
-        """A step."""
+        """Replace a file as a step."""
         with step(self._steps, layout.step_of(path)):
             self.look()
             super().replace(path, data)
 
     def delete(self, path: str) -> None:
-        """A step."""
+        """Delete a file as a step."""
         with step(self._steps, "storage.delete"):
             self.look()
             super().delete(path)
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """A step for each few of them: the fence is looked at once for all that one request takes away."""
+        """Delete files, at most 1,000 a step: the fence is checked once for all files of one request."""
         for start in range(0, len(paths), _AT_ONCE):
             with step(self._steps, "storage.delete"):
                 self.look()
                 super().delete_many(paths[start : start + _AT_ONCE])
 
     def delete_tree(self, folder: str) -> None:
-        """A step."""
+        """Delete a folder as a step."""
         with step(self._steps, "storage.delete"):
             self.look()
             super().delete_tree(folder)
 
     def delete_trees(self, folder: str, names: Collection[str]) -> None:
-        """A step, where there is anything to delete: the fence is looked at once for all of it."""
+        """Delete folders as one step, if there are any: the fence is checked once for all."""
         if names:
             with step(self._steps, "storage.delete"):
                 self.look()
                 super().delete_trees(folder, names)
 
     def copy(self, source: str, target: str) -> int:
-        """A step."""
+        """Copy a file as a step."""
         with step(self._steps, layout.step_of(target)):
             return super().copy(source, target)
 
     def copy_from(self, source: Store, path: str, target: str) -> int:
-        """A step."""
+        """Copy a file from another store as a step."""
         inner = innermost(source)
         with step(self._steps, layout.step_of(target)):
             self.look()
             return super().copy_from(inner, path, target)
 
     def move(self, source: str, target: str) -> None:
-        """A step."""
+        """Move a file as a step."""
         with step(self._steps, layout.step_of(target)):
             self.look()
             super().move(source, target)
 
 
 def allow() -> None:
-    """Before a run is claimed there is no fence to look at."""
+    """Allow everything: before a run is claimed there is no fence to check."""

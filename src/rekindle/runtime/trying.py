@@ -1,4 +1,4 @@
-"""What a storage that is away does not end: it is tried again at the next look."""
+"""Actions that survive a storage that is away: they are tried again at the next look."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Done = TypeVar("_Done")
 
 
 def tried(act: Callable[[], _Done]) -> _Done | None:
-    """Return what `act` returns; None where the storage refuses, and it is to be tried again in a moment."""
+    """Return the result of `act`; None if the storage refuses: the caller tries again later."""
     try:
         return act()
     except StorageError as error:

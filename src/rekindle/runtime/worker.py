@@ -1,7 +1,7 @@
 """A thread that carries out one order after the other.
 
-Not a `ThreadPoolExecutor`: Python waits for an executor's threads when it exits, and an order may hang for as long as a
-user's function does.
+This is not a `ThreadPoolExecutor`: Python waits for an executor's threads when it exits, and an order may hang for as
+long as a user's function does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 
 class Worker:
-    """Orders in, done in that order. They report by themselves and do not raise."""
+    """A queue of orders, carried out one after the other. They report by themselves and do not raise."""
 
     def __init__(self, name: str) -> None:
         self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -20,11 +20,11 @@ class Worker:
         self._thread.start()
 
     def submit(self, order: Callable[[], None]) -> None:
-        """Have it done when those before are."""
+        """Queue an order."""
         self._orders.put(order)
 
     def ask(self, order: Callable[[], None], wait_s: float) -> bool:
-        """Have it done when those before are, and wait for that; give it up if it has not begun after so long.
+        """Queue an order, and wait until it is done; drop it if it has not begun within `wait_s` seconds.
 
         Return True if it is done.
         """
@@ -47,7 +47,7 @@ class Worker:
         return True
 
     def close(self, wait_s: float = 0) -> None:
-        """End the thread after the orders it has; waits for that at most so long."""
+        """End the thread after its queued orders; wait for that at most `wait_s` seconds."""
         self._orders.put(None)
         self._thread.join(wait_s)
 
@@ -57,7 +57,7 @@ class Worker:
 
 
 def _taken(turn: queue.SimpleQueue[None]) -> bool:
-    """Return True to the first who asks."""
+    """Return True to the first caller."""
     try:
         turn.get_nowait()
     except queue.Empty:
