@@ -1,4 +1,4 @@
-"""Buckets of S3, and of servers that speak its language: where they are, and who asks.
+"""Buckets of S3 and of servers with the same API: their regions, their addresses and the credentials for them.
 
 `obstore` does the work. Credentials, profiles, regions and endpoints are those that botocore finds, as in every tool of
 AWS that is written in Python: keys in the environment, a profile with SSO, an assumed role or a process, the role of a
@@ -24,13 +24,13 @@ _FOLDERS_AT_ONCE = 1_000
 _REGION = "x-amz-bucket-region"
 _SECONDS = 5
 _KEPT = timedelta(minutes=10)
-"""How long credentials are used before they are asked for again: botocore's are good for at least as long."""
+"""Time for which credentials are used before botocore is asked again: its credentials last at least as long."""
 _PATIENCE: Mapping[str, Any] = {"max_retries": 5, "retry_timeout": timedelta(seconds=30)}
-"""How often a request is sent that was not answered."""
+"""Retries of a request that was not answered: how many, and for how long in all."""
 
 
 def options_of(endpoint: str) -> dict[str, Any]:
-    """How `obstore` asks a server, in any cloud."""
+    """Return the options with which `obstore` asks a server, in any cloud."""
     options = {"allow_http": endpoint.startswith("http://"), "connect_timeout": timedelta(seconds=5)}
     return {"client_options": options, "retry_config": dict(_PATIENCE)}
 
@@ -69,7 +69,7 @@ class S3Client:
 
 
 class _Credentials:
-    """What `obstore` asks for credentials."""
+    """The credentials of a session, in the form in which `obstore` asks for them."""
 
     def __init__(self, session: Any) -> None:
         self._found = session.get_credentials()
@@ -93,7 +93,7 @@ class NoCredentialsError(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class FolderClient:
-    """Make what deletes the objects of a bucket that stand for folders."""
+    """Make the function that deletes the objects of a bucket that stand for folders."""
 
     bucket: str
 
@@ -119,7 +119,7 @@ class FolderClient:
 
 
 def _reached(session: Any, bucket: str) -> tuple[str, str]:
-    """The region of a bucket, and its address."""
+    """Return the region of a bucket, and its address."""
     from botocore.configprovider import ConfiguredEndpointProvider
 
     said = os.environ.get("AWS_REGION") or session.get_config_variable("region")
@@ -142,7 +142,7 @@ def _host(session: Any, region: str) -> str:
 
 
 def _region_of(bucket: str, region: str) -> str | None:
-    """What S3 says when it is asked without credentials where a bucket lies; None where it says nothing."""
+    """Ask S3, without credentials, for the region of a bucket; None where its answer names none."""
     host = f"{bucket}.s3.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
     request = urllib.request.Request(f"https://{host}/", method="HEAD")
     try:

@@ -1,4 +1,4 @@
-"""What a subtask has stored: the records of its batches, its end, and the files that were dealt out to it."""
+"""The documents of subtasks: records of batches, drains and ends, and the frozen lists of sources."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ class BatchDocuments(JobDocuments):
     """The batches of a job's subtasks; a ``subtask_folder`` is what `layout.subtask` returns."""
 
     def frozen_files(self, source: str) -> FrozenFiles | None:
-        """The frozen list of the bounded source `source`."""
+        """Return the frozen list of the bounded source `source`; None where it was not frozen yet."""
         return self.read(layout.frozen_files(self.job, source), FrozenFiles)
 
     def records(self, subtask_folder: str) -> list[int]:
-        """Numbers of the batches that have a record, ascending."""
+        """Return the numbers of the batches that have a record, ascending."""
         return self.numbers(layout.batches(subtask_folder))
 
     def record(self, subtask_folder: str, batch: int) -> BatchRecord | None:
-        """The record of a batch."""
+        """Return the record of a batch; None where there is none."""
         return self.read(layout.batch(subtask_folder, batch), BatchRecord)
 
     def last_record(self, subtask_folder: str) -> BatchRecord | None:
-        """The record of the highest batch: where the subtask durably stands."""
+        """Return the record of the highest batch, after which the subtask resumes; None where no batch has a record."""
 
         def read(batch: int) -> BatchRecord | None:
             return self.record(subtask_folder, batch)
@@ -32,13 +32,13 @@ class BatchDocuments(JobDocuments):
         return next(self.newest_first(layout.batches(subtask_folder), read), None)
 
     def end(self, subtask_folder: str) -> End | None:
-        """Set once the subtask has finished its operator logic (EndOfData)."""
+        """Return the document of the subtask's end; None until it has finished its operator logic (EndOfData)."""
         return self.read(layout.end(subtask_folder), End)
 
     def drain(self, subtask_folder: str) -> Drain | None:
-        """Set once a drain has begun on the subtask."""
+        """Return the document of the drain that has begun on the subtask; None where none has."""
         return self.read(layout.drain(subtask_folder), Drain)
 
     def prelude(self, subtask_folder: str) -> PreludeDocument | None:
-        """Set once it is decided up to where the subtask's history is computed as a batch."""
+        """Return the document of the batch that computes the subtask's history; None where there is none."""
         return self.read(read_layout.prelude(subtask_folder), PreludeDocument)

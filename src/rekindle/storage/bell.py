@@ -1,7 +1,8 @@
 """The bell of a job: one small object that its driver reads, where each look is a request that is paid for.
 
-Who wants the driver to look rings: who has left a request for it, who has claimed the next run, and who asks for a sign
-of life. So a driver has one thing to read, however much there may be to find. Where looks are free there is no bell.
+A process that wants the driver to look rings the bell: it has left a request, has claimed the next run, or asks for a
+sign of life. So a driver has one thing to read, however much there may be to find. Where looks are free there is no
+bell.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from rekindle.storage.port import NotFound, Store
 
 
 def ring(store: Store, job: str, what_for: str) -> None:
-    """Let the driver of a job look. Where the storage refuses, the driver looks some time by itself.
+    """Let the driver of a job look. Where the storage refuses that, the driver looks by itself some time later.
 
     Args:
         what_for: different each time.
@@ -25,7 +26,7 @@ def ring(store: Store, job: str, what_for: str) -> None:
 
 
 def rung_for(store: Store, job: str) -> bytes:
-    """Return what was rung for last; empty: nothing was."""
+    """Return what the bell was rung for last; empty where it never was."""
     try:
         return store.read(layout.bell(job))
     except NotFound:

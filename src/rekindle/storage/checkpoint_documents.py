@@ -22,11 +22,11 @@ class CheckpointDocuments(RunDocuments):
     """The manifests of a job, under the numbers of their checkpoints."""
 
     def manifest(self, checkpoint: int) -> Manifest | None:
-        """The manifest of a completed checkpoint; without one a checkpoint does not exist."""
+        """Return the manifest of a completed checkpoint; None where there is no such checkpoint."""
         return manifest_at(self.store, layout.checkpoint(self.job, checkpoint))
 
     def checkpoints(self) -> list[int]:
-        """Numbers of the completed checkpoints, newest first; whether their manifests can be read is not looked at."""
+        """Return the numbers of the completed checkpoints, newest first, with those whose manifests cannot be read."""
         return [number for number in reversed(self.numbers_used()) if self._is_complete(number)]
 
     def _is_complete(self, checkpoint: int) -> bool:
@@ -38,11 +38,11 @@ class CheckpointDocuments(RunDocuments):
             return True
 
     def numbers_used(self) -> list[int]:
-        """Numbers that a checkpoint has, or that none may have any more, ascending."""
+        """Return the numbers that a checkpoint has, or that none may have any more, ascending."""
         return self.numbers(layout.checkpoints(self.job))
 
     def use_up(self, checkpoint: int, run: int) -> int:
-        """Let no checkpoint have a number any more, unless one has it already; returns the run that has used it.
+        """Let no checkpoint have a number any more, unless one has it already; return the run that has used the number.
 
         Numbers are used without a gap, so a driver that was about to use this one, or a later one, comes too late.
         """
@@ -53,9 +53,9 @@ class CheckpointDocuments(RunDocuments):
         return found.run if found is not None else 0
 
     def fence_checkpoints(self, run: int) -> None:
-        """Let no driver that only seems to be dead complete a checkpoint any more.
+        """Keep a driver that only seems to be dead from completing a checkpoint.
 
-        Nothing is done where every earlier run has ended: it then writes none.
+        Nothing is done where every earlier run has ended: such a run completes none.
 
         Raises:
             ControlError: ``DRIVER_FENCED``, a newer run has taken over.
@@ -73,15 +73,15 @@ class CheckpointDocuments(RunDocuments):
             used = self.use_up(number, run)
 
     def manifests(self) -> list[Manifest]:
-        """The manifests of all completed checkpoints, newest first."""
+        """Return the manifests of all completed checkpoints, newest first."""
         return [*self.newest_first(layout.checkpoints(self.job), self.manifest)]
 
     def newest_manifest(self) -> Manifest | None:
-        """The manifest of the newest completed checkpoint, of whichever lineage."""
+        """Return the manifest of the newest completed checkpoint, of any lineage; None where there is none."""
         return next(self.newest_first(layout.checkpoints(self.job), self.manifest), None)
 
     def latest_manifest(self, lineage: int) -> Manifest | None:
-        """The manifest of the newest checkpoint completed in `lineage`."""
+        """Return the manifest of the newest checkpoint completed in `lineage`; None where there is none."""
         manifests = self.newest_first(layout.checkpoints(self.job), self.manifest)
         return next((manifest for manifest in manifests if manifest.lineage == lineage), None)
 
@@ -93,7 +93,7 @@ class CheckpointDocuments(RunDocuments):
 
 
 def read_manifest(store: Store, folder: str) -> Manifest:
-    """The manifest of the checkpoint or savepoint at `folder`; ``""`` where `store` is the savepoint's own folder.
+    """Read the manifest of the checkpoint or savepoint at `folder`, ``""`` where `store` is the savepoint's own folder.
 
     Raises:
         RestoreError: ``CHECKPOINT_UNKNOWN``, there is none.
@@ -106,14 +106,14 @@ def read_manifest(store: Store, folder: str) -> Manifest:
 
 
 class _Taken(msgspec.Struct):
-    """What a manifest and what stands in the place of one have in common."""
+    """The fields that a `Manifest` and a `Void` have in common."""
 
     run: int
     void: bool = False
 
 
 def manifest_at(store: Store, folder: str) -> Manifest | None:
-    """The manifest in a checkpoint's folder; None where its number is only used up."""
+    """Return the manifest in a checkpoint's folder; None where there is none, or where its number is only used up."""
     path = layout.manifest(folder)
     try:
         data = store.read(path)

@@ -34,7 +34,7 @@ class BucketFolder:
     #: its address, letter for letter as Hadoop has it, without a slash at its end
     root: str
     prefix: str
-    #: what `rekindle[...]` brings the library
+    #: the extra that brings the library, as in `rekindle[s3]`
     extra: str
     make: Callable[[], Any]
     #: bytes of the largest object that the server copies; None: any
@@ -47,7 +47,7 @@ class BucketFolder:
 
 
 def find_place(uri: str) -> BucketFolder | None:
-    """What an address names; None where it is of another kind.
+    """Return the place that an address names; None where the address is of another kind.
 
     Raises:
         StorageError: ``STORAGE_UNAVAILABLE``, it is no whole address; ``PATH_OUTSIDE``.
@@ -63,7 +63,7 @@ def find_place(uri: str) -> BucketFolder | None:
 
 
 def root_of(uri: str) -> str | None:
-    """The container or bucket that an address leads to, as Hadoop has it, without what comes below; None: no such one.
+    """Return the container or bucket of an address as Hadoop writes it, without a path; None where there is none.
 
     Raises:
         StorageError: ``STORAGE_UNAVAILABLE``, it is no whole address.
@@ -83,7 +83,7 @@ def across(source: BucketFolder, target: BucketFolder) -> BucketFolder | None:
 
 
 def folder_client(place: BucketFolder) -> Any:
-    """Return what deletes objects that stand for folders, where `obstore` cannot name them; None: nothing does."""
+    """Return a function that deletes objects that stand for folders; None for a bucket that is not of S3."""
     return client(replace(place, make=FolderClient(place.make.bucket))) if isinstance(place.make, S3Client) else None
 
 
@@ -106,7 +106,7 @@ def client(place: BucketFolder) -> Any:
 
 @cache
 def _client(root: str, make: Callable[[], Any], *_: object) -> Any:
-    """One for a place, a process and its environment."""
+    """Make one client for each place, process and environment."""
     return make()
 
 
@@ -171,12 +171,12 @@ def _no_address(scheme: str, form: str) -> StorageError:
 
 
 def stands_for_a_folder(found: Any) -> bool:
-    """Whether what `obstore` got says of itself that it is a folder, as empty objects of Hadoop's do on Azure."""
+    """Return whether an object says that it is a folder, as the empty objects that Hadoop makes on Azure do."""
     return not found.meta["size"] and str(found.attributes.get(_IS_FOLDER, "")).lower() == "true"
 
 
 def what_was_said(text: str) -> str:
-    """What a server has said, in one line, without what an address of a request may hold."""
+    """Return what a server has said, in one line, without the queries of addresses, which may hold a signature."""
     short = text.split("\n\nDebug source", maxsplit=1)[0]
     if told := re.search(r"<Code>(.*?)</Code>(?:.*?<(?:Message|Details)>(.*?)(?:\n|<))?", short, re.DOTALL):
         return ": ".join(filter(None, told.groups()))

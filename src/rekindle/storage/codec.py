@@ -1,4 +1,4 @@
-"""Documents as the bytes that are stored, and back. Threads of a driver do it at the same time."""
+"""Documents as the bytes that are stored, and back. Threads of a driver may do both at the same time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAKING = threading.Lock()
 
 
 def encode(document: object) -> bytes:
-    """A document as the bytes that are stored: indented JSON, so that a person can read it too."""
+    """Return a document as the bytes that are stored: indented JSON, so that a person can read it too."""
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
 
 
@@ -33,7 +33,7 @@ def decode(data: bytes, kind: type[Document], path: str) -> Document:
 
 
 def _decoder(kind: type[Document]) -> msgspec.json.Decoder[Document]:
-    """Made one after the other: while msgspec makes out a class, another thread that meets it crashes Python."""
+    """Make one decoder at a time: while msgspec inspects a class, another thread that meets it crashes Python."""
     with _MAKING:
         if kind not in _DECODERS:
             _DECODERS[kind] = msgspec.json.Decoder(kind)

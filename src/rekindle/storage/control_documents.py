@@ -17,7 +17,7 @@ _ANSWER = re.compile(r"(.+)\.answer\.json")
 
 
 class Control(NamedTuple):
-    """What lies in the control folder of a job."""
+    """The content of a job's control folder."""
 
     #: requests that have no answer yet, oldest first
     requests: tuple[Request, ...]
@@ -32,7 +32,7 @@ class ControlDocuments(JobDocuments):
     """The requests to a job, and what was answered."""
 
     def control(self, heard: Collection[str] = ()) -> Control:
-        """What lies in the control folder; requests that were `heard` are not read again."""
+        """Read the control folder; requests with an id in `heard` are not read again."""
         names = self.store.names(layout.control(self.job))
         asked = {match[1] for name in names if (match := _REQUEST.fullmatch(name))}
         answered = {match[1] for name in names if (match := _ANSWER.fullmatch(name))}
@@ -50,7 +50,7 @@ class ControlDocuments(JobDocuments):
         return self.adopt(layout.answer(self.job, answer.id), answer)
 
     def request(self, request_id: str) -> Request | None:
-        """A request that was made, as long as it is kept.
+        """Return a request; None where there is none, or it was deleted.
 
         Raises:
             StorageError: ``OBJECT_CORRUPT``, ``FORMAT_NEWER``.
@@ -58,7 +58,7 @@ class ControlDocuments(JobDocuments):
         return self.read(layout.request(self.job, request_id), Request)
 
     def answer_to(self, request_id: str) -> Answer | None:
-        """The answer to a request, once there is one."""
+        """Return the answer to a request; None until there is one."""
         return self.read(layout.answer(self.job, request_id), Answer)
 
     def forget_request(self, request_id: str) -> None:

@@ -17,11 +17,11 @@ from rekindle.storage.port import NotFound, Store
 Item = TypeVar("Item")
 
 SIDE_BY_SIDE = 8
-"""How many objects are copied at a time: each waits for a server most of its time."""
+"""Number of objects that are copied at a time: each copy waits for a server most of its time."""
 
 
 def copy_between(source: Store, path: str, target: Store, target_path: str) -> int:
-    """Copy an object that must be there; returns its bytes. Safe to repeat.
+    """Copy an object that must be there; return its size in bytes. Safe to repeat.
 
     Raises:
         StorageError: ``OBJECT_CORRUPT``, it vanished.
@@ -33,7 +33,7 @@ def copy_between(source: Store, path: str, target: Store, target_path: str) -> i
 
 
 def copy_all(source: Store, target: Store, paths: Iterable[tuple[str, str]]) -> int:
-    """Copy objects that must be there, from path to path, several at a time; returns their bytes.
+    """Copy objects that must be there, from path to path, several at a time; return their size in bytes.
 
     Raises:
         StorageError: the first that went wrong; ``OBJECT_CORRUPT`` where one vanished.
@@ -44,7 +44,7 @@ def copy_all(source: Store, target: Store, paths: Iterable[tuple[str, str]]) -> 
 
 
 def side_by_side(act: Callable[[Item], None], items: Iterable[Item]) -> None:
-    """Do something with each of these items, several at a time; raises the first error, once none is under way."""
+    """Do something with each of these items, several at a time; raise the first error, once none is under way."""
     left, taking = iter(list(items)), threading.Lock()
     wrong: list[BaseException] = []
 

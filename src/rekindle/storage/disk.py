@@ -17,11 +17,11 @@ from typing import BinaryIO, NamedTuple
 from rekindle.storage.forcing import Force
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-"""Linux draws it when the machine is started."""
+"""Path of a random id, which Linux draws whenever the machine is started."""
 
 _NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM)
-"""What a system says of a folder that cannot be synced: a file system has its own way with folders, or it is the one
-above the storage and not ours."""
+"""Errors for a folder that cannot be synced: its file system syncs no folders, or the folder is above the storage and
+not ours."""
 
 _KNOWN_AT_MOST = 1_000
 """Folders that are remembered: each checkpoint makes one. To force a name once more is harmless."""
@@ -65,9 +65,9 @@ class Disk:
     """The disk below a folder.
 
     Args:
-        root: what is above it was there before, or is no concern of ours except the name of this very folder.
+        root: the folder. Of the folders above it only the one that has its name is synced.
         beside: other folders that `settle` covers too; those that are missing are not looked at.
-        calls: what is asked of the system.
+        calls: the calls of the system that are used.
     """
 
     def __init__(self, root: str, beside: Sequence[str] = (), calls: DiskCalls = SYSTEM) -> None:
@@ -89,7 +89,7 @@ class Disk:
             self._calls.make_folders(folder)
 
     def force(self, path: str, force: Force) -> None:
-        """Return once a file that is there already is on the disk, as one that is written with this force."""
+        """Force a file that is there already to the disk, as a write with this force would."""
         if force is not Force.NOTHING:
             with suppress(FileNotFoundError):  # deleted meanwhile
                 self.force_content(path, force)
@@ -113,7 +113,7 @@ class Disk:
             folder = above
 
     def settle(self) -> None:
-        """Return once all is on the disk that was written to its file system, and to those of the others.
+        """Return once all that was written to its file system, and to those of the other folders, is on the disk.
 
         Raises:
             OSError: the disk refuses.
@@ -146,7 +146,7 @@ class Disk:
 
 
 def boot_id(path: str = BOOT_ID) -> str:
-    """Which start of this machine it is; empty where the system does not say."""
+    """Return the id of this start of the machine; empty where the system gives none."""
     try:
         with open(path, encoding="ascii") as file:
             return file.read().strip()

@@ -1,4 +1,4 @@
-"""Delete a savepoint, or what a shadow has left: as a whole, however often that is cut short.
+"""Delete a savepoint, or what a shadow has left: as a whole, however often the deletion is cut short.
 
 The manifest of a savepoint goes first, so that nothing restores a part of it; before that a mark is put beside it, by
 which the next attempt knows what the folder without a manifest was. The folder of a shadow has a mark from the start.
@@ -16,11 +16,11 @@ from rekindle.storage.open import open_store
 from rekindle.storage.port import NotFound, Store
 
 _SHADOW = "rekindle shadow"
-"""What the mark of a shadow says, so that no other file of that name is taken for it."""
+"""The kind that the mark of a shadow names, so that no other file of that name is taken for a mark."""
 
 
 class Disposal:
-    """What would be deleted.
+    """A savepoint, or the folder of a shadow, that is to be deleted.
 
     Args:
         opened: opens a place.
@@ -41,11 +41,11 @@ class Disposal:
             raise RestoreError("SAVEPOINT_EXPECTED", path=self.path)
 
     def is_of(self, checkpoint: int | None) -> bool:
-        """Return True if it was made of this checkpoint, or its deletion has begun."""
+        """Return True if the savepoint was made of this checkpoint, or its deletion has begun."""
         return self._is_begun() or read_manifest(self._store, self._name).checkpoint == checkpoint
 
     def run(self) -> None:
-        """Delete it."""
+        """Delete the savepoint or the folder."""
         mark = _mark(self._name)
         if self.shadow_of is None:
             mark = layout.disposed(self._name)
@@ -61,7 +61,7 @@ class Disposal:
 
 
 def _mark(folder: str) -> str:
-    """Exists in the folder of a shadow, and says of which job; the empty folder is the root of a store."""
+    """Return the path of the mark in a shadow's folder, which names its job; the empty folder is a store's root."""
     return f"{folder}/shadow.json".removeprefix("/")
 
 

@@ -1,4 +1,4 @@
-"""Which driver a job has: the one of the run with the highest number, as long as the job is there."""
+"""The fence of a job: its driver is that of the run with the highest number, as long as the job is there."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from rekindle.storage.job_documents import JobDocuments
 from rekindle.storage.port import NotFound, Store
 
 LIST_S = 600.0
-"""How long one list of the runs is good for, where it is paid for: until then the next number is looked for.
+"""Seconds for which one list of the runs is good, where a list is paid for: until then the next number is looked for.
 
-Each claim takes the number after the newest, so that is there before any other. It is forgotten after 200 more.
+Each claim takes the number after the newest, so that number is there before any other. It is deleted after 200 more.
 """
 
 _OF_RUN = re.compile(r"(\d+)(?:\.result)?\.json")
 
 
 class Fence(JobDocuments):
-    """What keeps a driver out whose job another one has taken over, or that was deleted."""
+    """The guard that keeps out a driver whose job another one has taken over, or whose job was deleted."""
 
     def __init__(self, store: Store, job: str) -> None:
         super().__init__(store, job)
@@ -37,7 +37,7 @@ class Fence(JobDocuments):
         return claimed
 
     def newer_than(self, run: int) -> int | None:
-        """Number of the newest run after `run`, which has taken over; None: `run` is in force."""
+        """Return the number of the newest run after `run`, which has taken over; None where `run` is in force."""
         now_s = time.monotonic()
         if self.store.pace > 1 and now_s - self._listed_s < LIST_S and not self._is_there(run + 1):
             return None
@@ -59,14 +59,14 @@ class Fence(JobDocuments):
             raise ControlError("DRIVER_FENCED", run=run, job=self.job, newer=newer)
 
     def is_deleted(self, run: Run) -> bool:
-        """Return True if the job is gone, or `run`, which was claimed, or where another job's run has its number."""
+        """Return True if the job is gone, or its claimed `run` is, or a run of another job has the number of `run`."""
         found = self.read(layout.run(self.job, run.run), Run) if self.store.exists(layout.identity(self.job)) else None
         return found is None or found.token != run.token
 
     def forget(self, keep: int, needed: Collection[int]) -> None:
         """Delete how runs began and ended, except the newest `keep` and those that are `needed`.
 
-        How they began goes first: a run without an end would look like one that was killed.
+        Their beginnings go first: a run without an end would look like one that was killed.
         """
         numbers = sorted({*self._numbers_left()})
         doomed = [number for number in numbers[: max(len(numbers) - keep, 0)] if number not in needed]
@@ -88,6 +88,6 @@ class Fence(JobDocuments):
         )
 
     def _numbers_left(self) -> Iterator[int]:
-        """Numbers of the runs of which a beginning or an end is left; one comes for each."""
+        """Yield the numbers of the runs of which a beginning or an end is left: once for each of the two."""
         found = (_OF_RUN.fullmatch(name) for name in self.store.names(layout.runs(self.job)))
         return (int(match[1]) for match in found if match)

@@ -1,4 +1,4 @@
-"""What survives a loss of power: which writes are forced to the disk, and what is forced before them.
+"""The writes that are forced to the disk so that they survive a loss of power, and what is forced before them.
 
 A manifest rests on what others have written: Spark's driver and executors their logs and state, tasks their records and
 segments, sinks what they have staged. These are not forced one by one, and not batch by batch. Before a manifest
@@ -16,18 +16,18 @@ from rekindle.storage import layout
 
 
 class Force(Enum):
-    """What a write does before it returns."""
+    """The guarantee that a write gives when it returns."""
 
     #: it may be lost, and that does no harm
     NOTHING = "nothing"
-    #: it is on the disk
+    #: its bytes are on the disk
     ITSELF = "itself"
     #: so is all that was written before it appeared, by any process of this machine
     EVERYTHING = "everything"
 
 
 Forces = Callable[[str], Force]
-"""Says what a write to a path forces."""
+"""A function that returns what a write to a path forces."""
 
 FORCES: dict[str, Force] = {
     **dict.fromkeys(layout.STEPS, Force.NOTHING),
@@ -63,7 +63,7 @@ FORCES: dict[str, Force] = {
 
 
 def force_of(path: str) -> Force:
-    """What a write to a path of a storage forces; nothing where it is none of a storage's."""
+    """Return what a write to a path of a storage forces; nothing where the path is none of a storage's."""
     try:
         return FORCES[layout.step_of(path)]
     except KeyError:
@@ -71,5 +71,5 @@ def force_of(path: str) -> Force:
 
 
 def force_nothing(_: str) -> Force:
-    """Leave all to the system."""
+    """Force nothing: leave all writes to the system."""
     return Force.NOTHING

@@ -1,4 +1,4 @@
-"""A store that passes every call on to another: what adds something to some of the calls derives from it."""
+"""A store that passes every call to another; a store that adds something to some of the calls derives from it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rekindle.storage.port import Entry, Store
 
 
 class ForwardingStore:
-    """A `Store` that is another one, except the methods that a subclass has of its own.
+    """A `Store` that passes its calls to another one, except those that a subclass defines.
 
     Args:
         within: the other one.
@@ -86,7 +86,7 @@ class ForwardingStore:
 
 
 def innermost(store: Store) -> Store:
-    """Return the store that does the work: one of the same kind may copy from it without this process."""
+    """Return the store that does the work: another of its kind may copy from it without this process."""
     while isinstance(store, ForwardingStore):
         store = store.within
     return store

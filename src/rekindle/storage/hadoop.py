@@ -1,4 +1,4 @@
-"""A cluster of HDFS, as Hadoop's own configuration describes it, and what it says where it refuses something.
+"""A cluster of HDFS, as Hadoop's own configuration describes it, and the error with which it refuses a request.
 
 The configuration is that which Spark reads too: files in the folder ``HADOOP_CONF_DIR``.
 """
@@ -21,15 +21,15 @@ _AUTHORITY = re.compile(r"[A-Za-z0-9._-]+(?::[0-9]{1,5})?")
 _VARIABLE = re.compile(r"\$\{([^}$]+)\}")
 _FILES = ("core-site.xml", "hdfs-site.xml")
 _NOWHERE = ("0.0.0.0", "")  # noqa: S104 # nothing is bound
-"""What a name node listens on where it listens on all: no address of its host."""
+"""Addresses of a name node that listens on all interfaces: they do not name its host."""
 
 MISSING = "FileNotFoundException"
-"""The kind of what is refused as it is not there."""
+"""`Refused.kind` of a request for a path that is not there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster, and how it is asked."""
+    """A cluster, its servers, and the user of its requests."""
 
     #: as in an address of Hadoop: a host with its port, or a name service
     authority: str
@@ -40,10 +40,10 @@ class Cluster:
 
 
 class Refused(Exception):
-    """HDFS has said no.
+    """HDFS has refused a request.
 
     Attributes:
-        kind: the class of its exception, ``FileNotFoundException``; empty where the answer was not of HDFS.
+        kind: the class of its exception, ``FileNotFoundException``; ``status 5xx`` or empty: the answer is not of HDFS.
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -116,6 +116,6 @@ def _servers(authority: str, settings: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _reached(given: str, host: str, port: int) -> str:
-    """Return where a server is reached that says that it listens at `given`."""
+    """Return the address of a server that listens at `given`: `host` and `port` stand for what that does not name."""
     there, _, its_port = given.partition(":")
     return f"{host if there in _NOWHERE else there}:{its_port or port}"

@@ -2,8 +2,8 @@
 
 A file of HDFS grows under its name while it is written. So an object is written to a hidden temporary file beside it,
 which then gets the name. A rename of HDFS is one step, and refuses a name that is taken unless it is to overwrite:
-so of several `HdfsStore.create` one wins. A rename whose answer was lost is sent again, and then misses what it has
-itself renamed.
+so of several `HdfsStore.create` one wins. A rename whose answer was lost is sent again, and then does not find
+what it has itself renamed.
 
 HDFS takes no name with a colon. This module knows bytes and paths, not what is in them.
 """
@@ -35,7 +35,7 @@ _WRITE_ERRORS = {
     "NSQuotaExceededException": "STORAGE_FULL",
     "QuotaByStorageTypeExceededException": "STORAGE_FULL",
 }
-"""What HDFS says where something was to be written; all else is ``STORAGE_UNAVAILABLE``."""
+"""HDFS's reason to refuse a write → our code; for any other it is ``STORAGE_UNAVAILABLE``."""
 
 
 def client_of(cluster: Cluster) -> WebHdfs:
@@ -159,7 +159,7 @@ class HdfsStore:
         return client_of(self._cluster)
 
     def _path(self, path: str) -> str:
-        """The absolute path of an object or folder."""
+        """Return the absolute path of an object or folder."""
         return f"{self._root}/{check_path(path, folder=True)}".rstrip("/") or "/"
 
     def _file(self, path: str) -> Mapping[str, Any]:
@@ -170,7 +170,7 @@ class HdfsStore:
         return status
 
     def _children(self, folder: str, *, hidden: bool = False) -> list[tuple[str, int | None]]:
-        """Names right below a folder with their bytes (None: a folder)."""
+        """Return the names right below a folder with their bytes (None: a folder)."""
         try:
             with self._errors(folder):
                 found = self._client.children(self._path(folder))
@@ -190,7 +190,7 @@ class HdfsStore:
             self._client.write(staged, data)
             made = self._renamed(staged, path, option)
         except NotFound:
-            made = True  # it had its name: no one takes it away but with all that is in its folder
+            made = True  # it has its name already: no one deletes a staged file without its folder
         finally:
             if not made:
                 with suppress(Exception):

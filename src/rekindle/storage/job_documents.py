@@ -20,7 +20,7 @@ class JobDocuments:
         self.job = check_uid(job)
 
     def read(self, path: str, kind: type[Document]) -> Document | None:
-        """The document at `path`, None where there is none."""
+        """Read the document at `path`; None where there is none."""
         return read_document(self.store, path, kind)
 
     def create(self, path: str, document: object) -> bool:
@@ -28,7 +28,7 @@ class JobDocuments:
         return self.store.create(path, encode(document))
 
     def adopt(self, path: str, document: Document) -> Document:
-        """Write a document unless there is one already; returns the one that stands."""
+        """Write a document unless there is one already; return the one that is stored."""
         while not self.create(path, document):
             found = self.read(path, type(document))
             if found is not None:
@@ -40,7 +40,7 @@ class JobDocuments:
         self.store.replace(path, encode(document))
 
     def numbers(self, folder: str) -> list[int]:
-        """The numbers of what lies in a folder under a number, ascending."""
+        """Return the numbers that name what lies in a folder, ascending."""
         found = (_NUMBERED.fullmatch(name) for name in self.store.names(folder))
         return sorted(int(match[1]) for match in found if match)
 
@@ -53,7 +53,7 @@ class JobDocuments:
 
 
 def read_document(store: Store, path: str, kind: type[Document]) -> Document | None:
-    """The document at `path`, None where there is none."""
+    """Read the document at `path`; None where there is none."""
     try:
         data = store.read(path)
     except NotFound:
@@ -62,5 +62,5 @@ def read_document(store: Store, path: str, kind: type[Document]) -> Document | N
 
 
 def place(store: Store, path: str) -> str:
-    """Where a path of a store is, in words."""
+    """Return the full address of a path of a store, as an error shows it."""
     return f"{store.location.rstrip('/')}/{path}".rstrip("/")

@@ -4,9 +4,9 @@ The driver writes through here, and every verb reads through here, without a JVM
 listed may be gone when it is read, and is then left out. A damaged document raises ``OBJECT_CORRUPT``, one of a newer
 version ``FORMAT_NEWER``, both with its place.
 
-What is written once (runs, records, manifests, answers) is created, never replaced: who loses a create adopts what is
-there. This module knows which documents there are and where they lie; what follows from them for a running
-job is decided elsewhere.
+What is written once (runs, records, manifests, answers) is created, never replaced: a driver that loses a create adopts
+what is there. This module knows which documents there are and where they lie; what follows from them for a running job
+is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from rekindle.storage.port import Store
 
 
 class JobStorage(CheckpointDocuments, ControlDocuments, BatchDocuments):
-    """All documents of a job. What needs some of them takes the class that has these."""
+    """All documents of a job. A function that needs some of them takes the class that has these."""
 
     def forget_job(self) -> None:
-        """Delete everything of the job, its identity last: one forgotten half-way is listed, to be forgotten again."""
+        """Delete everything of the job, its identity last: a job deleted half-way is listed, and can be deleted."""
         folder = layout.job(self.job)
         for path in (f"{folder}/{name}" for name in self.store.names(folder)):
             if path != layout.identity(self.job):
@@ -32,9 +32,7 @@ class JobStorage(CheckpointDocuments, ControlDocuments, BatchDocuments):
 
 
 def jobs(store: Store) -> list[str]:
-    """Names of the jobs in a storage, sorted; one of which that cannot be said is among them, so that it is missed by
-    no one.
-    """
+    """Return the names of the jobs in a storage, sorted. A folder that may or may not be a job counts as one."""
     return [name for name in store.names("") if _may_be_a_job(store, name)]
 
 

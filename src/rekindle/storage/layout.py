@@ -1,4 +1,4 @@
-"""Every path of a job's storage. No other module joins strings into paths, but `read_layout`, which continues it.
+"""Every path of a job's storage. No other module joins strings into paths, except `read_layout`, which continues it.
 
     <storage>/<job>/
       job.json                                  identity, format version
@@ -16,11 +16,11 @@
           drain.json                            a drain has begun here and will be carried through
           prelude.json, prelude/                up to where its history is computed as a batch; what that reads
           reads/<input>/<k>.json                what one read of a custom source has given, and where it has led to
-      reads/<input>/<k>-<attempt>/          the rows of it
-      inbox/<input>/_spark_metadata/<k>     admissions of data; .opened makes the folder
+          reads/<input>/<k>-<attempt>/          the rows of it
+          inbox/<input>/_spark_metadata/<k>     admissions of data; .opened makes the folder
           marks/<input>/_spark_metadata/<k>     admissions of watermark rows
           marks/<input>/rows/<name>.parquet     the watermark rows
-      tasks/<uid>/splits/<lineage>/<source>/<k>.json  which of its subtasks reads the next run of files
+      tasks/<uid>/splits/<lineage>/<source>/<k>.json  which of its subtasks reads the next range of files
       tasks/<uid>/splits/<lineage>/<source>/<k>.given.json  which of them read which splits of a custom source
       sinks/<uid>/                              what a sink stages that cannot be staged in its target
       checkpoints/<id>/manifest.json
@@ -90,22 +90,22 @@ def source_segments(name: str, uid: str, attempt: str) -> str:
 
 
 def tasks(name: str) -> str:
-    """Folders of tasks. The names in each are its subtasks and ``splits``, and in each of these are lineages."""
+    """Return the folder of tasks. Each task's folder has its subtasks and ``splits``; each of these has lineages."""
     return f"{name}/tasks"
 
 
 def subtask(name: str, task: str, index: int, lineage_number: int) -> str:
-    """Folder of a subtask in one lineage; what follows is below it."""
+    """Return the folder of a subtask in one lineage; the paths that follow are below it."""
     return f"{name}/tasks/{task}/{index}/{lineage_number:06d}"
 
 
 def savepoint_subtask(folder: str, task: str, index: int) -> str:
-    """Folder of a subtask in the savepoint `folder`."""
+    """Return the folder of a subtask in the savepoint `folder`."""
     return f"{folder}/tasks/{task}/{index}"
 
 
 def savepoint_sources(folder: str, uid: str) -> str:
-    """Folder of a source in the savepoint `folder`."""
+    """Return the folder of a source in the savepoint `folder`."""
     return f"{folder}/sources/{uid}"
 
 
@@ -134,12 +134,12 @@ def output_schema(subtask_folder: str) -> str:
 
 
 def segments(subtask_folder: str) -> str:
-    """What the subtask puts into its channels; the names in it are those of `segment_folder`."""
+    """Return the folder of what the subtask puts into its channels; the names in it are those of `segment_folder`."""
     return f"{subtask_folder}/segments"
 
 
 def segment_folder(subtask_folder: str, number: int, attempt: str) -> str:
-    """What one attempt at a batch puts into the channels."""
+    """Return the folder of what one attempt at a batch puts into the channels."""
     return f"{subtask_folder}/segments/{number:09d}-{attempt}"
 
 
@@ -152,7 +152,7 @@ def marks(subtask_folder: str, source_uid: str) -> str:
 
 
 def admissions(inbox_folder: str) -> str:
-    """Folder of an inbox's log, named and laid out as Spark's file sink does it."""
+    """Return the folder of an inbox's log, named and laid out as Spark's file sink does it."""
     return f"{inbox_folder}/_spark_metadata"
 
 
@@ -161,7 +161,7 @@ def admission(inbox_folder: str, file_name: str) -> str:
 
 
 def inbox_opened(inbox_folder: str) -> str:
-    """An empty object that makes the inbox a folder Spark can read before anything has been admitted."""
+    """Return the path of an empty object that makes the inbox a folder Spark can read before anything is admitted."""
     return f"{inbox_folder}/_spark_metadata/.opened"
 
 
@@ -174,7 +174,7 @@ def mark_row(marks_folder: str, file_name: str) -> str:
 
 
 def sink(name: str, uid: str) -> str:
-    """What a sink stages that cannot be staged in its target; its own business."""
+    """Return the folder for what a sink stages that cannot be staged in its target; its content is the sink's own."""
     return f"{name}/sinks/{uid}"
 
 
@@ -187,22 +187,22 @@ def checkpoint(name: str, number: int) -> str:
 
 
 def manifest(checkpoint_folder: str) -> str:
-    """The manifest of a checkpoint or savepoint folder; the empty folder is the root of a savepoint's own storage."""
+    """Return the path of the manifest of a checkpoint or savepoint folder; the empty folder is a savepoint's store."""
     return f"{checkpoint_folder}/manifest.json" if checkpoint_folder else "manifest.json"
 
 
 def disposed(savepoint_folder: str) -> str:
-    """Exists in a savepoint that is being deleted; the empty folder is the root of a savepoint's own storage."""
+    """Return the path of the mark of a savepoint that is being deleted; the empty folder is a savepoint's store."""
     return f"{savepoint_folder}/disposed.json".removeprefix("/")
 
 
 def committed(checkpoint_folder: str) -> str:
-    """Exists once every transaction of the checkpoint has been committed."""
+    """Return the path of the document that exists once every transaction of the checkpoint has been committed."""
     return f"{checkpoint_folder}/committed.json"
 
 
 def rewound(checkpoint_folder: str) -> str:
-    """Exists once what the checkpoint has committed was taken back."""
+    """Return the path of the document that exists once what the checkpoint has committed was taken back."""
     return f"{checkpoint_folder}/rewound.json"
 
 
@@ -227,17 +227,17 @@ def status(name: str) -> str:
 
 
 def history(name: str, log: str) -> str:
-    """Folder of one of the logs that a job is watched by."""
+    """Return the folder of a log of the job's history: ``events``, ``checkpoints`` or ``rates``."""
     return f"{name}/history/{log}"
 
 
 def history_segment(name: str, log: str, number: int, segment: int, first: int) -> str:
-    """A segment of a log, by the run that wrote it, and by the number of its first row."""
+    """Return the path of a segment of a log, named by the run that wrote it, its number, and that of its first row."""
     return f"{name}/history/{log}/{number:06d}-{segment:06d}-{first:09d}.json"
 
 
 def logs(name: str) -> str:
-    """Folder of the log of a job's drivers."""
+    """Return the folder of the log of a job's drivers."""
     return f"{name}/logs"
 
 
@@ -246,12 +246,12 @@ def log_piece(name: str, number: int, piece: int) -> str:
 
 
 def reserve(name: str) -> str:
-    """Takes up room, to be deleted where there is none left."""
+    """Return the path of a file that takes up room: it is deleted where a result would find no room."""
     return f"{name}/reserve"
 
 
 def copied(name: str) -> str:
-    """Exists in a job that was copied from another storage, and before all else of it."""
+    """Return the path of the document of a job that was copied from another storage; it is written before any other."""
     return f"{name}/copied.json"
 
 
@@ -293,7 +293,7 @@ _STEPS = [(step, re.compile(path)) for step, path in {**STEPS, **_OF_NO_RUN}.ite
 
 
 def step_of(path: str) -> str:
-    """The durable step that a write to `path` is; KeyError for a path this module does not know."""
+    """Return the durable step that a write to `path` is; raise KeyError for a path that this module does not know."""
     for name, pattern in _STEPS:
         if pattern.fullmatch(path):
             return name

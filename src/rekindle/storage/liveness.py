@@ -1,4 +1,4 @@
-"""Whether the driver that wrote a document still runs, as seen by any process that shares the storage.
+"""The liveness of the driver that wrote a document, as seen by any process that shares the storage.
 
 Clocks are never compared: two machines' clocks differ, and a suspended laptop's jump. There are two ways to know:
 
@@ -6,8 +6,8 @@ Clocks are never compared: two machines' clocks differ, and a suspended laptop's
   again, and means nothing in another container; so documents also carry `process_started`, which names the pid
   namespace and the process's start. Machines that share a storage need different host names.
 - *From elsewhere* only a heartbeat that moves does: read twice, at least `silence_ms` apart, and compare. A driver in a
-  bucket that has nothing to do beats rarely, and says in each heartbeat when the next one comes. Who cannot wait for
-  that rings its bell.
+  bucket that has nothing to do beats rarely, and says in each heartbeat when the next one comes. A process that
+  cannot wait for that rings its bell.
 
 A process that is there may still do nothing, as one that is stopped (SIGSTOP), or whose storage hangs: `may_be_silent`.
 """
@@ -26,15 +26,16 @@ SILENCE_MS = 10_000
 """A driver whose heartbeat has not moved between two reads this far apart is gone, where it beats once a second."""
 
 _HEARTBEATS_MS = 3_000
-"""What is waited in addition for each second that lies between two heartbeats beyond the first."""
+"""Milliseconds of silence that are allowed in addition for each second between two heartbeats beyond the first."""
 
 
 def silence_ms(store: Store, driver: Run | Status | None = None) -> int:
-    """Return the same for any store and driver: several heartbeats.
+    """Return how long a heartbeat may not move before its driver counts as gone, in ms: several heartbeats.
 
     Args:
-        driver: what it has said of itself, where it was not rung for (`storage.bell`): one at rest beats more rarely,
-            and says so. None: it was, or nothing is known of it; then what counts is the pace of its store.
+        driver: its latest document, where its bell was not rung (`storage.bell`): a driver at rest beats more rarely,
+            and says so in it. None: the bell was rung, or nothing is known of the driver; then only the pace of its
+            store counts.
     """
     of_store = SILENCE_MS + (store.pace - 1) * _HEARTBEATS_MS
     if not isinstance(driver, Status) or driver.next_beat_ms is None:
@@ -47,7 +48,7 @@ _ENDED = ("Z", "X")
 
 
 class Process(NamedTuple):
-    """What a document says of the process that wrote it: the fields of `Run` and `Status`."""
+    """A process that wrote a document: the fields that `Run` and `Status` have of it."""
 
     host: str
     pid: int
@@ -55,14 +56,14 @@ class Process(NamedTuple):
 
 
 def this_process() -> Process:
-    """The process that asks."""
+    """Return the process that calls this."""
     pid = os.getpid()
     _, ticks = _proc_stat(pid)
     return Process(socket.gethostname(), pid, f"{_namespace()}/{ticks}" if ticks else "")
 
 
 def is_alive(driver: Run | Status, earlier: Run | Status | None = None) -> bool | None:
-    """Whether the driver still runs.
+    """Return whether the driver still runs.
 
     Args:
         driver: its latest sign of life (`JobStorage.driver`).
@@ -79,18 +80,18 @@ def is_alive(driver: Run | Status, earlier: Run | Status | None = None) -> bool 
 
 
 def age_ms(status: Status, now_ms: int) -> int | None:
-    """Return how old a heartbeat is; None for none. It compares clocks, so it is for people to read."""
+    """Return the age of a heartbeat in ms; None where it has no time. It compares clocks, so it is for people."""
     return max(now_ms - status.written_ms, 0) if status.written_ms else None
 
 
 def may_be_silent(heartbeat: Status, store: Store, now_ms: int) -> bool:
-    """Whether a heartbeat looks so old that it is worth a second look (`has_moved`): a clock alone is no proof."""
+    """Return whether a heartbeat looks old enough for a second look (`has_moved`): a clock alone is no proof."""
     age = age_ms(heartbeat, now_ms)
     return age is not None and age > silence_ms(store, heartbeat)
 
 
 def has_moved(driver: Run | Status | None, earlier: Run | Status | None) -> bool:
-    """Whether a driver, or its successor, has given a sign of life between two reads."""
+    """Return whether a driver or its successor has given a sign of life between two reads; True where one is None."""
     return driver is None or earlier is None or _sign(driver) != _sign(earlier)
 
 
@@ -110,7 +111,7 @@ def _runs(pid: int, ticks: str) -> bool:
 
 
 def _proc_stat(pid: int) -> tuple[str, str]:
-    """State and start (clock ticks since boot) of a process; empty where the system does not show them."""
+    """Return the state and the start (clock ticks since boot) of a process; empty where the system shows neither."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             # The second field is the program's name in brackets, and may hold blanks and brackets itself.

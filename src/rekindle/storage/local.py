@@ -35,7 +35,7 @@ _SIDE_FILE = re.compile(r"\.(.+)\.crc")
 _CHUNK_BYTES = 1 << 20
 _SYSTEM_BYTES = 1 << 30
 _NOT_BY_THE_SYSTEM = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF, errno.EIO)
-"""What a system says that cannot copy between these two files: plain reading may, or tells what is wrong."""
+"""Errors of a system that cannot copy between two files: plain reading may work, or shows what is wrong."""
 
 _WRITE_ERRORS = {
     errno.EACCES: "STORAGE_READ_ONLY",
@@ -43,11 +43,11 @@ _WRITE_ERRORS = {
     errno.ENOSPC: "STORAGE_FULL",
     errno.EDQUOT: "STORAGE_FULL",
 }
-"""What an error of the system means where something was to be written; all others are ``STORAGE_UNAVAILABLE``."""
+"""Error of the system where something was to be written → our code; any other is ``STORAGE_UNAVAILABLE``."""
 
 
 def file_uri(path: str) -> str:
-    """The URI of an absolute local path, as Spark writes it in its file logs; see `encoded`."""
+    """Return the URI of an absolute local path, as Spark writes it in its file logs; see `encoded`."""
     return f"file://{encoded(path)}"
 
 
@@ -83,7 +83,7 @@ class LocalStore:
         return "" if self._force_of is force_nothing else boot_id()
 
     def check(self) -> None:
-        """A file system does, or the first write says so."""
+        """Check nothing: a file system keeps what is promised, or the first write fails."""
 
     def path(self, path: str) -> str:
         """Return the absolute local path of an object or folder; after ``file://`` it is what Spark's readers take."""
@@ -212,7 +212,7 @@ class LocalStore:
 
     @contextmanager
     def _staged(self, target: str, source: BinaryIO, force: Force) -> Iterator[str]:
-        """The bytes of `source` in a temporary file beside `target`, gone afterwards unless it was renamed."""
+        """Hold the bytes of `source` in a temporary file beside `target` inside; afterwards delete what is left."""
         folder = os.path.dirname(target)
         self._disk.make_folder(folder)
         temporary = os.path.join(folder, _TEMPORARY + os.urandom(8).hex())
@@ -228,7 +228,7 @@ class LocalStore:
                 self._calls.unlink(temporary)
 
     def _children(self, folder: str) -> list[tuple[str, int | None]]:
-        """Names right below `folder` with their bytes (None: a folder)."""
+        """Return the names right below `folder` with their bytes (None: a folder)."""
         found: list[tuple[str, int | None]] = []
         with (
             self._errors(folder),

@@ -32,14 +32,14 @@ from rekindle.storage.reading import read_in_pieces
 
 _MARK = "rekindlemark"  # a word: Azure takes only what could name a variable
 _PART_BYTES = 16 << 20
-"""What is held in memory, twice, of an object on its way up."""
+"""Bytes of an object on its way up that are held in memory, twice."""
 _AT_ONCE = 256
 """Objects that one request may delete, where there is a request for many."""
 _PAUSES_S = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0)
-"""Before a create is sent again that was refused for an object that is not there: deleted, or another's on its way."""
+"""Pauses before a create is sent again that was refused for an object that is not found: deleted, or not yet there."""
 _COPY_SECONDS = 600
 _ODD = re.compile(r"[\\\x00-\x1f\x7f]")
-"""Azure takes a backslash for a slash, and the library no control characters."""
+"""Characters that no name may have: Azure takes a backslash for a slash, and the library refuses control characters."""
 _NO_BUCKET = re.compile("ContainerNotFound|ContainerBeingDeleted|NoSuchBucket|The specified bucket does not exist")
 
 
@@ -107,7 +107,7 @@ class ObjectStore:
             raise OSError("it is refused for an object that is not there")
 
     def _created(self, path: str, data: bytes, mark: str) -> bool | None:
-        """Whether it was made by this create; None: it was refused for an object that was then deleted."""
+        """Return whether this create made the object; None where it was refused for an object that is not found."""
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         try:
@@ -193,7 +193,7 @@ class ObjectStore:
         self.delete(source)
 
     def size(self, path: str) -> int:
-        """Bytes of an object; `NotFound` where there is none."""
+        """Return the size of an object in bytes; raise `NotFound` where there is none."""
         return int(self._head(path).meta["size"])
 
     @cached_property
@@ -208,7 +208,7 @@ class ObjectStore:
         return client(self._place)
 
     def _key(self, path: str) -> str:
-        """What an object or folder is called in the bucket."""
+        """Return the name of an object or folder in the bucket."""
         key = "/".join(part for part in (self._place.prefix, check_path(path, folder=True)) if part)
         if _ODD.search(key):
             reason = f"{key!r} has a backslash or a control character"
@@ -236,7 +236,7 @@ class ObjectStore:
         return True
 
     def _below(self, folder: str) -> dict[str, int]:
-        """All that is listed below a folder, in memory: it may be deleted meanwhile. Name in the bucket → bytes."""
+        """List all objects below a folder at once, since it may be deleted meanwhile: name in the bucket → bytes."""
         with self._errors(folder):
             pages = self._library.list(self._client, self._key(folder) or None)
             return {one["path"]: one["size"] for page in pages for one in page}

@@ -1,4 +1,4 @@
-"""From what a user writes as ``--storage`` to a store."""
+"""The stores that a user's ``--storage`` leads to."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SCHEME = re.compile(r"file(?=:)|[A-Za-z][A-Za-z0-9+.-]*(?=://)")
 
 
 def open_store(uri: str, *, forced: bool = True, beside: Iterable[str] = ()) -> Store:
-    """The store at a path, a ``file:///`` URI (percent-encoded), or ``s3://bucket/prefix`` (not encoded).
+    """Return the store at a path, a ``file:///`` URI (percent-encoded), or ``s3://bucket/prefix`` (not encoded).
 
     The same in the other clouds: ``gs://bucket/prefix``, ``abfss://container@account.dfs.core.windows.net/prefix``,
     and ``az://container/prefix``, whose account is that of the environment. ``hdfs://host:port/folder`` and
     ``hdfs://nameservice/folder`` are in HDFS (not encoded). Creates nothing, and sends no request.
 
     Args:
-        forced: in a directory, what decides is forced to the disk (`rekindle.storage.forcing`).
+        forced: in a directory, force the writes that decide something to the disk (`rekindle.storage.forcing`).
         beside: other places where what is written has to be on the disk before a document that speaks of it is.
 
     Raises:
@@ -62,7 +62,7 @@ def check_kept(address: str) -> None:
 
 
 def _folder(uri: str) -> str | None:
-    """The path of a folder; None for whatever else an address leads to."""
+    """Return the path of the folder that an address leads to; None for any other address."""
     if file := _FILE.fullmatch(uri):
         return unquote(file[1])
     return None if _SCHEME.match(uri) else uri

@@ -1,4 +1,4 @@
-"""Where a checkpoint or savepoint lies: a savepoint holds copies of what it names, a checkpoint names it in place."""
+"""The place of a checkpoint or savepoint: a savepoint holds copies of what it names, a checkpoint names it in place."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rekindle.storage.renaming import renamed_manifest, renamed_record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a checkpoint or savepoint lies."""
+    """A checkpoint or savepoint, and the store and folder in which it lies."""
 
     store: Store
     #: folder of the manifest in `store`
@@ -33,19 +33,19 @@ class Origin:
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     def with_renamed(self, renamed: Mapping[str, str]) -> Origin:
-        """The same for a job in which these tasks have other uids."""
+        """Return the same for a job in which these tasks have other uids."""
         names = {old: now for now, old in renamed.items()}
         return replace(self, manifest=renamed_manifest(self.manifest, names), renamed=renamed)
 
     def subtask(self, task: SubtaskId) -> str:
-        """Folder that holds the subtask's progress directory."""
+        """Return the folder that holds the subtask's progress directory."""
         uid = self.renamed.get(task.task, task.task)
         if self.manifest.savepoint:
             return layout.savepoint_subtask(self.folder, uid, task.subtask)
         return layout.subtask(self.manifest.job, uid, task.subtask, self.manifest.lineage)
 
     def record(self, task: SubtaskId, batch: int) -> BatchRecord | None:
-        """The record of a batch."""
+        """Return the record of a batch; None where there is none."""
         record = JobStorage(self.store, self.manifest.job).record(self.subtask(task), batch)
         return record and renamed_record(record, {old: now for now, old in self.renamed.items()})
 
@@ -59,7 +59,7 @@ class Origin:
 
     @contextmanager
     def read_whole(self) -> Iterator[None]:
-        """Around whatever reads it: refuse a part of it.
+        """Raise an error where the checkpoint was deleted while it was read inside: a part of it was read.
 
         The job that took a checkpoint may run, and delete it when newer ones have replaced it: first the manifest, then
         what only that names. So what was read while there was a manifest is all there was to read.
@@ -76,7 +76,7 @@ class Origin:
         self.check_is_there()
 
     def check_is_there(self) -> None:
-        """Raise ``CHECKPOINT_REPLACED`` if it was deleted."""
+        """Raise ``CHECKPOINT_REPLACED`` if the checkpoint was deleted."""
         if not self._is_there():
             raise self._replaced()
 
@@ -92,14 +92,14 @@ class Origin:
         return self.folder if manifest.savepoint else layout.checkpoint(manifest.job, manifest.checkpoint)
 
     def source(self, uid: str) -> str:
-        """Folder that holds a source's frozen list."""
+        """Return the folder that holds a source's frozen list."""
         if self.manifest.savepoint:
             return layout.savepoint_sources(self.folder, uid)
         return layout.source(self.manifest.job, uid)
 
 
 def find_origin(path: str) -> Origin:
-    """The checkpoint or savepoint at the absolute `path`.
+    """Find the checkpoint or savepoint at the absolute `path`.
 
     Raises:
         RestoreError: ``CHECKPOINT_UNKNOWN``.

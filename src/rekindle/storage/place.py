@@ -1,4 +1,4 @@
-"""Where a job keeps its state."""
+"""The place in which a job keeps its state."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ VARIABLE = "REKINDLE_STORAGE"
 
 
 def location_of(storage: str | None) -> str:
-    """Return what the user has said, else what the environment says, else the folder here."""
+    """Return the storage that the user names, else the one that the environment names, else a folder here."""
     return storage or os.environ.get(VARIABLE) or DEFAULT

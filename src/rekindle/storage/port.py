@@ -1,4 +1,4 @@
-"""What a storage must be able to do, and what it must promise.
+"""The interface of a storage: what it must be able to do, and what it must promise.
 
 Paths are relative to the storage's root, with ``/`` between their parts, and never lead out of it. Objects are small
 (JSON of a few KB) except where a savepoint copies Spark's files. An implementation promises:
@@ -52,22 +52,22 @@ class Store(Protocol):
 
     @property
     def pace(self) -> int:
-        """How long pauses between two looks are, as a factor: 1 where a look costs nothing.
+        """The factor by which pauses between two looks are longer: 1 where a look costs nothing.
 
-        Where each look is a request that takes its time and is paid for, pauses are so many times as long.
+        It is above 1 where each look is a request that takes its time and is paid for.
         """
         ...
 
     @property
     def boot_id(self) -> str:
-        """Which start of the machine this is, where what it has not forced to a disk is lost with its power.
+        """The id of this start of the machine, where what was not forced to a disk is lost with its power.
 
         Empty where nothing is lost, or where that is not known.
         """
         ...
 
     def check(self) -> None:
-        """See that the place keeps what is promised above; a driver asks before it starts.
+        """Check that the place keeps what is promised above; a driver does so before it starts.
 
         Raises:
             StorageError: ``STORAGE_NO_CREATE``; it cannot be reached or written.
@@ -75,27 +75,27 @@ class Store(Protocol):
         ...
 
     def uri(self, path: str) -> str:
-        """The absolute address of `path` as Spark's file logs hold it: ``file:///...``, ``s3a://...``, encoded."""
+        """Return the absolute address of `path` as in Spark's file logs, encoded: ``file:///...``, ``s3a://...``."""
         ...
 
     def spark_path(self, path: str) -> str:
-        """The same address as Spark's readers, writers and checkpoint locations take it: not encoded."""
+        """Return the same address as Spark's readers, writers and checkpoint locations take it: not encoded."""
         ...
 
     def read(self, path: str) -> bytes:
-        """The object's bytes; `NotFound` where there is none."""
+        """Return the object's bytes; raise `NotFound` where there is none."""
         ...
 
     def open(self, path: str) -> BinaryIO:
-        """The object, to be read here and there; `NotFound` where there is none."""
+        """Open the object for reading at any position; raise `NotFound` where there is none."""
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether there is an object or folder at `path`."""
+        """Return whether there is an object or folder at `path`."""
         ...
 
     def create(self, path: str, data: bytes) -> bool:
-        """Create-if-absent: True if this call made the object, False if there already was one, left as it is."""
+        """Create the object if it is absent: True if this call made it, False if there was one, left unchanged."""
         ...
 
     def replace(self, path: str, data: bytes) -> None:
@@ -103,15 +103,15 @@ class Store(Protocol):
         ...
 
     def names(self, folder: str) -> list[str]:
-        """Names directly below `folder`, sorted; empty where there is no such folder. Temporary files left out."""
+        """Return the names directly below `folder`, sorted, without temporary files; empty where there is no folder."""
         ...
 
     def walk(self, folder: str) -> Iterator[Entry]:
-        """Every object below `folder` at any depth, sorted by path; what vanishes meanwhile may be left out."""
+        """Yield every object below `folder` at any depth, sorted by path; what vanishes meanwhile may be left out."""
         ...
 
     def unfinished(self, folder: str) -> Iterator[Entry]:
-        """Temporary files below `folder`, which `walk` leaves out: of writes that were cut short, or are under way.
+        """Yield temporary files below `folder`, which `walk` leaves out: of writes that were cut short, or still run.
 
         There are none where an object is written in one request.
         """
@@ -134,11 +134,11 @@ class Store(Protocol):
         ...
 
     def copy(self, source: str, target: str) -> int:
-        """Copy an object within this storage; returns its bytes. `NotFound` where there is no source."""
+        """Copy an object within this storage; return its size in bytes. `NotFound` where there is no source."""
         ...
 
     def copy_from(self, source: Store, path: str, target: str) -> int:
-        """Copy an object of another storage into this one; returns its bytes. `NotFound` where there is none.
+        """Copy an object of another storage into this one; return its size in bytes. `NotFound` where there is none.
 
         Where the system or one server has both, its bytes do not pass through this process; else they do a part at a
         time, so that objects of any size may be copied, several at once. The target appears whole.
@@ -146,7 +146,7 @@ class Store(Protocol):
         ...
 
     def move(self, source: str, target: str) -> None:
-        """Give an object another name, over whatever has it. `NotFound` where there is no source.
+        """Give an object another name, and replace any object that has it. `NotFound` where there is no source.
 
         The target appears whole. Where nothing can be renamed, it is copied, and there are both for a moment.
         """

@@ -10,7 +10,7 @@ _AHEAD_BYTES = 1 << 20
 
 
 def read_in_pieces(size_bytes: int, piece: Callable[[int, int], bytes]) -> BinaryIO:
-    """Return an object of so many bytes as a file; `piece` returns those from one place to before another."""
+    """Return an object of so many bytes as a file; ``piece(start, end)`` returns bytes from `start` to before `end`."""
     return cast("BinaryIO", io.BufferedReader(_Pieces(size_bytes, piece), _AHEAD_BYTES))
 
 

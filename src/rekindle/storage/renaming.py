@@ -1,4 +1,4 @@
-"""What was saved of a job, in the uids that its tasks have now."""
+"""The saved documents of a job, in the uids that its tasks have now."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def renamed_graph(graph: Mapping[str, Sequence[str]], names: Names) -> dict[str,
 
 
 def renamed_chains(chains: Mapping[str, Sequence[str]], names: Names) -> dict[str, list[str]]:
-    """Return task → its operators with other names. A sink's is spelled otherwise where a task has its uid."""
+    """Return task → its operators with other names. A sink is written ``sink:UID`` where a task has its uid."""
     tasks = {names.get(uid, uid) for uid in chains}
     renamed = {}
     for uid, chain in chains.items():

@@ -16,13 +16,13 @@ CREATED = "CREATED"
 """State of a job that no driver has started yet."""
 
 RUNNING = "RUNNING"
-"""State of a job whose driver seems to be alive; its heartbeat has the finer word."""
+"""State of a job whose driver seems to be alive; its heartbeat says more."""
 
 LOST = "LOST"
 """State of a job whose driver is gone without having written a result: killed, or its machine died."""
 
 _RESERVE_BYTES = 64 * 1024
-"""More than a result takes, since others may be waiting for room too."""
+"""More room than a result takes, since others may be waiting for room too."""
 
 
 class RunDocuments(JobDocuments):
@@ -33,19 +33,19 @@ class RunDocuments(JobDocuments):
         self.fence = Fence(store, job)
 
     def identity(self) -> Identity | None:
-        """Which job lives here; None: none does."""
+        """Return the identity of the job in this folder; None where there is no job."""
         return self.read(layout.identity(self.job), Identity)
 
     def run(self, run: int) -> Run | None:
-        """How run number `run` was started."""
+        """Return how run number `run` was started; None where there is no such run."""
         return self.read(layout.run(self.job, run), Run)
 
     def latest_run(self) -> Run | None:
-        """The run that is in force: the one with the highest number."""
+        """Return the run that is in force, the one with the highest number; None where no run has started."""
         return next(self.newest_first(layout.runs(self.job), self.run), None)
 
     def result(self, run: int) -> Result | None:
-        """How run number `run` ended; None: it has not, or its driver was killed."""
+        """Return how run number `run` ended; None where it has not, or its driver was killed."""
         return self.read(layout.result(self.job, run), Result)
 
     def keep_reserve(self) -> None:
@@ -55,7 +55,7 @@ class RunDocuments(JobDocuments):
             self.store.create(path, bytes(_RESERVE_BYTES))
 
     def record_result(self, result: Result) -> Result:
-        """Write how a run ended, also on a disk that is full; returns what stands there."""
+        """Write how a run ended, also on a disk that is full; return the result that is stored."""
         path = layout.result(self.job, result.run)
         try:
             return self.adopt(path, result)
@@ -66,7 +66,7 @@ class RunDocuments(JobDocuments):
             return self.adopt(path, result)
 
     def last_begun(self, before: int | None = None) -> tuple[Run | None, Result | None]:
-        """The newest run that did not end before it began, and its result; `before`: of those with lower numbers."""
+        """Return the newest run that did not end before it began, and its result; `before`: only of lower numbers."""
         for run in self.newest_first(layout.runs(self.job), self.run):
             if before is None or run.run < before:
                 result = self.result(run.run)
@@ -75,7 +75,7 @@ class RunDocuments(JobDocuments):
         return None, None
 
     def lineage(self) -> Lineage | None:
-        """The lineage that is in force: the one with the highest number."""
+        """Return the lineage that is in force, the one with the highest number; None where there is none."""
 
         def read(number: int) -> Lineage | None:
             return self.read(layout.lineage(self.job, number), Lineage)
@@ -83,7 +83,7 @@ class RunDocuments(JobDocuments):
         return next(self.newest_first(layout.lineages(self.job), read), None)
 
     def status(self) -> Status | None:
-        """The last heartbeat, of whichever run; a damaged one tells nothing and counts for none."""
+        """Return the last heartbeat, of any run; None where there is none, or where it is damaged."""
         try:
             return self.read(layout.status(self.job), Status)
         except StorageError as error:
@@ -92,12 +92,12 @@ class RunDocuments(JobDocuments):
             return None
 
     def driver(self) -> Run | Status | None:
-        """The latest sign of life of the run in force, for `is_alive`: its heartbeat; before the first, its start."""
+        """Return the latest sign of life of the run in force, for `is_alive`: its heartbeat, or at first its start."""
         run, status = self.latest_run(), self.status()
         return status if run and status and status.run == run.run else run
 
     def state(self, earlier: Run | Status | None = None) -> str:
-        """The job's state in one word: the result of the run in force, else ``RUNNING`` or ``LOST``; or ``CREATED``.
+        """Return the job's state: the result of the run in force, else ``RUNNING`` or ``LOST``; or ``CREATED``.
 
         One read can't show that a driver on another machine is dead: the answer is then ``RUNNING``. `earlier` is what
         `driver` returned `liveness.silence_ms` before.

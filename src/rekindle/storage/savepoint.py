@@ -1,4 +1,4 @@
-"""What a savepoint takes along beside its tasks: the bounded sources' frozen lists and the rows of Batch sources.
+"""The sources in a savepoint, beside its tasks: the frozen lists of bounded sources and the rows of Batch sources.
 
 The files a `Files` source lists stay where the user has them. The segments of a `Batch` source are the job's own and
 are named relative to the source's folder, so they are copied, except those that every reader has read.
@@ -16,7 +16,7 @@ from rekindle.storage.port import Store
 
 
 def copy_sources(storage: BatchDocuments, manifest: Manifest, store: Store, folder: str) -> int:
-    """Copy the sources of a checkpoint into the savepoint `folder` of `store`; returns bytes."""
+    """Copy the sources of a checkpoint into the savepoint `folder` of `store`; return their size in bytes."""
     size = 0
     for uid in {uid for inputs in manifest.graph.values() for uid in inputs}:
         frozen = storage.frozen_files(uid)
@@ -28,7 +28,7 @@ def copy_sources(storage: BatchDocuments, manifest: Manifest, store: Store, fold
 
 
 def copy_source(source: Store, source_folder: str, target: Store, target_folder: str, frozen: FrozenFiles) -> int:
-    """Copy one source's list, and its own segments, from folder to folder; returns bytes."""
+    """Copy one source's list, and its own segments, from folder to folder; return their size in bytes."""
     ours = [file.path for file in frozen.files if is_own_segment(file.path)]
     size = copy_all(source, target, ((f"{source_folder}/{path}", f"{target_folder}/{path}") for path in ours))
     data = encode(frozen)
@@ -37,5 +37,5 @@ def copy_source(source: Store, source_folder: str, target: Store, target_folder:
 
 
 def is_own_segment(path: str) -> bool:
-    """Whether a frozen file is a segment of the job's own, named relative to the source's folder."""
+    """Return whether a frozen file is a segment of the job's own, named relative to the source's folder."""
     return path.startswith("segments/")

@@ -1,4 +1,4 @@
-"""Savepoints where they lie: those of a folder, and the one that a name or a path means."""
+"""Savepoints in their places: those of a folder, and the one that a name or a path means."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class StoredSavepoint:
     path: str
     #: None where it cannot be read
     manifest: Manifest | None
-    #: why it cannot be read, or that it is being deleted; empty: it is well
+    #: the reason why it cannot be read, or that it is being deleted; empty: there is no fault
     fault: str = ""
 
 

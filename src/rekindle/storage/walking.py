@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from rekindle.storage.port import Entry
 
 Children = Callable[[str], Iterable[tuple[str, int | None]]]
-"""Names right below a folder with their bytes (None: a folder)."""
+"""A function that lists the names right below a folder with their bytes (None: a folder)."""
 
 
 def walked(folder: str, children: Children) -> Iterator[Entry]:
-    """Yield what is below a folder at any depth, sorted by path; folders are listed as they are come to."""
+    """Yield what is below a folder at any depth, sorted by path; each folder is listed when its turn comes."""
     for name, size_bytes in sorted(children(folder), key=_in_order):
         path = f"{folder}/{name}" if folder else name
         if size_bytes is None:
@@ -21,6 +21,6 @@ def walked(folder: str, children: Children) -> Iterator[Entry]:
 
 
 def _in_order(child: tuple[str, int | None]) -> str:
-    """Where the paths below a child come among those of its siblings."""
+    """Return the key that sorts a child as the paths below it sort among those of its siblings."""
     name, size_bytes = child
     return f"{name}/" if size_bytes is None else name

@@ -30,7 +30,7 @@ _PROXY_FAILED = "status 5xx"
 _FOR_NOW = frozenset(
     {"StandbyException", "RetriableException", "SafeModeException", "ServerTooBusyException", _PROXY_FAILED}
 )
-"""What a name node says that is not active, or not yet; or what lies before it."""
+"""Refusals of a name node that is not active, or not yet, or of a proxy before it: a later attempt may succeed."""
 _BELOW_A_FILE = "(is not a directory)"
 _NEVER = "stamina raises what the last attempt has raised"
 
@@ -66,7 +66,7 @@ class WebHdfs:
             self._session.auth = HTTPSPNEGOAuth(opportunistic_auth=True)
 
     def ask(self, method: str, operation: str, path: str, **options: Any) -> Mapping[str, Any]:
-        """Send a request that is answered by a name node alone, and return what it says.
+        """Send a request that is answered by a name node alone, and return its answer.
 
         Raises:
             Refused: HDFS has said no.
@@ -146,7 +146,7 @@ def _answered(answer: requests.Response) -> requests.Response:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether the same request may succeed in a moment, or elsewhere."""
+    """Return whether the same request may succeed in a moment, or elsewhere."""
     if isinstance(error, Refused):
         return error.kind in _FOR_NOW
     return isinstance(error, requests.RequestException)

@@ -14,17 +14,17 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelPosition:
-    """How far a subtask has read what one producer puts into a channel."""
+    """A subtask's position in what one producer puts into a channel."""
 
-    #: how many of its batches were read whole
+    #: number of its batches that were read whole
     batches: int = 0
-    #: how many segments of the batch after those were read
+    #: number of segments that were read of the batch after those
     segment: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputPosition:
-    """How far a subtask has read one input, after a batch."""
+    """A subtask's position in one input, after a batch."""
 
     #: last admission to the data inbox that a batch has consumed, -1 for none
     admission: int = -1
@@ -34,7 +34,7 @@ class InputPosition:
     bytes: int = 0
     #: last admission to the marker inbox consumed, -1 for none
     mark: int = -1
-    #: of a custom source: how many of the subtask's reads in this lineage it has consumed, and where they have led to
+    #: of a custom source: number of the subtask's reads in this lineage that it has consumed, and the state after them
     reads: int = 0
     reader: ReaderState | None = None
     #: of a custom source: name → entries that it keeps itself
@@ -43,8 +43,8 @@ class InputPosition:
     offset: Any = None
     #: of a channel: the producer's subtask → how far that was read
     channels: dict[int, ChannelPosition] = field(default_factory=dict)
-    #: which of the offsets in Spark's ``offsets/<N>`` are of its data and of its watermark rows; () where an older
-    #: version wrote it, or where Spark has no such file
+    #: indexes of the offsets in Spark's ``offsets/<N>`` that are of its data and of its watermark rows; () where an
+    #: older version wrote it, or where Spark has no such file
     sources: tuple[int, ...] = ()
     mark_sources: tuple[int, ...] = ()
 
@@ -65,7 +65,7 @@ class Segment:
 class PreludeDocument:
     """``prelude.json``: a history is computed as a batch, up to a watermark. It binds until that batch is recorded."""
 
-    #: that of what the live sources had; its rows are in the folder of `attempt`
+    #: watermark of what the live sources had; the rows of that are in the folder of `attempt`
     watermark_ms: int
     attempt: str
     run: int
@@ -97,7 +97,7 @@ class BatchRecord:
     inputs: dict[str, InputPosition] = field(default_factory=dict)
     #: sink uid → what commit() will be given, as prepare() returned it
     committables: dict[str, list[Json]] = field(default_factory=dict)
-    #: what it puts into the channels of its task, in order
+    #: segments that it puts into the channels of its task, in order
     segments: tuple[Segment, ...] = ()
     #: rows out, where a sink knows them
     rows_out: int | None = None
@@ -105,7 +105,7 @@ class BatchRecord:
     watermark_ms: int | None = None
     #: this batch was planted to flush the state
     flush: bool = False
-    #: what the state of its query goes by; None where an older version wrote it, or in a batch run
+    #: description of its query, for the meaning of its state; None where an older version wrote it, or in a batch run
     windows: QueryDescription | None = None
     #: milliseconds spent in rekindle's own part and in writing the outputs
     timings_ms: dict[str, int] = field(default_factory=dict)

@@ -28,13 +28,13 @@ class SubtaskSnapshot:
     in_flight: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
     #: bytes that lay in its channels and that it had still to read; None where an older version wrote it
     in_flight_bytes: int | None = None
-    #: what the state of its query goes by; None where an older version wrote it, or in a batch run
+    #: description of its query, for the meaning of its state; None where an older version wrote it, or in a batch run
     windows: QueryDescription | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """What one batch prepared for one sink."""
+    """The outputs that one batch prepared for one sink."""
 
     task: str
     subtask: int
@@ -73,7 +73,7 @@ class Manifest:
     in_flight_bytes: int = 0
     #: bytes of a savepoint's files; 0 for a checkpoint, which only names what lies in place
     size_bytes: int = 0
-    #: whether it is a self-contained copy
+    #: True for a self-contained copy
     savepoint: bool = False
     #: the job was drained: windows were emitted before their time
     drained: bool = False
@@ -86,7 +86,7 @@ class Manifest:
     format: int = FORMAT_VERSION
 
     def needs_no_state(self, task: str) -> bool:
-        """Whether nothing starts a task again: all of it has finished, and no drain ended it, which can be undone."""
+        """Return whether nothing starts a task again: all of it has finished, not by a drain, which can be undone."""
         subtasks = self.tasks[task].values()
         return all(one.end is not None and not one.end.drained for one in subtasks)
 

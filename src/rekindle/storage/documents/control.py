@@ -25,7 +25,7 @@ class Request:
     savepoint: str | None = None
     #: the savepoint, or the stop, may name in-flight data; without channels it has none, so that both are the same
     unaligned: bool = False
-    #: who asks: user, host and process, or a signal; empty where an older version wrote it
+    #: origin of the request: user, host and process, or a signal; empty where an older version wrote it
     by: str = ""
     format: int = FORMAT_VERSION
 

@@ -1,4 +1,4 @@
-"""The documents of a job's history: what happened, what its checkpoints cost, how quick it was.
+"""The documents of a job's history: its events, what its checkpoints cost, and the rates of its subtasks.
 
 Rows are kept in segments, see `rekindle.history.log`. A reader decides nothing by them: they are for people.
 """
@@ -17,7 +17,7 @@ Severity = Literal["info", "warning", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventError:
-    """What went wrong: an error, as `errors` has it, and where it came from."""
+    """An error, as `errors` has it, and the stack that it came from."""
 
     code: str
     message: str
@@ -40,9 +40,9 @@ class HistoryEvent:
     #: the task, as ``<uid>/<subtask>``
     task: str | None = None
     checkpoint: int | None = None
-    #: what asked for it: a host, a user and a process, a signal, the API
+    #: origin of the request: a host, a user and a process, a signal, the API
     by: str | None = None
-    #: where a savepoint lies
+    #: place of a savepoint
     path: str | None = None
     error: EventError | None = None
 
@@ -55,11 +55,11 @@ class SubtaskStats:
     subtask: int
     #: it had finished before the checkpoint was triggered, and took no part
     finished: bool = False
-    #: when its snapshot was there, after the trigger; None: it never was
+    #: time from the trigger until its snapshot was there; None: it never was
     acknowledged_ms: int | None = None
-    #: how long the barriers took to reach it, on all of its channels
+    #: time that the barriers took to reach it, on all of its channels
     alignment_ms: int | None = None
-    #: how long the snapshot took from then on: until Spark had committed its batch
+    #: time that the snapshot took from then on: until Spark had committed its batch
     sync_ms: int | None = None
     #: the snapshot did not wait for what was in the channels
     unaligned: bool = False
@@ -81,14 +81,14 @@ class CheckpointRecord:
     #: completed | failed
     status: str
     triggered_ms: int
-    #: when its manifest was there; None: it has failed
+    #: time at which its manifest was there; None: it has failed
     completed_ms: int | None = None
     #: from the trigger to the manifest
     duration_ms: int | None = None
     subtasks: tuple[SubtaskStats, ...] = ()
     state_bytes: int | None = None
     in_flight_bytes: int = 0
-    #: how long the sinks took to commit, with what had to be repeated; None: not yet, or not known
+    #: time that the sinks took to commit, with what had to be repeated; None: not yet, or not known
     commit_ms: int | None = None
     #: sink → how long its commit took, without what had to be repeated; of sinks that had something to commit
     sink_commit_ms: dict[str, int] = field(default_factory=dict)
@@ -97,14 +97,14 @@ class CheckpointRecord:
     #: reason, of one that has failed
     failure: str | None = None
     failed_ms: int | None = None
-    #: where the savepoint lies that was made of it
+    #: place of the savepoint that was made of it
     savepoint: str | None = None
     savepoint_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRates:
-    """How quick a subtask was between two samples."""
+    """The rates of a subtask between two samples."""
 
     #: rows a second
     rows_in: float | None = None
@@ -115,7 +115,7 @@ class TaskRates:
     #: average duration of the batches in between; None: there was none
     batch_ms: float | None = None
     watermark_ms: int | None = None
-    #: how far the watermark is after the clock; None: it has none, or is at its end
+    #: time from the watermark to the clock; None: it has no watermark, or is at its end
     lag_ms: int | None = None
     #: shares of the time, 0 to 1, which add up to 1
     busy: float = 0
@@ -127,7 +127,7 @@ class TaskRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateSample:
-    """A row of ``history/rates``: every ten seconds how quick each subtask was."""
+    """A row of ``history/rates``: the rates of each subtask, every ten seconds."""
 
     time_ms: int
     run: int

@@ -27,7 +27,7 @@ class Lineage:
     graph: dict[str, list[str]] = field(default_factory=dict)
     #: task uid → its operators: sources, the task itself, sinks; empty where an older version wrote it
     chains: dict[str, list[str]] = field(default_factory=dict)
-    #: task uid → how many subtasks it has, where that is not 1
+    #: task uid → number of its subtasks, where that is not 1
     parallelism: dict[str, int] = field(default_factory=dict)
     #: task uid → bounded source → the part of its frozen list to read in this lineage; all of it where not named
     unread: dict[str, dict[str, Ranges]] = field(default_factory=dict)
@@ -38,5 +38,5 @@ class Lineage:
     format: int = FORMAT_VERSION
 
     def subtasks(self) -> list[SubtaskId]:
-        """Every subtask of it, task by task."""
+        """Return every subtask of the lineage, task by task."""
         return [SubtaskId(uid, index) for uid in self.graph for index in range(self.parallelism.get(uid, 1))]

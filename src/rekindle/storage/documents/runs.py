@@ -1,4 +1,4 @@
-"""The documents of a job and of its runs: who it is, which driver ran it, how that ended."""
+"""The documents of a job and of its runs: its identity, the driver of each run, and how that ended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Identity:
 
     @property
     def owner(self) -> str:
-        """What sinks know the job by: no other job has it, whatever its name."""
+        """The name by which sinks know the job: no other job has it, even one that is called the same."""
         return f"{self.job}-{self.id}"
 
 
@@ -64,7 +64,7 @@ class SinkDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDescription:
-    """What a run consists of, and the settings in force, for people; only the kinds of its sinks decide anything."""
+    """The parts of a run, and the settings in force, for people; only the kinds of its sinks decide anything."""
 
     sources: tuple[SourceDescription, ...] = ()
     tasks: tuple[TaskDescription, ...] = ()
@@ -87,17 +87,17 @@ class Run:
     lineage: int
     #: checkpoint or savepoint folder it was to start from, absolute; None: resume or first start
     restore_from: str | None = None
-    #: whether it continues from before the flush of a drained job
+    #: True: it continues from before the flush of a drained job
     undo_drain: bool = False
-    #: whether the sinks go back with it
+    #: True: the sinks go back with it
     rewind_sinks: bool = False
-    #: whether the job owns the savepoint that it started from, and deletes it
+    #: True: the job owns the savepoint that it started from, and deletes it
     claim: bool = False
     #: tells two processes apart that race for one run number
     token: str = ""
     #: tells the process from a later one with the same pid, see `storage.liveness`
     process_started: str = ""
-    #: which start of the machine it is in, where that tells of a loss of power (`Store.boot_id`); else empty
+    #: id of the start of the machine, where that tells of a loss of power (`Store.boot_id`); else empty
     boot_id: str = ""
     #: streaming | batch
     mode: str = "streaming"
@@ -108,7 +108,7 @@ class Run:
     format: int = FORMAT_VERSION
 
     def answers(self, run: int) -> bool:
-        """Whether a request to that run is for this one."""
+        """Return whether a request to that run is for this one."""
         return (self.since or self.run) <= run <= self.run
 
 
@@ -123,7 +123,7 @@ class Result:
     checkpoint: int | None = None
     #: savepoint made by the stop, absolute
     savepoint: str | None = None
-    #: what a drain left unread or unflushed, in words
+    #: notes on what a drain left unread or unflushed
     notes: tuple[str, ...] = ()
     error: Json | None = None
     #: False: what the run found under its claim forbade it, or left it nothing to do; the one before it counts

@@ -20,7 +20,7 @@ class FrozenFile:
     size: int
     #: least event time in it, ms, where the list is in the order of that; None: no row has one
     first_ms: int | None = None
-    #: what tells it from a file that takes its place: the ETag of an object, else when it was last modified, in ms
+    #: mark that tells it from a file that takes its place: the ETag of an object, else when it was last modified, in ms
     version: str | None = None
 
 
@@ -43,10 +43,10 @@ class FrozenFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitAssignment:
-    """``splits/…/<k>.json``: the next run of a source's splits has a reader; see `rekindle.protocol.enumerator`."""
+    """``splits/…/<k>.json``: the next range of a source's splits has a reader; see `rekindle.protocol.enumerator`."""
 
     subtask: int
-    #: how many of the splits are handed out after it
+    #: number of the splits that have been handed out, these among them
     until: int
     run: int
     format: int = FORMAT_VERSION
@@ -74,9 +74,9 @@ class StagedFile:
 class SplitRead:
     """``reads/<source>/<k>.json``: what one read of a custom source has given is durable, and is not read again."""
 
-    #: what was read, and from where; None: nothing, since all splits of the subtask have ended
+    #: the split that was read, with its position before; None: nothing, since all splits of the subtask have ended
     split: Split | None
-    #: where the subtask stands after it, in all of its splits
+    #: position of the subtask after it, in all of its splits
     state: ReaderState
     files: tuple[StagedFile, ...]
     rows: int

@@ -41,7 +41,7 @@ class InputStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What went wrong last, with a task or with anything of the job: an error, as `errors` has it."""
+    """The last failure of a task, or of anything of the job: an error, as `errors` has it."""
 
     code: str
     message: str
@@ -71,10 +71,10 @@ class TaskStatusDocument:
     rows_out: int | None = None
     #: over all runs of the job
     batches: int = 0
-    #: of this run: how long it was in batches, and how long batches waited because too much lay unread in its channels
+    #: of this run: time in batches, and time that batches waited because too much lay unread in its channels
     busy_ms: int = 0
     held_ms: int = 0
-    #: how far the watermark is after the clock; None: it has none, or is at its end
+    #: time from the watermark to the clock; None: it has no watermark, or is at its end
     lag_ms: int | None = None
     #: shares of the last ten seconds, 0 to 1, which add up to 1; None: there was no second look yet
     busy: float | None = None
@@ -86,9 +86,9 @@ class TaskStatusDocument:
     unread_bytes: dict[str, int] = field(default_factory=dict)
     #: the last one of this run; None: there was none, or an older version wrote it
     failure: Failure | None = None
-    #: how often this run has started it again, or is about to
+    #: number of times that this run has started it again, or is about to
     restarts: int = 0
-    #: when it is started again; None: it does not wait for that
+    #: time at which it is started again; None: it does not wait for that
     next_attempt_ms: int | None = None
 
 
@@ -104,7 +104,7 @@ class Status:
     #: counts up with each write: a reader on another machine compares two reads, never clocks
     beat: int
     written_ms: int
-    #: in how many milliseconds the next one comes at the latest; None where an older version wrote it
+    #: milliseconds until the next one comes at the latest; None where an older version wrote it
     next_beat_ms: int | None = None
     tasks: tuple[TaskStatusDocument, ...] = ()
     #: over all runs of the job
@@ -112,7 +112,7 @@ class Status:
     checkpoints_failed: int = 0
     latest_checkpoint: int | None = None
     latest_checkpoint_ms: int | None = None
-    #: when that one was last found to say all that another would, so that none was taken; None: it was not
+    #: time at which that one was last found to say all that another would, so that none was taken; None: it was not
     latest_checkpoint_confirmed_ms: int | None = None
     #: newest first; in progress and failed ones among them
     history: tuple[CheckpointStats, ...] = ()
@@ -123,11 +123,11 @@ class Status:
     error: Json | None = None
     #: the last one in this process, whatever has failed; None: there was none, or an older version wrote it
     failure: Failure | None = None
-    #: how often this process has started a task, all of them, or Spark again, or is about to
+    #: number of times that this process has started a task, all of them, or Spark again, or is about to
     restarts: int = 0
-    #: when something of it is tried again, the next one; None: nothing waits for that
+    #: time of the next attempt at something that failed; None: nothing waits for one
     next_attempt_ms: int | None = None
-    #: when the run began; None where an older version wrote it
+    #: time at which the run began; None where an older version wrote it
     started_ms: int | None = None
     #: rows read of sources, over all runs of the job
     rows_in: int | None = None
