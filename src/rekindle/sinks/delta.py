@@ -158,7 +158,7 @@ class Delta(TwoPhaseSink):
             rewind(self._table, self._application, self._attempts, to, commits)
 
     def read_back(self, spark: SparkSession, commits: Commits, *, job: str, sink: str) -> DataFrame:
-        """Spark reads the files of the commits, also those that were compacted since, until they are vacuumed."""
+        """Read the files of the commits with Spark, also those that were compacted since, until they are vacuumed."""
         return read_files(spark, store := open_store(self.path), Attempts(store, job, sink).paths(all_of(commits)))
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
@@ -221,7 +221,7 @@ class Delta(TwoPhaseSink):
     # -- the table's schema -------------------------------------------------------------------------------------------
 
     def _fit(self, schema: str) -> list[str]:
-        """See that rows of a schema fit the table, make it or add columns to it where need be → how it is partitioned.
+        """Fit the table to rows of a schema: make it, or add columns to it; return the columns that partition it.
 
         Raises:
             SinkError: ``SINK_SCHEMA_MISMATCH``.
@@ -287,7 +287,7 @@ class Delta(TwoPhaseSink):
 
 
 def _relaxed(part: dict[str, Any]) -> dict[str, Any]:
-    """One object of a schema's JSON, with nothing required of it and nothing noted on it."""
+    """Return an object of a schema's JSON without its metadata, and with nulls allowed."""
     free = {"metadata": {}, "nullable": True, "containsNull": True, "valueContainsNull": True}
     return {name: free.get(name, value) for name, value in part.items()}
 

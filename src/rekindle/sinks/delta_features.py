@@ -12,7 +12,7 @@ _REFUSED_OF_COLUMNS = ("delta.generationExpression", "delta.identity.", "delta.i
 
 
 def features_refused(table: DeltaTable) -> list[str]:
-    """Names of the features that a table has and no file of ours would honour."""
+    """Return the names of a table's features that no file of ours would honour."""
     set_to = table.metadata().configuration
     return [
         *(name for name in set_to if name.startswith(_REFUSED_PROPERTIES) and set_to[name] not in {"none", "false"}),

@@ -1,7 +1,8 @@
-"""Where delta-rs finds a table: on this machine, or in a bucket of S3 or Azure.
+"""The options with which delta-rs reaches a table: on this machine, or in a bucket of S3 or Azure.
 
-It looks for credentials in the environment itself, by the names that other clients of these clouds look for too. What
-it needs besides is the server of one's own that these names mean, and on Azure the account, which is in the address.
+delta-rs looks for credentials in the environment itself, by the names that other clients of these clouds look for too.
+Besides, it needs the address of a private server, where such a name gives one, and on Azure the account, which is in
+the address of the table.
 """
 
 from __future__ import annotations

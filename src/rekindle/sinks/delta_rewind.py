@@ -1,4 +1,4 @@
-"""A Delta table goes back to a checkpoint: what later ones have added is removed, and nothing else.
+"""Take a Delta table back to a checkpoint: what later ones have added is removed, and nothing else.
 
 The entry of the log that removes the files carries the transaction of the newest of these checkpoints, so that no
 driver that comes late commits it again, and which checkpoints were taken back, so that a repetition finds that done.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 TRIES = 10
-"""How often a commit is tried while others change the table; delta-rs itself tries again where they only add to it."""
+"""Number of tries at a commit while others change the table; delta-rs itself tries again where they only add to it."""
 
 
 def rewind(

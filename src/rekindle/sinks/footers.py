@@ -22,10 +22,10 @@ from typing import Any
 import msgspec
 
 DELTA_COLUMNS = 32
-"""As many leading columns have statistics, as in Delta's own writers."""
+"""Number of leading columns that have statistics, as in Delta's own writers."""
 
 DELTA_STRING = 256
-"""Bounds of strings in Delta's log are at most this long: the log is to stay small."""
+"""Largest length of a string's bound in Delta's log: the log is to stay small."""
 
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  moved into a zone below
 _MICROS = {"milliseconds": 1000, "microseconds": 1}
@@ -34,7 +34,7 @@ _ENCODER = msgspec.json.Encoder()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnStatistics:
-    """What a file tells of one of its columns; of a struct, of each of its fields."""
+    """The statistics of a column in a file; a struct has some for each of its fields."""
 
     #: names from the table's column down; a list's elements and a map's keys and values have Parquet's own
     path: tuple[str, ...]
@@ -43,7 +43,7 @@ class ColumnStatistics:
     kind: str
     #: inside a list or a map
     repeated: bool
-    #: how many values there are, nulls among them
+    #: number of values, nulls among them
     values: int
     nulls: int | None
     #: lower and upper bound of all values but nulls
@@ -95,7 +95,7 @@ def _nulls(parts: Sequence[Any]) -> int | None:
 
 
 def _bounds(parts: Sequence[Any], kind: str, scale: int) -> tuple[Any, Any] | None:
-    """Bounds that hold in every row group; None where one with values does not tell them."""
+    """Return bounds that hold in every row group; None where one with values does not give any, or gives a NaN."""
     found = []
     for part in parts:
         if part is not None and part.has_min_max:
@@ -109,7 +109,7 @@ def _bounds(parts: Sequence[Any], kind: str, scale: int) -> tuple[Any, Any] | No
 
 
 def _kind(schema: Any) -> tuple[str, int]:
-    """What a column's values are, and the scale of a decimal or the microseconds of a timestamp's unit."""
+    """Return the kind of a column's values, and the scale of a decimal or the microseconds of a timestamp's unit."""
     physical, logical = schema.physical_type, schema.logical_type
     if logical.type == "DECIMAL":
         return "decimal", schema.scale
@@ -128,7 +128,7 @@ def _kind(schema: Any) -> tuple[str, int]:
 
 
 def _plain(raw: Any, kind: str, scale: int) -> Any:
-    """A bound as `ColumnStatistics` has it; raises where it cannot be read."""
+    """Return a bound as `ColumnStatistics` has it; raise an error where it cannot be read."""
     if kind == "string":
         return raw.decode() if isinstance(raw, bytes) else raw.encode().decode()
     if kind == "decimal":
@@ -139,7 +139,7 @@ def _plain(raw: Any, kind: str, scale: int) -> Any:
 
 
 def _paths(footer: Any) -> list[tuple[str, ...]]:
-    """Where each column lies; of names that hold dots, Parquet's own path does not tell."""
+    """Return the path of each column; where names hold dots, Parquet's own path does not show it."""
     plain = [tuple(footer.schema.column(index).path.split(".")) for index in range(footer.num_columns)]
     with suppress(Exception):
         exact = [path for field in footer.schema.to_arrow_schema() for path in _leaves(field.type, (field.name,))]
@@ -149,7 +149,7 @@ def _paths(footer: Any) -> list[tuple[str, ...]]:
 
 
 def _leaves(kind: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Paths of the columns that a type consists of; an empty one for each inside a list or a map."""
+    """Yield the paths of the columns that a type consists of; an empty one for each inside a list or a map."""
     import pyarrow as pa  # only drivers need it; the command line starts without
 
     if pa.types.is_struct(kind):
@@ -172,7 +172,7 @@ def cut_lower(value: Any, length: int) -> Any:
 
 
 def cut_upper(value: Any, length: int) -> Any:
-    """Return an upper bound of at most `length` characters, or bytes, that no value below `value` exceeds; or None."""
+    """Return an upper bound of at most `length` characters, or bytes, that is no less than `value`; None: none is."""
     if len(value) <= length:
         return value
     for end in range(length, 0, -1):
@@ -183,7 +183,7 @@ def cut_upper(value: Any, length: int) -> Any:
 
 
 def _next(one: Any) -> Any:
-    """The character after this one, in the order of their UTF-8, or the byte; None after the last."""
+    """Return the character after this one, in the order of their UTF-8, or the next byte; None after the last."""
     if isinstance(one, int):
         return bytes([one + 1]) if one < 0xFF else None
     code = ord(one) + 1
@@ -196,7 +196,7 @@ def _next(one: Any) -> Any:
 
 
 def delta_statistics(footer: Any) -> str:
-    """JSON with ``numRecords``, ``minValues``, ``maxValues``, ``nullCount``, as Delta's log holds it.
+    """Return JSON with ``numRecords``, ``minValues``, ``maxValues``, ``nullCount``, as Delta's log holds it.
 
     A file has the bounds of all its columns or of none: where one of them is missing, delta-rs takes that for a bound
     that no value is within, and skips the file whenever that column is asked for.
@@ -224,7 +224,7 @@ def delta_statistics(footer: Any) -> str:
 
 
 def _said(kind: str, bounds: tuple[Any, Any] | None, *, upper: bool) -> Any:
-    """A bound in Delta's JSON; None where it has no way to say it."""
+    """Return a bound in Delta's JSON; None where the JSON cannot express it."""
     if bounds is None:
         return None
     value = bounds[upper]

@@ -43,7 +43,7 @@ class Foreach(TwoPhaseSink):
         return []
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
-        """All is done already."""
+        """Do nothing: the function has done all already."""
 
     def abort(self, committables: Sequence[Committable]) -> None:
-        """What the function has done cannot be taken back."""
+        """Do nothing: what the function has done cannot be taken back."""

@@ -169,7 +169,7 @@ class Iceberg(TwoPhaseSink):
         rewind(self._load, properties, self._attempts, to, commits)
 
     def read_back(self, spark: SparkSession, commits: Commits, *, job: str, sink: str) -> DataFrame:
-        """Spark reads the files of the commits, also those that were rewritten, until their snapshots expire."""
+        """Read the files of the commits with Spark, also those that were rewritten, until their snapshots expire."""
         self.open(job, sink)
         table = self._load()
         if table is None:
@@ -227,7 +227,7 @@ class Iceberg(TwoPhaseSink):
     # -- the table's schema -------------------------------------------------------------------------------------------
 
     def _fit(self, schema: str) -> Table:
-        """The table, made, or with columns added, where need be, so that rows of a schema fit.
+        """Return the table, made or with columns added where need be, so that rows of a schema fit.
 
         Raises:
             SinkError: ``SINK_SCHEMA_MISMATCH``.
@@ -275,7 +275,7 @@ class Iceberg(TwoPhaseSink):
         return table
 
     def _splits(self, table: Table) -> Iterator[tuple[str, str]]:
-        """Column to split files by → its SQL, for each field of the table's partitions."""
+        """Yield a column to split files by, and its SQL, for each field of the table's partitions."""
         for field in table.spec().fields:
             source, transform = table.schema().find_field(field.source_id), str(field.transform)
             sql = split_by(transform, str(source.field_type))

@@ -28,19 +28,19 @@ _SPLITS = {
 
 
 def split_by(transform: str, kind: str) -> str | None:
-    """SQL that splits rows as a partition does; None where there is none for this transform."""
+    """Return SQL that splits rows as a partition does; None where there is none for this transform."""
     return _SPLITS.get((transform, kind)) or _SPLITS.get((transform, ""))
 
 
 def arrow_schema(struct: Mapping[str, Any]) -> pa.Schema:
-    """Spark's JSON of a schema → Arrow's."""
+    """Return Arrow's schema for Spark's JSON of a schema."""
     import pyarrow as pa
 
     return pa.schema([(field["name"], _arrow(field["type"])) for field in struct["fields"]])
 
 
 def _arrow(kind: Any) -> pa.DataType:
-    """Spark's JSON of a type → Arrow's; ValueError where Iceberg has none."""
+    """Return Arrow's type for Spark's JSON of a type; raise ValueError where Iceberg has none."""
     import pyarrow as pa
 
     names = {

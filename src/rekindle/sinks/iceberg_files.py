@@ -30,7 +30,7 @@ def data_folder(table: Table) -> str:
 
 
 def data_store(table: Table) -> Store:
-    """Return the store of its data files."""
+    """Return the store of the table's data files."""
     return open_store(data_folder(table).removeprefix("file://"))
 
 

@@ -1,4 +1,4 @@
-"""An Iceberg table goes back to a checkpoint: what later ones have added is removed, and nothing else.
+"""Take an Iceberg table back to a checkpoint: what later ones have added is removed, and nothing else.
 
 One change of the metadata removes the files, says that the table has the newest of these checkpoints, so that no driver
 that comes late commits it again, and says which were taken back, so that a repetition finds that done. What others have
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 TRIES = 10
-"""How often a commit is tried while others change the table."""
+"""Number of tries at a commit while others change the table."""
 
 
 def rewind(
@@ -72,6 +72,6 @@ def _take_back(
 
 
 def try_once(table: Table) -> None:
-    """Let a commit be refused where the table has changed: pyiceberg would add after a rival what that has added."""
+    """Have a commit refused where the table has changed: pyiceberg would add again what a rival has added."""
     tries_once = {**table.metadata.properties, "commit.retry.num-retries": "0"}
     table.metadata = table.metadata.model_copy(update={"properties": tries_once})

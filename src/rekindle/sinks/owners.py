@@ -1,9 +1,9 @@
-"""Who writes to a target: a note beside it for each job that has begun to, so that no second one does unasked.
+"""The owners of a target: each job that writes there has a note beside it, and no second job begins to unasked.
 
 Two jobs that write to one target each write all of their own rows, and a copy of a job writes rows of the job once
 more. So a job whose storage has another identity than the one that was here before is refused, unless its user allows
 it. Then there are notes of both, and neither is asked again. The same job in the same storage, wherever that has been
-moved to, is the same owner. Targets of earlier versions have no note, and take the first who comes.
+moved to, is the same owner. Targets of earlier versions have no note: the first job takes them.
 
 A note stays when its job is forgotten: the rows are still there, and the job begun again would write them again.
 """
@@ -22,23 +22,23 @@ from rekindle.storage.port import NotFound, Store
 FOLDER = "owners"
 
 Note = dict[str, Any]
-"""JSON: who, by which sink, from which storage, since when."""
+"""JSON: the owner, its sink, its storage, and since when."""
 
 
 class Notes(Protocol):
-    """Where the notes of one target are kept. What one driver has written, each that looks afterwards sees."""
+    """The notes of one target. A driver that looks after a note was written sees it."""
 
     def owners(self) -> Collection[str]:
-        """Who has a note there."""
+        """Return the owners that have a note there."""
 
     def read(self, owner: str) -> Note:
-        """What the note says; nothing where it cannot be read or is gone."""
+        """Return what the owner's note says; nothing where it cannot be read or is gone."""
 
     def write(self, owner: str, note: Note) -> bool:
         """Leave a note; False where the owner has one, or where there is no room for it."""
 
     def remove(self, owner: str) -> None:
-        """Take the note away again."""
+        """Remove the note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class OwnerFiles:
     hidden: str
 
     def owners(self) -> Collection[str]:
-        """The names of the files."""
+        """Return the owners: the names of the files, without ``.json``."""
         names = self.store.names(f"{self.hidden}/{FOLDER}")
         return [name.removesuffix(".json") for name in names]
 
@@ -61,7 +61,7 @@ class OwnerFiles:
             return {}
 
     def write(self, owner: str, note: Note) -> bool:
-        """Make the file; a disk that is full is waited for, and the next start leaves the note."""
+        """Make the file; False where it is there or cannot be written: in that case the next start leaves the note."""
         try:
             return self.store.create(self._path(owner), json.dumps(note, indent=1).encode())
         except StorageError:
@@ -82,7 +82,7 @@ class Claim:
     #: name and id of the job
     owner: str
     sink: str
-    #: where its storage is, for a person
+    #: place of its storage, for a person
     storage: str
     now_ms: int
     #: others may write there too
@@ -119,12 +119,12 @@ class Claim:
         )
 
     def _settled(self, notes: Notes) -> bool:
-        """Whether the note that is there was made by an earlier start, and not by this call."""
+        """Return whether the job's note was made by an earlier start, and not by this call."""
         return bool(notes.read(self.owner).get("since_ms") != self.now_ms)
 
 
 def parsed(text: str | bytes) -> Note:
-    """A note as it was written; nothing where it is none."""
+    """Parse a note; return nothing where the text is no note."""
     try:
         found = json.loads(text)
     except ValueError:

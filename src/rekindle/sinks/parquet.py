@@ -125,7 +125,7 @@ class Parquet(TwoPhaseSink):
         for_each(self._store, self._store.delete, [file["to"] for one in committables for file in one["files"]])
 
     def read_back(self, spark: SparkSession, commits: Commits, *, job: str, sink: str) -> DataFrame:
-        """Spark reads the files where they lie."""
+        """Read the files with Spark where they lie."""
         paths = [file["to"] for each in commits.values() for one in each for file in one["files"]]
         return read_files(spark, open_store(self.path), paths)
 

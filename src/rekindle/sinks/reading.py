@@ -1,4 +1,4 @@
-"""What a sink has committed, read back: these files and no others, wherever they lie."""
+"""The committed rows of a sink, read back: these files and no others, wherever they lie."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def quoted(column: str) -> str:
 
 
 def _value_in_folder(folder: str) -> str:
-    """SQL of what stands after ``folder=`` in a file's path, in which Spark has escaped what a folder cannot have.
+    """Return SQL of the text after ``folder=`` in a file's path, where Spark escapes what no folder name may have.
 
     The path itself is a URI, so all of it is escaped once more. A blank is not written as ``+``.
     """

@@ -12,5 +12,5 @@ logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 
 def trying(may_pass: Callable[[Exception], bool], attempts: int, patience_s: float) -> Iterator[stamina.Attempt]:
-    """For ``for attempt in trying(...): with attempt: ...``; the last error is raised as it is."""
+    """Return the attempts for ``for attempt in trying(...): with attempt: ...``; the last error is raised unchanged."""
     return iter(stamina.retry_context(on=may_pass, attempts=attempts, timeout=patience_s))

@@ -25,7 +25,7 @@ def for_old_times(session: SparkSession) -> dict[str, str]:
 
 @contextmanager
 def set_while(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Keep settings while any thread is inside; the last one out puts back what the first one found."""
+    """Hold settings inside, in any number of threads; the last one out puts back what the first one found."""
     with _LOCK:
         for name, value in settings.items():
             inside, before = _BEFORE.get((id(session), name), (0, str(session.conf.get(name))))

@@ -40,7 +40,7 @@ TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
 
 
 def open_writable(path: str, sink: str, staging: str) -> Store:
-    """The directory or prefix at `path`, once something could be written into its folder `staging`.
+    """Open the directory or prefix at `path`, once something could be written into its folder `staging`.
 
     Raises:
         SinkError: ``SINK_TARGET_INVALID``.
@@ -71,7 +71,7 @@ class Attempts:
         options: Mapping[str, str],
         check: Callable[[Any], None] | None = None,
     ) -> list[Committable]:
-        """Write an attempt → what is to be committed of it; nothing where it has no rows.
+        """Write an attempt; return what is to be committed of it, nothing where it has no rows.
 
         Args:
             check: is called with the footer of each file, and raises where its rows can never be committed.
@@ -93,7 +93,7 @@ class Attempts:
         return [{"attempt": batch.name, "rows": rows, "bytes": size, "files": [file.path for file in files]}]
 
     def files(self, committables: Sequence[Committable]) -> Iterator[Entry]:
-        """The files that are to be committed.
+        """Yield the files that are to be committed.
 
         Raises:
             SinkError: ``SINK_STAGING_LOST``.
@@ -113,18 +113,18 @@ class Attempts:
         return [f"{self._data}/{one['attempt']}/{name}" for one in committables for name in one["files"]]
 
     def footer(self, file: Entry) -> Any:
-        """The footer of one of `files`."""
+        """Return the footer of one of `files`."""
         return read_footer(self.store, file.path)
 
     def committed(self, committables: Sequence[Committable]) -> None:
-        """These are part of the table: they are not ours any more."""
+        """Remove the notes of attempts that are part of the table now: they are not ours any more."""
         for committable in committables:
             self.store.delete(f"{self._notes}/{committable['attempt']}")
 
     def committed_files(
         self, paths: Iterable[str], to: int, commits: Mapping[int, Sequence[Committable]], newest: int
     ) -> list[str]:
-        """Return which of the table's files these checkpoints have put there: all that they have, or none is taken.
+        """Return the table's files that these checkpoints have added; if any of theirs is missing, take none.
 
         Args:
             paths: of the files that the table consists of.
@@ -166,7 +166,7 @@ class Attempts:
         """Remove the attempts that are not committed, not in `named`, and that `may_remove` allows.
 
         Args:
-            holds: whether the table holds files of an attempt after all: a crash came before its note was removed.
+            holds: says whether the table holds files of an attempt: a crash may have come before its note was removed.
         """
         kept = {committable["attempt"] for committable in named}
         for attempt in self.store.names(self._notes):

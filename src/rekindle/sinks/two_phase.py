@@ -42,7 +42,7 @@ _NAME = re.compile(r"(\d+)-(.+)-(\d+)-(\d+)-(\d+)-([^-]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkBatch:
-    """Which batch is prepared. Together, the fields name one attempt and no other."""
+    """The attempt at a batch that is prepared. Together, the fields name one attempt and no other."""
 
     #: name and id of the job, as `open` is given it: a job of the same name in another storage is another
     job: str
@@ -69,7 +69,7 @@ class SinkBatch:
 
     @classmethod
     def named(cls, name: str, *, job: str, sink: str) -> SinkBatch | None:
-        """The attempt with this `name`; None where it is not one's."""
+        """Return the attempt with this `name`; None where it is no attempt's name."""
         match = _NAME.fullmatch(name)
         if match is None:
             return None
@@ -106,11 +106,11 @@ class TwoPhaseSink(ABC):
     at a time, and while `commit` runs. All other calls come one at a time.
     """
 
-    #: what a person calls this kind of sink
+    #: name of this kind of sink, for people
     kind: ClassVar[str] = "sink"
     #: Spark output modes it can take
     output_modes: tuple[str, ...] = ("append",)
-    #: whether a reader of the target sees all of what one `commit` is given, or nothing of it
+    #: True: a reader of the target sees all of what one `commit` is given, or nothing of it
     atomic_commit: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -121,16 +121,16 @@ class TwoPhaseSink(ABC):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Places that Spark itself writes to, as their user names them: that it can reach them is seen to first."""
+        """The places that Spark itself writes to, as their user names them; Spark is first checked to reach them."""
         return ()
 
     @property
     def dataset(self) -> tuple[str, str] | None:
-        """Namespace and name by which others know the target, as OpenLineage names things; None: by its address."""
+        """The namespace and the name of the target, as OpenLineage names things; None: its address names it."""
         return None
 
     def stage_in(self, store: Store, folder: str) -> None:
-        """Hear of a folder in the job's storage, this sink's own, for what cannot be staged in the target.
+        """Receive a folder in the job's storage, this sink's own, for what cannot be staged in the target.
 
         Called before `open`. Nothing else writes or cleans there.
         """
@@ -174,7 +174,7 @@ class TwoPhaseSink(ABC):
 
     @property
     def cannot_rewind(self) -> str | None:
-        """Why what is committed cannot be taken back, for a person; None: it can, with `rewind`."""
+        """The reason why what is committed cannot be taken back, for a person; None: `rewind` takes it back."""
         if type(self).rewind is TwoPhaseSink.rewind:
             return "what such a sink has written cannot be taken back"
         return None
@@ -196,7 +196,7 @@ class TwoPhaseSink(ABC):
 
     @property
     def cannot_read_back(self) -> str | None:
-        """Why what is committed cannot be read back, for a person; None: it can, with `read_back`."""
+        """The reason why what is committed cannot be read back, for a person; None: `read_back` reads it."""
         if type(self).read_back is TwoPhaseSink.read_back:
             return "what such a sink has written cannot be read back"
         return None
@@ -222,7 +222,7 @@ class TwoPhaseSink(ABC):
         """
 
     def finish(self) -> None:
-        """No row will come any more, from any subtask (FLIP-147, ``finish()``). An exception fails the task.
+        """Take note that no row comes any more, from any subtask (FLIP-147, ``finish()``). An exception fails the task.
 
         Called by the last subtask; once more where the run fails after it.
 
@@ -235,6 +235,6 @@ class TwoPhaseSink(ABC):
         An attempt ends with the job, with a stop or a cancel, or with a failure; then the next one follows. `open` is
         called once, before all of them: what comes after `close` (another batch, a commit) takes up again what it
         needs. Never called while `commit` is under way. One that raises is logged and fails nothing, since nothing
-        that was prepared or committed hangs on it; one that takes longer than half a minute, or than 5 seconds where
+        that was prepared or committed depends on it; one that takes longer than half a minute, or than 5 seconds where
         a run ends by a cancel or a failure, is not waited for any longer.
         """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LOOKS_AGAIN_AFTER_S = (0.5, 2.0)
-"""A mounted file system may show the driver a folder as it was a moment ago."""
+"""Pauses before another look, in seconds: a mounted file system may show a folder as it was a moment ago."""
 
 _REQUESTS_AT_ONCE = 16
 
@@ -42,7 +42,7 @@ _Done = TypeVar("_Done")
 
 
 class Counts(NamedTuple):
-    """How much the tasks of a write say they have written."""
+    """The numbers of files and rows that the tasks of a write say they have written."""
 
     files: int
     rows: int
@@ -92,7 +92,7 @@ def write_parquet(
 
 
 def write_unread(df: DataFrame, store: Store, folder: str) -> list[Entry]:
-    """Write `df` into the new `folder` and return its files, unread; so rows are compared by their files alone.
+    """Write `df` into the new `folder` and return its files, unread: only their number is compared.
 
     Raises:
         StorageError: ``OUTPUT_NOT_SHARED``, ``OUTPUT_INCOMPLETE``.
@@ -115,7 +115,7 @@ def read_footer(store: Store, path: str) -> Any:
 
 
 def for_each(store: Store, act: Callable[[_Item], _Done], items: Iterable[_Item]) -> list[_Done]:
-    """What `act` returns for each, in their order: several at a time where each is a request to a store."""
+    """Return what `act` returns for each item, in order; several run at a time where each is a request to a store."""
     if store.pace == 1:
         return [act(item) for item in items]
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
@@ -155,7 +155,7 @@ def _entries(store: Store, folder: str) -> list[Entry]:
 
 
 def _hidden(name: str) -> bool:
-    """As Spark's readers see it; a folder of a partition has the name of a column, whatever that begins with."""
+    """Return whether Spark's readers skip a name; they never skip the folder of a partition, whatever its name."""
     return name.startswith(("_", ".")) and "=" not in name
 
 
@@ -183,7 +183,7 @@ def run_write(df: DataFrame, path: str, partition_by: Sequence[str], options: Ma
 
 
 def _defaults(owner: Any, method: str, first: int) -> list[Any]:
-    """The values that a Scala method's parameters have unless they are given, from the `first` on."""
+    """Return the defaults of a Scala method's parameters, from the number `first` on."""
     from py4j.protocol import Py4JError  # only drivers have it; the command line starts without
 
     found: list[Any] = []
@@ -194,7 +194,7 @@ def _defaults(owner: Any, method: str, first: int) -> list[Any]:
 
 
 def _command(plan: Any) -> Any:
-    """The command that writes, inside of what adaptive execution has put around it."""
+    """Return the command that writes, out of what adaptive execution has put around it."""
     while True:
         name = plan.getClass().getSimpleName()
         if name == "AdaptiveSparkPlanExec":
@@ -206,5 +206,5 @@ def _command(plan: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """An option's value, as PySpark hands it to Spark."""
+    """Return an option's value as PySpark hands it to Spark."""
     return str(value).lower() if isinstance(value, bool) else str(value)

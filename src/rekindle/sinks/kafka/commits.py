@@ -33,14 +33,14 @@ CONFIG = {
 }
 
 ANSWER_S = 20.0
-"""How long the brokers may take for an answer."""
+"""Seconds that the brokers may take for an answer."""
 
 Client = Mapping[str, Any]
 """Settings of librdkafka."""
 
 
 def topic_of(topic: str) -> str:
-    """The topic of commits for the sinks that write to `topic`."""
+    """Return the topic of commits for the sinks that write to `topic`."""
     return f"{topic}-rekindle-commits"
 
 
@@ -82,17 +82,17 @@ def _is_unknown(error: Exception) -> bool:
 
 
 def key_of(owner: str, lane: str) -> str:
-    """The key of a lane's record."""
+    """Return the key of a lane's record."""
     return f"{owner}/{lane}"
 
 
 def value_of(checkpoint: int) -> bytes:
-    """Its value."""
+    """Return the value of a lane's record."""
     return json.dumps({"checkpoint": checkpoint}).encode()
 
 
 def read(client: Client, topic: str, owner: str) -> dict[str, int]:
-    """Lane of `owner` → the last checkpoint that it has committed.
+    """Return lane of `owner` → the last checkpoint that the lane has committed.
 
     Raises:
         KafkaException: the brokers do not answer.
@@ -107,7 +107,7 @@ def read(client: Client, topic: str, owner: str) -> dict[str, int]:
 
 
 def records(client: Client, topic: str, reader: str, level: str) -> list[tuple[bytes, bytes]]:
-    """All keys and values that are there now, in their order; a value that was deleted is empty.
+    """Return all keys and values that are there now, in their order; a value that was deleted is empty.
 
     Args:
         reader: job and sink.
@@ -115,7 +115,7 @@ def records(client: Client, topic: str, reader: str, level: str) -> list[tuple[b
 
     Raises:
         KafkaException: the brokers do not answer.
-        TimeoutError: they stopped to, or another producer's transaction stays open.
+        TimeoutError: the brokers stopped answering, or another producer's transaction stays open.
     """
     place = TopicPartition(topic_of(topic), 0, 0)
     admin = AdminClient(dict(client))  # it has to live until the answer is there
@@ -140,7 +140,7 @@ def records(client: Client, topic: str, reader: str, level: str) -> list[tuple[b
 
 
 def _until(consumer: Consumer, end: int) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values up to the offset `end`."""
+    """Yield the keys and values up to the offset `end`."""
     deadline, reached = time.monotonic() + ANSWER_S, 0
     while reached < end:
         message = consumer.poll(1.0)

@@ -37,7 +37,7 @@ _LASTING = ("_AUTHENTICATION", "TOPIC_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_A
 
 
 Message = tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]
-"""What is published: key, value, and names and values of headers."""
+"""A message: key, value, and names and values of headers."""
 
 Done = TypeVar("Done")
 
@@ -59,7 +59,7 @@ class Lane:
         self.committed = 0
 
     def publish(self, checkpoint: int, messages: Iterable[Message]) -> None:
-        """Publish the messages, and that they are. After an exception the lane has to be opened again."""
+        """Publish the messages and the lane's record. After an exception the lane has to be opened again."""
         self._producer.begin_transaction()
         self._produce(self._topic, messages)
         self._produce(commits.topic_of(self._topic), [(self._key, commits.value_of(checkpoint), [])])
@@ -85,7 +85,7 @@ class Lane:
 
 
 def open_lanes(client: commits.Client, topic: str, owner: str, names: Collection[str]) -> dict[str, Lane]:
-    """Lanes of a sink by their names, opened by this driver, with what they have committed."""
+    """Open lanes of a sink by their names, in this driver; return them with what they have committed."""
     lanes = side_by_side(names, lambda name: Lane(client, topic, owner, name))
     committed = commits.read(client, topic, owner) if lanes else {}
     for name, lane in lanes.items():
@@ -94,7 +94,7 @@ def open_lanes(client: commits.Client, topic: str, owner: str, names: Collection
 
 
 def side_by_side(names: Collection[str], do: Callable[[str], Done]) -> dict[str, Done]:
-    """What `do` gives for each lane, done for all of them at the same time."""
+    """Return what `do` gives for each lane, done for all of them at the same time."""
     with ThreadPoolExecutor(max(len(names), 1), thread_name_prefix="kafka-lane") as pool:
         return dict(zip(names, pool.map(do, names), strict=True))
 

@@ -30,22 +30,22 @@ class Records:
     reader: str
 
     def owners(self) -> Collection[str]:
-        """Who has a note that is not deleted."""
+        """Return the owners that have a note that is not deleted."""
         return list(self._notes())
 
     def read(self, owner: str) -> Note:
-        """Read the last one."""
+        """Read the owner's last note."""
         return parsed(self._notes().get(owner, b""))
 
     def write(self, owner: str, note: Note) -> bool:
-        """Publish one, unless it is there."""
+        """Publish a note, unless the owner has one."""
         if owner in self._notes():
             return False
         self._publish(owner, json.dumps(note).encode())
         return True
 
     def remove(self, owner: str) -> None:
-        """Publish that it is deleted."""
+        """Publish that the note is deleted."""
         self._publish(owner, None)
 
     def _notes(self) -> dict[str, bytes]:

@@ -160,13 +160,13 @@ class Kafka(TwoPhaseSink):
                 self._remove(name)
 
     def close(self) -> None:
-        """Let the producers go."""
+        """Close the producers."""
         self._forget_lanes()
 
     # -- prepare ------------------------------------------------------------------------------------------------------
 
     def _expressions(self, df: DataFrame) -> list[str]:
-        """What Spark is to select: lane, key, value, headers.
+        """Return what Spark is to select: lane, key, value, headers.
 
         Raises:
             SinkError: ``SINK_SCHEMA_MISMATCH``.
@@ -210,7 +210,7 @@ class Kafka(TwoPhaseSink):
                     yield from zip(keys, values, self._named(headers), strict=False)
 
     def _named(self, columns: Sequence[Sequence[bytes | None]]) -> Iterator[list[tuple[str, bytes]]]:
-        """The headers of each message; without end if it has none."""
+        """Return the headers of each message; without end if messages have none."""
         if not self.headers:
             return repeat([])
         rows = zip(*columns, strict=True)
@@ -230,7 +230,7 @@ class Kafka(TwoPhaseSink):
 
     @contextmanager
     def _lanes_kept_if_all_is_well(self) -> Iterator[None]:
-        """Open the lanes again after a failure: only then is it known what they have committed."""
+        """Forget the lanes where something fails inside: opened again, they show what they have committed."""
         try:
             yield
         except BaseException:
@@ -265,7 +265,7 @@ class Kafka(TwoPhaseSink):
 
 
 def _said(error: Exception) -> str:
-    """What librdkafka says; it knows passwords, and does not tell."""
+    """Return what librdkafka says; it knows passwords, and does not repeat them."""
     first = error.args[0]
     return first.str() if isinstance(error, KafkaException) else str(first)
 

@@ -1,4 +1,4 @@
-"""What the attempts of a sink have left in the database: prepared transactions, staging tables, names of commits."""
+"""The remains of a sink's attempts in the database: prepared transactions, staging tables, names of commits."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class PostgresAttempts:
     owner: str
 
     def staging(self, name: str) -> TableName:
-        """Table of the rows that an attempt stages."""
+        """Return the table of the rows that an attempt stages."""
         return self.table.beside(f"rekindle_{hashlib.sha256(name.encode()).hexdigest()[:24]}")
 
     @property
     def commits(self) -> sql.Identifier:
-        """Table of the names of what was committed."""
+        """The table of the names of what was committed."""
         return self.table.beside(COMMITS).quoted
 
     def prepared(self, connection: Connection) -> set[str]:
-        """This sink's prepared transactions."""
+        """Return the names of this sink's prepared transactions."""
         found = connection.execute(
             "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND starts_with(gid, %s)",
             (f"{self.owner}:",),
@@ -39,7 +39,7 @@ class PostgresAttempts:
         return {gid for (gid,) in found}
 
     def staged(self, connection: Connection) -> set[str]:
-        """Names of the attempts that have a staging table."""
+        """Return the names of the attempts that have a staging table."""
         found = connection.execute(
             "SELECT obj_description(c.oid, 'pg_class') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
             " WHERE n.nspname = %s AND starts_with(c.relname::text, 'rekindle_')"
@@ -49,12 +49,12 @@ class PostgresAttempts:
         return {name for (name,) in found}
 
     def committed(self, connection: Connection, names: Sequence[str]) -> set[str]:
-        """Which of these names are committed."""
+        """Return those of these names that are committed."""
         found = connection.execute(sql.SQL("SELECT name FROM {} WHERE name = ANY(%s)").format(self.commits), (names,))
         return {name for (name,) in found}
 
     def discard(self, connection: Connection, name: str, keep: Collection[str], *, staged: bool = False) -> None:
-        """Remove what an attempt has left, but the prepared parts to keep, and, if `staged`, what it has staged."""
+        """Remove what an attempt has left, except the prepared parts in `keep` and, if `staged`, its staging table."""
         for gid in self.prepared(connection):
             attempt, _, part = gid.rpartition(":")
             if attempt == name and part not in keep:

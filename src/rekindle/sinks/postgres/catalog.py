@@ -1,4 +1,4 @@
-"""What PostgreSQL knows about the table, and the tables that are made for it.
+"""The table as PostgreSQL's catalog describes it, and the tables that are made for it.
 
 This module must not know batches.
 """
@@ -38,7 +38,7 @@ class Index:
 
     #: null for an expression
     columns: tuple[str | None, ...]
-    #: whether ``ON CONFLICT`` can go by it
+    #: True: ``ON CONFLICT`` can use it
     decides: bool
 
 
@@ -52,7 +52,7 @@ class Catalog:
 
     @classmethod
     def read(cls, connection: Connection, table: TableName) -> Catalog | None:
-        """None where there is no such table."""
+        """Read the description of a table; None where there is no such table."""
         found = connection.execute(_OID, (table.schema, table.name)).fetchone()
         if found is None:
             return None
@@ -69,7 +69,7 @@ class Catalog:
             raise ValueError(f"it has no unique index over the key: CREATE UNIQUE INDEX ON {self.table} ({names})")
 
     def may_wait(self, written: Collection[str]) -> bool:
-        """Whether two transactions that insert the same rows would wait for each other.
+        """Return whether two transactions that insert the same rows would wait for each other.
 
         An index with a column that is not written is filled by a default, a sequence most often.
         """
@@ -77,7 +77,7 @@ class Catalog:
 
 
 def default_schema(connection: Connection) -> str:
-    """Where a table without a schema lies, or is made."""
+    """Return the schema of a table that is named without one."""
     found = connection.execute("SELECT current_schema()").fetchone()
     if found is None or found[0] is None:
         raise ValueError("its search_path leads to no schema: say table='schema.table'")
@@ -116,5 +116,5 @@ def _make(connection: Connection, table: TableName, definition: sql.Composable) 
 
 
 def lock(connection: Connection, name: str) -> None:
-    """One at a time, until the end of the transaction; ``IF NOT EXISTS`` fails where two make a table at once."""
+    """Take a lock until the end of the transaction: ``IF NOT EXISTS`` fails where two make a table at once."""
     connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))

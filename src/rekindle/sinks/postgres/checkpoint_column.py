@@ -75,7 +75,7 @@ class CheckpointColumn:
             raise ValueError(f"{reason}: choose another checkpoint_column")
 
     def noted_owner(self, connection: Connection) -> str | None:
-        """Return whose column it is; None: no one's."""
+        """Return the owner that is noted for the column; None where none is."""
         asked = sql.SQL("SELECT owner FROM {} WHERE name = %s").format(self.table.beside(COMMITS).quoted)
         found = connection.execute(asked, (self._note,)).fetchone()
         return None if found is None else str(found[0])
@@ -134,7 +134,7 @@ def take_back(
 
 
 def _numbers(table: TableName, commits: Mapping[int, Sequence[Committable]]) -> dict[str, list[int]]:
-    """Column → the checkpoints that are in it."""
+    """Return column → the checkpoints whose numbers are in it."""
     found: dict[str, list[int]] = {}
     for number, committables in sorted(commits.items()):
         for one in committables:

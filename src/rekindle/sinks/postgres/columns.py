@@ -1,4 +1,4 @@
-"""What of a DataFrame fits into which column of a table, and how it is given to PostgreSQL's binary COPY.
+"""The types of a DataFrame that fit the columns of a table, and their values in PostgreSQL's binary COPY.
 
 Rows are given to psycopg as plain Python values, one by one, so whatever a column needs is done to a whole Arrow array
 before: checked conversions, and for times the number that PostgreSQL itself stores. (Python's own datetimes cost six
@@ -24,7 +24,7 @@ _US_TO_2000 = 946_684_800_000_000
 _DAYS_TO_2000 = 10_957
 
 Encode = Callable[[Any], list[Any]]
-"""From an Arrow array to what psycopg is given."""
+"""A function that turns an Arrow array into what psycopg is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class Column:
     name: str
     #: PostgreSQL's name of the type, e.g. ``int8``; ``enum`` for all of these
     type: str
-    #: whether rows that do not say anything of it have a value there
+    #: True: PostgreSQL fills it in rows that give it no value
     has_default: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Type:
-    """How a type of PostgreSQL is written."""
+    """A type of PostgreSQL: the types of Spark that fit it, and the values that psycopg is given."""
 
     #: types of Spark that fit
     spark: tuple[str, ...]
@@ -50,12 +50,12 @@ class _Type:
 
 
 def _cast(arrow_type: str) -> Encode:
-    """Refuses what does not fit, instead of cutting it off."""
+    """Return an encoder that raises an error where a value does not fit, instead of cutting it off."""
     return lambda values: values.cast(arrow_type).to_pylist()
 
 
 def _since_2000(arrow_type: str, offset: int) -> Encode:
-    """PostgreSQL counts from 2000 on."""
+    """Return an encoder of times, which PostgreSQL counts from 2000 on."""
 
     def encode(values: Any) -> list[Any]:
         import pyarrow.compute as pc
@@ -121,18 +121,18 @@ SENT_AS = {name: kind.sent_as for name, kind in _TYPES.items()}
 
 
 def encode(column: Column, values: Any) -> list[Any]:
-    """An Arrow array as psycopg is given it."""
+    """Return the values of an Arrow array as psycopg is given them."""
     return _TYPES[column.type].encode(values)
 
 
 def _family(spark_type: str) -> str:
-    """``decimal(10,2)`` → ``decimal``; what PostgreSQL has no type for goes in as JSON."""
+    """Return the family of a type: ``decimal(10,2)`` → ``decimal``; structs, maps and arrays are written as JSON."""
     name = spark_type.partition("(")[0].partition("<")[0]
     return {"varchar": "string", "char": "string", "struct": "json", "map": "json", "array": "json"}.get(name, name)
 
 
 def definition(schema: StructType) -> list[tuple[str, str]]:
-    """Names and types of a table that is made for such rows.
+    """Return the names and types of a table that is made for such rows.
 
     Raises:
         ValueError: with the reason, where PostgreSQL has no type for a column.
@@ -148,7 +148,7 @@ def definition(schema: StructType) -> list[tuple[str, str]]:
 
 
 def fitting(schema: StructType, columns: Iterable[Column]) -> list[Column]:
-    """The columns of the table that such rows fill, in the order of the rows.
+    """Return the columns of the table that such rows fill, in the order of the rows.
 
     Raises:
         ValueError: with the reason, where they do not fit.
@@ -170,7 +170,7 @@ def fitting(schema: StructType, columns: Iterable[Column]) -> list[Column]:
 
 
 def expressions(schema: StructType) -> list[str]:
-    """What Spark is to select: the columns, nested ones as JSON, and the number of the partition."""
+    """Return what Spark is to select: the columns, nested ones as JSON, and the number of the partition."""
     names = [(f"`{field.name.replace('`', '``')}`", _family(field.dataType.simpleString())) for field in schema.fields]
     chosen = [f"to_json({name}) AS {name}" if family == "json" else name for name, family in names]
     return [*chosen, f"spark_partition_id() AS {PART}"]

@@ -21,12 +21,12 @@ from rekindle.sinks.postgres.database import Connection, names_of, note_commit
 from rekindle.sinks.two_phase import Committable
 
 _KEPT_DAYS = 7
-"""So long the names of what was committed are kept: a driver that was paused may repeat its commit until then."""
+"""Days for which the names of commits are kept: a driver that was paused may repeat its commit until then."""
 
 
 @dataclass(frozen=True)
 class Committing:
-    """Commits what one sink has prepared and staged."""
+    """Commit what one sink has prepared and staged."""
 
     sink: str
     attempts: PostgresAttempts

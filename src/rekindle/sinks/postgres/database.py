@@ -36,7 +36,7 @@ PATIENCE_S = 20.0
 
 
 def connect(dsn: str, what: str) -> Connection:
-    """A connection, in autocommit; a server that is being restarted is waited for, `PATIENCE_S` at most."""
+    """Return a connection in autocommit; a server that is being restarted is waited for, `PATIENCE_S` at most."""
     for attempt in retrying.trying(_may_connect(dsn), ATTEMPTS, PATIENCE_S):
         with attempt:
             # Not a pool: a batch and a commit need one for a moment, and each finds the server as it is then.
@@ -54,7 +54,7 @@ def trying() -> Iterator[stamina.Attempt]:
 _REFUSALS = 3
 
 _REFUSING = ("28", "3D")
-"""Classes of SQLSTATE: who asks is not let in, or the database is not there."""
+"""Classes of SQLSTATE: the user is not let in, or the database is not there."""
 
 
 def _may_pass(error: Exception) -> bool:
@@ -64,7 +64,7 @@ def _may_pass(error: Exception) -> bool:
 
 
 def _may_connect(dsn: str) -> Callable[[Exception], bool]:
-    """Return what says whether to try again to connect, where the reason has no SQLSTATE, only words.
+    """Return a function that says whether to try again to connect, where the reason has no SQLSTATE, only words.
 
     A server that takes connections, and refuses this one, has a reason that lasts. It may also have come up since: so
     that is seen `_REFUSALS` times.
@@ -94,7 +94,7 @@ class TableName:
         return sql.Identifier(self.schema, self.name)
 
     def beside(self, name: str) -> TableName:
-        """Another one in the same schema."""
+        """Return the name of another table in the same schema."""
         return TableName(self.schema, name)
 
     def __str__(self) -> str:
@@ -102,19 +102,19 @@ class TableName:
 
 
 def note_commit(connection: Connection, table: TableName, name: str, owner: str) -> None:
-    """Write down, in the transaction that is open, that it was committed."""
+    """Note, in the transaction that is open, that `name` was committed."""
     connection.execute(
         sql.SQL("INSERT INTO {} (name, owner) VALUES (%s, %s)").format(table.beside(COMMITS).quoted), (name, owner)
     )
 
 
 def names_of(columns: Iterable[str]) -> sql.Composed:
-    """Columns, quoted, with commas."""
+    """Return the names of columns, quoted, with commas."""
     return sql.SQL(", ").join(sql.Identifier(name) for name in columns)
 
 
 def described(dsn: str) -> str:
-    """Where it leads, without secrets."""
+    """Return where a connection string leads, without secrets."""
     try:
         parts = conninfo_to_dict(dsn)
     except psycopg.Error:
@@ -130,7 +130,7 @@ def dataset_of(dsn: str, table: TableName) -> tuple[str, str]:
 
 
 def redacted(error: BaseException, dsn: str) -> str:
-    """What an error says, in one line, without the password; a malformed connection string is not repeated."""
+    """Return what an error says, in one line, without the password; a malformed connection string is not repeated."""
     try:
         parts = conninfo_to_dict(dsn)
     except psycopg.Error:

@@ -24,7 +24,7 @@ class OwnerRows:
     table: TableName
 
     def owners(self) -> Collection[str]:
-        """Who has a row."""
+        """Return the owners that have a row."""
         prefix = self._name("")
         found = self._execute("SELECT name FROM {} WHERE starts_with(name, %s)", prefix)
         return [name.removeprefix(prefix) for (name,) in found]
@@ -44,7 +44,7 @@ class OwnerRows:
         self._execute("DELETE FROM {} WHERE name = %s RETURNING true", self._name(owner))
 
     def _name(self, owner: str) -> str:
-        """Quoted, so that no table's notes begin like those of another."""
+        """Return the name of an owner's row. The table is quoted: no table's notes begin like those of another."""
         return f"owner of {json.dumps(self.table.name, ensure_ascii=False)}: {owner}"
 
     def _execute(self, statement: str, *parameters: str) -> list[tuple[str, ...]]:

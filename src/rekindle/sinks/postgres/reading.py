@@ -1,6 +1,6 @@
 """The rows that checkpoints have committed, read back by executors: by the numbers in the column of the checkpoint.
 
-Values come as texts, since PostgreSQL has types of its own: who compares them knows what they were.
+Values come as texts, since PostgreSQL has types of its own: the code that compares them knows what they were.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WHAT = "rekindle shadow"
 """Name of the connections."""
 
 _ROWS = 10_000
-"""So many rows are given to Spark at a time."""
+"""Number of rows that are given to Spark at a time."""
 
 _TEXTS = {"bytea": "encode({}, 'hex')", "timestamptz": "({} AT TIME ZONE 'UTC')::text || 'Z'"}
 """Type → its text, as Spark casts it back; of others it is PostgreSQL's own."""
@@ -104,7 +104,7 @@ def _typed(column: Column) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NumberedRows:
-    """Where the rows are, by what was committed."""
+    """The table and the numbers by which committed rows are found."""
 
     table: TableName
     #: the column of the checkpoint
@@ -115,7 +115,7 @@ class _NumberedRows:
 
     @classmethod
     def of(cls, commits: Commits) -> _NumberedRows:
-        """Raise ValueError where the rows of these checkpoints are not known from those of others."""
+        """Return where these checkpoints' rows are; raise ValueError where they cannot be separated from others."""
         written = [(checkpoint, one) for checkpoint, each in sorted(commits.items()) for one in each]
         for checkpoint, one in written:
             if "checkpoint_column" not in one:

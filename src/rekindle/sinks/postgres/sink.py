@@ -204,7 +204,7 @@ class Postgres(TwoPhaseSink):
         return unnumbered(self.mode, self.checkpoint_column, "be read back")
 
     def read_back(self, spark: SparkSession, commits: Commits, *, job: str, sink: str) -> DataFrame:
-        """With `checkpoint_column`, executors read the rows that have the numbers of the checkpoints."""
+        """Let executors read the rows that have the numbers of the checkpoints, in the `checkpoint_column`."""
         return read_committed(spark, self._current_dsn(), job, sink, commits)
 
     def rewind(self, to: int, commits: Commits) -> None:
@@ -234,7 +234,7 @@ class Postgres(TwoPhaseSink):
     # -- prepare ------------------------------------------------------------------------------------------------------
 
     def _look(self, connection: Connection, df: DataFrame) -> tuple[list[Column], int]:
-        """The columns to fill, and how many transactions may be prepared."""
+        """Return the columns to fill, and how many transactions may be prepared."""
         try:
             if self.checkpoint_column in df.schema.names:
                 raise ValueError(f"they have a column {self.checkpoint_column!r}, which is the checkpoint_column")
@@ -282,7 +282,7 @@ class Postgres(TwoPhaseSink):
         return PostgresAttempts(self.table, self._owner)
 
     def _name(self, batch: SinkBatch) -> str:
-        """Of an attempt: what its transactions' names begin with, and its staging table's comment."""
+        """Return an attempt's name: its transactions' names begin with it, its staging table's comment is it."""
         return f"{self._owner}:{batch.name}"
 
     # -- secrets ------------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ class Postgres(TwoPhaseSink):
 
     @contextmanager
     def _errors(self, dsn: str) -> Iterator[None]:
-        """What the server says becomes an error of ours; the cause is left out, since it may hold the password."""
+        """Turn what the server says into an error of ours, without its cause, which may hold the password."""
         try:
             yield
         except psycopg.Error as error:

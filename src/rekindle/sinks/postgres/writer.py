@@ -1,4 +1,4 @@
-"""What an executor does with a partition: COPY its rows into a transaction that is prepared, or into a staging table.
+"""The work of an executor on a partition: COPY its rows into a prepared transaction or into a staging table.
 
 A Spark task may run twice (a retry, a speculative copy), so each run is a *part* with a name of its own, and only the
 parts whose names came back to the driver count. A crash between any two lines leaves one of these: nothing (the server
@@ -23,7 +23,7 @@ from rekindle.sinks.postgres.columns import PART, SENT_AS, Column, encode
 from rekindle.sinks.postgres.database import Connection, TableName, connect, names_of, note_commit, redacted
 
 RESULT = "part string, prepared boolean, rows bigint"
-"""What comes back to the driver: one row for each partition that has rows."""
+"""Columns of what comes back to the driver: one row for each partition that has rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Writer:
     #: the attempt: names of its transactions begin with it, and its staging table's comment is it
     name: str
     staging: TableName
-    #: so many transactions may be prepared; partitions with a higher number are staged
+    #: number of transactions that may be prepared; partitions with this number or a higher one are staged
     slots: int
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
@@ -73,7 +73,7 @@ class Writer:
             return self._copy(connection, self.staging, batches, part)
 
     def _make_staging(self, connection: Connection) -> None:
-        """The first part that needs it makes it."""
+        """Make the staging table, unless another part has made it."""
         lock(connection, str(self.staging))
         connection.execute(
             sql.SQL("CREATE TABLE IF NOT EXISTS {} AS SELECT ''::text AS {}, {} FROM {} WITH NO DATA").format(
