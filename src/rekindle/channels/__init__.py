@@ -1,1 +1,1 @@
-"""What a query is fed through: inboxes, the marks among them, and how much is admitted at once."""
+"""The feeding of a query: inboxes, the marks among them, and how much is admitted at once."""

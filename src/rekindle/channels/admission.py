@@ -1,4 +1,4 @@
-"""How much of an input to admit at once, so that a batch takes about the time it should.
+"""Size the admissions of an input, so that a batch takes about the time it should.
 
 Batches that are too long delay checkpoints and stops, batches that are too short spend their time on overhead. The time
 of a batch is roughly an overhead plus a cost for each byte, both unknown and noisy. Each batch scales the next by the
@@ -23,7 +23,7 @@ _SHRINK_AT_MOST = 8.0
 
 
 class AdmissionSizer:
-    """Sizes admissions towards a duration of their batch.
+    """Size admissions towards a duration of their batch.
 
     Args:
         target_ms: how long a batch should take, ``input.target_batch_duration``.
@@ -39,11 +39,11 @@ class AdmissionSizer:
         self._reference: tuple[int, float] | None = None
 
     def next_bytes(self) -> int:
-        """Bytes to admit next, at least 1."""
+        """Return the bytes to admit next, at least 1."""
         return max(1, round(self._budget))
 
     def observe(self, size_bytes: int, duration_ms: float) -> None:
-        """A batch with `size_bytes` of this input took `duration_ms`. Empty batches say nothing about the input."""
+        """Learn that a batch with `size_bytes` of this input took `duration_ms`. Empty batches teach nothing."""
         if size_bytes <= 0:
             return
         duration_ms = max(1.0, duration_ms)
@@ -55,7 +55,7 @@ class AdmissionSizer:
         self._budget = max(1.0, self._budget * scale ** min(1.0, size_bytes / self._budget))
 
     def _estimate_overhead(self, size_bytes: int, duration_ms: float) -> None:
-        """Where the line through two batches, one at least twice the other, meets zero bytes."""
+        """Estimate the overhead: the line through two batches, one at least twice the other, meets zero bytes there."""
         reference_bytes, reference_ms = self._reference or (size_bytes, duration_ms)
         if self._reference is None:
             self._reference = (size_bytes, duration_ms)
@@ -67,7 +67,7 @@ class AdmissionSizer:
 
 
 def choose(files: Sequence[FrozenFile], cursor: int, budget_bytes: int) -> int:
-    """How many of ``files[cursor:]`` to admit: what fits `budget_bytes`, at least one, at most `MAX_FILES`.
+    """Return how many of ``files[cursor:]`` to admit: what fits `budget_bytes`, at least one, at most `MAX_FILES`.
 
     0 only where no file is left.
     """

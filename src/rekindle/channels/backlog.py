@@ -35,14 +35,14 @@ class Backlog:
 
     @property
     def bytes(self) -> int:
-        """What the slowest reader has still to read."""
+        """The bytes that the slowest reader has still to read."""
         if not self._read:
             return 0
         oldest = min(self._read.values())
         return sum(size for batch, size in self._sizes.items() if batch >= oldest)
 
     def unread(self) -> dict[str, int]:
-        """Return the bytes that each task which reads the channels has still to read, its slowest subtask."""
+        """Return task → bytes that it has still to read of the channels, by its slowest subtask."""
         with self._changed:
             behind: dict[str, int] = {}
             for reader, read in self._read.items():
@@ -51,12 +51,12 @@ class Backlog:
             return behind
 
     def wrote(self, batch: int, size_bytes: int) -> None:
-        """A batch is in the channels."""
+        """Note that a batch of so many bytes is in the channels."""
         with self._changed:
             self._sizes[batch] = size_bytes
 
     def read(self, reader: SubtaskId, batches: int) -> None:
-        """A reader has read so many batches."""
+        """Note that a reader has read so many batches."""
         with self._changed:
             if reader in self._read:
                 self._read[reader] = max(batches, self._read[reader])

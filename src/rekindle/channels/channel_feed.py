@@ -28,11 +28,11 @@ from rekindle.storage.documents.sources import FrozenFile
 
 
 class Output(Protocol):
-    """What one producer writes for this reader."""
+    """The output of one producer for this reader."""
 
     @property
     def address(self) -> str:
-        """What the addresses of all its segments, and of no other producer's, begin with."""
+        """The beginning of the addresses of all its segments, and of no other producer's."""
         ...
 
     @property
@@ -41,7 +41,7 @@ class Output(Protocol):
         ...
 
     def segments(self, batch: int) -> Sequence[FrozenFile]:
-        """The segments of a batch that has a record, with absolute addresses."""
+        """Return the segments of a batch that has a record, with absolute addresses."""
         ...
 
 
@@ -61,11 +61,11 @@ class ChannelFeed(Feed):
         }
 
     def read(self, producer: int) -> int:
-        """How many of a producer's batches need not be read any more, empty ones included."""
+        """Return how many of a producer's batches need not be read any more, empty ones included."""
         return self._cursors[producer].passed(_of(self.position, producer)).batches
 
     def allow(self, producer: int, upto: int) -> bool:
-        """More of a producer may be read; whether that alone, batches being empty, has moved `read`."""
+        """Let more of a producer be read; return whether that alone, batches being empty, has moved `read`."""
         before, cursor = self.read(producer), self._cursors[producer]
         cursor.allowed = max(cursor.allowed, upto)
         return self.read(producer) > before
@@ -95,20 +95,20 @@ class ChannelFeed(Feed):
 
 
 class _Cursor:
-    """What is known of one producer's output."""
+    """The place that is read in one producer's output, and what is known of that output."""
 
     def __init__(self, output: Output, recorded: int) -> None:
         self._output = output
         #: no batch from the place in the reader's last record up to this one has segments, if that place is at the
         #: beginning of a batch
         self._empty_until = max(recorded, output.oldest)
-        #: how many of its batches may be read
+        #: number of its batches that may be read
         self.allowed = self._empty_until
         #: segments of batches that are not read whole, by batch
         self._known: dict[int, Sequence[FrozenFile]] = {}
 
     def ahead(self, position: ChannelPosition) -> Iterator[FrozenFile]:
-        """What may be read from a position on."""
+        """Return what may be read from a position on."""
         position = self.passed(position)
         every = (one for batch in range(position.batches, self.allowed) for one in self._segments(batch))
         return islice(every, position.segment, None)
@@ -132,7 +132,7 @@ class _Cursor:
         return reached
 
     def forget(self, batches: int) -> None:
-        """So many batches are read whole."""
+        """Forget the segments of batches that are read whole: those with a number below `batches`."""
         self._known = {batch: known for batch, known in self._known.items() if batch >= batches}
 
     def _pass(self, batches: int, segment: int) -> ChannelPosition:

@@ -75,18 +75,18 @@ class CustomSplits:
 
     @property
     def uses_union(self) -> bool:
-        """Whether the source keeps union-list state."""
+        """True if the source keeps union-list state."""
         return StateKind.UNION in self._kinds.values()
 
     @property
     def complete(self) -> bool:
-        """Whether no split comes any more."""
+        """True if no split comes any more."""
         with self._lock:
             return self._bounded and self._enumerator.discovered and not self._enumerator.waits
 
     @property
     def discovered(self) -> bool:
-        """Whether the source was asked for its splits."""
+        """True if the source was asked for its splits."""
         with self._lock:
             return self._enumerator.discovered
 

@@ -46,17 +46,17 @@ class Feed(ABC):
 
     @property
     def outstanding_bytes(self) -> int:
-        """Bytes of that admission."""
+        """The bytes of the outstanding files."""
         return sum(file.size for file in self._outstanding)
 
     @property
     def waiting(self) -> bool:
-        """Whether something is on its way to a batch record."""
+        """True if something is on its way to a batch record."""
         return bool(self._outstanding)
 
     @property
     def ended(self) -> bool:
-        """Whether all of a source is read, by the last batch record, and nothing more comes."""
+        """True if all of a source is read, by the last batch record, and nothing more comes."""
         return False
 
     def admit(self) -> None:
@@ -73,7 +73,7 @@ class Feed(ABC):
         self._outstanding = chosen
 
     def after(self, admission: int) -> InputPosition:
-        """The position once a batch has read up to `admission`, the outstanding one or an earlier one."""
+        """Return the position once a batch has read up to `admission`, the outstanding one or an earlier one."""
         if admission <= self.position.admission:
             return self.position
         if not self._outstanding:
@@ -89,19 +89,19 @@ class Feed(ABC):
         )
 
     def recorded(self, position: InputPosition, batch_duration_ms: int) -> None:
-        """A batch record with `position` exists."""
+        """Move to `position`, which a batch record has now, and learn from the duration of its batch."""
         if position.admission > self.position.admission:
             self._sizer.observe(self.outstanding_bytes, batch_duration_ms)
             self._outstanding = ()
         self.position = position
 
     def _chosen(self, ahead: Sequence[FrozenFile]) -> Sequence[FrozenFile]:
-        """How much of what may be read is admitted next."""
+        """Return the part of what may be read that is admitted next."""
         return ahead[: choose(ahead, 0, self._sizer.next_bytes())]
 
     @abstractmethod
     def _ahead(self) -> Sequence[FrozenFile]:
-        """What may be read from the cursor on; as many as an admission may take are enough."""
+        """Return what may be read from the cursor on; as many files as an admission may take are enough."""
 
     @abstractmethod
     def _reached(self, position: InputPosition) -> InputPosition:
@@ -131,7 +131,7 @@ class FileFeed(Feed):
         return self._as_listed(self._outstanding, self.position.files)
 
     def recorded_last(self) -> Sequence[FrozenFile]:
-        """The files of the newest admission that a record covers, which a replay reads again; none if long past."""
+        """Return the files of the newest admission in a record, which a replay reads again; none if long past."""
         try:
             admitted = self._inbox.admitted(self.position.admission)
         except NotFound:
@@ -140,18 +140,18 @@ class FileFeed(Feed):
         return self._as_listed(files, self.position.files - len(files))
 
     def _as_listed(self, admitted: Sequence[FrozenFile], first: int) -> Sequence[FrozenFile]:
-        """Files with all that the list says of them, of which an inbox holds a part."""
+        """Return the files with all that the list says of them, of which an inbox holds a part."""
         listed = {file.path: file for file in self._files[max(first, 0) : first + len(admitted)]}
         return [listed.get(file.path, file) for file in admitted]
 
     @property
     def ended(self) -> bool:
-        """Whether all that it was given is read, by the last batch record, and nothing is left to be given."""
+        """True if all that the subtask was given is read, by the last batch record, and no more is left to give."""
         return self.position.files >= len(self._files) and self.splits.exhausted
 
     @property
     def unread_from_ms(self) -> int | None:
-        """Least event time of what no batch record covers yet, ms; None where nothing is known of it."""
+        """The least event time of what no batch record covers yet, ms; None where nothing is known of it."""
         return self.splits.unread_from_ms(self._subtask, self.position.files)
 
     def recorded(self, position: InputPosition, batch_duration_ms: int) -> None:

@@ -56,7 +56,7 @@ _LOG_FILE = re.compile(r"(\d+)(\.compact)?")
 
 
 def stamp_ms(k: int, index: int) -> int:
-    """Modification time of the entries of admission `k` to the inbox `index`: k days and `index` milliseconds.
+    """Return the modification time of entries of admission `k` to the inbox `index`: k days and `index` ms.
 
     Spark's own source log repeats it, and so tells (`unstamp`) which inbox a source of the query reads, and how far.
     """
@@ -64,13 +64,13 @@ def stamp_ms(k: int, index: int) -> int:
 
 
 def unstamp(time_ms: int) -> tuple[int, int] | None:
-    """The inbox's index and the admission that a modification time stands for; None for a real file's time."""
+    """Return the inbox's index and the admission that a modification time stands for; None for a real file's time."""
     k, index = divmod(time_ms - _ORIGIN_MS, _DAY_MS)
     return (index, k) if k >= 0 and index < INDEXES else None
 
 
 def is_compaction(k: int) -> bool:
-    """Whether admission `k` replaces all log files before it."""
+    """Return whether admission `k` replaces all log files before it."""
     return (k + 1) % _INTERVAL == 0
 
 
@@ -149,11 +149,11 @@ class Inbox:
                     copies.replace(path, self._store.read(path))
 
     def last_admitted(self) -> int:
-        """Number of the newest admission, -1 for none."""
+        """Return the number of the newest admission, -1 for none."""
         return max(self._names(self._copies or self._store).values(), default=-1)
 
     def admitted(self, k: int) -> list[FrozenFile]:
-        """The files of admission `k`, in the order they were given; `NotFound` if it never was or is long past."""
+        """Return the files of admission `k`, in their order; raise `NotFound` if it never was or is long past."""
         return [FrozenFile(path=entry["path"], size=entry["size"]) for entry in self._entries(k)]
 
     def _entries(self, k: int) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ END_OF_TIME_US = 253_402_214_400_000_000
 
 
 def mark_for(watermark_us: int) -> int:
-    """Event time (µs) of the mark that moves an input with `UNORDERED_DELAY` to `watermark_us`.
+    """Return the event time (µs) of the mark that moves an input with `UNORDERED_DELAY` to `watermark_us`.
 
     It may lie far beyond the year 9999, which Spark counts like any other; no user ever sees it.
     """

@@ -1,4 +1,4 @@
-"""What the subtasks of a checkpoint had put into their channels and no consumer had read yet.
+"""The data in flight of a checkpoint: what its subtasks had put into channels and no consumer had read yet.
 
 A channel's content is the batch records of its producer, and the segments they name. A checkpoint names no
 segment: how far each reader had come and where the producer stood tell what was in flight. So a savepoint takes those
@@ -33,7 +33,7 @@ class Reading(NamedTuple):
 
 
 def topology_of(manifest: Manifest) -> Topology:
-    """Tasks and channels of the job as it was."""
+    """Return the tasks and channels of the job as it was."""
     parallelism = {uid: len(subtasks) for uid, subtasks in manifest.tasks.items()}
     return Topology(
         tuple(Vertex(uid=uid, parallelism=count) for uid, count in parallelism.items()),
@@ -47,7 +47,7 @@ def topology_of(manifest: Manifest) -> Topology:
 
 
 def with_read(snapshot: SubtaskSnapshot, read: Mapping[SubtaskId, int]) -> SubtaskSnapshot:
-    """The snapshot with the channels read as far as `read` says, where that is farther than its batch record says.
+    """Return the snapshot with the channels read as far as `read` says, where its batch record says less.
 
     Between the two lie batches that put nothing into the channel. A reader that has nothing to do makes no record for
     them; only the checkpoint tells that it needs them no more.
@@ -62,7 +62,7 @@ def with_read(snapshot: SubtaskSnapshot, read: Mapping[SubtaskId, int]) -> Subta
 
 
 def readings_of(manifest: Manifest, producer: SubtaskId) -> Iterator[Reading]:
-    """Who reads a producer; those that have finished, and so have read all of it, are left out."""
+    """Yield the readers of a producer; those that have finished, and so have read all of it, are left out."""
     topology = topology_of(manifest)
     for edge in topology.edges:
         if edge.source != producer.task:
@@ -78,7 +78,7 @@ def readings_of(manifest: Manifest, producer: SubtaskId) -> Iterator[Reading]:
 
 
 Records = Callable[[int], BatchRecord | None]
-"""Reads the record of a batch of one producer."""
+"""A function that reads the record of a batch of one producer."""
 
 
 def in_flight(manifest: Manifest, producer: SubtaskId, record_of: Records) -> list[Segment]:
@@ -110,7 +110,7 @@ def with_bytes_in_flight(manifest: Manifest, records_of: Callable[[SubtaskId], R
 
 
 def _unread(manifest: Manifest, producer: SubtaskId, record_of: Records) -> Iterator[tuple[Segment, list[Reading]]]:
-    """The segments of a producer that were still to be read, in order, each with those who had to read it."""
+    """Yield the segments of a producer that were still to be read, in order, each with those that had to read it."""
     readings = list(readings_of(manifest, producer))
     first = min((reading.position.batches for reading in readings), default=0)
     for batch in range(first, manifest.tasks[producer.task][producer.subtask].batch + 1) if readings else ():
@@ -128,7 +128,7 @@ def _unread(manifest: Manifest, producer: SubtaskId, record_of: Records) -> Iter
 def copy_outputs(
     source: Store, source_folder: str, target: Store, target_folder: str, manifest: Manifest, producer: SubtaskId
 ) -> int:
-    """Copy the records, and segments, of a producer that a consumer had still to read; return bytes.
+    """Copy the records, and segments, of a producer that a consumer had still to read; return their size in bytes.
 
     Args:
         source_folder: of the subtask, in a lineage.

@@ -1,4 +1,4 @@
-"""What one subtask puts into a channel, as its documents tell of it: segments, a watermark, an end.
+"""The content of a channel from one subtask, as its documents describe it: segments, a watermark, an end.
 
 A channel's content is derived from the batch records of its producers, in their order; so are its EndOfData
 and its event time. Where several subtasks share what one producer writes, each segment is for one of them: they take
@@ -21,12 +21,12 @@ class Reader:
     """A subtask at the reading end of a channel, as one producer sees it."""
 
     task: str
-    #: which of those it is that share what the producer writes, and how many they are
+    #: its number among those that share what the producer writes, and how many they are
     rank: int = 0
     sharing: int = 1
 
     def share(self, batch: int, segments: Sequence[Segment]) -> Sequence[Segment]:
-        """What it reads of a batch."""
+        """Return the segments of a batch that are for this reader."""
         ours = [one for one in segments if not one.readers or self.task in one.readers]
         return [one for number, one in enumerate(ours) if (batch + number) % self.sharing == self.rank]
 
@@ -45,11 +45,11 @@ class Producer:
 
     @property
     def address(self) -> str:
-        """What the addresses of all its segments begin with."""
+        """The beginning of the addresses of all its segments."""
         return f"{self.storage.store.uri(self.folder)}/"
 
     def segments(self, batch: int) -> Sequence[FrozenFile]:
-        """What a batch put into the channel for this reader, with absolute addresses; none where it has no record."""
+        """Return the segments of a batch for this reader, with absolute addresses; none where it has no record."""
         record = self.storage.record(self.folder, batch)
         segments = self.reader.share(batch, record.segments) if record else ()
         uri = self.storage.store.uri
@@ -66,6 +66,6 @@ class Producer:
         return record.watermark_ms - self.task.lateness_ms
 
     def ended_by(self, batches: int) -> bool:
-        """Whether so many batches are all there will ever be (EndOfData)."""
+        """Return whether so many batches are all there will ever be (EndOfData)."""
         end = self.storage.end(self.folder)
         return end is not None and batches > end.batch

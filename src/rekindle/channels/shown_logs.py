@@ -1,4 +1,4 @@
-"""Where Spark reads the logs of inboxes: where they lie, or on the driver's own disk.
+"""The place where Spark reads the logs of inboxes: in the storage, or on the driver's own disk.
 
 At every look Spark lists the log of each inbox of a query, and reads what is in it. Where each of that is a request
 that is paid for, the logs are copied to a folder of the driver's machine. Spark's file source reads logs on the driver

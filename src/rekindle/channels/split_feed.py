@@ -39,7 +39,7 @@ _AHEAD = 1
 
 
 class SplitFeed(Feed):
-    """What one subtask has read of a custom source.
+    """The reads of one subtask of a custom source.
 
     Args:
         folder: `read_layout.reads`.
@@ -66,7 +66,7 @@ class SplitFeed(Feed):
         self._staged: dict[int, SplitRead] = {}
         #: number of the next document, as far as the reader has come
         self._next = position.reads
-        #: whether the source has nothing more for this subtask, and that is durable
+        #: True: the source has nothing more for this subtask, and that is durable
         self.exhausted = self.is_over(self.state)
         while (document := self.document(self._next)) is not None:
             self.stage(document)
@@ -89,19 +89,19 @@ class SplitFeed(Feed):
         return self._storage.read(read_layout.split_read(self._folder, number), SplitRead)
 
     def is_over(self, state: ReaderState) -> bool:
-        """Whether nothing more comes, for a subtask in this state."""
+        """Return whether nothing more comes, for a subtask in this state."""
         splits = self._splits
         return splits.complete and not state.open and state.given >= len(splits.given_to(self._subtask))
 
     @property
     def state(self) -> ReaderState:
-        """Where the subtask stands, by what is durable."""
+        """The state of the subtask, by what is durable."""
         newest = self.newest
         return newest.state if newest else self.position.reader or ReaderState()
 
     @property
     def own(self) -> Mapping[str, Sequence[Any]]:
-        """What the source keeps itself for the subtask, by what is durable."""
+        """The entries that the source keeps itself for the subtask, by what is durable."""
         newest = self.newest
         if newest is None and not self.position.reads:
             return self._splits.own_of(self._subtask)
@@ -114,13 +114,13 @@ class SplitFeed(Feed):
 
     @property
     def has_room(self) -> bool:
-        """Whether another read may be staged."""
+        """True if another read may be staged."""
         return self._next - self.position.reads - bool(self._outstanding) < _AHEAD
 
     # -- of the intake, which locks --------------------------------------------------------------------------------
 
     def stage(self, document: SplitRead) -> None:
-        """The next document exists."""
+        """Add the next document, which exists now."""
         if self._next >= self.position.reads:
             self._staged[self._next] = document
         self._next += 1

@@ -57,7 +57,7 @@ class Splits:
             self._enumerator.append(Assignment(entry.subtask, entry.until))
 
     def given_to(self, subtask: int) -> Sequence[FrozenFile]:
-        """What a subtask was given so far, in the order it reads it."""
+        """Return what a subtask was given so far, in the order it reads it."""
         with self._lock:
             return [self._files[split] for split in self._enumerator.owned(subtask)]
 
@@ -79,12 +79,12 @@ class Splits:
 
     @property
     def exhausted(self) -> bool:
-        """Whether every file is handed out."""
+        """True if every file is handed out."""
         with self._lock:
             return self._enumerator.exhausted
 
     def unread_from_ms(self, subtask: int, read: int) -> int | None:
-        """Least event time that a subtask which has read so many of its own may still meet; None: nothing is known."""
+        """Return the least event time that a subtask may still meet after `read` files, ms; None: nothing is known."""
         if not self._by_time:
             return None
         with self._lock:
@@ -92,16 +92,16 @@ class Splits:
             return next((first_ms for first_ms in firsts if first_ms is not None), None)
 
     def unread(self, read: Mapping[int, int]) -> Ranges:
-        """What is left where each subtask has read so many of its own."""
+        """Return what is left where each subtask has read so many of its own."""
         with self._lock:
             return self._enumerator.unread(read)
 
     def note_read(self, subtask: int, size_bytes: int) -> None:
-        """A subtask has read so many bytes in this lineage."""
+        """Note that a subtask has read so many bytes in this lineage."""
         self._read[subtask] = size_bytes
 
     @property
     def share_read(self) -> float:
-        """How much of the source the subtasks have read between them, 0 to 1."""
+        """The share of the source that the subtasks have read together, 0 to 1."""
         left = self._to_read - sum(self._read.values())
         return 1 - left / self.total_bytes if self.total_bytes else 1.0
