@@ -1,4 +1,4 @@
-"""What a job reads: the specifications that a user passes to ``job.source(uid, spec, ...)``.
+"""The sources of a job: the specifications that a user passes to ``job.source(uid, spec, ...)``.
 
 A specification is plain data. It says what kind of source it is (`kind`), whether the source ends by itself
 (`bounded`), and how Spark gets at it; reading is the business of `rekindle.spark`. Nothing here imports PySpark.

@@ -13,17 +13,17 @@ _SPECIAL = frozenset("{}[]*?\\")
 
 
 def is_glob(path: str) -> bool:
-    """Whether Spark takes `path` for a pattern."""
+    """Return whether Spark takes `path` for a pattern."""
     return not _SPECIAL.isdisjoint(path)
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """A regular expression for one name; ValueError where `pattern` is not well formed."""
+    """Return a regular expression for one name; raise ValueError where `pattern` is not well formed."""
     return re.compile("|".join(_expression(plain) for plain in expanded(pattern)), re.DOTALL)
 
 
 def expanded(pattern: str) -> list[str]:
-    """The patterns without braces that `pattern` stands for: ``a/{b,c/d}`` → ``a/b``, ``a/c/d``."""
+    """Return the patterns without braces that `pattern` stands for: ``a/{b,c/d}`` → ``a/b``, ``a/c/d``."""
     depth, parts = 0, [0]
     for at, letter in _unescaped(pattern):
         if letter == "{":

@@ -50,7 +50,7 @@ class Hybrid:
 
     @property
     def continuation(self) -> SplitSource:
-        """What is read after the history."""
+        """The source that is read after the history."""
         return self.then.topics if isinstance(self.then, KafkaStream) else self.then
 
 

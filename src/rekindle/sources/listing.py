@@ -1,4 +1,4 @@
-"""Which files a path stands for: the ones that Spark's batch reader would read there, found without Spark.
+"""The files that a path stands for: the ones that Spark's batch reader would read there, found without Spark.
 
 `Files` says what is meant, this module looks at the disk or the bucket (`sources.trees`). What is found is frozen
 when the job first starts. Spark leaves out silently whatever has vanished meanwhile, and reads what has taken the place
@@ -35,7 +35,7 @@ _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 
 
 class Listing(NamedTuple):
-    """What a path stands for."""
+    """The files that a path stands for, and the columns that their folders give."""
 
     #: sorted by path
     files: tuple[FrozenFile, ...]
@@ -85,7 +85,7 @@ class _Layout(NamedTuple):
 
 
 def list_files(uid: str, paths: Iterable[str], selection: Selection) -> Listing:
-    """The files at `paths` that `selection` takes; see `Files.list_files`."""
+    """Return the files at `paths` that `selection` takes; see `Files.list_files`."""
     found: dict[str, _Found] = {}
     for path in paths:
         tree = tree_of(path)
@@ -170,7 +170,7 @@ def _exists(file: FrozenFile) -> bool:
 
 
 def parse_time_ms(text: str) -> int:
-    """A date or time as Spark's ``modifiedAfter`` takes it, as ms since the epoch; UTC unless it names another zone."""
+    """Parse a date or time as Spark's ``modifiedAfter`` takes it: ms since the epoch; UTC unless it names a zone."""
     match = _TIME.fullmatch(text.strip())
     if match is None:
         raise ValueError("not a date or time")
@@ -188,7 +188,7 @@ def _zone(text: str | None) -> timezone:
 
 
 def _roots(tree: Tree, path: str) -> list[TreeNode]:
-    """The files and folders that `path` stands for, patterns resolved."""
+    """Return the files and folders that `path` stands for, patterns resolved."""
     if not is_glob(path):
         return [node] if (node := tree.find(path)) else []
     found: dict[str, TreeNode] = {}
@@ -211,7 +211,7 @@ def _children(tree: Tree, place: TreeNode, part: str) -> list[TreeNode]:
 
 
 def _below(tree: Tree, root: TreeNode) -> Iterator[_Found]:
-    """Every file at or below `root` that Spark does not hide, whatever its depth."""
+    """Yield every file at or below `root` that Spark does not hide, whatever its depth."""
     if root.is_folder:
         yield from _in_folder(tree, root.path, root.path)
     elif not _is_hidden(os.path.basename(root.path)):
@@ -234,7 +234,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _common_layout(uid: str, files: Iterable[_Found], base: str | None) -> _Layout:
-    """The ``key=value`` folders of all `files`, which must be the same ones."""
+    """Return the ``key=value`` folders of all `files`, which must be the same ones."""
     common: _Layout | None = None
     for file in files:
         layout = _layout(uid, file, absolute(base) if base else file.root)

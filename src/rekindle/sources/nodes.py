@@ -1,4 +1,4 @@
-"""What the listing of a source's files asks of a place, and what it is answered.
+"""The interface through which the listing of a source's files looks at a place.
 
 Paths are whole and absolute, as Hadoop has them: ``/folder/file``, ``s3a://bucket/folder/file``,
 ``abfss://container@account.dfs.core.windows.net/folder/file``, ``gs://bucket/folder/file``,
@@ -26,16 +26,16 @@ class TreeNode(NamedTuple):
 
 
 class Tree(Protocol):
-    """What the listing of files asks; all of it is as it is now. What cannot be reached is an `OSError`."""
+    """A place as the listing of files sees it: all is as it is now. What cannot be reached is an `OSError`."""
 
     def find(self, path: str) -> TreeNode | None:
-        """What is at a path, links followed; None where there is nothing."""
+        """Find what is at a path, links followed; None where there is nothing."""
         ...
 
     def children(self, folder: str) -> Iterator[TreeNode]:
-        """What lies right below a folder, links followed, those that lead nowhere left out."""
+        """Yield what lies right below a folder, links followed, those that lead nowhere left out."""
         ...
 
     def open(self, path: str) -> AbstractContextManager[Any]:
-        """A file to read from, at any place."""
+        """Open a file for reading at any position."""
         ...

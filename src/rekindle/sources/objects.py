@@ -89,7 +89,7 @@ def _node(path: str, meta: Mapping[str, Any]) -> TreeNode:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """What the library raises as an `OSError` that shows no credentials."""
+    """Turn what the library raises inside into an `OSError` that shows no credentials."""
     try:
         yield
     except OSError as error:

@@ -41,8 +41,8 @@ class SplitSource(ABC):
     """True: `splits` is called once, and the source ends when all splits have. False: it has no end."""
 
     poll_every: str = "1 second"
-    """How long to wait where all splits had nothing, before they are read again; and, of an unbounded source, how
-    often at most `splits` is called."""
+    """The pause before splits are read again, where all of them had nothing; of an unbounded source also the shortest
+    time between two calls of `splits`."""
 
     state: Mapping[str, Literal["list", "union", "broadcast"]] = {}
     """Names of what the source keeps in checkpoints beside its positions, and how each is dealt out to the subtasks of
@@ -88,7 +88,7 @@ class SplitSource(ABC):
 
     @property
     def poll_ms(self) -> int:
-        """`poll_every` in milliseconds."""
+        """The value of `poll_every` in milliseconds."""
         return duration_ms("poll_every", self.poll_every)
 
 

@@ -26,14 +26,14 @@ _READERS = 16
 
 
 class NoStatisticsError(Exception):
-    """Why the files cannot be put in order, in words."""
+    """The reason why the files cannot be put in order, in words."""
 
 
 def by_time(files: Sequence[FrozenFile], column: str) -> tuple[FrozenFile, ...]:
-    """The files by the least time in `column`, which each is given (``first_ms``); those without any time come first.
+    """Return the files by the least time in `column`, set as their ``first_ms``; those without any time come first.
 
     Raises:
-        NoStatisticsError: a file does not tell.
+        NoStatisticsError: a file has no usable statistics.
     """
     with ThreadPoolExecutor(_READERS) as pool:
         firsts = list(pool.map(partial(_first_ms, column=column), files))
@@ -42,7 +42,7 @@ def by_time(files: Sequence[FrozenFile], column: str) -> tuple[FrozenFile, ...]:
 
 
 def _first_ms(file: FrozenFile, column: str) -> int | None:
-    """The least time in a file, rounded down to ms since the epoch; None where no row has one."""
+    """Return the least time in a file, rounded down to ms since the epoch; None where no row has one."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -61,7 +61,7 @@ def _first_ms(file: FrozenFile, column: str) -> int | None:
 
 
 def _column(footer: Any, path: str, wanted: str) -> tuple[int, int]:
-    """Where the column stands, and how many of its units are a millisecond."""
+    """Return the index of the column, and how many of its units are a millisecond."""
     columns = [footer.schema.column(number) for number in range(footer.num_columns)]
     found = [number for number, one in enumerate(columns) if one.path.lower() == wanted.lower()]
     if len(found) != 1:

@@ -1,4 +1,4 @@
-"""The folders and files that a source may have its files in: of a disk, a bucket, or HDFS; see `sources.nodes`."""
+"""The places that a source may have its files in: a disk, a bucket, or HDFS; see `sources.nodes`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Hadoop:
 
 
 def _parted(path: str) -> tuple[Cluster, str]:
-    """The cluster that a path of HDFS leads to, and the path there."""
+    """Return the cluster that a path of HDFS leads to, and the path there."""
     found = find_cluster(path)
     assert found is not None, path
     return found
@@ -91,7 +91,7 @@ def _asked() -> Iterator[None]:
 
 
 def tree_of(path: str) -> Tree:
-    """Where a path leads.
+    """Return the tree of the place that a path leads to.
 
     Raises:
         StorageError: ``STORAGE_LIBRARY_MISSING``; ``STORAGE_UNAVAILABLE``, nothing says where HDFS is.
@@ -102,7 +102,7 @@ def tree_of(path: str) -> Tree:
 
 
 def absolute(path: str) -> str:
-    """The whole path of one as `Files` has it, without slashes at its end."""
+    """Return the whole path for one that `Files` has, without slashes at its end."""
     if is_hdfs(path):
         cluster, below = _parted(path)
         return f"hdfs://{cluster.authority}{below}".rstrip("/")
@@ -110,17 +110,17 @@ def absolute(path: str) -> str:
 
 
 def qualified(path: str) -> str:
-    """What Spark reads, whatever its default file system is: that of a cluster with HDFS is not this machine's."""
+    """Return the path for Spark, whose default file system may be another: in a cluster with HDFS, that of HDFS."""
     return path if _is_far(path) else f"file://{os.path.abspath(path)}"
 
 
 def top(path: str) -> str:
-    """The folder of a whole path that has none above it."""
+    """Return the folder of a whole path that has none above it."""
     return "/".join(path.split("/")[:3]) if _is_far(path) else "/"
 
 
 def uri_of(path: str) -> str:
-    """A whole path as Spark's file logs hold it."""
+    """Return a whole path as Spark's file logs hold it."""
     return encoded(path) if _is_far(path) else file_uri(path)
 
 

@@ -1,4 +1,4 @@
-"""What `Jdbc` asks a database, in SQL. Pure: no connection, no Spark.
+"""The questions of `Jdbc` to a database, in SQL. Pure: no connection, no Spark.
 
 All that compares values is left to the database, in whose order they rise: a text by its collation, a time by its zone.
 So a value goes from the answer to one question into the next one as a literal, and nothing else is made of it. Names
@@ -17,7 +17,7 @@ from rekindle.sources.jdbc.values import Family, Value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """What is read, in SQL, and the column that rises, quoted."""
+    """The table or query that is read, in SQL, and the column that rises, quoted."""
 
     sql: str
     column: str
@@ -26,7 +26,7 @@ class Relation:
 class Dialect(ABC):
     """The SQL of one kind of database."""
 
-    #: whether the server says which transactions run
+    #: True: the server says which transactions run
     knows_transactions = False
     #: class of the usual driver, which Spark finds in a jar of the job only by its name; None: there is none
     driver: str | None = None
@@ -60,7 +60,7 @@ class Dialect(ABC):
         """
 
     def nulls(self, of: Relation) -> str | None:
-        """Ask for a row where the column is null: a row, or none; None: `look` does."""
+        """Ask for a row where the column is null: a row, or none; None where `look` asks for that too."""
         return f"SELECT 1 AS rk_found FROM {of.sql} rk WHERE {of.column} IS NULL"
 
     def nth(self, of: Relation, after: Value | None, upto: Value | None, number: int) -> str:
@@ -72,7 +72,7 @@ class Dialect(ABC):
         )
 
     def columns(self, of: Relation) -> str:
-        """Ask for what there is of columns."""
+        """Ask for all columns."""
         return f"SELECT * FROM {of.sql} rk"
 
     def rows(self, of: Relation, columns: Sequence[str], after: Value | None, upto: Value) -> str:

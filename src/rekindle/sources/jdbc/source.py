@@ -39,7 +39,7 @@ Answer = Mapping[str, Any]
 """The one row that a question has for an answer, by columns, see `Dialect.look`."""
 
 _DEFAULTS = {"fetchsize": "10000"}
-"""Without it PostgreSQL's driver holds all rows of a read in memory."""
+"""Options of the reader: without this one PostgreSQL's driver holds all rows of a read in memory."""
 
 _PLACE = re.compile(r"jdbc:postgresql://(?P<host>[^/:,?@]+)(:(?P<port>\d+))?/(?P<database>[^?]+)")
 
@@ -119,7 +119,7 @@ class Jdbc(SplitSource):
         self._rows_per_read, self._partitions = rows_per_read, partitions
         #: columns of the rows, once they are known
         self._columns: StructType | None = None
-        #: where the last read led to; what is noted below holds from there on
+        #: position that the last read led to; what is noted below holds from there on
         self._stands: Json = None
         #: waits until it settles
         self._candidate: Candidate | None = None
@@ -129,7 +129,7 @@ class Jdbc(SplitSource):
         self._settled: Value | None = None
         #: greatest value that was seen, where that is not after what was read
         self._below: Value | None = None
-        #: whether there was no row at all after some were read
+        #: True: there was no row at all after some were read
         self._emptied = False
 
     @property
@@ -246,7 +246,7 @@ class Jdbc(SplitSource):
         return self._load(spark, self._dialect.rows(self._of, columns, after, upto), more)
 
     def _partitioned(self, spark: SparkSession, after: Value | None, upto: Value) -> Options:
-        """Return what lets Spark read a range by several connections. Which rows are read does not hang on it."""
+        """Return what lets Spark read a range by several connections. Which rows are read does not depend on it."""
         first = after
         if first is None:
             found = self._ask(spark, self._dialect.nth(self._of, None, upto, 1))

@@ -29,7 +29,7 @@ class Family(Enum):
 
     @property
     def is_time(self) -> bool:
-        """Whether a value may be as old as the transaction that writes it: ``now()`` is when that began."""
+        """True if a value may be as old as the transaction that writes it: ``now()`` is when that began."""
         return self in (Family.TIMESTAMP, Family.INSTANT, Family.DATE)
 
 
@@ -61,7 +61,7 @@ ENDLESS = {"infinity", "Infinity", "NaN"}
 
 
 def of_spark(found: Any) -> tuple[str, Family | None]:
-    """A value as Spark has read it: its text, and its family."""
+    """Return a value as Spark has read it: its text, and its family, which is None where it does not rise."""
     if isinstance(found, bool):
         return str(found), None
     if isinstance(found, dt.datetime):
@@ -71,7 +71,7 @@ def of_spark(found: Any) -> tuple[str, Family | None]:
 
 
 def given_value(given: Any) -> Value | None:
-    """A value that a user has said; None: it is none that rises."""
+    """Return a value that a user has said; None where values of its type do not rise."""
     if isinstance(given, dt.datetime) and given.tzinfo is not None:
         return Value(text=given.isoformat(sep=" "), family=Family.INSTANT)
     text, family = of_spark(given)
@@ -79,7 +79,7 @@ def given_value(given: Any) -> Value | None:
 
 
 def bounds_of(first: Value, last: Value) -> tuple[str, str] | None:
-    """About where a range begins and ends, as Spark takes it to divide it; None: it cannot be divided."""
+    """Return about where a range begins and ends, as Spark takes it to divide it; None: it cannot be divided."""
     if first.family is Family.NUMBER:
         lower, upper = (str(max(-_FAR, min(_FAR, int(Decimal(one.text))))) for one in (first, last))
         return lower, upper

@@ -1,4 +1,4 @@
-"""What brokers say of topics: asked through the admin client of Kafka that Spark's connector brings, with its options.
+"""The answers of brokers about topics, through the admin client that Spark's connector brings, with its options.
 
 Spark itself resolves ``earliest`` and times whenever a DataFrame is evaluated, and tells no one what they were.
 """

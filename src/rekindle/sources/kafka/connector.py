@@ -1,4 +1,4 @@
-"""What a stream of topics and a range of them have in common: Spark's connector, and what a user says of a place."""
+"""The common part of a stream of topics and a range of them: Spark's connector, and what a user says of a place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where topics are read from and to: what a read takes, and what is not there any more. Pure.
+"""The offsets from which topics are read, and to which: what a read takes, and what is not there any more. Pure.
 
 A *position* is topic → partition → offset of the next message, as JSON has it: partitions are texts. A partition that
 comes to a known topic is read from offset 0. A topic that was not read before begins with what is there of it.
@@ -13,7 +13,7 @@ Position: TypeAlias = Mapping[str, Mapping[str, int]]
 
 
 class Extent(NamedTuple):
-    """Which messages of a partition there are."""
+    """The offsets of the messages that a partition has."""
 
     #: offset of the oldest one that is kept
     first: int
@@ -28,7 +28,7 @@ Extents: TypeAlias = Mapping[str, Mapping[int, Extent]]
 
 
 class OffsetsGoneError(Exception):
-    """A partition is not there where it is to be read on.
+    """A partition does not have the offset at which it is to be read next.
 
     Args:
         offset: the next one to be read.
@@ -74,12 +74,12 @@ def after(position: Position, ranges: list[ReadRange]) -> dict[str, dict[str, in
 
 
 def earliest(extents: Extents) -> Position:
-    """Return where what is there begins."""
+    """Return the position at which what is there begins."""
     return {topic: {str(number): one.first for number, one in each.items()} for topic, each in extents.items()}
 
 
 def at_time(found: Mapping[tuple[str, int], int], extents: Extents) -> Position:
-    """Return where the messages of a time or later begin.
+    """Return the position at which the messages of a time or later begin.
 
     Args:
         found: (topic, partition) → offset of the first of them; -1: it is yet to come.
@@ -125,13 +125,13 @@ def at_offsets(said: Mapping[str, Mapping[int, int]], extents: Extents) -> Posit
 
 
 def refuse_gone(position: Position, extents: Extents) -> None:
-    """Raise `OffsetsGoneError` where it cannot be read on from there."""
+    """Raise `OffsetsGoneError` where a partition cannot be read on from the position."""
     for _ in _left(position, extents):
         pass
 
 
 def _left(position: Position, extents: Extents) -> Iterator[ReadRange]:
-    """All that is there after the position."""
+    """Yield all that is there after the position."""
     for topic, partitions in extents.items():
         known = position.get(topic)
         for partition, extent in partitions.items():

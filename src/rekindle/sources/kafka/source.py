@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class KafkaStream(Stream):
     """An unbounded `Kafka`: a stream that Spark reads by itself, unless it continues a history."""
 
-    #: what an `rk.sources.Hybrid` reads in its place
+    #: source that an `rk.sources.Hybrid` reads in its place
     topics: KafkaTopics
     #: as `Kafka` was given it
     start: str | datetime | Offsets
@@ -41,7 +41,7 @@ def Kafka(  # noqa: N802 - to its user it is a kind of source, like rk.Files
     transform: Callable[[DataFrame], DataFrame] | None = None,
     options: Options | Callable[[], Options] | None = None,
 ) -> Stream | Batch:
-    """A source of the messages of `topics`: unbounded without `end`, bounded with it.
+    """Return a source of the messages of `topics`: unbounded without `end`, bounded with it.
 
     Args:
         bootstrap: brokers, ``"host:9092,other:9092"``.
@@ -79,7 +79,7 @@ def Kafka(  # noqa: N802 - to its user it is a kind of source, like rk.Files
 
 
 def _place(argument: str, place: str | datetime | Offsets, words: Sequence[str]) -> dict[str, str]:
-    """The option of Spark's connector that says `place`."""
+    """Return the option of Spark's connector that says `place`."""
     name = f"{argument}ing"
     if isinstance(place, datetime) and place.tzinfo is not None:
         return {f"{name}Timestamp": str(round(place.timestamp() * 1000))}

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 MESSAGES_PER_READ = 1_000_000
-"""Unless the connector's option ``maxOffsetsPerTrigger`` says otherwise."""
+"""Messages that a read has, unless the connector's option ``maxOffsetsPerTrigger`` says otherwise."""
 
 _AT_MOST = "maxoffsetspertrigger"
 _PLACES = ("starting", "ending")
-"""What options of the connector begin with that say where to read."""
+"""Beginnings of the connector's options that say where to read."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class KafkaTopics(SplitSource):
         bootstrap: brokers.
         topics: one or several.
         start: ``"earliest"``, a time with its zone, or offsets of all partitions.
-        given: returns the options of the connector, but those that say where to read.
+        given: returns the options of the connector, except those that say where to read.
         transform: makes the rows of the connector's columns.
     """
 
