@@ -24,7 +24,7 @@ from rekindle.errors.conditions import CONDITIONS
 from rekindle.redaction import Redaction
 
 _HIDE = Redaction()
-"""An error is shown, stored and sent on, and what it quotes may hold a password: an address, the words of a driver."""
+"""The filter of secrets: an error is shown, stored and sent, and an address or a driver's words in it may hold one."""
 
 
 class RekindleError(Exception):
@@ -54,14 +54,14 @@ class RekindleError(Exception):
 
     @property
     def permanent(self) -> bool:
-        """Whether trying again cannot help: what is wrong lies in the job or in what is stored."""
+        """True if trying again cannot help: what is wrong lies in the job or in what is stored."""
         return self.code in _PERMANENT or (self.kind in _PERMANENT_KINDS and self.code not in _TRANSIENT)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.code, self.parameters)
 
     def to_json(self) -> dict[str, Any]:
-        """The error as ``--json`` prints it and as a job's result keeps it."""
+        """Return the error as ``--json`` prints it and as a job's result keeps it."""
         return {
             "code": self.code,
             "message": self.message,
@@ -133,7 +133,7 @@ class ProtocolError(RekindleError):
 
 
 def one_line(error: BaseException) -> str:
-    """Any exception in one line: its type, unless it is one of ours, and the first line of what it says."""
+    """Return any exception in one line: its type, unless it is one of ours, and the first line of what it says."""
     words = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     if isinstance(error, RekindleError):
         return words
@@ -158,7 +158,7 @@ _PERMANENT = (
 
 
 def error_from(code: str, parameters: dict[str, Any]) -> RekindleError:
-    """The error with this code, of the class the table says: for codes that were carried as data."""
+    """Return the error with this code, of the class the table says: for codes that were carried as data."""
     kind = CONDITIONS[code].kind
     cls = next(cls for cls in RekindleError.__subclasses__() if cls.kind == kind)
     return cls(code, **parameters)

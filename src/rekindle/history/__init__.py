@@ -1,1 +1,1 @@
-"""What is kept of a job to watch it by: events, checkpoints and rates, over all of its runs, in its storage."""
+"""The history of a job, by which it is watched: events, checkpoints and rates, over all of its runs."""

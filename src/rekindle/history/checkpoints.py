@@ -48,7 +48,7 @@ class CheckpointLog:
         self._completed: set[int] = set()
 
     def snapshot_ordered(self, command: c.TakeSnapshot) -> None:
-        """All barriers of a checkpoint have reached a subtask."""
+        """Note that all barriers of a checkpoint have reached a subtask."""
         pending = self._job.coordinator.pending.get(command.checkpoint)
         if pending is None:
             return
@@ -70,7 +70,7 @@ class CheckpointLog:
         )
 
     def snapshot_taken(self, checkpoint: int, task: SubtaskId, state_bytes: int | None) -> None:
-        """A subtask has acknowledged."""
+        """Note that a subtask has acknowledged."""
         taking = self._taking.get(checkpoint)
         stats = taking.subtasks.get(task) if taking is not None else None
         if taking is None or stats is None or stats.acknowledged_ms is not None:
@@ -84,7 +84,7 @@ class CheckpointLog:
         )
 
     def completed(self, manifest: Manifest) -> None:
-        """The manifest of a checkpoint is there."""
+        """Add the row of a checkpoint whose manifest is there."""
         taking = self._taking.pop(manifest.checkpoint, None)
         self._completed.add(manifest.checkpoint)
         record = self._record(manifest)
@@ -100,7 +100,7 @@ class CheckpointLog:
         self.writer.add(record)
 
     def failed(self, checkpoint: int, reason: str) -> None:
-        """A checkpoint was given up; one that was never begun leaves no row."""
+        """Add the row of a checkpoint that was given up; one that was never begun leaves no row."""
         taking = self._taking.pop(checkpoint, None)
         if taking is not None:
             self.writer.add(
@@ -118,25 +118,25 @@ class CheckpointLog:
             )
 
     def commit_ordered(self, checkpoint: int) -> None:
-        """The sinks are to commit; also for the second time."""
+        """Note that the sinks are to commit; where that is repeated, the first time counts."""
         self._committing.setdefault(checkpoint, self._job.now_ms)
 
     def committed(self, checkpoint: int, sinks_ms: dict[str, int]) -> None:
-        """All sinks have committed; `sinks_ms`: how long each took the last time."""
+        """Note that all sinks have committed; `sinks_ms`: how long each took the last time."""
         since_ms = self._committing.pop(checkpoint, None)
         if since_ms is not None:
             took_ms = self._job.now_ms - since_ms
             self._amend(checkpoint, lambda row: replace(row, commit_ms=took_ms, sink_commit_ms=sinks_ms))
 
     def sealed(self, checkpoint: int, path: str, size_bytes: int) -> None:
-        """A savepoint was made of it."""
+        """Note that a savepoint was made of a checkpoint."""
         self._amend(checkpoint, lambda row: replace(row, savepoint=path, savepoint_bytes=size_bytes))
 
     def _amend(self, checkpoint: int, change: Callable[[CheckpointRecord], CheckpointRecord]) -> None:
         self.writer.amend(lambda row: row.id == checkpoint and row.status == "completed", change)
 
     def _before(self, rows: list[CheckpointRecord]) -> list[CheckpointRecord]:
-        """What earlier runs have completed, and could not write any more."""
+        """Return what earlier runs have completed, and could not write any more."""
         known = {row.id for row in rows if row.status == "completed"} | self._completed
         newest = max((row.id for row in rows if row.status == "completed"), default=0)
         numbers = (number for number in self._storage.numbers_used() if number > newest and number not in known)

@@ -43,7 +43,7 @@ KINDS: Mapping[str, str] = {
 
 MESSAGE_LETTERS = 2_000
 TRACE_LETTERS = 16_000
-"""What is longer is cut."""
+"""Letters of the longest message, and of the longest trace: what is longer is cut."""
 
 _MOST_RUNS = 20
 """Earlier runs without a row in the log that are looked up at most: those whose start has failed have written none."""
@@ -61,7 +61,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 class TaskEvents:
-    """What is new of the subtasks of one run: what is reported twice, or goes as it should, is no event.
+    """The events of the subtasks of one run: what is reported twice, or goes as it should, is no event.
 
     Args:
         add: adds an event to the log.
@@ -76,14 +76,14 @@ class TaskEvents:
         self._traces: dict[SubtaskId, str] = {}
 
     def failed(self, task: SubtaskId, error: RekindleError, trace: str) -> None:
-        """A subtask has failed."""
+        """Note that a subtask has failed."""
         self._failed.add(task)
         same, self._traces[task] = self._traces.get(task), _DIGITS.sub("", trace)
         found = _error(error.to_json(), "" if same == self._traces[task] else trace)
         self._add("task_failed", error.message, "error", task=task, error=found)
 
     def started(self, task: SubtaskId) -> None:
-        """A subtask runs: an event where it had failed."""
+        """Note that a subtask runs: an event where it had failed."""
         if task in self._failed:
             self._failed.discard(task)
             self._add("task_restarted", f"{task} runs again", task=task)
@@ -112,11 +112,11 @@ class EventLog:
         self._ended = False
 
     def started(self) -> None:
-        """The driver has begun."""
+        """Note that the driver has begun."""
         self._note(_started(self._run))
 
     def ended(self, result: Result) -> None:
-        """How the run has ended is durable; whatever follows is no event of it."""
+        """Note how the run has ended, which is durable by now; whatever follows is no event of it."""
         if not self._ended:
             self._note(_ended(result))
         self._ended = True
@@ -132,11 +132,11 @@ class EventLog:
             )
 
     def restarted(self, error: RekindleError) -> None:
-        """All tasks are started again."""
+        """Note that all tasks are started again."""
         self._add("restarted", error.message, "error", error=_error(error.to_json()))
 
     def checkpoint_completed(self, manifest: Manifest) -> None:
-        """A checkpoint is complete."""
+        """Note that a checkpoint is complete: an event unless it is periodic."""
         number = manifest.checkpoint
         if manifest.kind == "periodic":
             _LOG.info("checkpoint %d is complete", number, extra={"job": self._storage.job})
@@ -144,20 +144,20 @@ class EventLog:
             self._add("checkpoint_completed", f"checkpoint {number}, {manifest.kind}, is complete", checkpoint=number)
 
     def checkpoint_failed(self, checkpoint: int, reason: str) -> None:
-        """A checkpoint has failed."""
+        """Note that a checkpoint has failed."""
         severity: Severity = "info" if reason.startswith(_HARMLESS) else "warning"
         self._add("checkpoint_failed", reason, severity, checkpoint=checkpoint)
 
     def commit_failed(self, checkpoint: int, error: RekindleError) -> None:
-        """A sink could not commit."""
+        """Note that a sink could not commit."""
         self._add("commit_failed", error.message, "error", checkpoint=checkpoint, error=_error(error.to_json()))
 
     def savepoint_completed(self, checkpoint: int, path: str) -> None:
-        """A savepoint is whole."""
+        """Note that a savepoint is whole."""
         self._add("savepoint_completed", f"savepoint of checkpoint {checkpoint}", checkpoint=checkpoint, path=path)
 
     def savepoint_failed(self, checkpoint: int, detail: str) -> None:
-        """A savepoint could not be made."""
+        """Note that a savepoint could not be made."""
         self._add("savepoint_failed", detail, "error", checkpoint=checkpoint)
 
     def _add(
@@ -178,7 +178,7 @@ class EventLog:
             )
 
     def _note(self, event: HistoryEvent) -> None:
-        """Keep an event, and log it: for who reads no history, and with what else was logged around it."""
+        """Keep an event, and log it: a reader of the log finds it among what else was logged at that time."""
         self.writer.add(event)
         code, trace = ("", "") if event.error is None else (f"[{event.error.code}] ", event.error.trace)
         subject = f"Task {event.task}: " if event.task is not None else ""
@@ -186,7 +186,7 @@ class EventLog:
         _LOG.log(_LEVELS[event.severity], "%s%s%s", subject, code, event.message, extra=more)
 
     def _before(self, rows: list[HistoryEvent]) -> list[HistoryEvent]:
-        """What earlier runs could not write any more: how they ended; and what of them began no driver at all."""
+        """Return what earlier runs could not write: how the last one in the log ended, and all of the runs after it."""
         newest = rows[-1].run if rows else 0
         found: list[HistoryEvent] = []
         if newest and not any(row.run == newest and row.kind in ("fenced", "run_ended") for row in rows):
@@ -217,7 +217,7 @@ def _started(run: Run) -> HistoryEvent:
 
 
 def _fenced(number: int, newer: Run, last: Status | None) -> HistoryEvent:
-    """A run that had no result was taken over: whether its driver had died, or was only away, it writes no more."""
+    """Return the event of a run without a result that was taken over: its driver, dead or only away, writes no more."""
     message = f"run {newer.run} has taken over from run {number}, which had recorded no result"
     if last is not None and last.run == number:
         message += f"; it was last heard of {max(newer.started_ms - last.written_ms, 0) / 1000:,.0f} s before"
@@ -261,7 +261,7 @@ def _parameters(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _cut(text: str, letters: int) -> str:
-    """The beginning and the end of a text that is too long: of a trace both say something."""
+    """Return a text, of a longer one the beginning and the end: of a trace both say something."""
     if len(text) <= letters:
         return text
     half = (letters - 5) // 2

@@ -54,7 +54,7 @@ RATES: LogKind[RateSample] = LogKind("rates", RateSegment, rows=60, keep=36)
 
 
 class SegmentName(NamedTuple):
-    """Which segment it is; they are in the order of these."""
+    """The name of a segment; segments are in the order of their names."""
 
     run: int
     number: int
@@ -74,13 +74,13 @@ Cache = MutableMapping[tuple[str, str, str], Segment]
 
 
 def segments(storage: JobDocuments, kind: LogKind[Row]) -> list[SegmentName]:
-    """Names of the segments that there are, the oldest first."""
+    """Return the names of the segments that there are, the oldest first."""
     names = storage.store.names(layout.history(storage.job, kind.name))
     return sorted(SegmentName(*map(int, match.groups())) for name in names if (match := _SEGMENT.fullmatch(name)))
 
 
 def in_force(names: Sequence[SegmentName]) -> list[SegmentName]:
-    """Those of these segments that have a row which no later one has, the oldest first."""
+    """Return the segments that have a row which no later one has, the oldest first."""
     found: list[SegmentName] = []
     for name in reversed(names):
         if not found or name.first < found[-1].first:
@@ -89,7 +89,7 @@ def in_force(names: Sequence[SegmentName]) -> list[SegmentName]:
 
 
 def read(storage: JobDocuments, kind: LogKind[Row], after: int = -1, cache: Cache | None = None) -> list[Numbered[Row]]:
-    """The rows with numbers above `after`, the oldest first.
+    """Return the rows with numbers above `after`, the oldest first.
 
     What is deleted meanwhile is left out, and so is a segment that is damaged.
 
@@ -108,7 +108,7 @@ def read(storage: JobDocuments, kind: LogKind[Row], after: int = -1, cache: Cach
 
 
 def newest(storage: JobDocuments, kind: LogKind[Row], cache: Cache | None = None) -> list[Numbered[Row]]:
-    """The rows of the newest segment: the last ones of the log, at least one where there is any."""
+    """Return the rows of the newest segment that has any: the last ones of the log."""
     for first, rows in _newest_first(storage, kind, cache):
         if rows:
             return [Numbered(first + i, row) for i, row in enumerate(rows)]
@@ -118,7 +118,7 @@ def newest(storage: JobDocuments, kind: LogKind[Row], cache: Cache | None = None
 def _newest_first(
     storage: JobDocuments, kind: LogKind[Row], cache: Cache | None
 ) -> Iterator[tuple[int, tuple[Row, ...]]]:
-    """Number of the first row, and the rows that count, of each segment."""
+    """Yield the number of the first row of each segment, and its rows that count; the newest segment comes first."""
     names, until = in_force(segments(storage, kind)), None
     for name in reversed(names):
         segment = _segment(storage, kind, name, cache if name != names[-1] else None)

@@ -1,6 +1,6 @@
-"""How quick the subtasks of a run are, by what they count: rates over the last ten seconds, and a row of them now and
-then: every ten seconds while they change. While nothing happens there is a row every few minutes, and one more when
-something does: what lies between two rows lies on the line between them.
+"""The rates of the subtasks of a run, by what they count: averages over the last ten seconds. A row of them is kept
+every ten seconds while they change. While nothing happens there is a row every ten minutes, and one more when something
+does: what lies between two rows lies on the line between them.
 
 A subtask is *busy* while it is in a batch, *back-pressured* while a batch waits because too much lies unread in its
 channels, and *idle* the rest of the time.
@@ -19,13 +19,13 @@ from rekindle.storage.documents.status import Status, TaskStatusDocument
 from rekindle.storage.job_documents import JobDocuments
 
 SAMPLE_MS = 10_000
-"""Between two rows, and what rates are averages of."""
+"""Milliseconds between two rows, and the span of which rates are averages."""
 
 AT_REST_MS = 600_000
-"""Between two rows while nothing changes."""
+"""Milliseconds between two rows while nothing changes."""
 
 _EARLY_MS = 500
-"""A heartbeat comes a little early now and then."""
+"""Milliseconds by which a heartbeat may come early."""
 
 _Look = tuple[int, Mapping[tuple[str, int], TaskStatusDocument]]
 

@@ -1,4 +1,4 @@
-"""What a driver writes to be watched by: the logs of one run, fed with what the protocol hears and says.
+"""The history that a driver writes to be watched by: the logs of one run, fed with what the protocol hears and says.
 
 Nothing that is decided depends on it, and no order waits for it. Where the storage refuses, what is not written waits,
 within bounds; where a newer run has taken over, nothing more is written.

@@ -1,4 +1,4 @@
-"""What the records of checkpoints add up to: counts, and the percentiles of Flink's summary."""
+"""The sum of the records of checkpoints: counts, and the percentiles of Flink's summary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LATEST = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """How a figure is spread: each is a value that was measured, except the average (nearest rank)."""
+    """The spread of a figure: each is a value that was measured, except the average (nearest rank)."""
 
     min: float
     avg: float
@@ -29,7 +29,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What the newest completed checkpoints of a job cost; None where none of them tells."""
+    """The cost of the newest completed checkpoints of a job; None where none of them says it."""
 
     count: int
     duration_ms: Spread | None
@@ -42,7 +42,7 @@ class Summary:
 
 
 def spread(values: Iterable[float | None]) -> Spread | None:
-    """The spread of the values that there are; None: there are none."""
+    """Return the spread of the values that there are; None: there are none."""
     found = sorted(value for value in values if value is not None)
     if not found:
         return None
@@ -59,7 +59,7 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def summary(records: Sequence[CheckpointRecord]) -> Summary:
-    """What the newest completed ones of these cost; the oldest come first."""
+    """Return what the newest completed ones of these records cost; the oldest come first."""
     completed = [record for record in records if record.status == "completed"][-LATEST:]
 
     def of(figure: Callable[[CheckpointRecord], float | None]) -> Spread | None:
@@ -78,7 +78,7 @@ def summary(records: Sequence[CheckpointRecord]) -> Summary:
 
 
 def by_status(records: Iterable[CheckpointRecord]) -> dict[str, int]:
-    """How many of these there are of each status."""
+    """Return how many of these there are of each status."""
     return dict(Counter(record.status for record in records))
 
 

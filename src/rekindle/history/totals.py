@@ -1,4 +1,4 @@
-"""What the subtasks of a job have put out, over all of its runs: batches and rows, and rows that wait to be committed.
+"""The output of the subtasks of a job, over all of its runs: batches and rows, and rows that wait to be committed.
 
 Rows are counted by the batch records. A driver that dies has shown less than it recorded, so the next run of the same
 lineage looks at the records in between: no row is missed, and none counts twice.
@@ -65,11 +65,11 @@ class Totals:
             self._wait(event.task, event.batch, event.rows_out)
 
     def covers(self, checkpoint: int, transactions: Mapping[SubtaskId, tuple[int, int]]) -> None:
-        """A checkpoint is about to name these batches."""
+        """Note that a checkpoint is about to name these batches."""
         self._covered[checkpoint] = {task: last for task, (_, last) in transactions.items()}
 
     def committed(self, checkpoint: int) -> None:
-        """What a checkpoint has named is committed; those before it are, or have failed."""
+        """Note that what a checkpoint has named is committed; earlier checkpoints are committed too, or have failed."""
         for number in [number for number in self._covered if number < checkpoint]:
             del self._covered[number]
         for task, last in self._covered.pop(checkpoint, {}).items():
@@ -77,7 +77,7 @@ class Totals:
             self._waiting[task] = {batch: rows for batch, rows in waiting.items() if batch > last}
 
     def waiting(self, task: SubtaskId) -> int | None:
-        """Rows of a subtask that wait to be committed; None where none are counted."""
+        """Return the number of rows of a subtask that wait to be committed; None where none are counted."""
         return None if self.rows_out.get(task) is None else sum(self._waiting.get(task, {}).values())
 
     def _count(self, task: SubtaskId, rows: int | None) -> None:

@@ -21,7 +21,7 @@ from rekindle.storage.job_documents import JobDocuments
 
 
 class LogWriter(Generic[Row]):
-    """Writes one log for one run; for one thread at a time.
+    """The writer of one log for one run; for one thread at a time.
 
     Args:
         before: called once, when the storage has answered, with the last rows that earlier runs have written; returns

@@ -34,16 +34,16 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLimits:
-    """What bounds the log of a job, in time and in size."""
+    """The bounds of a job's log, in time and in size."""
 
     #: between two writes, on a store of pace 1
     pause_s: float = 2.0
-    #: how long the end of a job waits for its last lines
+    #: time that the end of a job waits for its last lines
     leave_s: float = 3.0
-    #: what waits to be written; of more the oldest are dropped, and counted
+    #: bytes that may wait to be written; of more the oldest lines are dropped, and counted
     waiting_bytes: int = 1 << 20
     piece_bytes: int = 256 << 10
-    #: how many pieces are kept: so a job keeps at most 10 MiB
+    #: number of pieces that are kept: so a job keeps at most 10 MiB
     pieces: int = 40
 
 
@@ -227,7 +227,7 @@ def redaction(spark_config: Mapping[str, str]) -> Redaction:
 def job_log(
     storage: RunDocuments, config: Config, spark_config: Mapping[str, str], spark: Callable[[], SparkLog | None]
 ) -> Iterator[JobLog]:
-    """Keep the log of a job until it has ended; where an error ends its driver, that is the last line."""
+    """Keep the log of a job inside; where an error ends its driver, that is the last line."""
     log = JobLog(storage, getattr(logging, config.log_level.upper()), redaction(spark_config), spark)
     log.start()
     try:

@@ -14,7 +14,7 @@ from typing import Any
 
 MESSAGE_LETTERS = 4_000
 TRACE_LETTERS = 16_000
-"""What is longer is cut: its beginning and its end are kept."""
+"""Letters of the longest message, and of the longest trace: of what is longer the beginning and the end are kept."""
 
 _EDGE = 500
 """Letters beside a cut that are dropped where no word ends there: half a secret would not be known for one."""
@@ -33,12 +33,12 @@ class LogLine:
     logger: str
     message: str
     thread: str = ""
-    #: where it was raised
+    #: stack of the error that was logged
     trace: str = ""
 
 
 class LineMaker:
-    """Makes lines that may be stored: bounded, redacted, and a trace that was there a moment ago not once more."""
+    """A maker of lines that may be stored: bounded, redacted, and without a trace that was there a moment ago."""
 
     def __init__(self, redact: Callable[[str], str]) -> None:
         self._redact = redact

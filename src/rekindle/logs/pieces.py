@@ -22,14 +22,14 @@ _DECODER = msgspec.json.Decoder(LogLine)
 
 
 class Piece(NamedTuple):
-    """Which piece it is; they are in the order of these."""
+    """The name of a piece; pieces are in the order of their names."""
 
     run: int
     number: int
 
 
 class LogPosition(NamedTuple):
-    """How far a reader has read."""
+    """The place up to which a reader has read."""
 
     piece: Piece = Piece(0, 0)
     lines: int = 0

@@ -27,7 +27,7 @@ class SparkLog(NamedTuple):
 
 
 class SparkLines:
-    """What is new in Spark's log.
+    """The new lines of Spark's log.
 
     Args:
         place: where it is; None while there is no JVM, or its log is not ours to read.
@@ -118,7 +118,7 @@ class SparkLines:
 
 
 def _local_ms(text: str) -> int:
-    """The JVM writes the time of this machine."""
+    """Return a time of this machine, as the JVM writes it, in ms since the epoch; now where it cannot be read."""
     try:
         return int(time.mktime(time.strptime(text, "%Y-%m-%d %H:%M:%S"))) * 1000
     except (ValueError, OverflowError):

@@ -28,7 +28,7 @@ _UNREADABLE = "UNREADABLE"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found in a storage."""
+    """The findings in a storage."""
 
     jobs: Sequence[Findings]
     savepoints: Sequence[Findings]
@@ -37,7 +37,7 @@ class Checked:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         return not any(one.faults for one in (*self.jobs, *self.savepoints))
 
     @property

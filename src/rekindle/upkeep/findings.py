@@ -1,4 +1,4 @@
-"""What a look through a storage has found."""
+"""The findings of a look through a storage."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Orphan:
 
     path: str
     size_bytes: int
-    #: why nothing needs it
+    #: the reason why nothing needs it
     reason: str
 
 
 @dataclass(slots=True)
 class Findings:
-    """What was found in a job, or in a savepoint."""
+    """The findings in a job, or in a savepoint."""
 
     name: str
     #: of a job; empty for a savepoint
@@ -58,7 +58,7 @@ class Findings:
 
     @contextmanager
     def noting(self, path: str) -> Iterator[None]:
-        """Around whatever reads `path`: an error of what is stored is a fault, and no end of the check.
+        """Note an error inside, of what is stored at `path`, as a fault: it does not end the check.
 
         Raises:
             StorageError: the storage cannot be reached.

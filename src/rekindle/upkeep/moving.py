@@ -44,12 +44,12 @@ _SIDE_FILE = re.compile(r"(?:.*/)?\.[^/]+\.crc")
 """Hadoop's checksum of a file; where that is written again, it would not fit any more."""
 
 _LAST = ("manifest.create", "lineage.create", "result.create", "run.create")
-"""What says that there is something; in this order, after all else."""
+"""Documents that make others count: they are copied in this order, after all else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedJob:
-    """What was copied."""
+    """The result of a copy."""
 
     job: str
     #: without what says that it is a copy, and that it is a job

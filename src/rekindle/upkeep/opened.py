@@ -31,7 +31,7 @@ def _manifest(store: Store, path: str) -> object:
 
 
 def _log(store: Store, path: str) -> object:
-    """The log of an inbox: a version, and a JSON object in each line after it."""
+    """Read the log of an inbox: a version, and a JSON object in each line after it."""
     try:
         version, *lines = store.read(path).split(b"\n")
     except NotFound:
@@ -72,7 +72,7 @@ OPENERS: dict[str, Opener] = {
 
 
 def kind_of(path: str) -> str:
-    """The step that writes `path`; empty for what this version does not know."""
+    """Return the step that writes `path`; empty for what this version does not know."""
     try:
         return layout.step_of(path)
     except KeyError:

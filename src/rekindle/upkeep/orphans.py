@@ -1,4 +1,4 @@
-"""What lies in a storage and is named by nothing: attempts that failed, what a kill left of a deletion or of a write.
+"""The orphans of a storage, which nothing names: attempts that failed, what a kill left of a deletion or of a write.
 
 Only what this version knows by its place is taken for an orphan: other people's files are left out, and so is what the
 sinks stage, which each sink clears up itself. All of it is of a job that does not run. A run that begins meanwhile uses
@@ -99,7 +99,7 @@ def _checkpoints(storage: JobDocuments, sizes: Sizes) -> Iterator[Found]:
 
 
 def _outputs(storage: BatchDocuments, sizes: Sizes) -> Iterator[Found]:
-    """Attempts at batches that no record names, and files without rows of those that one does."""
+    """Yield attempts at batches that no record names, and files without rows of those that one does."""
     attempts: dict[str, set[str]] = defaultdict(set)
     for path in sizes:
         if match := _ATTEMPT.fullmatch(path):
@@ -123,7 +123,7 @@ def _of_batch_sources(storage: BatchDocuments, sizes: Sizes) -> Iterator[Found]:
 
 
 def _of_reads(storage: JobDocuments, sizes: Sizes) -> Iterator[Found]:
-    """Rows that were read of custom sources, and that no document names."""
+    """Yield rows that were read of custom sources, and that no document names."""
     attempts: dict[str, set[str]] = defaultdict(set)
     for path in sizes:
         if match := _READ.fullmatch(path):
@@ -135,7 +135,7 @@ def _of_reads(storage: JobDocuments, sizes: Sizes) -> Iterator[Found]:
 
 
 def _rows(storage: JobDocuments, sizes: Sizes) -> Iterator[Found]:
-    """Watermark rows that no admission names."""
+    """Yield watermark rows that no admission names."""
     rows: dict[str, list[str]] = defaultdict(list)
     for path in sizes:
         if match := _ROW.fullmatch(path):

@@ -1,4 +1,4 @@
-"""Whether all is there that a checkpoint or a savepoint names, and all that a job resumes from.
+"""Check that all is there that a checkpoint or a savepoint names, and all that a job resumes from.
 
 Sizes are compared wherever a document holds one, and the hash of Spark's plan, which a batch record holds. What the
 users' own sources and sinks keep is not looked at.

@@ -1,4 +1,4 @@
-"""What a job's files say of the place where the job lies, when the job goes to another place.
+"""The addresses of a job in its own files, which change when the job goes to another place.
 
 Most of them say nothing: documents name what they need by its path below the job. An absolute address of the job itself
 is in these, which are written again for the new place:
@@ -100,7 +100,7 @@ class Rehoming:
         return data
 
     def _document(self, path: str, data: bytes, *, decides: bool) -> bytes:
-        """Every text that begins with the old place begins with the new one; all else is as it was, blanks included."""
+        """Replace the old place by the new one where a text begins with it; all else is unchanged, blanks included."""
         moved = self._beginning.sub(lambda _: _in_json(self._new), data)
         if decides:
             self._refuse_addresses(path, self._parsed(path, moved))
@@ -131,7 +131,7 @@ def _in_json(text: str) -> bytes:
 
 
 def _addresses(store: Store, job: str) -> set[str]:
-    """What the address of a file of the job may begin with."""
+    """Return what the address of a file of the job may begin with."""
     folder = layout.job(job)
     return {f"{address}/" for address in (place(store, folder), store.uri(folder), store.spark_path(folder))}
 

@@ -15,7 +15,7 @@ from rekindle.storage.liveness import is_alive
 from rekindle.storage.run_documents import RunDocuments
 
 _IN_ORDER = ("FINISHED", "DRAINED", "STOPPED")
-"""What a run ends with that has nothing after its last checkpoint."""
+"""States of a run that has nothing after its last checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def _refuse_driver(storage: RunDocuments) -> None:
 
 
 def _refuse_loss(storage: RunDocuments) -> None:
-    """Refuse what power may have taken a part of: elsewhere nothing would tell of it."""
+    """Refuse a job of which a loss of power may have taken a part: elsewhere nothing would show it."""
     run, result = storage.last_begun()
     if run is None or run.boot_id in ("", storage.store.boot_id) or (result and result.state in _IN_ORDER):
         return
