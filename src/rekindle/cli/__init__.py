@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Entry point of the ``rekindle`` command; ends the process with an exit code (docs/cli.md)."""
+    """Run the ``rekindle`` command; end the process with an exit code (docs/cli.md)."""
     from rekindle.cli.verbs import rekindle
 
     rekindle()

@@ -1,4 +1,4 @@
-"""What all verbs share: the group that turns every error into two lines and an exit code, and the common options.
+"""The base of all verbs: the group that turns every error into two lines and an exit code, and the common options.
 
 Exit codes: 0 done, 1 any `RekindleError` or a job that FAILED, 2 a wrong command line, 130 CANCELED or interrupted.
 """
@@ -43,7 +43,7 @@ def version() -> str:
 
 @contextmanager
 def command_line() -> Iterator[None]:
-    """What is raised inside is the fault of the command line."""
+    """Report a `RekindleError` raised inside as a fault of the command line."""
     try:
         yield
     except RekindleError as error:
@@ -83,7 +83,7 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The verbs in the order of the manual, not of the alphabet."""
+        """List the verbs in the order of the manual, not of the alphabet."""
         return list(self.commands)
 
 
@@ -123,5 +123,5 @@ def with_json(verb: Verb) -> Verb:
 
 
 def example(text: str) -> str:
-    """An epilog with one example, its lines kept as they are."""
+    """Return an epilog with one example, its lines unchanged."""
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in text.splitlines())

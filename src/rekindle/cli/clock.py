@@ -1,4 +1,4 @@
-"""What a verb goes by for the time: the machine's clock, unless its caller hands another one to click (``obj=``)."""
+"""The clock of a verb: the machine's, unless its caller hands another one to click (``obj=``)."""
 
 from __future__ import annotations
 

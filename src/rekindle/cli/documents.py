@@ -1,4 +1,4 @@
-"""What `--json` of the reading verbs prints. Pure functions of the read model; nothing is read here."""
+"""The JSON that the reading verbs print. Pure functions of the read model; nothing is read here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 def list_json(line: JobOverview) -> Json:
-    """One element of ``list --json``."""
+    """Return one element of ``list --json``."""
     return {
         **_head_json(line),
         "checkpoint": line.latest_checkpoint,
@@ -28,13 +28,13 @@ def list_json(line: JobOverview) -> Json:
 
 
 def _state_json(state: str) -> Json:
-    """A state; a driver that is silent may still be at work, and has the state of that."""
+    """Return a state; a silent driver may still be at work, so its state is RUNNING, marked as silent."""
     silent = state == SILENT
     return {"state": "RUNNING" if silent else state, "silent": silent}
 
 
 def _head_json(line: JobOverview) -> Json:
-    """Which job it is, and whether it lives."""
+    """Return which job it is, and whether it lives."""
     return {
         "job": line.job,
         **_state_json(line.state),
@@ -52,7 +52,7 @@ def _head_json(line: JobOverview) -> Json:
 
 
 def _figures_json(line: JobOverview) -> Json:
-    """What the pages, REST and metrics show of a job too."""
+    """Return the figures of a job, which the pages, REST and metrics show too."""
     return {
         "watermark": output.iso(line.watermark_ms),
         "lag_ms": line.lag_ms,
@@ -97,7 +97,7 @@ def _error_json(error: ErrorView | None) -> Json | None:
 
 
 def status_json(view: JobView, now: Now, summary: Summary) -> Json:
-    """``status --json``."""
+    """Return what ``status --json`` prints."""
     line = view.overview
     status = as_shown(line, now)
     return {
@@ -147,7 +147,7 @@ def status_json(view: JobView, now: Now, summary: Summary) -> Json:
 
 
 def _failures_json(failed: Status | TaskStatusDocument, state: str) -> Json:
-    """The last failure of a job, or of a task of it; what is over has no next attempt."""
+    """Return the last failure of a job, or of a task of it; what is over has no next attempt."""
     last = failed.failure
     return {
         "failure": None
@@ -164,7 +164,7 @@ def _failures_json(failed: Status | TaskStatusDocument, state: str) -> Json:
 
 
 def checkpoint_json(found: CheckpointView) -> Json:
-    """One element of ``checkpoints --json``."""
+    """Return one element of ``checkpoints --json``."""
     row = found.overview
     return {
         "id": row.id,
@@ -190,7 +190,7 @@ def checkpoint_json(found: CheckpointView) -> Json:
 
 
 def run_json(run: RunView) -> Json:
-    """One element of ``runs --json``."""
+    """Return one element of ``runs --json``."""
     return {
         "run": run.run,
         **_state_json(run.state),
@@ -211,17 +211,17 @@ def run_json(run: RunView) -> Json:
 
 
 def event_json(found: EventView) -> Json:
-    """One element of ``events --json``."""
+    """Return one element of ``events --json``."""
     return {"number": found.number, "at": output.iso(found.event.time_ms), **asdict(found.event)}
 
 
 def answer_json(job: str, answer: Answer | Result) -> Json:
-    """``checkpoint --json``, ``savepoint --json``, ``stop --json`` and ``cancel --json``."""
+    """Return what ``--json`` of ``checkpoint``, ``savepoint``, ``stop`` and ``cancel`` prints."""
     return {"job": job, "state": answer.state, "checkpoint": answer.checkpoint, "savepoint": answer.savepoint}
 
 
 def as_shown(line: JobOverview, now: Now) -> Status:
-    """The last heartbeat, with the state and run that are true now.
+    """Return the last heartbeat, with the state and run that are true now.
 
     A run that has not got as far as a heartbeat shows the tasks as the run before it left them.
     """

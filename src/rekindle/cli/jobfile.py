@@ -25,7 +25,7 @@ _REASON_LENGTH = 300
 
 
 def load(path: str) -> Job:
-    """The job that the file at `path` defines.
+    """Load the job that the file at `path` defines.
 
     The file's folder goes to the front of ``sys.path``, as under plain ``python``. An error of ours that the file runs
     into (a wrong definition) passes through as it is; any other becomes ``JOBFILE_FAILED`` with its type, message and
@@ -43,7 +43,7 @@ def load(path: str) -> Job:
 
 
 def load_function(target: str) -> Callable[..., Any]:
-    """The function that ``FILE.py:FUNCTION`` or ``MODULE:FUNCTION`` names; `FUNCTION` where only a file is named.
+    """Load the function that ``FILE.py:FUNCTION`` or ``MODULE:FUNCTION`` names; `FUNCTION` where only a file is named.
 
     Raises:
         ConfigError: as `load`; ``FUNCTION_UNKNOWN``.
@@ -86,7 +86,7 @@ def _names(path: str) -> dict[str, Any]:
 
 
 def _wants_spark(error: BaseException) -> bool:
-    """Whether PySpark raised it because there is no session yet, whatever it raises then in which version."""
+    """Return True if PySpark raised the error because there is no session yet; its type depends on the version."""
     context = sys.modules.get("pyspark.core.context") or sys.modules.get("pyspark.context")
     frames = traceback.extract_tb(error.__traceback__)
     by_pyspark = bool(frames) and f"{os.sep}pyspark{os.sep}" in frames[-1].filename
@@ -94,7 +94,7 @@ def _wants_spark(error: BaseException) -> bool:
 
 
 def _reason(error: BaseException, file: str) -> str:
-    """``ValueError: the message (line 12)``: one line, and the innermost line of the user's own file."""
+    """Return ``ValueError: the message (line 12)``: one line, and the innermost line of the user's own file."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     if isinstance(error, SyntaxError) and error.filename == file:
         lines.append(error.lineno)

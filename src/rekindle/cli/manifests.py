@@ -1,4 +1,4 @@
-"""What a manifest looks like to a user: the JSON and the lines of `inspect`. Nothing is read here."""
+"""A manifest as its user sees it: the JSON and the lines of `inspect`. Nothing is read here."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
 Json = dict[str, Any]
 
 States: TypeAlias = Mapping[SubtaskId, Sequence[StateSize]]
-"""What the operators of each subtask keep."""
+"""Subtask → the sizes of its operators' state."""
 
 
 def manifest_json(manifest: Manifest, path: str, states: States) -> Json:
-    """``inspect --json``."""
+    """Return what ``inspect --json`` prints."""
     return {
         "path": path,
         "job": manifest.job,
@@ -74,19 +74,19 @@ def manifest_json(manifest: Manifest, path: str, states: States) -> Json:
 
 
 def position(item: InputPosition) -> Any:
-    """How far an input has been read: Spark's own offset, batches of each producer, or files and bytes it was given."""
+    """Return how far an input was read: Spark's own offset, batches of each producer, or files and bytes."""
     if item.channels:
         return {"batches": {index: channel.batches for index, channel in item.channels.items()}}
     return {"files": item.files, "bytes": item.bytes} if item.offset is None else item.offset
 
 
 def _has_ended(manifest: Manifest, task: str, name: str) -> bool:
-    """Whether an input was at its end: of a source nothing is unread, of a channel every producer has finished."""
+    """Return True if an input was at its end: a source has nothing unread, a channel's producers have all finished."""
     return name in manifest.finished_tasks or manifest.unread.get(task, {}).get(name) == ()
 
 
 def manifest_lines(manifest: Manifest, path: str, states: States, columns: int) -> list[str]:
-    """``inspect`` as text."""
+    """Return the lines that ``inspect`` prints, each of at most `columns` characters except the path."""
     span = output.duration(manifest.completed_ms - manifest.triggered_ms)
     title = "savepoint" if manifest.savepoint else "checkpoint"
     lines = [f"{title} {manifest.checkpoint} of {manifest.job}" + (" (drained)" if manifest.drained else "")]

@@ -74,7 +74,7 @@ _STARTED: tuple[Callable[[Any], Any], ...] = (
 
 
 def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """``("key=value", ...)`` as a dict, for ``--set`` and ``--conf``."""
+    """Turn ``("key=value", ...)`` into a dict, for ``--set`` and ``--conf``."""
     pairs: dict[str, str] = {}
     for text in values:
         key, separator, value = text.partition("=")

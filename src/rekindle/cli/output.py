@@ -1,4 +1,4 @@
-"""How things are printed: JSON, errors, times, and tables that fit the terminal.
+"""Print JSON, errors, times, and tables that fit the terminal.
 
 Plain text made by hand, so that a read-only verb need not load a library for it. Colour only on a terminal, and not
 where ``NO_COLOR`` is set.
@@ -45,7 +45,7 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def harmless(text: str) -> str:
-    """Return a text without what a terminal obeys, but its lines and our colours: errors quote what data hold."""
+    """Return a text without what a terminal obeys, except its lines and our colours: errors quote what data hold."""
     return _COMMANDS.sub(_spelled, text.replace("\r\n", "\n"))
 
 
@@ -71,12 +71,12 @@ def error(document: dict[str, Any], in_json: bool) -> None:
 
 
 def state(name: str) -> str:
-    """A job's state in its colour."""
+    """Return a job's state in its colour."""
     return click.style(name, fg=_COLOURS.get(name))
 
 
 def iso(time_ms: int | None) -> str | None:
-    """Milliseconds since the epoch as ISO-8601 UTC, e.g. ``2025-01-01T00:00:00.000Z``.
+    """Return milliseconds since the epoch as ISO-8601 UTC, e.g. ``2025-01-01T00:00:00.000Z``.
 
     What lies beyond the year 9999, where event time ends, is shown as its last millisecond.
     """
@@ -87,13 +87,13 @@ def iso(time_ms: int | None) -> str | None:
 
 
 def short_time(time_ms: int | None) -> str:
-    """The same for people: to the second, a dash for none."""
+    """Return the same for people: to the second, a dash for none."""
     text = iso(time_ms)
     return f"{text[:19]}Z" if text else "-"
 
 
 def duration(span_ms: int | None) -> str:
-    """``950 ms``, ``12.3 s``, ``4 min 5 s``, ``3 h 2 min``, ``5 d 4 h``; a dash for none."""
+    """Return ``950 ms``, ``12.3 s``, ``4 min 5 s``, ``3 h 2 min``, ``5 d 4 h``; a dash for none."""
     if span_ms is None:
         return "-"
     if span_ms < 1_000:
@@ -108,7 +108,7 @@ def duration(span_ms: int | None) -> str:
 
 
 def size(size_bytes: int) -> str:
-    """``512 B``, ``1.5 KiB``, ``2.0 GiB``."""
+    """Return ``512 B``, ``1.5 KiB``, ``2.0 GiB``."""
     amount = float(size_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1_024:
@@ -118,22 +118,22 @@ def size(size_bytes: int) -> str:
 
 
 def bar(encoding: str) -> tuple[str, str]:
-    """The characters of a progress bar, done and not done, that `encoding` can write."""
+    """Return the characters of a progress bar, done and not done, that `encoding` can write."""
     return ("━", "╌") if encoding.lower().startswith("utf") else ("#", ".")
 
 
 def width() -> int:
-    """Columns of the terminal, at least 40."""
+    """Return the columns of the terminal, at least 40."""
     return max(40, shutil.get_terminal_size().columns)
 
 
 def cut(text: str, columns: int) -> str:
-    """`text` in at most `columns` characters, with an ellipsis where it was longer."""
+    """Return `text` in at most `columns` characters, with an ellipsis where it was longer."""
     return text if len(text) <= columns else text[: max(columns - 3, 0)] + "..."
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int) -> list[str]:
-    """Rows as aligned lines of at most `columns` characters: columns that do not fit are left out from the right.
+    """Format rows as aligned lines of at most `columns` characters; the last columns are left out if they do not fit.
 
     Put what matters most first. The first column is never left out, only cut.
     """
@@ -149,7 +149,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int) ->
 
 
 def whole_table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None) -> list[str]:
-    """Rows with every column, whatever that takes: where they are wider than `columns`, a line for each value.
+    """Format rows with every column: where they are wider than `columns`, a line for each value.
 
     Args:
         columns: None for as many as it takes.
@@ -169,5 +169,5 @@ def whole_table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: i
 
 
 def wrapped(text: str, columns: int, indent: str) -> list[str]:
-    """A sentence over several lines, the following ones indented."""
+    """Wrap a sentence into lines of at most `columns` characters, with `indent` before all except the first."""
     return click.wrap_text(text, columns, subsequent_indent=indent).splitlines()

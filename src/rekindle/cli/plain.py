@@ -71,7 +71,7 @@ def flush(
 
 
 def _rows(result: FlushResult) -> list[str]:
-    """The first rows with all their columns: as a table, or one value a line where that is too wide for a terminal."""
+    """Format the first rows with all columns: as a table, or one value a line where a terminal is too narrow for it."""
     rows = [[str(value) for value in row] for row in result.rows.limit(_SHOWN).collect()]
     lines = output.whole_table(result.rows.columns, rows, output.width() if sys.stdout.isatty() else None)
     if result.row_count > _SHOWN:

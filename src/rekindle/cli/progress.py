@@ -1,5 +1,5 @@
-"""What `rekindle run` and `JobHandle.progress` show: a table in a notebook, a live display on a terminal, a line now
-and then where there is neither.
+"""The display of `rekindle run` and `JobHandle.progress`: a table in a notebook, a live display on a terminal, a line
+now and then where there is neither.
 
 All are made from `Status` alone. The last two go to stderr, so that stdout holds the result. rich, which redraws the
 display, is loaded only for a terminal.
@@ -32,11 +32,11 @@ class Followed(Stoppable, Protocol):
     """The part of a `JobHandle` that is needed here."""
 
     def status(self) -> Status:
-        """The job now."""
+        """Return the job's status now."""
         ...
 
     def wait(self, timeout_s: float | None = None) -> JobResult | None:
-        """How the job ended, or None if it had not after `timeout_s`."""
+        """Return how the job ended, or None if it had not after `timeout_s`."""
         ...
 
 
@@ -142,14 +142,14 @@ class LogLines:
     """
 
     def __init__(self) -> None:
-        #: what does not wait, as last shown
+        #: the facts that do not wait, as last shown
         self._urgent: object = None
         #: the rest, as last shown
         self._other: object = None
         self._told_ms = 0
 
     def next(self, status: Status, now_ms: int) -> str | None:
-        """The line to print for `status` now, or None."""
+        """Return the line to print for `status` now, or None."""
         ended = [item.ended for task in status.tasks for item in task.inputs.values()]
         urgent = (
             status.state,

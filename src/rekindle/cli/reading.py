@@ -34,7 +34,7 @@ CHECKPOINT_OLD, LAGS = 3, 4
 
 
 def job_storage(storage: str, job: str) -> JobStorage:
-    """The documents of a job that exists; ``JOB_UNKNOWN`` otherwise."""
+    """Return the documents of a job that exists; raise ``JOB_UNKNOWN`` otherwise."""
     found = JobStorage(open_store(storage), job)
     if found.identity() is None:
         raise ControlError("JOB_UNKNOWN", job=job, storage=storage)
@@ -42,7 +42,7 @@ def job_storage(storage: str, job: str) -> JobStorage:
 
 
 def watch(storage: str) -> Monitor:
-    """The read model of the pages, REST and metrics."""
+    """Return the read model of the pages, REST and metrics."""
     return Monitor(open_store(storage), now_ms=clock().now_ms, elapsed_ms=clock().elapsed_ms)
 
 
@@ -60,7 +60,7 @@ def seen(monitor: Monitor, read: Callable[[], Answer]) -> Answer:
 
 
 def _span(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """A duration as settings take it, in milliseconds."""
+    """Parse a duration, written as in settings, into milliseconds."""
     if value is None:
         return None
     from rekindle.config import duration_ms
@@ -138,7 +138,7 @@ def status(
 
 
 def _checked(line: JobOverview, max_age_ms: int | None, max_lag_ms: int | None) -> int:
-    """The exit code of ``status --check``; a job that has ended well has no checkpoint that grows old."""
+    """Return the exit code of ``status --check``; a job that has ended well has no checkpoint that grows old."""
     if line.state in _DEAD:
         return FAILED
     if line.state not in AT_WORK:
@@ -218,7 +218,7 @@ def inspect(path: str, storage: str, as_json: bool) -> None:
 
 
 def _states(origin: Origin) -> Iterator[tuple[SubtaskId, list[StateSize]]]:
-    """What a restore would load."""
+    """Yield the state that a restore would load."""
     for uid, snapshots in origin.manifest.tasks.items():
         for index, snapshot in snapshots.items():
             if snapshot.end is None and snapshot.batch >= 0:

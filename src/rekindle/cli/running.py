@@ -156,7 +156,7 @@ def wrong_command_line() -> Iterator[None]:
 
 @contextmanager
 def stdout_for_result(as_json: bool) -> Iterator[None]:
-    """With ``--json`` stdout holds one document: what the job file prints goes to stderr."""
+    """Keep stdout for the one document of ``--json``: what the job file prints inside goes to stderr."""
     if not as_json:
         yield
         return
@@ -166,7 +166,7 @@ def stdout_for_result(as_json: bool) -> Iterator[None]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """While a job starts there is nothing to stop yet: a Ctrl-C ends the process, whatever Spark is doing."""
+    """Let a Ctrl-C inside end the process, whatever Spark is doing: a job that starts has nothing to stop yet."""
 
     def end(number: int, frame: FrameType | None) -> None:
         # Not through sys.stderr: the signal may have interrupted a print.

@@ -20,7 +20,7 @@ AT_ONCE = 4
 
 
 class Address(NamedTuple):
-    """Where to listen."""
+    """The address that a server listens at."""
 
     host: str
     port: int

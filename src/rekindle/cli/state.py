@@ -157,7 +157,7 @@ def _session(settings: dict[str, str], path: str, as_json: bool) -> Iterator[Spa
 
 
 def _parts(found: StoredState, task: str | None, operator: int | None, part: str | None) -> Iterator[_Part]:
-    """The parts that are meant: all, where nothing says which."""
+    """Yield the parts that are meant: all, where nothing says which."""
     for uid in found.tasks if task is None and found.tasks else [task]:
         for one in found.task(uid).operators(operator):
             for name in [part] if part is not None else one.parts or [None]:
@@ -185,7 +185,7 @@ def _json(one: _Part) -> dict[str, Any]:
 
 
 def _size_json(size: StateSize) -> dict[str, int]:
-    """Of the whole operator: its parts share their files."""
+    """Return the size of the whole operator: its parts share their files."""
     return {"operator_bytes": size.bytes, "operator_partitions": size.partitions}
 
 

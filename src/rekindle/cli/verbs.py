@@ -82,4 +82,4 @@ def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool)
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
 )
 def rekindle() -> None:
-    """Streaming jobs on Spark that begin, checkpoint, stop and end properly."""
+    """Run streaming jobs on Spark that begin, checkpoint, stop and end properly."""

@@ -1,4 +1,4 @@
-"""What the storage's documents look like to a user: the JSON of the verbs, and plain lines that fit a terminal.
+"""The storage's documents as plain lines that fit a terminal.
 
 Pure functions of documents; nothing is read here.
 """
@@ -32,7 +32,7 @@ _SHOWN = 50
 
 
 def list_lines(lines: Sequence[JobOverview], columns: int) -> list[str]:
-    """``list`` as a table, with the errors of what has failed, or waits to be started again, below it.
+    """Return ``list`` as a table, with the errors of what has failed, or waits to be started again, below it.
 
     The name, whose width is unknown, comes after what must be seen.
     """
@@ -69,14 +69,14 @@ def _speed(rows: float | None) -> str:
 
 
 def ago(age_ms: int) -> str:
-    """``12.0 s ago``."""
+    """Return ``12.0 s ago``."""
     return f"{output.duration(age_ms)} ago"
 
 
 def status_lines(
     status: Status, now_ms: int, columns: int, fill: str = "#", rest: str = ".", *, stale: bool = False
 ) -> list[str]:
-    """A job in a few lines of at most `columns` characters; also the live display of ``run``.
+    """Return a job in a few lines of at most `columns` characters; also the live display of ``run``.
 
     hourly_bids  RUNNING  run 2, for 3 h 2 min
     last checkpoint 7, 12.0 s ago, took 1.2 s (1 failed)
@@ -119,20 +119,20 @@ def status_lines(
 
 
 def _load(task: TaskStatusDocument) -> str:
-    """``, busy 80 %, back-pressured 10 %``; empty where it is not known."""
+    """Return ``, busy 80 %, back-pressured 10 %``; empty where it is not known."""
     shares = {"busy": task.busy, "back-pressured": task.back_pressured}
     return "".join(f", {name} {round(value * 100)} %" for name, value in shares.items() if value)
 
 
 def _unread(task: TaskStatusDocument) -> str:
-    """``, 1.2 MiB unread by hourly``; empty where nothing lies in its channels."""
+    """Return ``, 1.2 MiB unread by hourly``; empty where nothing lies in its channels."""
     return "".join(f", {output.size(size)} unread by {uid}" for uid, size in task.unread_bytes.items() if size)
 
 
 def _failed_lines(
     failed: Status | TaskStatusDocument, state: str, now_ms: int, columns: int, indent: str
 ) -> Iterator[str]:
-    """How often it was started again, when that is next, and what went wrong last with what to do."""
+    """Yield how often it was started again, when that is next, and what went wrong last with what to do."""
     if failed.restarts or failed.next_attempt_ms:
         yield f"{indent}restarts {failed.restarts}{next_attempt(failed, state, now_ms)}"
     if failed.failure is not None:
@@ -146,19 +146,19 @@ def _failure(failure: Failure, now_ms: int) -> str:
 
 
 def next_attempt(failed: Status | TaskStatusDocument, state: str, now_ms: int) -> str:
-    """``, next attempt in 8.0 s``; empty where nothing waits."""
+    """Return ``, next attempt in 8.0 s``; empty where nothing waits."""
     if failed.next_attempt_ms is None or state not in AT_WORK:
         return ""
     return f", next attempt in {output.duration(max(failed.next_attempt_ms - now_ms, 0))}"
 
 
 def batch(number: int) -> str:
-    """``batch 41``, ``no batch yet``."""
+    """Return ``batch 41`` or ``no batch yet``."""
     return f"batch {number}" if number >= 0 else "no batch yet"
 
 
 def checkpoint_age(status: Status, now_ms: int) -> str:
-    """``last checkpoint 7, 12.0 s ago, took 1.2 s (1 failed)``."""
+    """Return ``last checkpoint 7, 12.0 s ago, took 1.2 s (1 failed)``."""
     if status.latest_checkpoint is None:
         text = "no checkpoint yet"
     else:
@@ -174,7 +174,7 @@ def checkpoint_age(status: Status, now_ms: int) -> str:
 
 
 def rows(status: Status, *, stale: bool = False) -> str:
-    """``rows 1,234,567 read, 12,345/s; 9,000 out, 8,000 committed``; empty where none were counted."""
+    """Return ``rows 1,234,567 read, 12,345/s; 9,000 out, 8,000 committed``; empty where none were counted."""
     parts = []
     if status.rows_in is not None:
         speed = rows_per_second(status) if status.state in AT_WORK and not stale else None
@@ -185,12 +185,12 @@ def rows(status: Status, *, stale: bool = False) -> str:
 
 
 def rows_per_second(status: Status) -> float | None:
-    """Rows that a job reads of its sources, a second, as Spark's last reports have it; None where none tells."""
+    """Return the rows a second that a job reads of its sources, by Spark's last reports; None where none tells."""
     return figures.of_sources(status.tasks)
 
 
 def state_and_lag(status: Status, *, stale: bool = False) -> str:
-    """``state 1.2 MiB, 10,000 rows; lag 12.0 s``; empty where nothing is known, no rows where none are counted."""
+    """Return ``state 1.2 MiB, 10,000 rows; lag 12.0 s``, without what is not known or not counted."""
     with_state = [task for task in status.tasks if task.state_bytes is not None]
     sizes = [task.state_bytes or 0 for task in with_state]
     rows = [task.state_rows for task in with_state if task.state_rows is not None]
@@ -209,7 +209,7 @@ def _bar(item: InputStatus, fill: str, rest: str) -> str:
 
 
 def share(item: InputStatus) -> str:
-    """How much of an input has been read: ``ended``, ``63 %``, ``unbounded``, ``idle``."""
+    """Return how much of an input has been read: ``ended``, ``63 %``, ``unbounded``, ``idle``."""
     if item.ended:
         return "ended"
     if item.idle:
@@ -219,12 +219,12 @@ def share(item: InputStatus) -> str:
 
 
 def rate(rows_per_second: float | None) -> str:
-    """``12,345 rows/s``; empty where it is not known."""
+    """Return ``12,345 rows/s``; empty where it is not known."""
     return "" if rows_per_second is None else f"{rows_per_second:,.0f} rows/s"
 
 
 def answer_lines(job: str, answer: Answer | Result) -> list[str]:
-    """The same as text."""
+    """Return the answer to a request as text: the state of the job, its checkpoint and its savepoint."""
     lines = [f"{job}  {output.state(answer.state)}"]
     if answer.checkpoint is not None:
         lines.append(f"  checkpoint  {answer.checkpoint}")
@@ -237,7 +237,7 @@ def answer_lines(job: str, answer: Answer | Result) -> list[str]:
 
 
 def run_lines(runs: Sequence[RunView], columns: int) -> list[str]:
-    """``runs`` as a table."""
+    """Return ``runs`` as a table."""
     cells = [
         (
             str(run.run),
@@ -256,7 +256,7 @@ def run_lines(runs: Sequence[RunView], columns: int) -> list[str]:
 
 
 def checkpoint_lines(rows: Sequence[CheckpointRow], summary: Summary, columns: int) -> list[str]:
-    """``checkpoints`` as a table, with the reasons of failed ones and what completed ones cost below it."""
+    """Return ``checkpoints`` as a table, with the reasons of failed ones and what completed ones cost below it."""
     shown = rows[:_SHOWN]
     cells = [
         (

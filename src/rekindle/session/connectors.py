@@ -1,4 +1,4 @@
-"""Spark must reach the places in buckets that we reach: through Hadoop's connectors, which do not come with PySpark.
+"""Let Spark reach the places in buckets that we reach: by Hadoop's connectors, which do not come with PySpark.
 
 Endpoint and region of S3A are taken from the environment, where the other clients find them. Credentials are not: S3A
 looks for them there by itself, and Spark hands what it finds there to its executors; so none pass through here.
@@ -24,7 +24,7 @@ _S3A_CLASS = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 
 def s3a_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Settings of a session that lead S3A where AWS's own clients go."""
+    """Return the settings of a session that lead S3A where AWS's own clients go."""
     endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     settings = {f"{_S3A}endpoint.region": region} if region else {}
@@ -64,7 +64,7 @@ def check_connector(spark: SparkSession, place: str) -> None:
 
 
 def _package(scheme: str, version: str) -> str:
-    """What brings the connector. Hadoop has one of its own for Google since 3.5."""
+    """Return the package that brings the connector. Hadoop has one of its own for Google since 3.5."""
     if scheme != "gs":
         return f"org.apache.hadoop:hadoop-azure:{version}"
     newer = tuple(int(part) for part in version.split(".")[:2]) >= (3, 5)

@@ -50,7 +50,7 @@ _NO_ROOM = ("No space left on device", "Disk quota exceeded")
 _ROOM = "a directory that Spark writes to (the storage, spark.local.dir, or the target of a sink)"
 
 _PERMISSION = "(Permission denied)"
-"""How Java ends a FileNotFoundException of a file that is there: it has no class of its own for that."""
+"""The end of Java's FileNotFoundException for a file that is there: Java has no class of its own for that."""
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*(.*?)(?:\s*SQLSTATE:|\n|$)")
 _IN_TEXT = re.compile(r"(?:reading|read) file:?\s+(\S+?)\.?(?:\s|$)")
@@ -88,12 +88,12 @@ class Link(NamedTuple):
 
     @property
     def is_users(self) -> bool:
-        """Whether a user's code has raised it, so that its words are the user's."""
+        """True if a user's code has raised it, so that its words are the user's."""
         return self.short_name == "PythonException" or self.condition == "USER_RAISED_EXCEPTION"
 
 
 def chain(error: BaseException) -> list[Link]:
-    """The exceptions of the JVM that one of PySpark's stands for, the outermost first; none for one of Python's."""
+    """Return the JVM's exceptions that one of PySpark's stands for, the outermost first; none for one of Python's."""
     return list(_links(getattr(error, "_origin", None) or getattr(error, "java_exception", None)))
 
 
@@ -112,7 +112,7 @@ def _links(java: Any) -> Iterator[Link]:
 
 
 def _asked(java: Any, method: str) -> Any:
-    """What a method returns; None where the class has no such method."""
+    """Return what a method returns; None where the class has no such method."""
     try:
         return getattr(java, method)()
     except (Py4JError, AttributeError, TypeError):
@@ -171,7 +171,7 @@ def _has_other_state(links: list[Link]) -> bool:
 
 
 def translate(error: BaseException, source_of: Callable[[str], str | None]) -> RekindleError | None:
-    """The error that a person can act on, or None where the words of the reason are the best there are.
+    """Return the error that a person can act on, or None where the words of the reason are the best there are.
 
     Args:
         error: what a batch raised.
@@ -218,7 +218,7 @@ def _file_error(links: list[Link], source: str, path: str, reason: str) -> Input
 
 
 def is_same_file(spelled: str, path: str) -> bool:
-    """Whether Spark, which may write it as a URI, means the file at `path`."""
+    """Return True if Spark, which may write it as a URI, means the file at `path`."""
     return bool(spellings(spelled) & spellings(path))
 
 
@@ -239,7 +239,7 @@ def task_failed(task: SubtaskId, reason: BaseException | None, source_of: Callab
 
 
 def trace(error: BaseException) -> str:
-    """Where an exception was raised: in Python, and in the JVM, whose trace PySpark keeps beside it."""
+    """Return where an exception was raised: in Python, and in the JVM, whose trace PySpark keeps beside it."""
     try:
         texts = ["".join(traceback.format_exception(error))]
         link: BaseException | None = error
@@ -253,7 +253,7 @@ def trace(error: BaseException) -> str:
 
 
 def brief(error: BaseException) -> str:
-    """One line: what a user's code raised, else the innermost condition that says something, else the first line."""
+    """Return one line: what a user's code raised, else the innermost telling condition, else the first line."""
     links = chain(error)
     for link in links:
         if link.short_name == "PythonException" and (raised := _RAISED.findall(link.message)):
@@ -270,7 +270,7 @@ def brief(error: BaseException) -> str:
 
 
 def _brief_text(error: BaseException) -> str:
-    """The same of an exception that stands for none of the JVM's."""
+    """Return the same for an exception that stands for none of the JVM's."""
     text = str(error)
     if raised := _RAISED.findall(text):
         return _MODULE.sub("", raised[-1])[:_LENGTH]

@@ -28,7 +28,7 @@ from rekindle.session.starting import SILENCE_S, Starting
 
 _CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 FOLDER = "rekindle-logs"
-"""Where the logs of Spark are kept, in the working directory, or in the temporary one where that cannot be written."""
+"""The folder of Spark's logs, in the working directory, or in the temporary one where that cannot be written."""
 FOLDER_VARIABLE = "REKINDLE_LOGS"
 """Environment variable that names another folder."""
 
@@ -90,7 +90,7 @@ def start_jvm(settings: Mapping[str, str], name: str, silence_s: float = SILENCE
 
 
 def _log_file(name: str) -> str:
-    """A file to log to, in the first folder that can be written."""
+    """Return a file to log to, in the first folder that can be written; the null device where none can be."""
     given = os.environ.get(FOLDER_VARIABLE) or FOLDER
     for folder in (Path(given).absolute(), Path(tempfile.gettempdir(), f"{FOLDER}-{os.getuid()}")):
         with suppress(OSError):
@@ -130,7 +130,7 @@ def _deafened(before: Callable[[], None], begun: Callable[[], None]) -> Callable
 
 
 def configures_log4j(settings: Mapping[str, str]) -> bool:
-    """Whether the user has configured Log4j: in Spark's ``conf`` folder, an environment variable or a setting."""
+    """Return True if the user has configured Log4j, in Spark's ``conf`` folder, the environment or a setting."""
     given = [os.environ.get(name, "") for name in _PLACES]
     given += [settings.get(f"spark.driver.{name}JavaOptions", "") for name in ("default", "extra")]
     if "LOG4J_CONFIGURATION_FILE" in os.environ or any("log4j" in text for text in given):

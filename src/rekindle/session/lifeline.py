@@ -1,4 +1,4 @@
-"""Whether Spark still lives: the one place where its death becomes known.
+"""Watch whether Spark still lives: the one place where its death becomes known.
 
 A connection to the JVM is held open and never used. The system closes it at once when the JVM ends, however that comes
 about (killed for memory, a crash, a signal), and whether the JVM is our child or our parent (``spark-submit``). Where
@@ -40,11 +40,11 @@ _REPLACING = threading.Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifelinePauses:
-    """How long a lifeline waits, in seconds."""
+    """The times that a lifeline waits, in seconds."""
 
     #: between two looks
     look_s: float = 0.5
-    #: how long a JVM may leave a question without an answer. Spark gives up executors after as long a silence.
+    #: the silence after which a JVM that was asked something counts as dead. Spark gives up executors after as long.
     hang_s: float = 120.0
     #: for the exit code of a JVM that has closed its connection
     exit_s: float = 2.0
@@ -65,7 +65,7 @@ class SparkLifeline:
         self._pauses = pauses or USUAL
         self._gateway: Any = spark.sparkContext._gateway
         self._process: subprocess.Popen[bytes] | None = getattr(self._gateway, "proc", None)
-        #: whether this process can make another one
+        #: True if this process can make another one
         self.replaceable = ours and self._process is not None
         self._closed = threading.Event()
         self._gone = ""
@@ -77,7 +77,7 @@ class SparkLifeline:
         self._registration = Registration(spark, self._closed)
 
     def guard(self) -> None:
-        """Begin to look, before someone wants to know: who waits for a JVM that hangs is freed."""
+        """Begin to look, before a driver wants to know: threads that wait for a JVM that hangs are freed."""
         for look in (self._watch, self._ask):
             threading.Thread(target=look, name="spark-lifeline", daemon=True).start()
         self._registration.watch()
@@ -141,7 +141,7 @@ class SparkLifeline:
             self._closed.wait(self._pauses.look_s)
 
     def _end_hanging(self) -> str:
-        """Kill a JVM that hangs, if it is our own; returns what became of it."""
+        """Kill a JVM that hangs, if it is our own; return what became of it."""
         silent = f"has not answered for {self._pauses.hang_s:g} s"
         if self._process is None or not self.replaceable:
             return f"its JVM {silent}"
@@ -171,7 +171,7 @@ class SparkLifeline:
 
 
 def _tell_no_one(reason: str) -> None:
-    """Before a driver wants to know."""
+    """Do nothing: no driver wants to know yet."""
 
 
 def stop_session(spark: SparkSession) -> None:

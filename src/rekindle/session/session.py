@@ -81,7 +81,7 @@ _OF_LOG4J = ("LogManager", "Level", "core.config.Configurator")
 
 
 def make_plain_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
-    """A session for a query that ran without Rekindle: in the time zone it had, that of the machine."""
+    """Make a session for a query that ran without Rekindle: in the time zone it had, that of the machine."""
     its_own = "spark.sql.session.timeZone"
     chosen = {key: value for key, value in CHOSEN.items() if key != its_own}
     return make_session(app_name, settings, chosen, plain=True)
@@ -90,7 +90,7 @@ def make_plain_session(app_name: str, settings: Mapping[str, str]) -> SparkSessi
 def make_session(
     app_name: str, settings: Mapping[str, str], chosen: Mapping[str, str] = CHOSEN, *, plain: bool = False
 ) -> SparkSession:
-    """A session with `CHOSEN`, `NEEDED` and the user's `settings`; local on all cores unless a master is set.
+    """Make a session with `CHOSEN`, `NEEDED` and the user's `settings`; local on all cores unless a master is set.
 
     Raises:
         DefinitionError: ``SPARK_NOT_STARTED``, and what `prepare_session` raises.
@@ -122,7 +122,7 @@ def active_or_made(app_name: str, settings: Mapping[str, str]) -> SparkSession:
 
 
 def _let_workers_import_beside(program: str | None) -> None:
-    """Workers on this machine import what the program imports from its own folder, wherever it was run from."""
+    """Let workers on this machine import what the program imports from its own folder, wherever it was run from."""
     if program is None:
         return
     folder, known = os.path.dirname(os.path.realpath(program)), os.environ.get("PYTHONPATH", "")
@@ -131,7 +131,7 @@ def _let_workers_import_beside(program: str | None) -> None:
 
 
 def _make(builder: Any) -> SparkSession:
-    """In the main thread PySpark would set a handler for Ctrl-C that ends Spark's jobs, noisily: so it is another."""
+    """Make a session in another thread: in the main one PySpark would let Ctrl-C end Spark's jobs, noisily."""
     spark: SparkSession = said_to_wait(builder.getOrCreate)
     # It became the active session of that thread only. Where its class lies has changed with Spark 4.
     session: Any = spark._jsparkSession
@@ -206,7 +206,7 @@ _PUT_BACK_S = 5.0
 
 
 class _Hush:
-    """Who wants quiet: the levels are changed for the first and put back for the last, whatever their order."""
+    """The count of callers that want quiet: levels are changed for the first and put back after the last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -214,7 +214,7 @@ class _Hush:
         self._put_back: list[Callable[[], object]] = []
 
     def begin(self, spark: SparkSession) -> None:
-        """One more wants it."""
+        """Count one more caller; change the levels for the first."""
         with self._lock:
             self._wanted += 1
             if self._wanted == 1:
@@ -223,7 +223,7 @@ class _Hush:
                     self._put_back += _hush_jvm(spark)
 
     def end(self) -> None:
-        """One less wants it."""
+        """Count one caller less; put the levels back after the last."""
         with self._lock:
             self._wanted -= 1
             if self._wanted == 0:
@@ -251,7 +251,7 @@ def _hush_python() -> Iterator[Callable[[], object]]:
 
 
 def _is_no_lost_call(record: logging.LogRecord) -> bool:
-    """py4j prints each call that a dead JVM did not answer, by the root logger; the death is reported once, by us."""
+    """Return False for py4j's line on a call that a dead JVM did not answer: we report the death once."""
     return not record.getMessage().startswith("Exception while sending command")
 
 

@@ -1,7 +1,7 @@
-"""What Rekindle does about each of Spark's settings of streaming queries and of reading files: one table.
+"""The table of Rekindle's decisions on each of Spark's settings of streaming queries and of reading files.
 
 Every setting ``spark.sql.streaming.*`` and ``spark.sql.files.*`` of Spark 3.5 to 4.3, public or internal, has a
-decision here. `session` goes by the table, `docs/configuration.md` is made from it, and a test asks the installed Spark
+decision here. `session` obeys the table, `docs/configuration.md` is made from it, and a test asks the installed Spark
 for a setting that the table lacks, so that no new version brings one unseen. The decisions:
 
 - `SET`: the value is set on every session, the user's own too;
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 
 class Decision(Enum):
-    """What is done about a setting."""
+    """The kinds of decisions on a setting."""
 
     SET = "set"
     ONLY = "only"
@@ -43,13 +43,13 @@ STREAMING = "spark.sql.streaming."
 FILES = "spark.sql.files."
 
 BATCHES_KEPT = f"{STREAMING}minBatchesToRetain"
-"""How many batches Spark keeps state and logs of; see `kept_batches`."""
+"""The setting of the number of batches that Spark keeps state and logs of; see `kept_batches`."""
 
 STATE_COUNTED = f"{STREAMING}stateStore.rocksdb.trackTotalNumberOfRows"
-"""Whether Spark counts the rows of its state, and reports 0 where it does not."""
+"""The setting by which Spark counts the rows of its state; it reports 0 where it does not."""
 
 FILE_MANAGER = f"{STREAMING}checkpointFileManagerClass"
-"""What writes a query's files; see `own_files`."""
+"""The setting of the class that writes a query's files; see `own_files`."""
 
 _REQUIRED: dict[str, Setting] = {
     BATCHES_KEPT: Setting(

@@ -1,12 +1,13 @@
-"""Whether the master of a standalone cluster still knows an application.
+"""Ask whether the master of a standalone cluster still knows an application.
 
 A master that is started again without a recovery mode knows no application, and one that has lost the connection to a
 driver forgets its application. It has the workers end executors that it does not know. Spark itself then waits for
 executors forever, with a context that is not stopped: ``StandaloneAppClient`` registers once, and holds on to a
 connection that is closed.
 
-The master is asked only while there is no executor. First through Spark's own connection, to end no executor at all: a
-master that knows the application says so. Else each master is asked for its state, through a new connection.
+The master is asked only while there is no executor. First it is asked, through Spark's own connection, to end no
+executor at all: a master that knows the application says so. Else each master is asked for its state, through a new
+connection.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Registration:
             self.lost = unknown >= UNKNOWN
 
     def _is_known(self) -> bool | None:
-        """Ask. None where no master in force can be asked: it may come back, and know it."""
+        """Return whether a master knows the application; None where none in force can be asked: it may come back."""
         context: Any = self._spark.sparkContext
         try:
             backend = context._jsc.sc().schedulerBackend()

@@ -24,7 +24,7 @@ from rekindle.errors import DefinitionError
 from rekindle.runtime.elapsed import Elapsed
 
 SILENCE_S = 300.0
-"""How long a JVM that starts may say nothing."""
+"""The time that a JVM that starts may say nothing."""
 
 _LOOK_S = 0.2
 
@@ -59,7 +59,7 @@ class Starting:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         self._up = threading.Event()
-        #: how often it has said something
+        #: number of times that it has said something
         self._said = 0
         #: the process that was ended
         self._ended: int | None = None
@@ -69,12 +69,12 @@ class Starting:
         os.write(self._writer, b"%d" % os.getpid())
 
     def heard(self) -> None:
-        """It has said something."""
+        """Note that the JVM has said something."""
         self._said += 1
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Start it inside.
+        """Watch while the JVM is started inside.
 
         Raises:
             DefinitionError: ``SPARK_NOT_STARTED``, it was silent for too long.
@@ -117,7 +117,7 @@ class Starting:
 
 
 def _children(process: int) -> list[int]:
-    """The processes that a process has started, and those that they have; none where the system does not say."""
+    """Return the processes that a process has started, and those they have; none where the system does not say."""
     found: list[int] = []
     with suppress(OSError):
         for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
