@@ -1,4 +1,4 @@
-"""What checkpoints and savepoints look like to those that watch a job: plain data, as `views` has it."""
+"""Checkpoints and savepoints as shown to those that watch a job: plain data, as in `views`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rekindle.storage.documents.history import CheckpointRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointCounts:
-    """How many checkpoints there were; completed and failed ones over all runs."""
+    """The numbers of checkpoints; of completed and failed ones over all runs."""
 
     triggered: int
     in_progress: int
@@ -34,7 +34,7 @@ class CheckpointRow:
     triggered_ms: int
     completed_ms: int | None = None
     duration_ms: int | None = None
-    #: when the last subtask had acknowledged it
+    #: time at which the last subtask had acknowledged it
     latest_ack_ms: int | None = None
     #: subtasks that have acknowledged it, finished ones among them, of so many
     acknowledged: int = 0
@@ -136,7 +136,7 @@ class SubtaskContents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentsView:
-    """What is in a checkpoint or savepoint that is still there."""
+    """The contents of a checkpoint or savepoint that is still there."""
 
     path: str
     job: str

@@ -1,4 +1,4 @@
-"""What is known of the checkpoints of a job: its history, the manifests that are there, and the heartbeat, as one."""
+"""The checkpoints of a job, from its history, the manifests that are there, and the heartbeat."""
 
 from __future__ import annotations
 

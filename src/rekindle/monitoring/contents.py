@@ -1,4 +1,4 @@
-"""What is in a checkpoint or savepoint, as `rekindle inspect` shows it."""
+"""The contents of a checkpoint or savepoint, as `rekindle inspect` shows them."""
 
 from __future__ import annotations
 

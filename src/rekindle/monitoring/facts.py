@@ -33,7 +33,7 @@ _DOCUMENTS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """Where a job stands."""
+    """The present state of a job, with the documents that tell it."""
 
     state: str
     run: Run | None = None
@@ -43,7 +43,7 @@ class Now:
 
     @property
     def description(self) -> JobDescription | None:
-        """What the run consists of; older versions recorded none."""
+        """The graph of the run; None: it runs, or ran, with an older version, which recorded none."""
         return self.run.description if self.run else None
 
     @property
@@ -66,7 +66,7 @@ class ReadAgain(JobStorage):
         self._read: dict[str, tuple[bytes, object]] = {}
 
     def read(self, path: str, kind: type[Document]) -> Document | None:
-        """The document at `path`, None where there is none."""
+        """Return the document at `path`, None where there is none."""
         try:
             data = self.store.read(path)
         except NotFound:
@@ -84,7 +84,7 @@ class ReadAgain(JobStorage):
 
 
 class JobFacts:
-    """What is known of the job that `identity` names, until another one takes its name."""
+    """The documents of the job that `identity` names, until another one takes its name."""
 
     def __init__(
         self, storage: CheckpointDocuments, identity: Identity, now_ms: Callable[[], int], elapsed_ms: Callable[[], int]
@@ -94,7 +94,7 @@ class JobFacts:
         self.logs = RememberedLogs(storage, elapsed_ms)
         #: its heartbeat looks old: only a second look after so long shows whether it is silent; 0: it does not
         self.doubtful_ms = 0
-        #: how long ago its heartbeat was seen to be replaced; None: it was not yet
+        #: time since its heartbeat was seen to be replaced, ms; None: it was not yet
         self.still_ms: int | None = None
         self._pulse = Pulse(storage.store, now_ms, elapsed_ms)
         self._runs: dict[int, Run] = {}

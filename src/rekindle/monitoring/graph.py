@@ -131,7 +131,7 @@ def _sink(sink: SinkDescription, subtasks: Sequence[SubtaskView], at_work: bool)
 
 
 def _unread(producers: Sequence[SubtaskView], reader: str) -> int | None:
-    """What lies in a channel; None where no producer says."""
+    """Return the bytes that lie unread in a channel; None where no producer says."""
     return figures.total(one.status.unread_bytes.get(reader) for one in producers)
 
 

@@ -1,4 +1,4 @@
-"""What the pages and verbs show of a job's checkpoints and savepoints."""
+"""The checkpoints and savepoints of a job, as the pages and verbs show them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages and verbs show of a job's past: its runs, events, log lines and rates."""
+"""The past of a job as the pages and verbs show it: its runs, events, log lines and rates."""
 
 from __future__ import annotations
 

@@ -38,10 +38,10 @@ class PatientStore(ForwardingStore):
         super().__init__(within)
         self._elapsed_s = elapsed_s
         self._lock = threading.Lock()
-        #: when each call began that has no answer yet
+        #: call that has no answer yet → the time at which it began
         self._begun: dict[int, float] = {}
         self._calls = 0
-        #: what it said last, after a long time, and until when that is repeated
+        #: the time until which the last slow failure is repeated, and that failure
         self._last: tuple[float, StorageError] | None = None
 
     def read(self, path: str) -> bytes:
@@ -62,7 +62,7 @@ class PatientStore(ForwardingStore):
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
-        """Raise ``STORAGE_UNAVAILABLE`` instead, where others wait for an answer already."""
+        """Let the store be asked inside; raise ``STORAGE_UNAVAILABLE`` instead where others wait for an answer."""
         call, begun_s = self._begin()
         try:
             yield

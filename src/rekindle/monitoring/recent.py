@@ -1,4 +1,4 @@
-"""How many rows jobs read of late, from the samples in their history: the small lines in the list of jobs."""
+"""The rows that jobs read of late, from the samples in their history: the small lines in the list of jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentView:
-    """How many rows a running job read in its last ten minutes."""
+    """The rows that a running job read in its last ten minutes."""
 
     #: of the job
     id: str

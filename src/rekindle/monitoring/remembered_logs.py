@@ -10,10 +10,10 @@ from rekindle.storage.documents.status import Status
 from rekindle.storage.job_documents import JobDocuments
 
 _SAMPLE_MS = 5_000
-"""So long a sample of rates is the newest: there is one every ten seconds."""
+"""The time for which a sample of rates counts as the newest: there is one every ten seconds."""
 
 _APART_MS = 10_000
-"""So far apart are two samples."""
+"""The time between two samples."""
 
 _SEGMENTS = 256
 """Closed segments kept in memory for a job; there are fewer in its storage."""
@@ -25,9 +25,9 @@ class RememberedLogs:
     def __init__(self, storage: JobDocuments, elapsed_ms: Callable[[], int]) -> None:
         self._storage = storage
         self._elapsed_ms = elapsed_ms
-        #: when it was read, and the sample
+        #: time at which it was read, and the sample
         self._latest_rates: tuple[int, RateSample | None] | None = None
-        #: in which run it was read, and the record
+        #: the run in which it was read, and the record
         self._latest_checkpoint: tuple[int, CheckpointRecord | None] = (0, None)
         self._segments: dict[tuple[str, str, str], log.Segment] = {}
 

@@ -1,4 +1,4 @@
-"""Whether drivers still give signs of life, as seen by one that looks again and again."""
+"""The signs of life of drivers, as seen by a monitor that looks again and again."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ BEATS_MS = 3_000
 """A few heartbeats on a store of pace 1: a driver that is well gives a sign of life within this time."""
 
 _LATE = 1.2
-"""A heartbeat may come so many times as late as was said."""
+"""A heartbeat may come this many times as late as the driver has said."""
 
 
 class Pulse:
-    """What was seen of the driver of one job, and since when it stands still."""
+    """The signs of life that were seen of the driver of one job, and the time since the last one."""
 
     def __init__(self, store: Store, now_ms: Callable[[], int], elapsed_ms: Callable[[], int]) -> None:
         self._store = store
@@ -25,9 +25,9 @@ class Pulse:
         self._elapsed_ms = elapsed_ms
         self._first: Run | Status | None = None
         self._first_ms = 0
-        #: how long ago it was seen to move; None: it was not yet
+        #: time since it was seen to move, ms; None: it was not yet
         self.still_ms: int | None = None
-        #: how long it has to be looked at before more can be said of it, since it looked old; 0: nothing is in doubt
+        #: time to wait before a second look at it, since it looked old, ms; 0: nothing is in doubt
         self.doubtful_ms = 0
 
     def is_silent(self, driver: Run | Status) -> bool:

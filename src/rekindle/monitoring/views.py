@@ -1,4 +1,4 @@
-"""What a job looks like to those that watch it: plain data, which becomes JSON unchanged.
+"""A job as shown to those that watch it: plain data, which becomes JSON unchanged.
 
 Times are milliseconds since the epoch, ages and durations milliseconds, shares 0 to 1. None is what is not known.
 `docs/rest.md` describes the fields for people.
@@ -14,7 +14,7 @@ from rekindle.storage.documents.status import TaskStatusDocument
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorView:
-    """What went wrong last, or how a run failed."""
+    """The last failure, or the one of which a run has failed."""
 
     code: str
     message: str
@@ -29,9 +29,9 @@ class StorageView:
 
     index: int
     location: str
-    #: how many; None: it cannot be read
+    #: number of its jobs; None: it cannot be read
     jobs: int | None
-    #: why it cannot be read; its jobs are in no list then
+    #: the reason for which it cannot be read; its jobs are in no list then
     error: ErrorView | None = None
 
 
@@ -39,7 +39,7 @@ class StorageView:
 class JobOverview:
     """A line of the list of jobs."""
 
-    #: how addresses name it
+    #: its name in addresses
     id: str
     job: str
     #: index of its storage
@@ -64,7 +64,7 @@ class JobOverview:
     heartbeat_age_ms: int | None = None
     latest_checkpoint: int | None = None
     latest_checkpoint_ms: int | None = None
-    #: when that was last found to say all that another would; None: it was not
+    #: time at which that was last found to say all that another would; None: it was not
     latest_checkpoint_confirmed_ms: int | None = None
     #: since it was complete, or was last found to say all that another would
     checkpoint_age_ms: int | None = None
@@ -97,7 +97,7 @@ class JobOverview:
     next_attempt_ms: int | None = None
     #: status of a subtask → how many have it
     subtasks: dict[str, int] = field(default_factory=dict)
-    #: why it has failed; else what went wrong last in this run
+    #: the error of which it has failed; else the last failure in this run
     error: ErrorView | None = None
 
 
@@ -115,7 +115,7 @@ class JobView:
 
     overview: JobOverview
     subtasks: tuple[SubtaskView, ...] = ()
-    #: where the run that has ended left a savepoint
+    #: path of the savepoint that the run left, if it has ended with one
     savepoint: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -136,7 +136,7 @@ class VertexView:
     parallelism: int = 1
     bounded: bool | None = None
     event_time: str | None = None
-    #: how late rows may be, as the user wrote it
+    #: the delay that rows may have, as the user wrote it
     watermark: str | None = None
     #: of a task: the worst of its subtasks; of a source: running | idle | ended
     status: str | None = None
@@ -172,7 +172,7 @@ class EdgeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphView:
-    """What a job consists of."""
+    """The vertices and edges of a job."""
 
     vertices: tuple[VertexView, ...] = ()
     edges: tuple[EdgeView, ...] = ()
@@ -188,7 +188,7 @@ class RunView:
     pid: int
     lineage: int
     mode: str
-    #: how it ended; else the state of the job, of the newest run; else LOST: its driver was killed
+    #: the state in which it ended; else the state of the job, of the newest run; else LOST: its driver was killed
     state: str
     ended_ms: int | None = None
     duration_ms: int | None = None

@@ -1,4 +1,4 @@
-"""What a monitor has read of the jobs of one storage, and for how long that is good."""
+"""The answers that a monitor has read of the jobs of one storage, and the time for which they are good."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rekindle.storage.port import Store
 Answer = TypeVar("Answer")
 
 _FRESH_MS = 1_000
-"""How long an answer is good for on a store of pace 1: a driver beats once a second."""
+"""The time for which an answer is good on a store of pace 1: a driver beats once a second."""
 
 _TIMES = 10
-"""So many times as long as it took to read an answer it is good for, if that is longer: thousands of jobs, or a slow
+"""An answer is good for this many times the time that it took to read, if that is longer: thousands of jobs, or a slow
 storage, are read for a tenth of the time, however often they are looked at."""
 
 
@@ -25,7 +25,7 @@ _MOST = 100_000
 
 
 class Watch:
-    """Looks at the documents of jobs, each no more often than they change. Threads may use it at the same time."""
+    """A reader of the documents of jobs, each no more often than they change. Threads may use it at the same time."""
 
     def __init__(self, store: Store, now_ms: Callable[[], int], elapsed_ms: Callable[[], int]) -> None:
         self.store = store
@@ -82,5 +82,5 @@ class Watch:
         return max((facts.doubtful_ms for facts in self._facts.values()), default=0)
 
     def look_again(self) -> None:
-        """Forget the answers of a moment ago."""
+        """Forget the answers of a moment ago, so that all is read again."""
         self._answers.clear()

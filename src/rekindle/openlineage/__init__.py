@@ -1,1 +1,1 @@
-"""What a job reads and writes, and how its runs go, as events of OpenLineage (docs/openlineage.md)."""
+"""Events of OpenLineage on what a job reads and writes, and on how its runs go (docs/openlineage.md)."""

@@ -13,7 +13,7 @@ from rekindle.sources.kafka import KafkaTopics
 
 
 class Dataset(NamedTuple):
-    """Where rows are."""
+    """A dataset's address: namespace and name."""
 
     namespace: str
     name: str

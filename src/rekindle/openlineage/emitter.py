@@ -43,7 +43,7 @@ class SendingPauses:
     running_s: float = 60.0
     #: after an event that could not be sent
     again_s: float = 30.0
-    #: how long the end of a job waits for what is to be sent
+    #: longest time that the end of a job waits for what is to be sent
     leave_s: float = 5.0
 
 

@@ -23,7 +23,7 @@ _ENDS = {"CANCELED": RunState.ABORT, "FAILED": RunState.FAIL}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What all events of a run say."""
+    """The facts that all events of a run state."""
 
     job: Dataset
     #: of this very job: another of the same name has another
@@ -48,21 +48,21 @@ class RunEvents:
         self._id = str(uuid5(NAMESPACE_URL, f"{facts.job.namespace}/{facts.job.name}/{facts.identity}/{facts.run}"))
 
     def started(self, now_ms: int) -> RunEvent:
-        """The run has begun."""
+        """Return the event of a run that has begun."""
         return self._event(RunState.START, now_ms)
 
     def running(self, now_ms: int) -> RunEvent:
-        """A checkpoint was completed: what was written until then can be seen."""
+        """Return the event of a completed checkpoint: what was written until then can be seen."""
         return self._event(RunState.RUNNING, now_ms)
 
     def ended(self, result: Result) -> RunEvent:
-        """The run has ended."""
+        """Return the event of a run that has ended."""
         error = result.error
         text = "" if error is None else f"[{error['code']}] {error['message']}"
         return self._event(_ENDS.get(result.state, RunState.COMPLETE), result.ended_ms, text)
 
     def broken_off(self, now_ms: int, error: str) -> RunEvent:
-        """The driver has ended by an error, and how the run ends is not its to say."""
+        """Return the event of a driver that has ended by an error, and so cannot say how the run ends."""
         return self._event(RunState.FAIL, now_ms, error)
 
     def _event(self, state: RunState, at_ms: int, error: str = "") -> RunEvent:

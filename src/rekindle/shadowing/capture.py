@@ -1,4 +1,4 @@
-"""Where a shadow writes: Parquet files in its own folder, whatever the sinks of its job are."""
+"""The sinks of a shadow: Parquet files in its own folder, whatever the sinks of its job are."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rekindle.spark.comparing import Side
 
 _HIDE = Redaction()
-"""What the driver of a sink says may hold a password."""
+"""The filter of what the driver of a sink says, which may hold a password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkRows:
-    """Who reads the rows of one sink."""
+    """The readers of the rows of one sink: its own class, and the one that the shadow writes with."""
 
     original: TwoPhaseSink
     shadow: TwoPhaseSink
@@ -41,7 +41,7 @@ class SinkRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonOptions:
-    """What a user says of the comparison; see `rekindle.shadow`."""
+    """The user's options of a comparison; see `rekindle.shadow`."""
 
     key: Sequence[str] = ()
     ignore: Sequence[str] = ()
@@ -56,7 +56,7 @@ def compare_sinks(
     unseen: Mapping[str, str | None],
     options: ComparisonOptions,
 ) -> list[SinkComparison]:
-    """Compare them; a sink whose rows cannot be read is not compared, and says why.
+    """Compare the rows of each sink; one whose rows cannot be read is not compared, and says why.
 
     Raises:
         ControlError: ``SHADOW_COLUMN_UNKNOWN``.
@@ -67,7 +67,7 @@ def compare_sinks(
 
 
 def _sides(spark: SparkSession, compared: Compared, readers: SinkRows, uid: str) -> tuple[Side, Side] | str:
-    """Both sides, or why they cannot be read."""
+    """Return both sides, or why they cannot be read."""
     try:
         return (
             _side(spark, readers.original, uid, compared.ours, compared.our_due),

@@ -1,4 +1,4 @@
-"""Whether one of two jobs has read as much of a custom source as the other: by positions whose order is known.
+"""Compare how far two jobs have read a custom source, by positions whose order is known.
 
 What a position of a user's class means, only that class knows: two of them are the same, or nothing is known.
 """
@@ -32,7 +32,7 @@ def has_read(kind: str | None, later: Mapping[str, Any], earlier: Mapping[str, A
 
 
 def _positions(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Key of each open split → its position."""
+    """Return the key of each open split → its position."""
     found = [one for own in state["subtasks"].values() if own for one in own[SPLITS]["entries"]]
     found += (state["coordinator"] or {}).get("waiting", ())
     return {key_of(one["id"]): one["position"] for one in found}
@@ -46,7 +46,7 @@ def _offsets(end: Any, before: Any) -> bool:
 
 
 def _value(end: Any, before: Any) -> bool:
-    """Numbers: of others only the database knows which one is greater."""
+    """Return True if `end` is no less than `before`, as a number, or the same: only the database orders other types."""
     values = [one["after"] for one in (end, before) if one]
     if len(values) < 2 or {one["type"] for one in values} != {"number"}:
         return bool(end) and end == before

@@ -1,4 +1,4 @@
-"""Reads the checkpoints of a job as they come, before the job deletes them. The job notices nothing of it."""
+"""Read the checkpoints of a job as they come, before the job deletes them. The job notices nothing of it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Following:
                 self.manifests.append(manifest)
 
     def committed(self) -> list[Manifest]:
-        """Those whose rows are in the sinks: before a checkpoint completes, the one before it has committed."""
+        """Return those whose rows are in the sinks: before a checkpoint completes, the one before it has committed."""
         if not self.manifests:
             return []
         newest = layout.checkpoint(self.storage.job, self.manifests[-1].checkpoint)
@@ -109,7 +109,7 @@ def standings(storage: CheckpointDocuments, line: Collection[Manifest], names: M
 
 
 def _streams(manifest: Manifest) -> Iterator[tuple[str, int]]:
-    """Tasks, and the numbers of the sources that Spark reads itself for them."""
+    """Yield tasks, and the numbers of the sources that Spark reads itself for them."""
     for task, subtasks in manifest.tasks.items():
         for snapshot in subtasks.values():
             for position in snapshot.inputs.values():

@@ -1,4 +1,4 @@
-"""What a shadow is to begin with, and which of its sinks can be compared: decided before anything is started."""
+"""The plan of a shadow, made before anything is started: where it begins, and which of its sinks can be compared."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rekindle.storage.savepoints import find_savepoint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowPlan:
-    """Where it begins, and beside whom."""
+    """The checkpoint that a shadow begins with, and the job that it runs beside."""
 
     #: the savepoint or checkpoint, absolute
     origin: str

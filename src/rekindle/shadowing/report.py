@@ -1,4 +1,4 @@
-"""What came of a shadow: plain data."""
+"""The result of a shadow: plain data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SinkComparison:
     """The rows of one sink, counted as often as they are there."""
 
     sink: str
-    #: why its rows were not compared; None: they were
+    #: the reason for which its rows were not compared; None: they were
     unseen: str | None = None
     #: rows that both have
     equal: int = 0
@@ -43,7 +43,7 @@ class SinkComparison:
 
     @property
     def verdict(self) -> Verdict:
-        """What the sink alone says."""
+        """The verdict on this sink alone."""
         columns = (*self.columns_gone, *self.columns_new, *self.columns_changed)
         if self.different or self.missing or self.extra or (columns and self.unseen is None):
             return "differs"
@@ -52,7 +52,7 @@ class SinkComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowReport:
-    """How the rows of a shadow compare with those of the job that it began beside; see `rekindle.shadow`."""
+    """The comparison of a shadow's rows with those of the job that it began beside; see `rekindle.shadow`."""
 
     job: str
     #: the savepoint or checkpoint at which both began
@@ -63,9 +63,9 @@ class ShadowReport:
     shadow_checkpoint: int | None
     shadow_comparable: int | None
     sinks: tuple[SinkComparison, ...]
-    #: how the shadow has ended: STOPPED | DRAINED | FINISHED
+    #: the state in which the shadow has ended: STOPPED | DRAINED | FINISHED
     state: str
-    #: where the shadow has its storage and its rows; None: they were deleted
+    #: folder of the shadow's storage and rows; None: they were deleted
     folder: str | None
 
     @property
@@ -75,6 +75,6 @@ class ShadowReport:
         return "differs" if "differs" in found else "equal" if "equal" in found else "not compared"
 
     def to_json(self) -> dict[str, Any]:
-        """As ``rekindle shadow --json`` prints it."""
+        """Return what ``rekindle shadow --json`` prints."""
         sinks = [{**asdict(sink), "verdict": sink.verdict} for sink in self.sinks]
         return {**asdict(self), "verdict": self.verdict, "sinks": sinks}

@@ -157,7 +157,7 @@ def shadow(
 
 @contextmanager
 def _session(spark: SparkSession | None, spark_config: Mapping[str, str]) -> Iterator[SparkSession]:
-    """The session to compare in; one that is made here ends here."""
+    """Hold the session to compare in; one that is made here ends here."""
     from rekindle.session.session import make_session, prepare_session
 
     if spark is not None:
@@ -178,7 +178,7 @@ def _wait(handle: JobHandle) -> JobResult:
 
 
 def _folder(plan: ShadowPlan, location: str, target: str | os.PathLike[str] | None) -> str:
-    """A new folder for one shadow, that no other shadow has."""
+    """Name a new folder for one shadow, that no other shadow has."""
     name = f"{plan.since.job}-{plan.since.checkpoint:09d}-{secrets.token_hex(3)}"
     return f"{beside(location, target).rstrip('/')}/{name}"
 

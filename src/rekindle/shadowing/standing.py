@@ -1,4 +1,4 @@
-"""How far two jobs that began at one cut have come since, and which rows of one the other must have by now.
+"""The progress of two jobs since the cut at which both began, and the rows of one that the other must have by now.
 
 Two jobs never cut their inputs into the same batches, so no two of their checkpoints need to stand at one place. But
 their rows can be compared all the same. A checkpoint of one is *covered* by a checkpoint of the other that has read at
@@ -29,7 +29,7 @@ _OF_FILES = "logOffset"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStanding:
-    """Where a job stood at a checkpoint."""
+    """The standing of a job at a checkpoint."""
 
     manifest: Manifest
     #: task, number of Spark's source → the log of a stream of files
@@ -93,7 +93,7 @@ def _is_within(left: Ranges, were_left: Ranges) -> bool:
 def _streams(
     later: Mapping[int, SubtaskSnapshot], earlier: Mapping[int, SubtaskSnapshot]
 ) -> Iterable[tuple[InputPosition | None, InputPosition]]:
-    """The positions of the streams that Spark reads itself; a task that reads one has one subtask."""
+    """Yield the positions, later and earlier, of the streams that Spark reads itself; their tasks have one subtask."""
     now = {uid: one for snapshot in later.values() for uid, one in snapshot.inputs.items()}
     for snapshot in earlier.values():
         for uid, before in snapshot.inputs.items():
@@ -119,7 +119,7 @@ def _has_come(now: InputPosition | None, before: InputPosition, log: _LogOf, log
 
 
 def _parts(position: InputPosition) -> list[tuple[int, Any]]:
-    """Number of each of Spark's sources that read it, and where that stands; -1 where an older version wrote none."""
+    """Return each of Spark's sources that read it, by number (-1: an older version wrote none), and its offset."""
     if len(position.sources) < 2:
         return [(next(iter(position.sources), -1), position.offset)]
     return list(zip(position.sources, position.offset, strict=True))

@@ -1,4 +1,4 @@
-"""What a page may ask of a running job, with the answers of the command line; only with ``--allow-actions``."""
+"""The actions that a page may ask of a running job, with the answers of the command line; only if they are allowed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KEPT = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionBody:
-    """What may be said with an action."""
+    """The options of an action."""
 
     #: folder that a savepoint is made in; None: in the storage for ``savepoint``, none for ``stop`` and ``drain``
     directory: str | None = None
@@ -41,10 +41,10 @@ class ActionBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionAnswer:
-    """What became of an action."""
+    """The outcome of an action."""
 
     job: str
-    #: where to ask for the answer: ``/api/v1/jobs/{job}/requests/{request}``
+    #: name to ask for the answer by: ``/api/v1/jobs/{job}/requests/{request}``
     request: str
     #: False: the driver has not answered yet
     done: bool
@@ -63,7 +63,7 @@ class Actions:
         self._lock = threading.Lock()
 
     def ask(self, job_id: str, verb: str, body: ActionBody) -> str:
-        """Ask for something; returns the name to ask for the answer by.
+        """Ask for something; return the name to ask for the answer by.
 
         Raises:
             ControlError: ``JOB_UNKNOWN``, ``JOB_NOT_RUNNING``.

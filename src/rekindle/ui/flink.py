@@ -124,7 +124,7 @@ def _subtask(flink: Flink, request: Request) -> Any:
 
 
 def _subtasks(flink: Flink, request: Request) -> Any:
-    """What is known of subtasks by time: nothing but when they started. Accumulators there are none."""
+    """Return what is known of subtasks by time: only when they started. There are no accumulators."""
     shown, vertex = flink.vertex(request)
     rows = [flink_views.subtask(shown, one) for one in shown.subtasks(vertex.uid)]
     return {
@@ -153,7 +153,7 @@ def _task_managers(flink: Flink, request: Request) -> Any:
 
 
 def _answer(flink: Flink, request: Request) -> Any:
-    """What became of a trigger."""
+    """Return what became of a trigger."""
     line = flink.line(request)
     try:
         found = flink.actions.answer(line.id, request.path_params["trigger"])
@@ -208,7 +208,7 @@ READ: dict[str, Read] = {
     "/jobmanager/config": lambda _flink, _: [],
     "/jobmanager/metrics": lambda _flink, _: [],
 }
-"""Paths → what is answered, in the order in which they are tried."""
+"""Path → the function that answers, in the order in which they are tried."""
 
 
 def _reading(flink: Flink, read: Read) -> Callable[[Request], Awaitable[Response]]:

@@ -16,7 +16,7 @@ _STATUS = {"in_progress": "IN_PROGRESS", "completed": "COMPLETED", "failed": "FA
 
 
 def checkpoints(found: CheckpointsView, spreads: Summary) -> Json:
-    """``/jobs/:jobid/checkpoints``."""
+    """Return the answer to ``/jobs/:jobid/checkpoints``."""
     counts, restored = found.counts, found.latest_restored
     return {
         "counts": {
@@ -45,7 +45,7 @@ def checkpoints(found: CheckpointsView, spreads: Summary) -> Json:
 
 
 def item(row: CheckpointRow | None) -> Json | None:
-    """A checkpoint; None for none."""
+    """Return a checkpoint; None for none."""
     if row is None:
         return None
     savepoint = row.savepoint is not None
@@ -85,7 +85,7 @@ def _type(row: CheckpointRow) -> str:
 
 
 def details(found: CheckpointView, job: str) -> Json:
-    """``/jobs/:jobid/checkpoints/details/:checkpointid``; `job` is the job's id in Flink's form."""
+    """Answer ``/jobs/:jobid/checkpoints/details/:checkpointid``; `job` is the job's id in Flink's form."""
     uids = list(dict.fromkeys(stats.uid for stats in found.record.subtasks))
     return {
         **(item(found.overview) or {}),
@@ -97,7 +97,7 @@ def details(found: CheckpointView, job: str) -> Json:
 
 
 def subtasks(found: CheckpointView, uid: str) -> Json:
-    """``/jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid``."""
+    """Return the answer to ``/jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid``."""
     return _task(found, [one for one in found.record.subtasks if one.uid == uid], row=False)
 
 
@@ -176,7 +176,7 @@ def _least_to_greatest(values: Sequence[int | None]) -> Json:
 
 
 def config(found: CheckpointConfig) -> Json:
-    """``/jobs/:jobid/checkpoints/config``."""
+    """Return the answer to ``/jobs/:jobid/checkpoints/config``."""
     interval = found.interval_ms or 0
     return {
         "mode": found.guarantee,
@@ -198,13 +198,13 @@ def config(found: CheckpointConfig) -> Json:
 
 
 def spread(found: Spread | None) -> Json:
-    """A line of the summary of checkpoints."""
+    """Return a line of the summary of checkpoints."""
     names = ("min", "max", "avg", "p50", "p90", "p95", "p99", "p999")
     return {name: 0 if found is None else getattr(found, name) for name in names}
 
 
 def summary(found: Summary) -> Json:
-    """The summary of checkpoints."""
+    """Return the summary of checkpoints."""
     size, in_flight = spread(found.state_bytes), spread(found.in_flight_bytes)
     return {
         "checkpointed_size": size,

@@ -10,7 +10,7 @@ from rekindle.ui.flink_views import FlinkJob, Json
 
 
 def backpressure(shown: FlinkJob, task: VertexView) -> Json:
-    """``/jobs/:jobid/vertices/:vertexid/backpressure``."""
+    """Return the answer to ``/jobs/:jobid/vertices/:vertexid/backpressure``."""
     subtasks = shown.subtasks(task.uid)
     if not shown.at_work or any(one.status.back_pressured is None for one in subtasks):
         return {"status": "deprecated", "subtasks": []}
@@ -42,7 +42,7 @@ def _level(share: float) -> str:
 
 
 def watermarks(shown: FlinkJob, task: VertexView) -> list[Json]:
-    """``/jobs/:jobid/vertices/:vertexid/watermarks``."""
+    """Return the answer to ``/jobs/:jobid/vertices/:vertexid/watermarks``."""
     return [
         {"id": f"{one.status.subtask}.currentInputWatermark", "value": str(one.status.watermark)}
         for one in shown.subtasks(task.uid)
@@ -51,7 +51,7 @@ def watermarks(shown: FlinkJob, task: VertexView) -> list[Json]:
 
 
 def vertex_metrics(shown: FlinkJob, task: VertexView) -> dict[str, float]:
-    """The figures of ``/jobs/:jobid/vertices/:vertexid/metrics``."""
+    """Return the figures of ``/jobs/:jobid/vertices/:vertexid/metrics``."""
     return {
         f"{one.status.subtask}.{name}": value
         for one in shown.subtasks(task.uid)
@@ -60,7 +60,7 @@ def vertex_metrics(shown: FlinkJob, task: VertexView) -> dict[str, float]:
 
 
 def metrics(found: dict[str, float], wanted: str | None) -> list[Json]:
-    """Figures by name; only their names where none is `wanted`."""
+    """Return the figures that are `wanted`, by name; only the names of all where it is None."""
     if wanted is None:
         return [{"id": name} for name in found]
     return [{"id": name, "value": f"{found[name]:g}" if found[name] % 1 else str(int(found[name]))}
@@ -68,7 +68,7 @@ def metrics(found: dict[str, float], wanted: str | None) -> list[Json]:
 
 
 def aggregated(found: Sequence[dict[str, float]], wanted: str | None, modes: str | None) -> list[Json]:
-    """Figures of several, by name: the least, the greatest, the average, the sum."""
+    """Return the figures of several, by name: the least, the greatest, the average, the sum."""
     names = list(dict.fromkeys(name for one in found for name in one))
     if wanted is None:
         return [{"id": name} for name in names]

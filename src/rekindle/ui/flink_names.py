@@ -31,7 +31,7 @@ TASK_STATES = (
 """The states of a subtask in Flink."""
 
 _NO_WATERMARK = -(1 << 63)
-"""What Flink shows where a task has no watermark yet."""
+"""The watermark that Flink shows for a task that has none yet."""
 
 
 def job_id(job: JobOverview) -> str:

@@ -1,4 +1,4 @@
-"""What Flink's clients may ask a job to do: savepoint, checkpoint, stop, cancel."""
+"""The requests that Flink's clients may make to a job: savepoint, checkpoint, stop, cancel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def routes(flink: Flink) -> list[Route]:
 
 
 class TriggerBody(msgspec.Struct, rename={"target": "target-directory"}):
-    """What Flink's clients say with a trigger: a savepoint's folder has two names there."""
+    """The options that Flink's clients send with a trigger: a savepoint's folder has two names there."""
 
     target: str | None = None
     targetDirectory: str | None = None  # noqa: N815 # as Flink calls it

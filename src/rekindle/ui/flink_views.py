@@ -45,7 +45,7 @@ class FlinkJob:
 
 
 def config(version: str, *, allow_actions: bool) -> Json:
-    """``/config``."""
+    """Return the answer to ``/config``."""
     return {
         "refresh-interval": 3_000,
         "timezone-name": "Coordinated Universal Time",
@@ -62,7 +62,7 @@ def config(version: str, *, allow_actions: bool) -> Json:
 
 
 def overview(jobs: Sequence[JobOverview], version: str) -> Json:
-    """``/overview``."""
+    """Return the answer to ``/overview``."""
     states = Counter(job_state(job) for job in jobs)
     subtasks = sum(sum(job.subtasks.values()) for job in jobs if job_state(job) == "RUNNING")
     return {
@@ -81,7 +81,7 @@ def overview(jobs: Sequence[JobOverview], version: str) -> Json:
 
 
 def jobs_overview(jobs: Iterable[JobOverview], now_ms: int) -> Json:
-    """``/jobs/overview``."""
+    """Return the answer to ``/jobs/overview``."""
     return {"jobs": [_job_line(job, now_ms) for job in jobs]}
 
 
@@ -99,7 +99,7 @@ def _job_line(job: JobOverview, now_ms: int) -> Json:
 
 
 def job(shown: FlinkJob) -> Json:
-    """``/jobs/:jobid``."""
+    """Return the answer to ``/jobs/:jobid``."""
     line = shown.job.overview
     vertices = [vertex(shown, one) for one in shown.tasks]
     return {
@@ -128,7 +128,7 @@ def job(shown: FlinkJob) -> Json:
 
 
 def plan(shown: FlinkJob) -> Json:
-    """The plan in ``/jobs/:jobid``, and ``/jobs/:jobid/plan``."""
+    """Return the plan in ``/jobs/:jobid``, and in ``/jobs/:jobid/plan``."""
     line, tasks = shown.job.overview, {one.uid for one in shown.tasks}
     inputs: dict[str, list[str]] = {uid: [] for uid in tasks}
     for edge in shown.graph.edges:
@@ -174,7 +174,7 @@ def _chain(shown: FlinkJob, task: VertexView) -> list[str]:
 
 
 def vertex(shown: FlinkJob, task: VertexView) -> Json:
-    """A vertex in ``/jobs/:jobid``."""
+    """Return a vertex in ``/jobs/:jobid``."""
     line = shown.job.overview
     states = [task_state(line, one.status.status) for one in shown.subtasks(task.uid)]
     return {
@@ -191,7 +191,7 @@ def vertex(shown: FlinkJob, task: VertexView) -> Json:
 
 
 def vertex_details(shown: FlinkJob, task: VertexView) -> Json:
-    """``/jobs/:jobid/vertices/:vertexid``."""
+    """Return the answer to ``/jobs/:jobid/vertices/:vertexid``."""
     return {
         "id": vertex_id(shown.id, task.uid),
         "name": " -> ".join(_chain(shown, task)),
@@ -204,7 +204,7 @@ def vertex_details(shown: FlinkJob, task: VertexView) -> Json:
 
 
 def subtask(shown: FlinkJob, one: SubtaskView) -> Json:
-    """A subtask of a vertex."""
+    """Return a subtask of a vertex."""
     line, status = shown.job.overview, one.status
     times = _times(line, shown.now_ms)
     return {
@@ -240,7 +240,7 @@ def _io(rows_in: int | None, rows_out: int | None, now_ms: int, line: JobOvervie
 
 
 def exceptions(shown: FlinkJob, events: Sequence[EventView]) -> Json:
-    """``/jobs/:jobid/exceptions``: the newest first."""
+    """Return the answer to ``/jobs/:jobid/exceptions``: the newest first."""
     failed = [one.event for one in reversed(events) if one.event.error is not None]
     entries: list[Json] = [
         {

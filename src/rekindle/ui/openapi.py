@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 class ErrorAnswer(msgspec.Struct):
-    """What is answered where something is wrong."""
+    """The answer where something is wrong."""
 
     error: ErrorView
 

@@ -1,4 +1,4 @@
-"""Who may ask the server what: a check of each request before anything else sees it.
+"""The check of each request to the server, before anything else sees it.
 
 - Its ``Host`` is one of the server's own, so that no page of another site reads it by a name of its own that leads here
   (DNS rebinding).
@@ -47,7 +47,7 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Who may ask what."""
+    """The rules for requests: from which hosts they may come, what they may do, and which token they need."""
 
     #: address that the server is bound to
     host: str = "127.0.0.1"
