@@ -48,7 +48,7 @@ class Marks:
         store: where the log and the rows lie.
         folder: `layout.marks`.
         index: of its inbox, see `Inbox`.
-        logs: likewise.
+        logs: where Spark reads a copy of its log, see `Inbox`.
     """
 
     def __init__(self, store: Store, folder: str, index: int, logs: Store | None = None) -> None:

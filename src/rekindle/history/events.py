@@ -39,7 +39,7 @@ KINDS: Mapping[str, str] = {
     "fenced": "another run has taken over from one that had recorded no result: its driver had died, or writes no more",
     "run_ended": "how a run has ended",
 }
-"""Kind of an event → what it says."""
+"""Kind of an event → what has happened."""
 
 MESSAGE_LETTERS = 2_000
 TRACE_LETTERS = 16_000

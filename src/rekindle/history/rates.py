@@ -35,7 +35,7 @@ class RateLog:
 
     Args:
         run: its number.
-        clock: the time of day; whatever is a span goes by the times that `look` is given.
+        clock: the time of day, for rows; spans are measured by the times that `look` is given.
     """
 
     def __init__(self, storage: JobDocuments, run: int, clock: Callable[[], int]) -> None:
@@ -116,7 +116,7 @@ def _rates(before: TaskStatusDocument, now: TaskStatusDocument, span_ms: int) ->
 
 
 def _at_rest(row: RateSample) -> RateSample:
-    """Return a row without its times, which grow while all else stands still."""
+    """Return a row without its times, which grow while nothing else changes."""
     tasks = {task: replace(rates, lag_ms=None) for task, rates in row.tasks.items()}
     return replace(row, time_ms=0, tasks=tasks)
 

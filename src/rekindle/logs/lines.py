@@ -17,7 +17,7 @@ TRACE_LETTERS = 16_000
 """Letters of the longest message, and of the longest trace: of what is longer the beginning and the end are kept."""
 
 _EDGE = 500
-"""Letters beside a cut that are dropped where no word ends there: half a secret would not be known for one."""
+"""Letters beside a cut that are dropped where no word ends there: half a secret would not be recognised as one."""
 _TRACES = 32
 _DIGITS = re.compile(r"\d+")
 

@@ -52,7 +52,7 @@ class ColumnStatistics:
 
 
 def columns_of(footer: Any) -> list[ColumnStatistics]:
-    """Return what a file's footer (`pyarrow.parquet.FileMetaData`) tells of each column."""
+    """Return the statistics of each column in a file's footer (`pyarrow.parquet.FileMetaData`)."""
     groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
     paths = _paths(footer)
     often = Counter(".".join(path) for path in paths)

@@ -1,4 +1,4 @@
-"""Trying again where a server may be back in a moment; the job itself tries again where it takes longer."""
+"""Try again where a server may be back in a moment; the job itself tries again where it takes longer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import stamina
 
-# It notes each further try; that is for those who listen, and not for the terminal of a running job.
+# It logs each further try; that is for programs that listen, and not for the terminal of a running job.
 logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 

@@ -1,4 +1,4 @@
-"""Settings that only a session can have, for as long as something is written that needs them."""
+"""Settings of a session that are changed only while something is written that needs them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OLD_TIMES = ("spark.sql.parquet.datetimeRebaseModeInWrite", "spark.sql.parquet.
 
 _LOCK = threading.Lock()
 _BEFORE: dict[tuple[int, str], tuple[int, str]] = {}
-"""Session and setting → how many write with it, and what it had been. In a batch run tasks share one session."""
+"""Session and setting → how many writers use it, and its value before. In a batch run tasks share one session."""
 
 
 def for_old_times(session: SparkSession) -> dict[str, str]:

@@ -143,7 +143,7 @@ class TwoPhaseSink(ABC):
         """
 
     def claim(self, claim: Claim) -> None:
-        """Let the job take the target (`Claim.make`), where there is a place to note who writes to it.
+        """Let the job take the target (`Claim.make`), where it has a place to note the jobs that write to it.
 
         Called after `open`, before anything is prepared.
 

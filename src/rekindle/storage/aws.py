@@ -88,7 +88,7 @@ class _Credentials:
 
 
 class NoCredentialsError(LookupError):
-    """AWS's own tools would find no credentials either."""
+    """No credentials were found; AWS's own tools would find none either."""
 
 
 @dataclass(frozen=True, slots=True)

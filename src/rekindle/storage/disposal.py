@@ -79,7 +79,7 @@ def _marked(store: Store, folder: str) -> str | None:
 
 
 def dispose_claimed(path: str, checkpoint: int | None) -> None:
-    """Delete the savepoint at `path` that was made of this checkpoint; leave what else may lie there by now.
+    """Delete the savepoint at `path` that was made of this checkpoint; leave anything else that is there now.
 
     Raises:
         StorageError: the place cannot be read or written.

@@ -8,7 +8,7 @@ mark is there.
 
 There are no folders, only names with slashes. Spark, which reaches the same objects through Hadoop, leaves empty ones
 that stand for folders: on Azure such an object says so (``hdi_isfolder``), elsewhere its name ends in a slash, which
-`obstore` does not show. So an empty object that is listed is looked at; one that stands for a folder is none of ours.
+`obstore` does not show. So an empty object that is listed is looked at; one that stands for a folder is left out.
 On S3 they go with their folder; on Google they stay.
 
 This module knows bytes and paths, not what is in them, and no cloud by its name: these are in `storage.clouds`.

@@ -1,4 +1,4 @@
-"""The runs of a job: who drives it, how each ended, and what that makes of the job."""
+"""The runs of a job: the driver of each, how it ended, and the state of the job that follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every object below a folder, where folders are listed one by one."""
+"""List every object below a folder, where folders are listed one by one."""
 
 from __future__ import annotations
 

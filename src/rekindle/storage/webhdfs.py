@@ -24,7 +24,7 @@ _PREFIX = "/webhdfs/v1"
 _CONNECT_S, _ANSWER_S = 5, 60
 _TRIES = 6
 _PATIENCE_S = 30.0
-"""About as long as the clients of buckets try."""
+"""Seconds for which a request is tried, about as long as the clients of buckets try."""
 _CONNECTIONS = 32
 _PROXY_FAILED = "status 5xx"
 _FOR_NOW = frozenset(

@@ -1,1 +1,1 @@
-"""Looking after storages: whether what lies in one is whole."""
+"""Look after storages: check that what lies in one is whole."""

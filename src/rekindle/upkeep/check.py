@@ -1,4 +1,4 @@
-"""Look through a storage: every document opens, every reference leads to something whole, and what nothing refers to.
+"""Look through a storage: open every document, follow every reference, and find what nothing refers to.
 
 It only reads, also while jobs run: what they delete meanwhile with the checkpoint that needed it is no fault.
 """

@@ -144,7 +144,7 @@ class _Copy:
     # -- the mark -----------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Put the mark there, and take away what would be in the way."""
+        """Put the mark there, and delete what would get in its way."""
         target, path = self._target, layout.copied(self._target.job)
         found = target.read(path, CopyOf)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Opening every document of a job: which class each path is of."""
+"""Open every document of a job as the class that its path stands for."""
 
 from __future__ import annotations
 

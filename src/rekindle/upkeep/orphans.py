@@ -56,7 +56,7 @@ def unfinished_savepoints(store: Store, idle: Iterable[str]) -> Iterator[Orphan]
     """Yield the savepoints for which no place was given that are none: not finished, or half deleted.
 
     Args:
-        idle: jobs that do not run; one that is no savepoint yet may be of a job that is at work.
+        idle: jobs that do not run; what is no savepoint yet may be made by a job that runs.
     """
     jobs = set(idle)
     for name in store.names(layout.SAVEPOINTS):

@@ -1,4 +1,4 @@
-"""Notes of who writes to the topic, in the topic of commits beside it. It is compacted: the last note counts.
+"""Notes of the jobs that write to the topic, in the topic of commits beside it. It is compacted: the last note counts.
 
 A note is published outside of any transaction and read with those that are open, so that no other job's transaction
 holds a start up. Its key is of another form than those of lanes, ``<job>-<id>/<sink>/<lane>``, whose readers pass over

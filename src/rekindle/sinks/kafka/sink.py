@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _LANE = "rekindle_lane"
 
-# What goes wrong is raised; what librdkafka tells besides is for those who listen.
+# An error is raised; what else librdkafka logs is for programs that listen.
 _LOG = logging.getLogger("rekindle.kafka")
 _LOG.addHandler(logging.NullHandler())
 

@@ -1,4 +1,4 @@
-"""Committing what a checkpoint names: rows, and the names by which a repeated commit knows them, in one transaction.
+"""Commit what a checkpoint names: rows, and the names by which a repeated commit knows them, in one transaction.
 
 name in rekindle_commits               committed, nothing to do
 transaction or staging table is there  commit it

@@ -1,4 +1,4 @@
-"""Notes of who writes to the table, in the table of commits beside it: no further right and no further table is needed.
+"""Notes of the jobs that write to the table, in the table of commits beside it: no other right or table is needed.
 
 A row for each owner. Its name is of another form than those of commits, which begin with ``rekindle:``; nothing deletes
 it. This module must not know what a note is for.

@@ -12,7 +12,7 @@ from typing import Any
 from rekindle.sources.split_source import Json
 
 _FAR = 2**62
-"""About as far as a range goes that Spark divides."""
+"""Largest number that bounds a range for Spark to divide."""
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)( \d\d:\d\d:\d\d)?(?:\.\d+)?([+-]\d\d(?::\d\d)?)?")
 

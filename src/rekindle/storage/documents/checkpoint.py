@@ -93,7 +93,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Void:
-    """``manifest.json`` of a number that no checkpoint has: a driver that was about to use it comes too late."""
+    """``manifest.json`` of a number that no checkpoint may have: a driver that tries to use it finds it taken."""
 
     checkpoint: int
     #: that used it up

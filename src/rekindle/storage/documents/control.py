@@ -32,7 +32,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """``<id>.answer.json``: durable before anything reports it."""
+    """``<id>.answer.json``: the answer of a driver, durable before anything reports it."""
 
     id: str
     job: str

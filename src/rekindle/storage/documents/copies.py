@@ -9,7 +9,7 @@ from rekindle.storage.layout import FORMAT_VERSION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyOf:
-    """``copied.json``: the job comes from another storage. It is none before a ``job.json`` of its id is there too."""
+    """``copied.json``: the job comes from another storage. It is no job until a ``job.json`` of its id is there too."""
 
     job: str
     #: of the job (`Identity.id`)

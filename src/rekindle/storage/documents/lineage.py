@@ -12,7 +12,7 @@ from rekindle.storage.layout import FORMAT_VERSION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """``lineages/<n>.json``: from here on the tasks' folders of this lineage are whole and in force."""
+    """``lineages/<n>.json``: once it exists, the tasks' folders of this lineage are whole, and the job runs on them."""
 
     lineage: int
     run: int

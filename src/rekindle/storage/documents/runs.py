@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """``job.json``: which job lives in this folder."""
+    """``job.json``: the identity of the job in this folder."""
 
     job: str
     created_ms: int
@@ -97,7 +97,7 @@ class Run:
     token: str = ""
     #: tells the process from a later one with the same pid, see `storage.liveness`
     process_started: str = ""
-    #: id of the start of the machine, where that tells of a loss of power (`Store.boot_id`); else empty
+    #: id of the start of the machine, where that shows a loss of power (`Store.boot_id`); else empty
     boot_id: str = ""
     #: streaming | batch
     mode: str = "streaming"
