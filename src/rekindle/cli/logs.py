@@ -64,7 +64,7 @@ def printed(log_format: str | None, config: Mapping[str, str]) -> Iterator[None]
 
 
 class _Printer(logging.Handler):
-    """Prints on stderr."""
+    """A handler that prints on stderr."""
 
     def __init__(self, log_format: str | None) -> None:
         super().__init__(logging.NOTSET if log_format else logging.WARNING)

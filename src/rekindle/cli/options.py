@@ -31,7 +31,7 @@ def with_spark_settings(verb: Verb) -> Verb:
 
 
 def with_what_is_started(verb: Verb) -> Verb:
-    """Add what says how a start begins: ``--from``, ``--mode``, and what it is allowed to do."""
+    """Add the options of a start: ``--from``, ``--mode``, and what it is allowed to do."""
     for option in reversed(_STARTED):
         verb = option(verb)
     return verb

@@ -113,7 +113,7 @@ def shadow(jobfile: str, as_json: bool, **arguments: Any) -> int:
 
 
 def lines_of(report: ShadowReport, columns: int) -> Iterator[str]:
-    """Say what came of it, for a terminal so many columns wide."""
+    """Say what came of a shadow, for a terminal of `columns` characters."""
     yield f"{report.job}: {report.verdict}"
     yield _upto("The original", report.original_checkpoint, report.original_comparable)
     yield _upto("The shadow", report.shadow_checkpoint, report.shadow_comparable)

@@ -12,7 +12,7 @@ from rekindle.storage.documents.runs import JobDescription, SinkDescription, Sou
 from rekindle.storage.documents.status import InputStatus
 
 _WORST = ("restarting", "starting", "suspending", "running", "finishing", "waiting_for_final_checkpoint", "closing")
-"""Of the subtasks of a task, the status that is shown: the first of these that one has."""
+"""The status of a task that is shown: the first of these that one of its subtasks has."""
 
 
 def graph(description: JobDescription, subtasks: Sequence[SubtaskView], at_work: bool) -> GraphView:

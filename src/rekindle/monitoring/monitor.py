@@ -1,4 +1,4 @@
-"""A storage as those see it that watch its jobs: the command line, the pages, REST, metrics."""
+"""A storage as the command line, the pages, REST and metrics watch it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNREADABLE = "UNREADABLE"
 
 
 class Monitor:
-    """Reads the jobs of one storage. Threads may use it at the same time."""
+    """A reader of the jobs of one storage. Threads may use it at the same time."""
 
     def __init__(
         self,

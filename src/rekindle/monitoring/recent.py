@@ -15,7 +15,7 @@ from rekindle.storage.documents.history import RateSample
 
 SLOTS = 30
 SLOT_MS = 20_000
-"""There is a sample every ten seconds, so each slot has one."""
+"""The length of a slot: there is a sample every ten seconds, so each slot has one."""
 
 _AT_ONCE = 16
 """Jobs read at the same time, where each look is a request."""

@@ -159,7 +159,7 @@ class VertexView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeView:
-    """Rows go from one vertex to another."""
+    """The way of rows from one vertex to another."""
 
     source: str
     target: str

@@ -70,7 +70,7 @@ class Watch:
         return answer
 
     def forget_all_but(self, names: Collection[str]) -> None:
-        """Forget the jobs that are gone."""
+        """Forget all jobs except these: the others are gone."""
         for gone in self._facts.keys() - set(names):
             self._facts.pop(gone, None)
 

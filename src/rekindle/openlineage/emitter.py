@@ -93,7 +93,7 @@ def inputs_and_outputs(definition: Definition) -> tuple[tuple[Dataset, ...], tup
 
 
 class Emitter:
-    """Sends the events of one run.
+    """A sender of the events of one run.
 
     Args:
         checkpoints: how many have been completed.

@@ -36,7 +36,7 @@ class RunFacts:
 
 
 class RunEvents:
-    """Makes the events of one run.
+    """A maker of the events of one run.
 
     Args:
         redact: hides secrets in the text of an error.

@@ -1,4 +1,4 @@
-"""From an exception of Spark's to an error with a code.
+"""Translate an exception of Spark's into an error with a code.
 
 Spark nests its exceptions: what a batch raised is the outermost link of a chain, and the reason lies deeper. Each link
 has a class and, where Spark gave it one, a condition. These two decide, and where an exception was raised; never the
@@ -20,7 +20,7 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol.events import TaskFailed
 
 BEFORE_EPOCH = "REKINDLE_EVENT_TIME_BEFORE_EPOCH"
-"""Raised inside the plan by an input's guard: ``REKINDLE_EVENT_TIME_BEFORE_EPOCH:<source>:<column>``."""
+"""The error that an input's guard raises in the plan: ``REKINDLE_EVENT_TIME_BEFORE_EPOCH:<source>:<column>``."""
 
 _GUARD = re.compile(rf"(?:\[USER_RAISED_EXCEPTION\]\s*)?{BEFORE_EPOCH}:([^:\s]+):(\S+)(?:\s*SQLSTATE.*)?")
 """All of what the guard says, in Spark 4 and in Spark 3.5."""

@@ -39,7 +39,7 @@ SESSION = threading.Lock()
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 NEEDED: dict[str, str] = {name: setting.value for name, setting in of(Decision.SET).items()}
-"""Set on every session: checkpoints and flushes rest on them (`settings`)."""
+"""Settings of every session: checkpoints and flushes rest on them (`settings`)."""
 
 CHOSEN: dict[str, str] = {
     # State beside the heap, as large as the disk.
@@ -59,7 +59,7 @@ CHOSEN: dict[str, str] = {
     # It would draw over the display of `rekindle run`.
     "spark.ui.showConsoleProgress": "false",
 }
-"""Set on a session that Rekindle makes, unless the user says otherwise."""
+"""Settings of a session that Rekindle makes, unless the user says otherwise."""
 
 _QUIET_LOGGERS = (
     # It prints the whole stack of a batch that was held back on purpose; real failures are reported by us.

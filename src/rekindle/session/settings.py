@@ -296,7 +296,7 @@ def of(decision: Decision) -> dict[str, Setting]:
 def refused(values: Mapping[str, str | None]) -> Iterator[tuple[str, str, Setting]]:
     """Find the settings among `values` that have another value than the only one they may have.
 
-    Yields name, value and row; what is not set is as Spark has it, which is right.
+    Yield name, value and row; what is not set is as Spark has it, which is right.
     """
     for name, setting in (of(Decision.ONLY) | of(Decision.ONLY_OF_JOBS)).items():
         value = values.get(name)

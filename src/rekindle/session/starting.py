@@ -48,7 +48,7 @@ def said_to_wait(make: Callable[[], _Made], minute_s: float = 60.0) -> _Made:
 
 
 class Starting:
-    """Watches the start of one JVM.
+    """A watcher of the start of one JVM.
 
     Args:
         silence_s: how long it may say nothing.
@@ -65,7 +65,7 @@ class Starting:
         self._ended: int | None = None
 
     def begun(self) -> None:
-        """Tell which process it is; called by that process itself, before it becomes Spark's launcher."""
+        """Report this process as the one that starts; it calls this itself, before it becomes Spark's launcher."""
         os.write(self._writer, b"%d" % os.getpid())
 
     def heard(self) -> None:

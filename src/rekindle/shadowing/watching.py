@@ -1,4 +1,4 @@
-"""Looks at a job and at its shadow while the shadow runs, and stops it when it is time."""
+"""Look at a job and at its shadow while the shadow runs, and stop the shadow when it is time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Stopped(Protocol):
 
 
 class ShadowWatch:
-    """A thread for as long as the shadow runs.
+    """A thread that watches for as long as the shadow runs.
 
     Args:
         for_s: how long it may run; None: as long as it takes.

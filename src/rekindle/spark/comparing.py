@@ -24,7 +24,7 @@ _NESTED = (ArrayType, MapType, StructType)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """The rows of one of the two; None where there are none."""
+    """The rows of one side; None where there are none."""
 
     #: those that the other side must have
     due: DataFrame | None
@@ -33,7 +33,7 @@ class Side:
 
     @property
     def frames(self) -> tuple[DataFrame | None, DataFrame | None]:
-        """Both."""
+        """The rows that are due, and those that are pending."""
         return self.due, self.pending
 
     def schema(self) -> StructType | None:

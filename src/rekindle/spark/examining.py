@@ -59,18 +59,18 @@ from rekindle.storage.local import LocalStore
 
 
 def examine(spark: SparkSession, of: Examination) -> dict[str, Examined]:
-    """Look at the query of each task, in the order in which they read each other."""
+    """Examine the query of each task, in the order in which they read each other."""
     with tempfile.TemporaryDirectory(prefix="rekindle-check-") as folder:
         bench = _Bench(spark, of, JobStorage(LocalStore(folder), of.graph.name))
         return {uid: bench.examine(of.graph.task(uid)) for uid in of.graph.topology.order}
 
 
 class _PlannedError(Exception):
-    """Spark has planned the batch, and had nothing to object."""
+    """Raised where Spark has planned the batch without an objection."""
 
 
 class _Bench:
-    """Builds queries in a storage that is thrown away."""
+    """A place to build queries in: a storage that is thrown away."""
 
     def __init__(self, spark: SparkSession, of: Examination, scratch: BatchDocuments) -> None:
         self._spark = spark
@@ -81,7 +81,7 @@ class _Bench:
         self._frozen: dict[str, FrozenFiles | None] = {}
 
     def examine(self, task: Task) -> Examined:
-        """Look at one task; those that it reads come before."""
+        """Examine one task; those that it reads have been examined before."""
         left, folder = self._of.left.get(task.uid), layout.subtask(self._scratch.job, task.uid, 0, 1)
         if left is not None:
             _copy_schema(left, self._scratch, folder)

@@ -1,1 +1,1 @@
-"""The shipped test kit: what plays a job without Spark, and checks that what it did was right."""
+"""The shipped test kit: tools that play a job without Spark, and check that what it did was right."""

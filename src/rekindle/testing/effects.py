@@ -66,7 +66,7 @@ def at_moments(hear: Callable[[str], None], effects: Sequence[str]) -> Iterator[
 
 
 class _Guard:
-    """Keeps what is done while hearing, in the same thread, from being heard."""
+    """A guard that keeps what is done while hearing, in the same thread, from being heard."""
 
     def __init__(self, hear: Callable[[str], None]) -> None:
         self._hear = hear

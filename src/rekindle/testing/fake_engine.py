@@ -41,7 +41,7 @@ class FakeLifeline:
         self._died = lambda reason: None
 
     def die(self, reason: str = "killed") -> None:
-        """Be gone."""
+        """Let the engine be gone."""
         self.gone = True
         self._died(reason)
 

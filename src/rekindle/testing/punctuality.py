@@ -29,7 +29,7 @@ class Wait(NamedTuple):
 
 
 class Punctuality:
-    """Watches one run of a job."""
+    """A watcher of one run of a job."""
 
     def __init__(self, job: JobMachine, config: Config) -> None:
         self._job, self._config = job, config

@@ -33,7 +33,7 @@ class CheckpointFolder:
             self.void[self.last_number + 1] = run
 
     def use_up(self, run: int, numbers: Iterable[int]) -> bool:
-        """Let numbers have no checkpoint; False where another run has used one of them."""
+        """Let numbers have no checkpoint; return False where another run has used one of them."""
         return all(self._use_up(run, number) for number in numbers)
 
     def _use_up(self, run: int, number: int) -> bool:
@@ -51,7 +51,7 @@ class CheckpointFolder:
         self.named |= {(number, task, batch) for task, batch in manifest.transactions}
 
     def discard_older(self, keep: int, pinned: Collection[int]) -> bool:
-        """Delete all manifests but the newest `keep` and those that are `pinned`; True if the newest went with them."""
+        """Delete all manifests except the newest `keep` and the `pinned` ones; return True if the newest went too."""
         newest = max(self.manifests, default=None)
         for number in sorted(self.manifests, reverse=True)[keep:]:
             if number not in pinned:

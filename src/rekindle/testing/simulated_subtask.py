@@ -38,7 +38,7 @@ class SimulatedSubtask:
 
     @property
     def files(self) -> TaskFiles:
-        """Its folder."""
+        """The folder of the subtask."""
         return self.run.world.tasks[self.id]
 
     def run_query(self) -> None:

@@ -69,7 +69,7 @@ class Storage:
             return number
 
     def create(self, number: int, batches: range) -> bool:
-        """Create a manifest; False where the number is used."""
+        """Create a manifest; return False where the number is used."""
         with self._lock:
             return self.numbers.setdefault(number, batches) is batches
 
@@ -80,7 +80,7 @@ class Storage:
 
     @property
     def newest_manifest(self) -> tuple[int, range]:
-        """Its number, and the batches that it commits."""
+        """The number of the newest manifest, and the batches that it commits."""
         return max((number, batches) for number, batches in self.numbers.items() if batches is not None)
 
     def made(self, batches: range) -> list[Committable]:

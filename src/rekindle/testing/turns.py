@@ -44,14 +44,14 @@ class Turns:
         self._ended: set[str] = set()
         #: the actor whose turn it is
         self._current = ""
-        #: turns and moments in their order, for the one who has to find out what happened
+        #: turns and moments in their order, to find out what happened
         self.story: list[str] = []
 
     def hear(self, moment: str) -> None:
-        """Wait at a moment for the next turn; no effect outside of the actors.
+        """Wait at a moment for the next turn; do nothing before the run, and in the main thread.
 
         Raises:
-            CrashedError: the actor has died.
+            ProcessDiedError: the actor has died.
         """
         thread = threading.current_thread()
         with self._changed:
@@ -70,7 +70,7 @@ class Turns:
             raise ProcessDiedError(moment)
 
     def run(self, actors: Mapping[str, Callable[[], None]]) -> None:
-        """Let all of them come to their end."""
+        """Let all actors run to their end."""
         threads = [threading.Thread(target=self._play, args=one, name=one[0], daemon=True) for one in actors.items()]
         order = self._chance.sample(list(actors), len(actors))
         self._current = order[0]
@@ -87,7 +87,7 @@ class Turns:
                 thread.join(HANGS_AFTER_S)
 
     def _end(self) -> None:
-        """Let those die who still wait."""
+        """Let the actors die that still wait."""
         with self._changed:
             self._dead.update(self._actors.values())
             for turn in (turn for turns in self._waiting.values() for turn in turns):

@@ -55,7 +55,7 @@ class ActionAnswer:
 
 
 class Actions:
-    """Asks drivers, and remembers what they answer."""
+    """The requests made to drivers, and the answers that are remembered."""
 
     def __init__(self, monitors: Monitors) -> None:
         self._monitors = monitors

@@ -96,7 +96,7 @@ class Policy:
 
 
 class Guard:
-    """Refuses what the policy refuses, and puts the headers of safety on every answer."""
+    """A layer that refuses what the policy refuses, and puts the headers of safety on every answer."""
 
     def __init__(self, app: ASGIApp, policy: Policy) -> None:
         self._app = app

@@ -130,7 +130,7 @@ def _plain(error: HTTPException) -> Response:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take an address; ``UI_PORT_TAKEN`` where it cannot be had."""
+    """Take an address; raise ``UI_PORT_TAKEN`` where it cannot be had."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family)

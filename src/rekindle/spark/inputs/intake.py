@@ -64,7 +64,7 @@ class Intake:
         Args:
             holding: its first batch is to have nothing of bounded sources except a watermark row, so that it exists.
 
-        Returns whether its sources have ended: other subtasks may have been given what was left of them.
+        Return whether its sources have ended: other subtasks may have been given what was left of them.
         """
         with self._lock:
             self._open, self._closing, self._holding = True, False, holding
@@ -85,10 +85,10 @@ class Intake:
             reading.close(abandon=False)
 
     def close(self, *, wait: bool = True) -> None:
-        """Admit nothing more until it is opened again, for the sources too; but what was read of custom ones.
+        """Admit nothing more, and read no source, until it is opened again; let through what was read of custom ones.
 
         Args:
-            wait: let the reads that are under way come to their end; else what they give is not used.
+            wait: let the reads that are under way end; else what they give is not used.
         """
         self._open = self._sources_stopped = self._closing = False
         for reading in self._readings:

@@ -139,7 +139,7 @@ class SplitReader:
 
     @contextmanager
     def _blamed(self, what: str) -> Iterator[None]:
-        """Say of which source it was, and whether trying again may help."""
+        """Let an error raised inside say of which source it is, and whether trying again may help."""
         try:
             yield
         except RekindleError:

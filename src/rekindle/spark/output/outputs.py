@@ -47,7 +47,7 @@ class Prepared:
 
     @property
     def rows(self) -> int | None:
-        """Rows of the batch, as far as its sinks counted them: they all were given the same."""
+        """The number of rows that all sinks were given, else of the segments; None: no sink counted them."""
         if not self.committables:
             return sum(segment.rows for segment in self.segments)
         counted = [items for items in self.committables.values() if all("rows" in item for item in items)]
@@ -130,5 +130,5 @@ class Outputs:
             raise SinkError("SINK_FINISH_FAILED", sink=uid, reason=brief(error)) from error
 
     def close(self) -> None:
-        """Release them: see `close_sinks`."""
+        """Release the sinks: see `close_sinks`."""
         close_sinks(self._sinks)

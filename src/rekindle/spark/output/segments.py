@@ -22,7 +22,7 @@ from rekindle.storage.job_documents import JobDocuments
 
 
 class SegmentWriter:
-    """Writes the output of one subtask, batch by batch, in segments of a sensible size.
+    """A writer of the output of one subtask, batch by batch, in segments of a sensible size.
 
     Each Spark task that makes a part of a batch writes a segment, which costs nothing. What the batches before came to
     tells when that is not sensible: large parts are cut by their number of rows, and crumbs, as of a task that keeps

@@ -210,7 +210,7 @@ def _position(item: Input, lines: Sequence[int | None], ends: Sequence[str | Non
 def _take_over(
     storage: JobDocuments, before: Origin, graph: JobGraph, path: str, but: str
 ) -> tuple[dict[str, dict[int, SubtaskSnapshot]], int]:
-    """Copy into the savepoint `path` what was adopted before; returns that, and its bytes."""
+    """Copy into the savepoint `path` what was adopted before; return that, and its bytes."""
     adopted = {
         task.uid: before.manifest.tasks[task.uid]
         for task in graph.tasks

@@ -137,7 +137,7 @@ class _Run:
         )
 
     def run(self, batch: int) -> tuple[int, Mapping[str, Any]]:
-        """Run the batch that is planned; returns how many rows came out, and Spark's report on it."""
+        """Run the batch that is planned; return how many rows came out, and Spark's report on it."""
         report = self._query.run_to(batch)
         if not self._query.commits.has(batch):
             raise JobError("QUERY_DIED", task="flush", reason="it was stopped from outside")

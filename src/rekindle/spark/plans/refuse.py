@@ -20,7 +20,7 @@ _WORKER_MODULE = "google.protobuf"
 """The module with which the workers of a transformWithState in Python talk to Spark; without it they die silently."""
 
 _WATERMARK = re.compile(r"EventTimeWatermark (?:([0-9a-f-]{36}), )?`?([^#`]+)`?#\d+: \w+, .*")
-"""Its identity, which it has since Spark 4.0, and its column."""
+"""A watermark node in a plan's text: its identity, which it has since Spark 4.0, and its column."""
 
 _AGGREGATE = re.compile(r" *~Aggregate ")
 

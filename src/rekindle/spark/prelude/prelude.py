@@ -51,10 +51,10 @@ class Prelude:
         """
 
     def recorded(self, batch: int) -> None:
-        """Delete what it has read once its batch is recorded."""
+        """Delete what the prelude has read, once its batch is recorded."""
 
     def interrupt(self) -> None:
-        """Let it come to nothing, now."""
+        """Interrupt the prelude now; nothing comes of it."""
 
 
 class NoPrelude(Prelude):

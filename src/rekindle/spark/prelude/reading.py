@@ -107,7 +107,7 @@ class PreludeReading:
 
     @property
     def sources_of_histories(self) -> Sequence[int]:
-        """Return what Spark numbers the sources of its query that read a history."""
+        """The numbers that Spark gives to the sources of the query that read a history."""
         return [source for item in self._inputs if item.bounded for source in item.spark_sources]
 
     def interrupt(self) -> None:

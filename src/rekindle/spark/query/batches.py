@@ -41,7 +41,7 @@ class Batches(ABC):
         self.occupation = Occupation(time.monotonic)
 
     def __call__(self, df: DataFrame, batch: int) -> None:
-        """Carry out one batch; raises `BatchHeldError` or `BatchFailedError`."""
+        """Carry out one batch; raise `BatchHeldError` or `BatchFailedError`."""
         self.running = batch
         self.occupation.enter(BUSY)
         try:

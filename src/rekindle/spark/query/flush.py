@@ -21,7 +21,7 @@ END_OF_TIME_MS = 253_402_300_790_000
 """Ten seconds before the end of the year 9999, the last time that Python's dates know."""
 
 BEYOND_TIME_MS = END_OF_TIME_MS + 2_000 * 366 * 86_400_000
-"""After every window and join that a date of the year 9999 can be in. A user's own code is not shown such a time."""
+"""A time after every window and join that a date of the year 9999 can be in. A user's own code never sees it."""
 
 _HOLDING = ("stateStoreSave", "sessionWindowStateStoreSaveExec", "symmetricHashJoin")
 """Operators that hold rows to emit them one day; deduplication only remembers what it has emitted."""

@@ -19,7 +19,7 @@ from rekindle.session.settings import FILE_MANAGER
 
 _SQL = "org.apache.spark.sql.execution.streaming."
 _MANAGERS = tuple(f"{_SQL}{package}FileSystemBasedCheckpointFileManager" for package in ("checkpointing.", ""))
-"""Its name since Spark 4.1, and before."""
+"""The class that calls the operating system, by its name since Spark 4.1, and before."""
 
 
 def written_by_calls(spark: SparkSession, progress_dir: str) -> Mapping[str, str]:

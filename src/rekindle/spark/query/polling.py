@@ -122,7 +122,7 @@ class Polling:
         return _REPORT_S if _last_batch(self._report) < self._batch else _IDLE_REPORT_S
 
     def watch(self, query: StreamingQuery) -> None:
-        """Poll until `query` ends; raises what it has failed of, as `StreamingQuery.awaitTermination` does."""
+        """Poll until `query` ends; raise what it has failed of, as `StreamingQuery.awaitTermination` does."""
         tended = threading.Thread(target=self._tend, args=(query,), name="tend-query", daemon=True)
         try:
             if self._has_taken_over(query):

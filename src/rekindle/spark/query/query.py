@@ -98,7 +98,7 @@ class Query:
         self.commits = QueryCommits(store, progress_dir, steps)
 
     def start(self, hold_after: int | None = None, *, counts_state: bool = False) -> None:
-        """Start it; batches after `hold_after` are held.
+        """Start the query; batches after `hold_after` are held.
 
         Args:
             counts_state: its reports have to say how many rows the state holds, whatever the session says of that.
@@ -187,7 +187,7 @@ class Query:
             self.wait(lambda: self._fetch_report().get("batchId", -1) >= last or time.monotonic() > deadline)
 
     def hold_all_after(self, batch: int) -> None:
-        """Let no batch after `batch` run; `stop_after` follows. From the query's own thread."""
+        """Let no batch after `batch` run; `stop_after` follows. Called on the query's own thread."""
         self.expect_end()
         self._batches.hold_after = batch
 
@@ -198,7 +198,7 @@ class Query:
         self._query = None
 
     def run_to(self, batch: int) -> Mapping[str, Any]:
-        """Run it for batches up to `batch` and stop after it; returns Spark's report on the last, empty if none came.
+        """Run the query to `batch` and stop after it; return Spark's report on that batch, empty if none came.
 
         Raises what a batch raised; JobError ``QUERY_DIED`` where Spark itself failed.
         """
@@ -242,7 +242,7 @@ class Query:
         return self._polling.fetch_report(self._query)
 
     def interrupt(self) -> None:
-        """Stop it now, whatever it does, and wait for nothing; it is never started again."""
+        """Stop the query now, whatever it does, and wait for nothing; it is never started again."""
         self.interrupted = True
         query = self._query
         if query is not None:

@@ -16,7 +16,7 @@ _FILE_BYTES = "rocksdbSstFileSize"
 
 
 class RowsRead:
-    """Counts the rows of each batch once.
+    """A counter of the rows of each batch, once each.
 
     Args:
         batch: the last batch that is counted already, -1 for none.

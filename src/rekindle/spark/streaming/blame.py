@@ -13,7 +13,7 @@ from rekindle.spark.inputs.input import Input
 
 
 class Blame:
-    """Explains what the query of one subtask has died of."""
+    """An explainer of what the query of one subtask has died of."""
 
     def __init__(self, subtask: SubtaskId, inputs: Sequence[Input]) -> None:
         self.subtask = subtask

@@ -33,7 +33,7 @@ class Ends:
         self._collected: dict[str, CollectingSink] = {}
 
     def prepare(self, job: Job) -> None:
-        """Have a stand-in for each end of a job, where there is none yet."""
+        """Make a stand-in for each end of a job that has none yet."""
         own = job._definition()  # noqa: SLF001 - what a user has no use for
         for uid, source in own.sources.items():
             if uid not in self._keep and uid not in self._given:

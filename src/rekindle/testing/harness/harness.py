@@ -123,7 +123,7 @@ class JobHarness:
         allow_drained: bool = False,
         allow_sink_ahead: bool = False,
     ) -> None:
-        """Start the job, or start it again. What it takes is as in `Job.start`.
+        """Start the job, or start it again. The other arguments are those of `Job.start`.
 
         Args:
             job: another version of it, of the same name, which takes over; None: the one it was.

@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 class CollectingSink(TwoPhaseSink):
-    """Keeps rows; it outlives the drivers of one test.
+    """A sink that keeps rows; it outlives the drivers of one test.
 
     Args:
         output_modes: of the sink that it stands in for.
@@ -42,7 +42,7 @@ class CollectingSink(TwoPhaseSink):
         return [{"attempt": batch.name, "rows": len(rows)}]
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
-        """Show them; those that are shown already stay as they are."""
+        """Show the rows of committables; those that are shown already stay as they are."""
         with self._lock:
             for one in committables:
                 name = one["attempt"]
@@ -50,7 +50,7 @@ class CollectingSink(TwoPhaseSink):
                     self._committed[name] = self._staged.pop(name)
 
     def abort(self, committables: Sequence[Committable]) -> None:
-        """Forget them."""
+        """Forget the rows of committables."""
         with self._lock:
             for one in committables:
                 self._staged.pop(one["attempt"], None)

@@ -65,7 +65,7 @@ class Points:
             self._crash_at, self.reached = step, []
 
     def crash_nowhere(self) -> None:
-        """Let it live on."""
+        """Let the driver live on: ask for no crash."""
         with self._lock:
             self._crash_at = None
 
