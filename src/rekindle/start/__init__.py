@@ -1,1 +1,1 @@
-"""Start a run: from a definition and a storage to a driver that can loop. Knows no Spark: it asks an engine."""
+"""The start of a run: from a definition and a storage to a driver that can loop. It asks an engine, not Spark."""

@@ -1,4 +1,4 @@
-"""What of a job has changed since its lineage, or since a manifest that it is to start from."""
+"""The changes of a job since its lineage, or since the manifest that it starts from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rekindle.storage.renaming import renamed_chains, renamed_graph
 
 
 class Kinds(NamedTuple):
-    """What sinks and sources were in the last run, as far as that is known."""
+    """The kinds of the sinks and sources in the last run, as far as they are known."""
 
     #: sink → its kind
     sinks: Mapping[str, str]
@@ -39,7 +39,8 @@ def kinds_of(run: Run | None) -> Kinds:
 def with_chains_of(lineage: Lineage, run: Run | None) -> Lineage:
     """Return the lineage with the operators that its tasks had in `run`, the last in it.
 
-    Sinks come and go in place. What had finished before that run had just these operators, or it had been refused.
+    Sinks are added and removed in place. Tasks that had finished before that run had the same operators: otherwise the
+    run would have been refused.
     """
     described = run.description if run is not None and run.lineage == lineage.lineage else None
     if described is None:
@@ -59,7 +60,7 @@ def since_lineage(
     """Compare a job with the lineage that it would resume in place.
 
     Args:
-        ends: how each subtask of the lineage has ended; None for one that has not.
+        ends: subtask of the lineage → its end; None: it has not ended.
     """
     renamed = renames(graph, lineage.graph)
     names = {old: now for now, old in renamed.items()}
@@ -77,7 +78,7 @@ def since_lineage(
 
 
 def since_origin(graph: JobGraph, origin: Origin, kinds: Kinds, *, undo_drain: bool) -> list[Change]:
-    """Compare a job with the checkpoint or savepoint that it would start from, whose tasks are renamed already."""
+    """Compare a job with the checkpoint or savepoint to start from, in which tasks have their new uids already."""
     manifest = origin.manifest
     going = {
         subtask.task
@@ -97,7 +98,7 @@ def since_origin(graph: JobGraph, origin: Origin, kinds: Kinds, *, undo_drain: b
 
 
 def _sources_of(origin: Origin, graph: JobGraph) -> dict[str, str]:
-    """Return the kinds of the sources of a checkpoint. An older version did not note them, and had no custom ones."""
+    """Return the kinds of the sources of a checkpoint. Older versions recorded none, and had no custom sources."""
     if origin.manifest.source_kinds:
         return origin.manifest.source_kinds
     lists = ("Files", "Batch")
@@ -111,7 +112,7 @@ def _sources_of(origin: Origin, graph: JobGraph) -> dict[str, str]:
 
 
 def late_by(origin: Origin, graph: JobGraph, found: Sequence[Change]) -> list[Change]:
-    """Find the new inputs whose rows would be dropped as late, going by a checkpoint."""
+    """Find the new inputs whose rows would be dropped as late after a start from this checkpoint."""
     if not with_other_inputs(found):
         return []
     late_for = {

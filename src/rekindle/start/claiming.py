@@ -1,6 +1,6 @@
-"""Claim a run: its number fences every other driver, and what the storage held is decided upon again under the claim.
+"""The claim of a run: its number fences every other driver, and the start is decided again under the claim.
 
-A start that finds another decision under its claim gives that run up, which did nothing, and claims the next.
+If the second decision is another one, the start gives the claimed run up, which did nothing, and claims the next.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Claiming:
     """The claims of one start.
 
     Args:
-        store: of `storage`; it looks at the fence of the claimed run from then on.
-        since: first run of this process, where this one continues it.
+        store: the store of `storage`; it checks the fence of the claimed run from then on.
+        since: first run of this process, if this one continues it; None: this is the first.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Claiming:
     def claim(self, decided: Decided) -> tuple[Run, Decided] | Result:
         """Claim a run, and decide again under the claim.
 
-        Returns the run and how it begins; or the result of a job that has ended meanwhile.
+        Returns the run and the decision; or the result of a job that has ended meanwhile.
         """
         while not isinstance(decided.decision, AlreadyEnded):
             run = self._new_run(decided)
@@ -81,7 +81,7 @@ class Claiming:
         return decided.decision.result
 
     def _claimed(self, run: Run) -> bool:
-        """Claim a run. Another start in this process sees that it is driven as soon as it is there."""
+        """Claim a run. Other starts in this process see that it has a driver as soon as it exists."""
         claimed = False
         drive_here(self._storage, run.run)
         try:
@@ -110,34 +110,34 @@ class Claiming:
         )
 
     def is_tried_again(self, error: BaseException) -> bool:
-        """Return True if another run of this process follows this one, which ends without a result then."""
+        """Return True if another run of this process follows this one, which then ends without a result."""
         return self._since is not None and may_go_well(error)
 
     def give_up(self, run: Run, result: Result, *, began: bool) -> None:
-        """Record how a run ended that no driver runs."""
+        """Record the result of a run that gets no driver."""
         ended = replace(result, run=run.run, ended_ms=self._clock(), began=began)
         try:
-            with suppress(StorageError):  # which may be what went wrong
+            with suppress(StorageError):  # the storage may be the cause of the failure
                 self._storage.record_result(ended)
         finally:
             drive_no_more(self._storage, run.run)
 
 
 def may_go_well(error: BaseException) -> bool:
-    """Return True where another start may end otherwise: not after a mistake, nor where another driver runs the job."""
+    """Return True if another try may succeed: not after a user's mistake, or if another driver runs the job."""
     if not isinstance(error, RekindleError):
         return isinstance(error, Exception)
     return error.code == "SPARK_NOT_STARTED" or not (error.permanent or isinstance(error, ControlError))
 
 
 def failed(error: BaseException) -> Result:
-    """Return what is recorded of a run whose start has failed."""
+    """Return the result to record for a run whose start has failed."""
     told = error.to_json() if isinstance(error, RekindleError) else None
     return Result(run=0, state="FAILED", ended_ms=0, error=told)
 
 
 def _overtaken(decision: Decision) -> Result:
-    """What is recorded of a run that found, under its claim, another storage than it was decided on."""
+    """Return the result to record for a run that found another decision under its claim."""
     if isinstance(decision, AlreadyEnded):
         return decision.result
     note = "It did nothing: an earlier run had gone on while it started. The run after it begins where that one stands."

@@ -1,4 +1,4 @@
-"""What the newest checkpoint of a lineage covers."""
+"""The batches that the newest checkpoint of a lineage covers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rekindle.storage.documents.checkpoint import Manifest
 
 
 def latest_manifest(storage: CheckpointDocuments, decision: Decision, lineage: int) -> Manifest | None:
-    """The newest of `lineage`; one that a start opens has none, whatever state the others' are in."""
+    """Return the newest manifest of `lineage`; None if it has none, or if the start opens a new lineage."""
     return storage.latest_manifest(lineage) if isinstance(decision, Resume) else None
 
 
 def covered_by(manifest: Manifest | None) -> dict[SubtaskId, int]:
-    """The last batch of each subtask that a checkpoint covers."""
+    """Return subtask → last batch that a checkpoint covers."""
     return {task: snapshot.batch for task, snapshot in snapshots_of(manifest).items()} if manifest else {}

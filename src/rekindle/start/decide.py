@@ -1,8 +1,8 @@
-"""How a start is decided: from what the storage holds and what the job is now. No Spark, nothing durable.
+"""The decision of a start, from the state of the storage and the job as it is now. It uses no Spark and writes nothing.
 
-It is decided twice. First before Spark is there, so that a start that cannot be costs nothing. Then under the claim:
-between the two lie seconds in which another driver may have lived a whole life, or one that was thought dead has gone
-on. What counts is the second decision; `rekindle.start.resolve` has its rules.
+It is made twice. The first decision comes before Spark is started, so that a start that is refused costs nothing. The
+second comes under the claim: in the seconds between, another driver may have run and ended, or one that seemed dead may
+have continued. Only the second decision counts; `rekindle.start.resolve` has its rules.
 """
 
 from __future__ import annotations
@@ -43,28 +43,29 @@ from rekindle.storage.savepoints import find_savepoint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """How a start begins."""
+    """The decision of a start, and the facts that led to it."""
 
     decision: Decision
-    #: what a restore starts from
+    #: checkpoint or savepoint that a restore starts from; None: it is no restore
     origin: Origin | None = None
-    #: the newest run there was; of a job that was deleted the highest number that it has left, 0 for none
+    #: number of the newest run; of a job that was deleted the highest number that it has left; 0: there is none
     newest_number: int
-    #: what is not as it was
+    #: changes of the job
     changes: tuple[Change, ...] = ()
-    #: task → its operators, where it resumes in place, as they were last
+    #: task → its last operators, if the job resumes in place
     chains: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    #: why it does not resume where the job was; None: it does, or for another reason
+    #: loss because of which it does not resume in place; None: it does, or another reason decides
     loss: Loss | None = None
-    #: what sinks have committed since and is taken back; None: nothing is
+    #: later commits of sinks that are taken back; None: sinks are not rewound
     rewind: Rewind | None = None
 
 
 class Decider:
-    """Decides how one start of a job begins.
+    """The decider of one start of a job.
 
     Args:
-        restore: what the user wants to start from: a checkpoint's number or path, or a savepoint's path.
+        restore: the number or path of a checkpoint, or the name or path of a savepoint, that the user wants to start
+            from; None: the user names none.
     """
 
     def __init__(
@@ -88,12 +89,12 @@ class Decider:
         """Decide how to begin.
 
         Args:
-            claimed: the run that this start has claimed, which is no fact; None: none yet.
-            only_looks: nothing will be started, so that a driver which runs is no reason to refuse.
+            claimed: the run that this start has claimed, which the decision ignores; None: none yet.
+            only_looks: True if nothing will be started, so that a running driver is no reason to refuse.
 
         Raises:
             ControlError: ``JOB_ALREADY_RUNNING``.
-            RestoreError: whatever forbids this start.
+            RestoreError: this start is refused.
         """
         storage = self._storage
         if claimed is None and not only_looks:
@@ -120,7 +121,7 @@ class Decider:
             claim=self._permissions.claim,
         )
         self._check_mode(decision, facts.lineage)
-        # A new job begins in an empty folder, also where an old one of its name was deleted while it ran.
+        # A new job begins in an empty folder, even if an old job of its name was deleted while it ran.
         number = newest.run if newest is not None else storage.fence.highest_number_left()
         if isinstance(decision, AlreadyEnded):
             return Decided(decision=decision, newest_number=number)
@@ -133,7 +134,7 @@ class Decider:
             try:
                 resumes_elsewhere = settle(changes, place, in_place=True)
             except RestoreError:
-                # What has finished may forbid the same change for good: that says more.
+                # Finished tasks may forbid the same change for good: that error says more.
                 self._check_finished(ends, lineage.chains, place)
                 raise
             if resumes_elsewhere:
@@ -167,8 +168,8 @@ class Decider:
         ours = (driver.host, driver.pid, driver.process_started) == this_process()
         alive = is_driven_here(storage, driver.run) if ours else is_alive(driver)
         if alive is None:
-            # Its driver was on another machine: whether it lives shows only in a heartbeat that moves. One at rest
-            # beats rarely, and at once when it is rung for.
+            # The driver was on another machine: only a new heartbeat shows that it lives. A driver at rest beats
+            # rarely, but at once when the bell is rung.
             ring(storage.store, storage.job, f"alive? {secrets.token_hex(8)}")
             threading.Event().wait(silence_ms(storage.store) / 1000)
             alive = is_alive(storage.driver() or driver, driver)
@@ -176,7 +177,7 @@ class Decider:
             raise ControlError("JOB_ALREADY_RUNNING", job=storage.job, run=driver.run, pid=driver.pid, host=driver.host)
 
     def _check_mode(self, decision: Decision, lineage: Lineage | None) -> None:
-        """How a job runs never changes under its user."""
+        """Refuse another mode than the job has had: a job keeps its mode."""
         if isinstance(decision, Restore):
             if self._mode == "batch":
                 raise RestoreError("BATCH_FROM_CHECKPOINT", path=decision.path)
@@ -186,8 +187,9 @@ class Decider:
             raise RestoreError("MODE_FIXED", path=place, found=lineage.mode, mode=self._mode)
 
     def _from_last_checkpoint(self, lineage: Lineage, changes: Sequence[Change]) -> Restore:
-        """From the lineage's last checkpoint, in a lineage of its own: a task that came back in place would not find
-        in its channels what was written while it was gone.
+        """Return the restore from the lineage's last checkpoint, in a new lineage.
+
+        In place, the channels of a task that is added again would lack the rows written in its absence.
         """
         newest = self._storage.latest_manifest(lineage.lineage) if self._mode == "streaming" else None
         if newest is None:
@@ -199,10 +201,9 @@ class Decider:
         return f"lineage {lineage.lineage} in {self._storage.store.location}"
 
     def _came_to_nothing(self, lineage: Lineage, run: Run | None) -> bool:
-        """Whether every start in it failed before it had a query, or, in batch mode, a record: then what was wrong may
-        be changed at will.
+        """Return whether every start in the lineage has failed before it had a query, or, in batch mode, a record.
 
-        A driver that left no word may only be paused; it and this one have to meet in the same lineage.
+        Then the user may change anything. A driver without a result may only be paused, so the lineage is kept for it.
         """
         storage = self._storage
         folders = (layout.subtask(storage.job, *subtask, lineage.lineage) for subtask in lineage.subtasks())
@@ -217,7 +218,7 @@ class Decider:
         )
 
     def _absolute(self, restore: str | None) -> str | None:
-        """A checkpoint may be named by its number, and a savepoint in the storage by its name."""
+        """Return the path of a checkpoint that is named by its number, or of a savepoint; None for None."""
         if restore is None:
             return None
         if restore.isdigit():
@@ -265,21 +266,21 @@ class Decider:
         *,
         undo_drain: bool = False,
     ) -> None:
-        """Nothing that still runs may feed what has finished (FLIP-147)."""
+        """Refuse a graph in which a running subtask feeds one that has finished (FLIP-147)."""
         topology = self._graph.topology
         check_finished_state(topology, finished_operators(ends, chains, topology, undo_drain=undo_drain), place)
 
     def _ends(self, lineage: Lineage) -> dict[SubtaskId, End | None]:
-        """Return how each subtask of a lineage has ended; None for one that has not."""
+        """Return subtask of a lineage → its end; None: it has not ended."""
         folders = {
             subtask: layout.subtask(self._storage.job, *subtask, lineage.lineage) for subtask in lineage.subtasks()
         }
         return {subtask: self._storage.end(folder) for subtask, folder in folders.items()}
 
     def _check_sinks(self, decision: Decision) -> None:
-        """A sink with prepared rows may not vanish or become another: its rows could never be committed."""
+        """Refuse to drop or replace a sink with prepared rows: they could never be committed."""
         storage = self._storage
-        # A lineage that is opened has prepared nothing; what is left is of a checkpoint that was not yet committed.
+        # A new lineage has prepared nothing; any rows left are of a checkpoint that was not yet committed.
         lineage = decision.lineage.lineage if isinstance(decision, Resume) else 0
         manifest = latest_manifest(storage, decision, lineage)
         left = prepared(storage, self._graph.subtasks(), lineage, covered_by(manifest))
@@ -287,7 +288,7 @@ class Decider:
         settle(found, storage.store.location, in_place=not isinstance(decision, Restore))
 
     def _check_state_partitions(self, lineage: Lineage) -> None:
-        """Refuse another number: Spark would silently continue with what it has."""
+        """Refuse another number of state partitions: Spark would silently continue with the old one."""
         wanted = self._config.state_partitions
         for task, end in self._ends(lineage).items():
             folder = layout.subtask(self._storage.job, task.task, task.subtask, lineage.lineage)

@@ -1,4 +1,4 @@
-"""What a run consists of, in words that a reader of the storage is shown."""
+"""The description of a run in the storage, for people to read."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from rekindle.version import VERSION
 
 
 def describe(graph: JobGraph, specs: Mapping[str, SourceSpec], config: Config) -> JobDescription:
-    """Describe a job: the shape of it, and Rekindle's own settings. Of paths, options and Spark's settings, which may
-    hold secrets, nothing is said."""
+    """Describe the shape of a job, and Rekindle's own settings.
+
+    Paths, options and Spark's settings are left out: they may hold secrets.
+    """
     return JobDescription(
         sources=tuple(
             SourceDescription(

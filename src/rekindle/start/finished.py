@@ -1,4 +1,4 @@
-"""Which operators of a checkpoint had finished: what FLIP-147 allows a restored graph depends on it."""
+"""The operators that had finished in a checkpoint: they decide which graphs FLIP-147 allows to restore."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rekindle.storage.documents.batch import End
 def finished_operators(
     ends: Mapping[SubtaskId, End | None], chains: Mapping[str, Sequence[str]], topology: Topology, *, undo_drain: bool
 ) -> dict[str, SubtaskSet]:
-    """Which subtasks of each operator had finished, for `rekindle.graph.compatibility`.
+    """Return operator → its finished subtasks, for `rekindle.graph.compatibility`.
 
     Args:
-        ends: every subtask of a checkpoint, or of a lineage.
-        chains: task → its operators, as they were saved; as they are now where that is not known.
-        undo_drain: those that only a drain had ended continue.
+        ends: subtask of a checkpoint, or of a lineage → its end; None: it has not ended.
+        chains: task → its saved operators; a task that is missing has those of now.
+        undo_drain: True if subtasks that only a drain has ended continue, and so do not count.
     """
     over = [task for task, end in ends.items() if end is not None and not (undo_drain and end.drained)]
     now = {vertex.uid: vertex.chain for vertex in topology.vertices}

@@ -1,7 +1,7 @@
-"""Which job lives in a folder: the one that is there, or this one from now on; never a part of one that is copied.
+"""The identity of the job in a folder: the one that is there, or this one from now on; never an unfinished copy.
 
-Of a start and a copy that come at once, one at least sees the other: each leaves its document, and then looks for the
-other's.
+If a start and a copy come at the same time, at least one sees the other: each writes its document, and then looks for
+the other's.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from rekindle.storage.job_documents import JobDocuments
 
 
 def refuse_unfinished_copy(storage: JobDocuments, identity: Identity | None) -> None:
-    """Raise ControlError ``COPY_UNFINISHED`` where a copy has left its mark and is not this job."""
+    """Raise ControlError ``COPY_UNFINISHED`` if a copy has left its mark and the job has another identity."""
     copied = storage.read(layout.copied(storage.job), CopyOf)
     if copied is not None and (identity is None or identity.id != copied.id):
         raise ControlError("COPY_UNFINISHED", job=storage.job, storage=storage.store.location, source=copied.source)
 
 
 def identify(storage: JobDocuments, now_ms: int) -> Identity:
-    """Return the identity of the job that lives there; this call may be what makes it one.
+    """Return the identity of the job in the storage; create it if there is none.
 
     Raises:
         ControlError: ``COPY_UNFINISHED``.

@@ -1,9 +1,8 @@
-"""Start a run: from a definition and what the storage holds to a driver that is ready to loop.
+"""The launch of a run: from a definition and the state of the storage to a driver that is ready to loop.
 
-Everything that can be wrong is looked at in the order of its price: the definition (before Spark), the storage (before
-Spark), the session, the sources and the plan. Claiming the run comes after the first three, because it fences other
-drivers; whatever fails after it is recorded as the run's result. What the storage held is decided upon again under the
-claim (`rekindle.start.decide`).
+Checks come in the order of their cost: the definition (before Spark), the storage (before Spark), the session, the
+sources and the plan. The run is claimed after the first three, because the claim fences other drivers; a later failure
+is recorded as the run's result. The start is decided again under the claim (`rekindle.start.decide`).
 """
 
 from __future__ import annotations
@@ -52,13 +51,13 @@ from rekindle.storage.port import Store
 
 
 class Launch:
-    """One start of a job, step by step; `prepare` touches neither Spark nor anything durable.
+    """One start of a job, step by step; `prepare` uses no Spark and writes nothing durable.
 
     Args:
-        since: first run of this process, where this one continues it.
+        since: first run of this process, if this one continues it; None: this is the first.
         engine_failures: see `JobStarted`.
-        elapsed: what the run goes by for the time; None: how long it has been at work.
-        pauses: of its driver.
+        elapsed: the time that the run measures intervals by; None: its working time.
+        pauses: pauses of its driver.
     """
 
     def __init__(
@@ -89,17 +88,17 @@ class Launch:
         self._pauses = pauses
         self._store = SteppedStore(store, steps)
         self.storage = JobStorage(self._store, definition.graph.name)
-        #: for the log: it is of all runs of this process, so the fence of this one does not stop it
+        #: storage for the log: all runs of this process write it, so it does not check the fence of this run
         self.storage_of_log = JobStorage(SteppedStore(store, steps), definition.graph.name)
 
     # -- before Spark -------------------------------------------------------------------------------------------------
 
     def prepare(self, restore: str | None) -> Result | None:
-        """Decide how to begin; returns the result of a job that has ended already.
+        """Decide how to begin; return the result of a job that has ended already, else None.
 
         Raises:
             ControlError: ``JOB_ALREADY_RUNNING``, ``COPY_UNFINISHED``.
-            RestoreError: whatever forbids this start.
+            RestoreError: this start is refused.
             StorageError: ``STORAGE_PATH_UNSUPPORTED``; the storage cannot be read.
         """
         self._decider = self._make_decider(restore)
@@ -111,13 +110,13 @@ class Launch:
         return None
 
     def preview(self, restore: str | None, engine: Engine | None = None) -> StartPreview:
-        """Say what this start would do, and do none of it.
+        """Return what this start would do, and start nothing.
 
         Args:
-            engine: says what it makes of the queries; None: they are not looked at.
+            engine: the engine that examines the queries; None: they are not examined.
 
         Raises:
-            RestoreError: whatever forbids this start.
+            RestoreError: this start is refused.
             StorageError: ``STORAGE_PATH_UNSUPPORTED``; the storage cannot be read.
         """
         return preview(self._definition, self._graph, self.storage, self._make_decider(restore), self._config, engine)
@@ -136,9 +135,9 @@ class Launch:
     # -- with an engine -----------------------------------------------------------------------------------------------
 
     def begin(self, engine: Engine) -> Driver | Result:
-        """Claim the run, open what is to be opened, build the plan; returns the driver. Records what goes wrong.
+        """Claim the run, open its lineage and sinks, build the plan; return the driver. Record a failure.
 
-        Returns the result of a job that has ended since `prepare`.
+        Returns the result instead if the job has ended since `prepare`.
         """
         storage = self.storage
         engine.check_reaches((self._store.location, *self._reached()))
@@ -169,7 +168,7 @@ class Launch:
             raise
 
     def _reached(self) -> Iterator[str]:
-        """Places that Spark reads or writes beside the storage."""
+        """Yield the addresses that Spark reads or writes beside the storage."""
         for source in self._definition.sources.values():
             yield from getattr(source.spec, "paths", ())
         for sink in self._definition.sinks.values():
@@ -199,7 +198,7 @@ class Launch:
             self._forget_lists(run)
         lineage = decision.lineage if isinstance(decision, Resume) else self._lineage(run, origin)
         if run.lineage == run.run:
-            # Before the lineage is in force: a start that is killed in between is made again from the same place.
+            # Before the lineage is in force: if a start is killed in between, the next begins from the same checkpoint.
             if self._decided.rewind is not None:
                 carry_out(self._decided.rewind, storage, sinks, run.run, self._clock(), self._steps)
             storage.create(layout.lineage(storage.job, run.lineage), lineage)
@@ -209,7 +208,7 @@ class Launch:
         assembly = engine.assemble(context, lineage)
         runners = assembly.runners()
         for uid, sink in sinks.items():
-            # A job whose plan is refused takes no target.
+            # A job whose plan is refused claims no target.
             shared = self._permissions.shared_target
             place = self.storage.store.location
             sink.claim(Claim(owner=owner, sink=uid, storage=place, now_ms=self._clock(), shared=shared))
@@ -249,11 +248,10 @@ class Launch:
         )
 
     def _numbers(self, engine: Engine) -> dict[str, Numbers]:
-        """Ask for the plans of tasks that have other inputs than they had, or the same in another order: their sources
-        get other numbers.
+        """Return task → numbers of the sources in its plan, for tasks whose inputs, or their order, have changed.
 
         Raises:
-            RekindleError: whatever Spark has against a plan with other inputs.
+            RekindleError: Spark refuses a plan with changed inputs.
         """
         others = with_other_inputs(self._decided.changes)
         asked = examination(self._definition, self._graph, self.storage, self._decided, numbers_only=True)
@@ -283,7 +281,7 @@ class Launch:
         )
 
     def _forget_lists(self, run: Run) -> None:
-        """An earlier start came to nothing: its frozen lists may be just what was wrong with it."""
+        """Delete the frozen lists of an earlier start that failed: they may be the cause of its failure."""
         for uid in self._definition.sources:
             folder = layout.source(self.storage.job, uid)
             if self.storage.store.exists(folder) and self.storage.fence.newer_than(run.run) is None:
@@ -291,6 +289,6 @@ class Launch:
 
 
 def _refuse_patterns(location: str) -> None:
-    """Spark takes a path with such letters for a pattern, and then ignores the logs of inboxes below it."""
+    """Refuse a path that Spark would take for a pattern: it would ignore the logs of inboxes below it."""
     if is_glob(location):
         raise StorageError("STORAGE_PATH_UNSUPPORTED", uri=location, letters="{ } [ ] * ? \\")

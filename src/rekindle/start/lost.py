@@ -1,15 +1,15 @@
-"""What a start makes of a lineage that power may have been lost under.
+"""The start of a job after a loss of power, which may have damaged its lineage.
 
-All that a manifest names was on the disk before the manifest was (`rekindle.storage.forcing`). What came after the
-newest one may be gone in any part, or torn: batch records, Spark's plans and state, the segments of channels, rows that
-sinks have staged. So none of it is looked at. The start begins in a new lineage, where the newest checkpoint of the old
-one stands, as a restore from it does. Nothing in the old lineage is mended or removed: a driver on another machine,
-which only seems to be dead, finds itself fenced off like any other.
+All files that a manifest names were on the disk before the manifest (`rekindle.storage.forcing`). Files written after
+the newest manifest may be missing, or torn: batch records, Spark's plans and state, the segments of channels, rows that
+sinks have staged. So none of them is read. The start opens a new lineage from the newest checkpoint of the old one,
+like a restore. Nothing in the old lineage is repaired or removed: a driver on another machine, which only seems to be
+dead, is fenced like any other.
 
-The sign is a run that another start of the machine has seen (`Store.boot_id`), and that did not end in order. The death
-of a process alone loses nothing: what it has written the system still has. A run on another machine counts too, since
-what that had not forced may be gone with it. A run that was stopped counts as in order: its last checkpoint was taken
-when its queries were at rest.
+The sign of a loss is a run from before the last boot of the machine (`Store.boot_id`) that did not end in order. The
+death of a process alone loses nothing: the system still has all that it has written. A run on another machine counts,
+too: that machine may have lost what it had not forced to the disk. A run that was stopped counts as in order: its last
+checkpoint was taken when its queries were at rest.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _IN_ORDER = (*ENDED, "STOPPED")
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A lineage is not resumed: what came after its last checkpoint is not trusted."""
+    """The reason not to resume a lineage: data after its last checkpoint may be lost."""
 
-    #: the newest run that power may have been lost under; None: another was about to open a lineage
+    #: the newest run that a loss of power may have ended; None: another run was about to open a lineage
     cut_off: Run | None
-    #: how a start begins instead
+    #: the decision of the start instead
     beginning: Fresh | Restore
 
     def __str__(self) -> str:
@@ -55,9 +55,9 @@ def find_loss(
     """Look for a reason not to resume a lineage.
 
     Args:
-        lineage: the one in force.
-        checkpoint_path: the absolute path of a checkpoint.
-        before: the run of the start that asks, once it has claimed one.
+        lineage: the lineage in force.
+        checkpoint_path: number of a checkpoint → its absolute path.
+        before: the run that this start has claimed; None: none yet.
     """
     runs = partial(_runs, storage, lineage, before)
     cut_off = (
@@ -70,29 +70,30 @@ def find_loss(
 
 
 def _runs(storage: RunDocuments, lineage: Lineage, before: int | None) -> Iterator[Run]:
-    """The runs since the lineage was opened, the newest first."""
+    """Return the runs since the lineage was opened, the newest first."""
     found = storage.newest_first(layout.runs(storage.job), storage.run)
     since = takewhile(lambda run: run.run >= lineage.run, found)
     return (run for run in since if before is None or run.run < before)
 
 
 def _is_cut_off(storage: RunDocuments, lineage: Lineage, run: Run) -> bool:
-    """Return True if power may have been lost under a run of the lineage, which did not end in order."""
+    """Return True if a loss of power may have ended a run of the lineage."""
     if run.lineage != lineage.lineage or run.boot_id in ("", storage.store.boot_id):
         return False
     return not _is_over(storage, run)
 
 
 def _may_open_another(storage: RunDocuments, lineage: Lineage, runs: Iterator[Run]) -> bool:
-    """Return True if a run has claimed to open a lineage, and may still do it: that one is then in force, and a driver
-    that has resumed this one is not. Where a run has resumed this one, none before it may.
+    """Return True if a run that was to open a new lineage has no result, and so may still open it.
+
+    That lineage would then be in force. Runs before one that has resumed this lineage do not count.
     """
     since = takewhile(lambda run: run.lineage > lineage.lineage, runs)
     return any(storage.result(run.run) is None for run in since)
 
 
 def _is_over(storage: RunDocuments, run: Run) -> bool:
-    """Return True if the run has done nothing, or nothing after its last checkpoint."""
+    """Return True if the run ended in order: it has done nothing, or nothing after its last checkpoint."""
     result = storage.result(run.run)
     return result is not None and (not result.began or result.state in _IN_ORDER)
 
@@ -100,13 +101,13 @@ def _is_over(storage: RunDocuments, run: Run) -> bool:
 def _beginning(
     storage: CheckpointDocuments, lineage: Lineage, checkpoint_path: Callable[[int], str]
 ) -> Fresh | Restore | None:
-    """Return how a start begins; None where all is whole: a batch run takes its checkpoint when all is done."""
+    """Return the decision of the start; None if nothing is lost: a batch run takes its checkpoint at its end."""
     newest = storage.latest_manifest(lineage.lineage)
     if newest is not None:
         return None if lineage.mode == "batch" else Restore(checkpoint_path(newest.checkpoint), repeated=True)
     if lineage.restored_from is None:
         return Fresh()
-    # It has no checkpoint of its own yet, so it is opened again.
+    # The lineage has no checkpoint of its own yet, so it is opened again.
     opened = storage.run(lineage.run)
     return Restore(
         lineage.restored_from,

@@ -1,4 +1,4 @@
-"""What a start would do: the decision that it would come to, looked at without a claim, a session or a write."""
+"""The preview of a start: the decision that it would make, without a claim, a session or a write."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def preview(
     config: Config,
     engine: Engine | None = None,
 ) -> StartPreview:
-    """Look at what a start would do.
+    """Return what a start would do.
 
     Args:
-        engine: says what it makes of the queries; None: they are not looked at.
+        engine: the engine that examines the queries; None: they are not examined.
 
     Raises:
-        RestoreError: whatever forbids this start.
+        RestoreError: this start is refused.
         StorageError: the storage cannot be read.
     """
     last, _ = storage.last_begun()
@@ -150,7 +150,7 @@ def _checkpoint(storage: CheckpointDocuments, decided: Decided) -> int | None:
 
 
 def _left(storage: JobStorage, graph: JobGraph, decided: Decided) -> Collection[str]:
-    """Sinks for which rows are prepared that a start commits first."""
+    """Return the sinks with prepared rows, which a start commits first."""
     decision = decided.decision
     if isinstance(decision, AlreadyEnded):
         return ()
@@ -161,7 +161,7 @@ def _left(storage: JobStorage, graph: JobGraph, decided: Decided) -> Collection[
 
 @dataclass(frozen=True, slots=True)
 class _Stand:
-    """Where a subtask stands."""
+    """The last batch of a subtask, and whether it has finished."""
 
     batch: int
     finished: bool
@@ -178,7 +178,7 @@ def _tasks(storage: BatchDocuments, graph: JobGraph, decided: Decided) -> Iterat
             for subtask, snapshot in snapshots_of(decided.origin.manifest).items()
             if snapshot.end is None or (decision.undo_drain and snapshot.end.drained)
         }
-        # What had finished in part starts again as a whole.
+        # A task that had finished in part starts again as a whole.
         stands = {
             subtask: _Stand(snapshot.batch, subtask.task not in going)
             for subtask, snapshot in snapshots_of(decided.origin.manifest).items()
@@ -216,7 +216,7 @@ def _stands_in(storage: BatchDocuments, lineage: Lineage) -> dict[SubtaskId, _St
 
 
 def changes(before: JobDescription, now: JobDescription) -> Iterator[JobChange]:
-    """What differs between two descriptions of a job, in the order of the newer one, and then what is gone."""
+    """Yield the differences between two descriptions of a job: in the order of the newer one, then removed parts."""
     old, new = _facts(before), _facts(now)
     for what in dict.fromkeys((*new, *old)):
         if old.get(what) != new.get(what):

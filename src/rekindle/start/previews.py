@@ -1,4 +1,4 @@
-"""What a start would do, as plain data; `rekindle.start.preview` finds it out."""
+"""The preview of a start as plain data; `rekindle.start.preview` makes it."""
 
 from __future__ import annotations
 
@@ -6,132 +6,132 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Beginning = Literal["begins", "resumes", "restores", "has ended"]
-"""What a start does with the job: from nothing, in place, from a checkpoint or savepoint, or nothing at all."""
+"""The beginning of a job: from nothing, in place, from a checkpoint or savepoint, or not at all."""
 
 Fate = Literal["begins", "resumes", "finished", "dropped"]
-"""What it does with a task, a source or a sink: `finished` is not started again, of a task that is `dropped` the state
-is not taken over."""
+"""The fate of a task, a source or a sink in a start: `finished` is not started again, `dropped` is no longer in the
+job, and the state of such a task is not taken over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryChangePreview:
-    """Something of a query that is not as its state knows it."""
+    """One difference between a query and the query that left the state."""
 
     #: e.g. ``the delay of a watermark, or its column``
     what: str
     before: str
     now: str
-    #: what becomes of the rows
+    #: consequence for the rows
     then: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPreview:
-    """What a start would do with a task."""
+    """The preview of one task in a start."""
 
     uid: str
     fate: Fate
-    #: how many it has now; of a task that is dropped, how many it had
+    #: number of its subtasks now; of a dropped task, before
     subtasks: int
-    #: its last batch that counts, of several subtasks the highest; None: none, or they are dealt out again
+    #: last batch to resume after, the highest of several subtasks; None: none, or its input is shared out again
     batch: int | None = None
-    #: how many subtasks have finished
+    #: number of subtasks that have finished
     finished: int = 0
-    #: what of its query is another, Spark accepts, and alters what comes out
+    #: changes of its query that Spark accepts, and that alter the output
     query: tuple[QueryChangePreview, ...] = ()
-    #: why the start would be refused because of its query, as `RekindleError.to_json`
+    #: error with which its query would be refused, as `RekindleError.to_json`; None: it would not
     refused: dict[str, Any] | None = None
-    #: how it takes the history that it begins with, "batch" or "stream"; None: it does not begin with one and a live
-    #: stream, or ``backlog.mode`` asks for no batch
+    #: way in which it computes its history, "batch" or "stream"; None: it does not begin with a history and a live
+    #: stream, or ``backlog.mode`` is "stream"
     history: str | None = None
-    #: why that is a stream, although ``backlog.mode`` asks for a batch
+    #: reason why that is a stream, although ``backlog.mode`` allows a batch; None: it is no stream
     history_streams: str | None = None
-    #: why its query was not looked at; None: it was
+    #: reason why its query was not examined; None: it was
     unseen: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePreview:
-    """What a start would do with a source."""
+    """The preview of one source in a start."""
 
     uid: str
-    #: empty where it is dropped
+    #: kind of the source; empty: it is dropped
     kind: str = ""
     fate: Fate = "begins"
-    #: those that read it
+    #: tasks that read it
     tasks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkPreview:
-    """What a start would do with a sink."""
+    """The preview of one sink in a start."""
 
     uid: str
-    #: empty where it is dropped
+    #: kind of the sink; empty: it is dropped
     kind: str = ""
     fate: Fate = "begins"
-    #: whether rows that were prepared before are committed first
+    #: True if rows that were prepared before are committed first
     has_prepared: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobChange:
-    """Something that is not as it was in the last run."""
+    """One difference between the job and its last run."""
 
     #: e.g. ``source live: watermark``
     what: str
-    #: None: it was not there
+    #: value before; None: it was not there
     before: str | None
-    #: None: it is not there any more
+    #: value now; None: it is not there any more
     now: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphChange:
-    """A change of the job's tasks, channels or sinks, and what becomes of it."""
+    """A change of the job's tasks, channels or sinks, and its consequence."""
 
-    #: of the task or sink, or the name of the job
+    #: uid of the task or sink, or name of the job
     uid: str
     #: e.g. ``was read``
     what: str
-    #: what a start makes of it
+    #: consequence for state, positions and rows
     then: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindPreview:
-    """What would be taken back from a sink."""
+    """The commits that would be taken back from a sink."""
 
     sink: str
     kind: str
-    #: of the checkpoints whose commits they are, ascending
+    #: numbers of the checkpoints that committed them, ascending
     checkpoints: tuple[int, ...]
-    #: as far as the sink counts them
+    #: number of rows, as far as the sink counts them
     rows: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPreview:
-    """What `Job.start` would do now; see `Job.check`."""
+    """The preview of `Job.start`; see `Job.check`."""
 
     job: str
     beginning: Beginning
-    #: the run that is at work now, which refuses a start until it has ended
+    #: run that is active now: a start is refused until it has ended; None: there is none
     running: int | None
-    #: checkpoint or savepoint that a restore reads, absolute
+    #: absolute path of the checkpoint or savepoint that a restore reads; None: it is no restore
     path: str | None
-    #: its number; in place, the newest there is
+    #: number of that checkpoint; in place, of the newest one; None: there is none
     checkpoint: int | None
     tasks: tuple[TaskPreview, ...]
     sinks: tuple[SinkPreview, ...]
-    #: against the last run; empty where there was none, or where an older version ran it
+    #: differences from the last run; empty if there was none, or if an older version ran it
     changes: tuple[JobChange, ...]
-    #: against what the start resumes from, by the table of docs/change.md
+    #: differences from the lineage or checkpoint that the start resumes from, by the table of docs/change.md
     graph: tuple[GraphChange, ...] = ()
-    #: what sinks have committed since and would be taken back
+    #: later commits of sinks that would be taken back
     rewinds: tuple[RewindPreview, ...] = ()
     sources: tuple[SourcePreview, ...] = ()
-    #: why the queries were not looked at; None: they were
+    #: reason why the queries were not examined; None: they were
     unseen: str | None = None
 
     @property
@@ -140,5 +140,5 @@ class StartPreview:
         return any(task.refused is not None for task in self.tasks)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the preview as plain data."""
         return asdict(self)

@@ -1,4 +1,4 @@
-"""How a start begins: a decision from what the storage holds. Pure: facts in, decision out."""
+"""The rules of a start: a decision from the facts in the storage. Pure: facts in, decision out."""
 
 from __future__ import annotations
 
@@ -8,54 +8,54 @@ from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Result, Run
 
 ENDED = ("FINISHED", "DRAINED")
-"""States from which nothing is left to do."""
+"""States of a job that has nothing left to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartFacts:
-    """What is known before a driver starts."""
+    """The facts that are known before a driver starts."""
 
-    #: the newest run, and how it ended
+    #: the newest run that began; the next attribute: its result
     run: Run | None = None
     result: Result | None = None
     #: the lineage in force
     lineage: Lineage | None = None
     #: folder of the newest checkpoint, absolute
     latest_checkpoint: str | None = None
-    #: how to begin where what came after the last checkpoint of that lineage may be lost; None: it is not
+    #: decision if data after the last checkpoint of that lineage may be lost; None: nothing is lost
     whole: Fresh | Restore | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AlreadyEnded:
-    """Say so, run nothing."""
+    """The decision to return the result of a job that has ended, and to run nothing."""
 
     result: Result
 
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """Begin at the beginning."""
+    """The decision to begin at the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Resume in place, after each subtask's last batch record."""
+    """The decision to resume in place, after each subtask's last batch record."""
 
     lineage: Lineage
 
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Open a new lineage from a checkpoint or savepoint."""
+    """The decision to open a new lineage from a checkpoint or savepoint."""
 
     path: str
     undo_drain: bool = False
-    #: the sinks go back too
+    #: True if the sinks go back, too
     rewind_sinks: bool = False
-    #: the job owns the savepoint from then on
+    #: True if the job owns the savepoint from then on
     claim: bool = False
-    #: it was begun before, so whatever had to be allowed was
+    #: True if the restore was begun before, so that the user has allowed it already
     repeated: bool = False
 
 
@@ -65,12 +65,12 @@ Decision = AlreadyEnded | Fresh | Resume | Restore
 def resolve(
     facts: StartFacts, *, restore: str | None, allow_drained: bool, rewind_sinks: bool = False, claim: bool = False
 ) -> Decision:
-    """What a start does.
+    """Decide how a start begins.
 
-    1. What the user asks for comes first.
-    2. A restore that a crash cut short (its run has no lineage yet) is done again.
+    1. A checkpoint or savepoint that the user names comes first.
+    2. A restore that a crash interrupted (its run has no lineage yet) is repeated.
     3. A job that has ended stays ended; a drained one continues from before its flush if that is allowed.
-    4. Where power may have been lost, the job begins where its lineage is whole.
+    4. After a possible loss of power, the job begins from the last checkpoint of its lineage.
     5. Otherwise it resumes after its last records.
     """
     run, result, lineage = facts.run, facts.result, facts.lineage

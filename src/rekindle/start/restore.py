@@ -1,13 +1,13 @@
-"""A restore opens a new lineage: each subtask's folder is written again from a checkpoint's or savepoint's
-batch.
+"""A restore opens a new lineage: it writes each subtask's folder again from the batch of a checkpoint or savepoint.
 
 The new query has an id of its own and inboxes of its own, whose first admission stands for all that was read before.
-Its batch records begin with one that carries the positions over and has nothing to commit: what belongs to the
-checkpoint is committed by the job it belongs to. What was in flight is put into that record of its producer again, as
-if its last batch had written all of it; what was not read of bounded sources goes back to their enumerators (it is in
-the document of the lineage). What has finished for good has no query any more: only its end, where it stood, and what
-was in flight go along. So nothing hangs on which subtask had read what, and a task without state may have other
-subtasks than before. Nothing of this is in force before the caller creates the lineage document.
+Its batch records begin with one that carries the positions over and has nothing to commit: the transactions of the
+checkpoint are committed by the job that took it. Segments in flight are put into that record of their producer again,
+as if its last batch had written all of them. Unread files of bounded sources go back to their enumerators (the document
+of the lineage has them). A task that has finished for good has no query any more: only its end, its positions and its
+segments in flight are copied. So the restore does not depend on which subtask had read which rows, and a task without
+state may have another number of subtasks than before. Nothing of this is in force before the caller creates the lineage
+document.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from rekindle.storage.savepoint import copy_source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where a subtask of the new lineage begins."""
+    """The place at which a subtask of the new lineage begins."""
 
-    #: the one of the checkpoint whose query it continues, and where that stopped
+    #: subtask of the checkpoint whose query it continues; the next attribute: the snapshot of that
     old: SubtaskId
     snapshot: SubtaskSnapshot
-    #: set where it is not started again
+    #: end of a subtask that is not started again; None: it is
     end: End | None
-    #: what its output and its state know of the time, ms
+    #: watermark of its output and state, ms since the epoch; None: there is none
     watermark_ms: int | None
-    #: it has a query that continues, or may once a drain is undone
+    #: True if it has a query that continues, or may continue once a drain is undone
     has_query: bool
 
 
@@ -65,10 +65,11 @@ def open_lineage(
     """Write every subtask's folder of the new `lineage`, and the frozen lists of its sources.
 
     Args:
-        undo_drain: continue a drained job: the watermark from before the flush is put back, so that what follows is
-            not late.
-        numbers: task with other inputs than it had → the numbers of the sources in its plan.
-        opened: called with the folder and the task of each subtask that resumes after a batch, once all is written.
+        undo_drain: True to continue a drained job: the watermark from before the flush is put back, so that later rows
+            are not late.
+        numbers: task whose inputs have changed → the numbers of the sources in its plan.
+        opened: called with the folder and the task of each subtask that resumes after a batch, once its folder is
+            written.
     """
     _copy_sources(storage, origin, graph)
     starts = {
@@ -94,12 +95,12 @@ def open_lineage(
 
 
 def starts_of(manifest: Manifest, task: Task, *, undo_drain: bool) -> Iterator[Start]:
-    """Where the subtasks of a task begin: each where it stood, or all alike where there were more of them or fewer.
+    """Yield the start of each subtask of a task: at its own place, or all at one place if their number has changed.
 
-    Then the task keeps no state, so that where one stood is as good as another. As any of them may be given what
-    another has left unread, every new subtask starts from the lowest watermark of the old ones, and none is over before
-    all are: what had finished in part starts again as a whole (FLIP-147), as another task may be feeding the rest of
-    it.
+    If it has changed, the task keeps no state, and the place of any subtask will do. A new subtask may be given data
+    that another has left unread. So each starts from the lowest watermark of the old ones, and none has ended before
+    all have: a task that had finished in part starts again as a whole (FLIP-147), as another task may still feed the
+    rest.
     """
     old = manifest.tasks[task.uid]
     going = [one for one in old.values() if one.end is None or (undo_drain and one.end.drained)]
@@ -117,7 +118,7 @@ def starts_of(manifest: Manifest, task: Task, *, undo_drain: bool) -> Iterator[S
 
 
 def _watermark_ms(snapshot: SubtaskSnapshot) -> int:
-    """What it knew of the time, before its flush if it had any."""
+    """Return the watermark of a snapshot, ms since the epoch; the one before its flush if it had any."""
     found = snapshot.watermark_ms if snapshot.end is None else snapshot.end.watermark_before_flush_ms
     return found or 0
 
@@ -147,7 +148,7 @@ def _positions(
     first: Mapping[SubtaskId, int],
     plan: Numbers | None,
 ) -> dict[str, InputPosition]:
-    """Its inputs as they stand: of sources it has been given nothing yet, channels begin with their first record."""
+    """Return input → position: no files of sources are given yet, and channels begin with their first record."""
     positions = {}
     for uid in task.inputs:
         old = start.snapshot.inputs.get(uid, InputPosition())
@@ -228,9 +229,9 @@ def _begin_records(
     folder: str,
     run: int,
 ) -> None:
-    """Write the record of the batch that it resumes after."""
+    """Write the record of the batch that a subtask resumes after."""
     snapshot = start.snapshot
-    # Who reads its channels goes by what the record says of the time: the end of it, where a flush is not taken back.
+    # Readers of its channels take the time from this record: the end of time, if a flush is not undone.
     flushed = start.end is not None and start.end.batch_before_flush < snapshot.batch
     attempt = f"{run:06d}"
     progress_dir = layout.spark_progress_dir(folder)
@@ -250,7 +251,7 @@ def _begin_records(
 def _copy_in_flight(
     storage: JobDocuments, origin: Origin, graph: JobGraph, subtask: SubtaskId, batch: int, folder: str, attempt: str
 ) -> Iterator[Segment]:
-    """What the subtasks had in their channels whose place it takes, each in its order."""
+    """Copy the segments in flight of the old subtasks that this one replaces, in their order; yield each copy."""
     old_parallelism = topology_of(origin.manifest).vertex(subtask.task).parallelism
     parallelism = graph.task(subtask.task).parallelism
     readers = {task.uid for task in graph.consumers_of(graph.task(subtask.task))}

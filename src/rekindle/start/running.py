@@ -1,8 +1,8 @@
-"""The runs of a job in this process: one, or one after the other where the engine dies under them.
+"""The runs of a job in this process: one, or several, one after the other, if the engine dies.
 
 A run whose engine has died, and which may continue with another, ends without a result (`FailOver`). Then a new engine
 is made, and the next run is started like any other: it resumes after the job's last records, and hears the requests
-that its predecessor did not answer. What cannot be done in this way ends the job as FAILED with ``SPARK_DIED``.
+that its predecessor did not answer. If no next run can be started, the job ends as FAILED with ``SPARK_DIED``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOOK_S = 0.2
 _BEAT_S = 1.0
 
 _START_S = 600.0
-"""How long a new engine may take to come up: one that hangs meanwhile has no lifeline yet."""
+"""The longest time for a new engine to start, in seconds: until then it has no lifeline that could end a hang."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,10 +46,11 @@ class Running:
     """A job from its start to its end.
 
     Args:
-        launch: of its first run, prepared.
-        engines: make the engine of each run.
-        successor: makes the launch of the next run, given the first run of this process and the engines that have died.
-        config: says how often, and after which pauses, another engine is tried.
+        launch: the prepared launch of its first run.
+        engines: the factory of the engine of each run.
+        successor: makes the launch of the next run from the first run of this process and the number of engines that
+            have died.
+        config: settings for the number of tries with another engine, and the pauses between them.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Running:
         self._engines = engines
         self._engine = engines.make()
         begun = self._begin(launch)
-        #: how the job had ended before this start could begin it; None: it runs
+        #: result of a job that had ended before this start could begin it; None: it runs
         self.ended: Result | None = None
         if isinstance(begun, Result):
             self.ended = begun
@@ -89,11 +90,11 @@ class Running:
 
     @property
     def heartbeat(self) -> Heartbeat:
-        """What the driver at work shows of itself, or the last one did."""
+        """The heartbeat of the driver in force, or of the last one."""
         return self._driver.heartbeat
 
     def look(self) -> None:
-        """Let the driver look now at what is asked."""
+        """Let the driver read its requests now."""
         self._driver.look()
 
     @property
@@ -105,7 +106,7 @@ class Running:
         """Run the job to its end.
 
         Raises:
-            RekindleError: what `Driver.run` raises.
+            RekindleError: raised by `Driver.run`.
         """
         canceled = False
         try:
@@ -122,7 +123,7 @@ class Running:
                 self._engine.stop()
 
     def _fail_over(self, over: FailOver) -> Result | None:
-        """Begin the next run; its result where that cannot be done, however often it is tried."""
+        """Begin the next run and return None; return the result of the job if it has ended or no try is left."""
         _LOG.warning("Spark is gone (%s); going on with a new session", over.reason)
         driver, elapsed, restarts = self._driver, Elapsed(), Restarts(self._config)
         restarts.resume(over.failures, elapsed.now_ms())
@@ -140,14 +141,14 @@ class Running:
                     failed = JobError("SPARK_DIED", reason=reason)
                     pause_ms = restarts.failed(elapsed.now_ms()) if may_go_well(error) else None
                     if pause_ms is None or self._is_asked():
-                        break  # who asks for something hears that there is no Spark
+                        break  # the answer to a request is that there is no Spark
                     _LOG.warning("%s; trying again in %g s", failed.message, pause_ms / 1000)
                     driver.heartbeat.failed(failed, again_in_ms=pause_ms)
                     self._engines.forget_failed()
         return self._failed(driver, failed)
 
     def _go_on(self, failures: int) -> Result | None:
-        """Begin the next run on an engine of its own; returns the result of a job that has ended."""
+        """Begin the next run on an engine of its own; return the result of a job that has ended, else None."""
         late = threading.Timer(_START_S, self._engines.forget_failed)
         late.daemon = True
         late.start()
@@ -176,7 +177,7 @@ class Running:
         return result
 
     def _pause(self, seconds: float, elapsed: Elapsed) -> None:
-        """Wait before the next session is made; requests are answered meanwhile."""
+        """Wait before the next session is made; return earlier if a request waits."""
         until_ms = elapsed.now_ms() + seconds * 1000
         while elapsed.now_ms() < until_ms:
             time.sleep(min(_LOOK_S, seconds))
@@ -191,7 +192,7 @@ class Running:
 
     @contextmanager
     def _beating(self, heartbeat: Heartbeat) -> Iterator[None]:
-        """Let the heart beat on between two runs."""
+        """Keep the heartbeat going inside, between two runs."""
         over = threading.Event()
 
         def beat() -> None:
@@ -210,11 +211,11 @@ class Running:
 def launches(
     definition: Definition, location: str, config: Config, permissions: Permissions, *, mode: str
 ) -> Callable[..., Launch]:
-    """Return what makes a run's start, and those of the runs that continue it.
+    """Return a function that makes the launch of a run, and of the runs that continue it.
 
     Raises:
         DefinitionError: ``MODE_UNKNOWN``, ``BATCH_UNBOUNDED``, ``BATCH_OF_SPLITS``.
-        StorageError: `location` is no place for a storage.
+        StorageError: `location` cannot be a storage.
     """
     if mode not in MODES:
         raise DefinitionError("MODE_UNKNOWN", mode=mode)

@@ -1,4 +1,4 @@
-"""What there is of a job before a start: what its tasks read, who its sinks were, and what each task has left."""
+"""The state of a job before a start: the inputs of its tasks, its sinks, and the state that each task has left."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from rekindle.storage.renaming import renamed_chains, renamed_graph
 class Before:
     """A job as it was, in the uids that its tasks have now."""
 
-    #: task → what it read
+    #: task → its inputs
     inputs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: sink → its task
     sinks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sources(self) -> frozenset[str]:
-        """What was read and is no task."""
+        """The uids of the sources: inputs that are no task."""
         return frozenset(uid for inputs in self.inputs.values() for uid in inputs) - self.inputs.keys()
 
 
 def before_start(decided: Decided, graph: JobGraph) -> Before:
-    """Return the job as a start finds it; nothing where it begins."""
+    """Return the job as a start finds it; empty if the job is new."""
     decision, origin = decided.decision, decided.origin
     if isinstance(decision, Resume):
         names = {old: now for now, old in renames(graph, decision.lineage.graph).items()}
@@ -56,7 +56,7 @@ def examination(
     *,
     numbers_only: bool = False,
 ) -> Examination:
-    """Return what an engine has to look at before a start."""
+    """Return the job and its saved state, for an engine to examine before a start."""
     decision, origin = decided.decision, decided.origin
     left: dict[str, Left] = {}
     if isinstance(decision, Resume):

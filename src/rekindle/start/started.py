@@ -1,4 +1,4 @@
-"""What the protocol hears of a job that starts: where its subtasks stand, and its checkpoints."""
+"""The first event of the protocol: the state of the subtasks of a job that starts, and its checkpoints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def job_started(
     assembly: Subtasks,
     engine_failures: int,
 ) -> e.JobStarted:
-    """Read from the storage where each subtask stands."""
+    """Read the state of each subtask from the storage, and return the event that starts the protocol."""
     status = storage.status()
     used = [*storage.numbers_used(), *(stats.id for stats in (status.history if status else ()))]
     restored, draining = {}, False
