@@ -1,1 +1,1 @@
-"""Read, copy, cut and delete what a streaming query of Spark keeps in its checkpoint folder, without Spark."""
+"""Tools to read, copy, cut and delete the files of a streaming query's checkpoint folder, without Spark."""

@@ -1,10 +1,10 @@
-"""Copies of a `spark_progress_dir`: into a savepoint as it is, and into a new lineage as a new query.
+"""Copies of a `spark_progress_dir`: into a savepoint unchanged, and into a new lineage as a new query.
 
-A savepoint holds what its batch needs and nothing else. A new lineage is a query of its own (another id, so that it can
-run beside the original, and no sink takes its batches for the original's), whose inboxes are written again: each source
-fed by one stands at log offset 0, an entry that names a file which is never read. An operator's metadata name the files
-with the schema of its state by their whole paths: in a new lineage, those of its own. Both must be made while nothing
-purges the directory they come from; the query may continue.
+A savepoint holds the files that its batch needs and nothing else. A new lineage is a query of its own: it has another
+id, so that it can run beside the original, and no sink takes its batches for the original's. Its inboxes are written
+again: each source fed by one stands at log offset 0, an entry that names a file which is never read. An operator's
+metadata names the files with the schema of its state by their full paths: in a copy, those of the copy. Both kinds of
+copies must be made while nothing purges the directory that they come from; the query may continue.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _START = '{"logOffset":0}'
 
 
 class InboxStart(NamedTuple):
-    """What stands for all that a source has read of its old inbox: the new inbox's log file 0 names the same file."""
+    """The entry for all that a source has read of its old inbox: log file 0 of the new inbox names the same file."""
 
-    #: URI; nothing need be there, since Spark takes it for read
+    #: URI; no file need be there, since Spark counts it as read
     path: str
     #: its modification time in the inbox, ms: that of admission 0
     time_ms: int
-    #: what of ``offsets/<N>`` is of that inbox, where it is not the one line with the source's number: Spark reads what
-    #: stands in a plan twice only once, and writes its offset twice
+    #: lines of ``offsets/<N>`` that belong to that inbox; (): the one line with the source's number. Spark reads a
+    #: source that is twice in a plan only once, and writes its offset twice
     lines: tuple[int, ...] = ()
 
 
@@ -54,8 +54,8 @@ def copy_for_savepoint(
 ) -> int:
     """Copy all that a query needs to continue after the committed `batch`; return the bytes copied.
 
-    The query may run on, and what only earlier batches need be deleted. The logs of its file sources are cut
-    as it goes, whatever is retained: where one of their files has just been replaced, they are looked up again.
+    The query may continue, and files that only earlier batches need may be deleted meanwhile. The logs of its file
+    sources may be cut at any time: if one of their files has just been replaced, they are listed again.
 
     Raises:
         StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
@@ -84,12 +84,12 @@ def copy_without_state(
     batch: int,
     lines: Sequence[int | None] | None = None,
 ) -> None:
-    """Copy what Spark compares a plan with when it continues after `batch`: no rows of state, no logs of sources.
+    """Copy the files that Spark compares a plan with after `batch`: no rows of state, no logs of sources.
 
-    A query can plan a batch there that reads nothing. The query that is copied may run on meanwhile.
+    A query can plan a batch there that reads nothing. The original query may continue meanwhile.
 
     Args:
-        lines: for each source of the plan the number that it had; None: all have those that they had.
+        lines: for each source of the plan its old number, None for a new source; None: all keep their numbers.
 
     Raises:
         StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
@@ -114,7 +114,7 @@ def copy_without_rows(
 ) -> None:
     """Copy a savepoint's directory with the one stateful `operator`, and without the rows of its state.
 
-    `copy_other_state` copies what is left out of other operators.
+    `copy_other_state` copies the state of the other operators, which is left out here.
 
     Raises:
         StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed.
@@ -132,7 +132,7 @@ def copy_without_rows(
 def copy_other_state(
     source_store: Store, source_folder: str, target_store: Store, target_folder: str, batch: int, operator: int
 ) -> None:
-    """Copy the state of all operators but one, as it is."""
+    """Copy the state of all operators except one, unchanged."""
     ours = f"state/{operator}/"
     needed = files_needed(source_store, source_folder, batch)
     paths = [path for path in needed if path.startswith("state/") and not path.startswith(ours)]
@@ -143,7 +143,7 @@ def copy_other_state(
 def _move_metadata(
     source_store: Store, source_folder: str, target_store: Store, target_folder: str, paths: Iterable[str]
 ) -> int:
-    """Write the operators' metadata among these paths as they are of the target; return the bytes written."""
+    """Write the operators' metadata among these paths with the paths of the target; return the bytes written."""
     home, size = target_store.spark_path(target_folder), 0
     for path in filter(is_operator_metadata, paths):
         data = at_home(source_store.read(f"{source_folder}/{path}"), path, home)
@@ -168,14 +168,14 @@ def copy_for_lineage(
 
     Args:
         source_folder: a progress directory, or one that `copy_for_savepoint` made.
-        target_folder: an empty place, or what an interrupted call with the same arguments has left.
+        target_folder: an empty folder, or the remains of an interrupted call with the same arguments.
         batch: -1 for a directory that has not run any batch.
         query_id: a UUID no other query has.
-        inbox_sources: number below ``sources/`` of what an inbox feeds (`inputs_of_sources`) → where its new inbox
-            starts. A source that had read nothing by `batch` starts with an empty inbox, log file 0 included.
-        later_too: what sources have logged after `batch` comes along, for the plan of a batch that goes by it.
-        lines: for each source of another plan, whose query continues, the number that it had; None: the plan's sources
-            have the numbers that they had. `inbox_sources` are those that they had.
+        inbox_sources: number below ``sources/`` of a source that an inbox feeds (`inputs_of_sources`) → the start of
+            its new inbox. A source that had read nothing by `batch` starts with an empty inbox, log file 0 included.
+        later_too: True to copy also the logs of sources after `batch`, for a planned batch that needs them.
+        lines: for each source of another plan, whose query continues, its old number, None for a new source; None: the
+            sources keep their numbers. The keys of `inbox_sources` are old numbers.
 
     Raises:
         StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
@@ -212,13 +212,13 @@ def copy_for_adoption(
     lines: Sequence[int | None],
     folders: Sequence[str],
 ) -> int:
-    """Copy a plain query's directory for a savepoint, its sources numbered as in another plan; returns the bytes.
+    """Copy a plain query's directory for a savepoint, with sources numbered as in another plan; return the bytes.
 
-    State goes with columns that may all be null, as beside marker rows they may.
+    All columns of the state become nullable: with watermark rows in the input, any column may be null.
 
     Args:
         lines: for each source of that plan its line in ``offsets/<N>``; None: the plain query did not have it.
-        folders: of each line, below ``sources/``; several may have one.
+        folders: for each line its folder below ``sources/``; several lines may share one.
 
     Raises:
         StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
@@ -251,7 +251,7 @@ def _at_inbox_starts(
     inbox_sources: Mapping[int, InboxStart],
     plan: Sequence[int | None] | None,
 ) -> Iterator[tuple[str, bytes]]:
-    """The offsets up to `batch` and the inbox sources' logs, as a new lineage has them: path → content."""
+    """Yield path → content of the offsets up to `batch` and of the inbox sources' logs, for a new lineage."""
     lines = {source: start.lines or (source,) for source, start in inbox_sources.items()}
     of_inboxes = set(chain.from_iterable(lines.values()))
     for number in log_batches(batch):

@@ -3,12 +3,12 @@
     metadata              {"id": query id}
     offsets/<N>           batch N is planned: the watermark it runs with and the end offset of every source
     commits/<N>           batch N is committed: the watermark of the next one
-    sources/<i>/<L>       what source i calls its offset L; a file source's log, `<L>.compact` at every tenth offset
+    sources/<i>/<L>       entry of source i for its offset L; in a log of files, `<L>.compact` at every tenth offset
     state/<operator>/<partition>[/<store>]/<version>.*    batch N writes version N + 1
 
-A directory is edited only while no query runs on it; reading is harmless at any time. Everything goes through a
-`Store`, so this module must not import pyspark, and it knows neither jobs nor checkpoints. `progress_files` says which
-of the files a batch needs, `lineage_copy` copies them, `retention` deletes the others.
+A directory is edited only while no query runs on it; reading is harmless at any time. All access goes through a
+`Store`, so this module must not import pyspark, and it knows neither jobs nor checkpoints. `files` lists the files that
+a batch needs, `copies` copies them, `retention` deletes others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOG_FILE = re.compile(r"[0-9]+(\.compact)?")
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """``offsets/<N>``: what Spark has planned for a batch."""
+    """The content of ``offsets/<N>``: Spark's plan of a batch."""
 
     #: the query's watermark while the batch runs, ms since the epoch
     batch_watermark_ms: int
@@ -40,13 +40,13 @@ class Offsets:
     sources: tuple[str | None, ...]
     #: SHA-256 of the file, hexadecimal
     hash: str
-    #: the file as it is
+    #: the whole file
     text: str
-    #: what version 2 of the log calls each source: its number, or its name where the user has named it; () in version 1
+    #: name of each source in version 2 of the log: its number, or the name that the user has given; () in version 1
     names: tuple[str, ...] = ()
 
     def to_bytes(self, **metadata: Any) -> bytes:
-        """The file's content, with some of its metadata replaced."""
+        """Return the content of the file, with some of its metadata replaced."""
         ends = [source or "-" for source in self.sources]
         if self.names:
             ends = [f"{name}:{end}" for name, end in zip(self.names, ends, strict=True)]
@@ -54,25 +54,25 @@ class Offsets:
 
 
 def last_planned(store: Store, folder: str) -> int:
-    """The newest batch in ``offsets/``, -1 if there is none."""
+    """Return the newest batch in ``offsets/``, -1 if there is none."""
     return max(numbered(store, f"{folder}/offsets"), default=-1)
 
 
 def last_committed(store: Store, folder: str) -> int:
-    """The newest batch in ``commits/``, -1 if there is none."""
+    """Return the newest batch in ``commits/``, -1 if there is none."""
     return max(numbered(store, f"{folder}/commits"), default=-1)
 
 
 def is_committed(store: Store, folder: str, batch: int) -> bool:
-    """Whether Spark has committed `batch`."""
+    """Return whether Spark has committed `batch`."""
     return store.exists(f"{folder}/commits/{batch}")
 
 
 def read_offsets(store: Store, folder: str, batch: int) -> Offsets:
-    """What Spark has planned for `batch`.
+    """Return Spark's plan of `batch`.
 
     Raises:
-        NotFound: it has planned nothing, or that was purged.
+        NotFound: Spark has not planned the batch, or the plan was purged.
         StorageError: ``PROGRESS_FORMAT_UNKNOWN`` for another format than ``v1`` and ``v2``, ``OBJECT_CORRUPT`` for a
             damaged file.
     """
@@ -91,10 +91,10 @@ def read_offsets(store: Store, folder: str, batch: int) -> Offsets:
 
 
 def read_commit(store: Store, folder: str, batch: int) -> dict[str, Any]:
-    """What Spark has noted of a batch that it has committed.
+    """Return the metadata that Spark has written for a committed batch.
 
     Raises:
-        NotFound: it has not committed the batch, or that was purged.
+        NotFound: Spark has not committed the batch, or the commit was purged.
         StorageError: ``PROGRESS_FORMAT_UNKNOWN``, ``OBJECT_CORRUPT``.
     """
     path = f"{folder}/commits/{batch}"
@@ -102,7 +102,7 @@ def read_commit(store: Store, folder: str, batch: int) -> dict[str, Any]:
 
 
 def _named_sources(lines: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """The names and the ends of ``name:end`` lines, which may stand in any order; numbers are put into theirs."""
+    """Return the names and the ends of ``name:end`` lines, in any order; names that are all numbers are sorted."""
     found = [line.partition(":")[::2] for line in lines]
     if all(name.isascii() and name.isdigit() for name, _ in found):
         found.sort(key=lambda each: int(each[0]))
@@ -110,9 +110,9 @@ def _named_sources(lines: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
 
 
 def plant(store: Store, folder: str, watermark_ms: int) -> int:
-    """Plan a batch without input that runs with `watermark_ms` and so flushes Spark's state; returns its number.
+    """Plan a batch without input that runs with `watermark_ms` and so flushes Spark's state; return its number.
 
-    The query, when it is started next, runs it first. It is the one flush for a natural end and for a drain.
+    The query runs this batch first when it is started next. A natural end and a drain use the same flush.
 
     Raises:
         StorageError: ``PROGRESS_BATCH_PLANNED`` if a batch is planned and not committed, ``PROGRESS_BATCH_MISSING`` if
@@ -128,10 +128,10 @@ def plant(store: Store, folder: str, watermark_ms: int) -> int:
 
 
 def plant_due(store: Store, folder: str) -> bool:
-    """Plan the batch without input that emits what the last one has made due; returns True if anything is due.
+    """Plan the batch without input that emits the rows that the last batch has made due; return True if it is planned.
 
-    Spark plans it itself right after the batch that moved the watermark, but not once it has been started again: then
-    it waits for data, however long that takes.
+    Spark itself plans this batch right after the batch that moved the watermark. After a restart it does not: it waits
+    for data, however long that takes.
     """
     batch = last_committed(store, folder)
     if batch < 0 or last_planned(store, folder) > batch or not store.names(f"{folder}/state"):
@@ -147,8 +147,8 @@ def plant_due(store: Store, folder: str) -> bool:
 def unplant(store: Store, folder: str, keep: int | None = None) -> tuple[int, ...]:
     """Remove every batch that is planned and not committed, except `keep`; return their numbers.
 
-    Nothing is lost: Spark plans their input again, also where a source's own log is ahead. A batch that has a record
-    must not be removed: planned again it would hold something else than what was recorded.
+    Nothing is lost: Spark plans their input again, even if a source's own log is ahead. A batch that has a record must
+    not be removed: a new plan of it could differ from the record.
     """
     last = last_committed(store, folder)
     planned = tuple(batch for batch in numbered(store, f"{folder}/offsets") if batch > last and batch != keep)
@@ -158,7 +158,7 @@ def unplant(store: Store, folder: str, keep: int | None = None) -> tuple[int, ..
 
 
 def set_watermark(store: Store, folder: str, batch: int, watermark_ms: int) -> None:
-    """Let the query continue after the committed `batch` with `watermark_ms`: what follows a drain is not late."""
+    """Let the query continue after the committed `batch` with `watermark_ms`: rows after a drain are not late."""
     store.replace(
         f"{folder}/offsets/{batch}", read_offsets(store, folder, batch).to_bytes(batchWatermarkMs=watermark_ms)
     )
@@ -176,19 +176,19 @@ def plan_at(store: Store, folder: str, batch: int, watermark_ms: int) -> None:
 
 
 class SourceInputs:
-    """For each of Spark's sources the index of the input whose inbox it reads; None: no inbox, or nothing read yet.
+    """The inputs of Spark's sources: for each the index of the input whose inbox it reads.
 
-    The order of a query's sources never changes, so each is looked at until it has read something, and then no more.
+    The order of a query's sources never changes, so each is looked up until it has read something, and then no more.
     """
 
     def __init__(self, store: Store, folder: str) -> None:
         self._store = store
         self._folder = folder
-        #: source → its input; None: it is not fed by an inbox
+        #: source → index of its input; None: it is not fed by an inbox
         self._found: dict[int, int | None] = {}
 
     def of(self, source_count: int) -> tuple[int | None, ...]:
-        """Return them for a query of so many sources."""
+        """Return the index of the input of each source; None: it reads no inbox, or has read nothing yet."""
         for source in set(range(source_count)) - self._found.keys():
             first = first_entry(self._store, f"{self._folder}/sources/{source}")
             if first is not None:
@@ -198,20 +198,19 @@ class SourceInputs:
 
 
 def inputs_of_sources(store: Store, folder: str, source_count: int) -> tuple[int | None, ...]:
-    """Look once; see `SourceInputs`."""
+    """Return the index of the input of each source, by one look; see `SourceInputs`."""
     return SourceInputs(store, folder).of(source_count)
 
 
 def log_numbers(names: Iterable[str]) -> dict[str, int]:
-    """The files of a source's log among these names, and their numbers."""
+    """Return name → number of the files of a source's log among these names."""
     return {name: int(name.removesuffix(COMPACTED)) for name in names if _LOG_FILE.fullmatch(name)}
 
 
 def first_entry(store: Store, log: str) -> dict[str, Any] | None:
-    """Read the first entry of a source's newest log file, and no more: there may be a million.
+    """Return the first entry of a source's newest log file that is whole; the others, maybe a million, are not read.
 
-    A loss of power may have torn the newest ones. Returns None where there is no log, and an empty entry where it is
-    none of files.
+    A loss of power may have torn the newest files. None: there is no log; an empty entry: it is no log of files.
     """
     found = {number: name for name, number in log_numbers(store.names(log)).items()}
     met = False
@@ -228,7 +227,7 @@ def first_entry(store: Store, log: str) -> dict[str, Any] | None:
 
 
 def log_entries(store: Store, log: str, log_offset: int) -> list[dict[str, Any]]:
-    """The files of one offset, from its own log file or, once that is gone, from the next compacted one."""
+    """Return the entries of one offset, from its own log file or, once that is gone, from the next compacted one."""
     compacted = [f"{n}.compact" for n in numbered(store, log, ".compact", plain=False) if n >= log_offset]
     for name in (str(log_offset), *compacted[:1]):
         try:
@@ -244,7 +243,7 @@ def log_entries(store: Store, log: str, log_offset: int) -> list[dict[str, Any]]
 
 
 def file_log(data: bytes, path: str) -> list[dict[str, Any]] | None:
-    """The entries ``{"path", "timestamp", "batchId"}`` of a file source's log; None if it is another source's."""
+    """Return the entries ``{"path", "timestamp", "batchId"}`` of a file source's log; None: another source's log."""
     try:
         entries = [json.loads(line) for line in _lines(data, path)[1:]]
     except (StorageError, ValueError):
@@ -254,12 +253,12 @@ def file_log(data: bytes, path: str) -> list[dict[str, Any]] | None:
 
 
 def encode_file_log(entries: list[dict[str, Any]]) -> bytes:
-    """A file source's log with these entries."""
+    """Return a file source's log with these entries."""
     return "\n".join(["v1", *map(_compact, entries)]).encode()
 
 
 def numbered(store: Store, folder: str, suffix: str = "", *, plain: bool = True) -> list[int]:
-    """The numbers of the files ``<n>`` (where `plain`) and ``<n><suffix>`` in `folder`, ascending."""
+    """Return the numbers of the files ``<n>`` (if `plain`) and ``<n><suffix>`` in `folder`, ascending."""
     names = store.names(folder)
     bare = [name for name in names if plain] + [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
     return sorted({int(name) for name in bare if name.isascii() and name.isdigit()})

@@ -1,4 +1,4 @@
-"""What a stream of files has read: Spark's log of it, the whole of it at once."""
+"""The files that a stream of files has read, from Spark's whole log of it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from rekindle.progress.directory import COMPACTED, file_log, log_numbers
 from rekindle.storage.port import NotFound, Store
 
 _TRIES = 3
-"""The query may run, and put files of its log together while they are read."""
+"""The number of tries: a running query may compact its log while it is read."""
 
 
 def read_file_stream(store: Store, log: str) -> dict[str, int] | None:
-    """Return file → Spark's offset for all that the log names; None where it is not a stream of files.
+    """Return file → Spark's offset for all files in the log; None: it is no stream of files.
 
     Raises:
         StorageError: ``OBJECT_CORRUPT``, ``PROGRESS_FORMAT_UNKNOWN``.

@@ -1,9 +1,9 @@
-"""Which files of a `spark_progress_dir` a committed batch needs: the one list for copying and purging.
+"""The files of a `spark_progress_dir` that a committed batch needs: the one list for copying and purging.
 
 State comes as whole snapshots (`<v>.zip` of RocksDB, `<v>.snapshot` of the HDFS-backed provider) and as changes
 (`<v>.changelog`, `<v>.delta`) that lead from one version to the next, so version V needs the newest snapshot S <= V and
 the changes S+1 to V. A RocksDB snapshot names the immutable files in ``SSTs/`` and ``logs/`` it consists of and shares
-them with other snapshots. Files whose names are not known here are taken to be needed.
+them with other snapshots. Files with other names count as needed.
 
 This module only reads.
 """
@@ -36,28 +36,28 @@ class StateFolder:
 
     #: version → its snapshot
     snapshots: dict[int, str] = field(default_factory=dict)
-    #: version → the changes that lead to it
+    #: version → file with the changes that lead to it
     changes: dict[int, str] = field(default_factory=dict)
     #: name of an immutable file → its path
     shared: dict[str, str] = field(default_factory=dict)
 
     def snapshot_for(self, version: int) -> int | None:
-        """The snapshot that loading `version` starts from; None if it starts from nothing."""
+        """Return the snapshot that loading `version` starts from; None: it starts from nothing."""
         return max((found for found in self.snapshots if found <= version), default=None)
 
     def shared_by(self, store: Store, versions: list[int]) -> set[str]:
-        """Paths of the immutable files of these snapshots."""
+        """Return the paths of the immutable files of these snapshots."""
         names = {name for version in versions for name in _immutable_files(store, self.snapshots[version])}
         return {path for name, path in self.shared.items() if name in names}
 
     def needed(self, store: Store, version: int) -> Iterator[str]:
-        """Paths of the files that loading `version` reads."""
+        """Yield the paths of the files that loading `version` reads."""
         start = self.snapshot_for(version)
         if start is not None:
             yield self.snapshots[start]
             yield from self.shared_by(store, [start])
         elif not self.snapshots:
-            # Snapshots there must be, under names that are not known here.
+            # There must be snapshots, with names that are not known here.
             yield from self.shared.values()
         yield from (path for found, path in self.changes.items() if (start or 0) < found <= version)
 
@@ -70,10 +70,10 @@ def log_batches(batch: int) -> range:
 def files_needed(store: Store, folder: str, batch: int, without: Mapping[str, Collection[str]] = _NOTHING) -> list[str]:
     """Return the paths, below `folder`, of all files a query needs to continue after the committed `batch`.
 
-    Temporary files, checksums and what a file source's newest compacted log replaces are left out.
+    Temporary files, checksums and files that a file source's newest compacted log replaces are left out.
 
     Args:
-        without: folder below ``sources/`` → names in it that are left out too.
+        without: folder below ``sources/`` → names in it that are left out, too.
 
     Raises:
         StorageError: ``PROGRESS_BATCH_MISSING`` if `batch` is not committed, or was purged.
@@ -86,17 +86,17 @@ def files_needed(store: Store, folder: str, batch: int, without: Mapping[str, Co
 
 
 def is_operator_metadata(path: str) -> bool:
-    """Whether a file tells what state an operator keeps; such a file is only there for some kinds of operators."""
+    """Return whether a file is the metadata of an operator's state; only some kinds of operators have it."""
     return _OPERATOR_METADATA.fullmatch(path) is not None
 
 
 def is_state_data(path: str) -> bool:
-    """Return True for a file that holds rows of a state store, False for one that says how they are kept."""
+    """Return True for a file that holds rows of a state store, False for one that describes them."""
     return (_VERSION.fullmatch(path) or _SHARED.fullmatch(path)) is not None
 
 
 def at_home(metadata: bytes, path: str, home: str) -> bytes:
-    """An operator's metadata in another progress directory, whose URI is `home`: its files are named there."""
+    """Return an operator's metadata with the paths of its files in the progress directory with the URI `home`."""
     try:
         version, _, text = metadata.decode().partition("\n")
         content = json.loads(text)
@@ -109,12 +109,12 @@ def at_home(metadata: bytes, path: str, home: str) -> bytes:
 
 
 def _below_state(name: str) -> str:
-    """``<operator>/_stateSchema/<store>/<file>`` of a whole path."""
+    """Return the part ``<operator>/_stateSchema/<store>/<file>`` of a full path."""
     return "/".join(name.split("/")[-4:])
 
 
 def state_folders(store: Store, folder: str) -> tuple[dict[str, StateFolder], list[str]]:
-    """Every state store below `folder`, and the paths of the files under ``state/`` that belong to none."""
+    """Return every state store below `folder`, and the paths of the files under ``state/`` that belong to none."""
     folders: dict[str, StateFolder] = defaultdict(StateFolder)
     others: list[str] = []
     for path in _visible(store, f"{folder}/state"):
@@ -136,9 +136,9 @@ def _state_needed(store: Store, folder: str, batch: int) -> Iterator[str]:
 
 
 def of_batch(paths: Iterable[str], batch: int) -> Iterator[str]:
-    """Leave out operators' metadata of later batches.
+    """Yield the paths without operators' metadata of batches after `batch`.
 
-    An operator writes them again when a query restarts: those of a later batch are another timeline's.
+    An operator writes its metadata again when a query restarts: that of a later batch belongs to another timeline.
     """
     for path in paths:
         match = _OPERATOR_METADATA.fullmatch(path)
@@ -157,8 +157,8 @@ def _sources_needed(store: Store, folder: str, without: Mapping[str, Collection[
 def replaced_logs(names: Iterable[str]) -> Iterator[str]:
     """Yield the files of a file source's log that a compaction has replaced, except the compaction before it.
 
-    Spark tells from the distance of the last two how often to compact. With one alone it guesses, wrongly for the
-    second, and a query that is restarted goes by another number than the one before, which it then cannot read.
+    From the distance of the last two compactions Spark infers how often to compact. From one alone it guesses, wrongly
+    for the second; a restarted query then uses another interval than before, and cannot read its log.
     """
     numbers = log_numbers(names)
     compacted = sorted(number for name, number in numbers.items() if name.endswith(COMPACTED))
@@ -174,7 +174,7 @@ def _visible(store: Store, folder: str) -> Iterator[str]:
 
 
 def _immutable_files(store: Store, snapshot: str) -> list[str]:
-    """Names of the files in ``SSTs/`` and ``logs/`` which a RocksDB snapshot consists of."""
+    """Return the names of the files in ``SSTs/`` and ``logs/`` that a RocksDB snapshot consists of."""
     if not snapshot.endswith(".zip"):
         return []
     metadata = snapshot_metadata(store, snapshot)
@@ -187,7 +187,7 @@ def _immutable_files(store: Store, snapshot: str) -> list[str]:
 
 
 def snapshot_metadata(store: Store, snapshot: str) -> dict[str, Any]:
-    """What a RocksDB snapshot says of itself: its immutable files, and how many keys it holds.
+    """Return the metadata of a RocksDB snapshot: its immutable files, and the number of its keys.
 
     Raises:
         StorageError: ``OBJECT_CORRUPT`` or ``PROGRESS_FORMAT_UNKNOWN``.

@@ -1,9 +1,9 @@
-"""What the logs of sources hold beyond a batch, where a loss of power may have torn it: a new lineage does without.
+"""The entries of source logs after a batch, which a loss of power may have torn: a new lineage leaves them out.
 
-All that a checkpoint names was forced to the disk, so what is damaged in a log came later (`rekindle.storage.forcing`).
-Where it is certain which line of a plan a log belongs to, the line tells what is later. A plan that reads one source
-twice has a line more than there are logs: its last line has no log of that number. Then a log is kept as far as it is
-whole.
+All files of a checkpoint were forced to the disk, so damaged entries of a log are later (`rekindle.storage.forcing`).
+If it is certain which line of a plan a log belongs to, that line says which entries are later. A plan that reads one
+source twice has a line more than there are logs: its last line has no log of that number. Then a log is kept as far as
+it is whole.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from rekindle.storage.port import Store
 
 
 def later_logs(store: Store, folder: str, offsets: Offsets, inboxes: Collection[int]) -> dict[str, list[str]]:
-    """Return folder below ``sources/`` → names of log files that a query which stands at these offsets does without.
+    """Return folder below ``sources/`` → names of log files that a query does not need after these offsets.
 
     Args:
-        inboxes: sources that are fed by one, whose logs are not looked at.
+        inboxes: sources that are fed by an inbox, whose logs are not read.
     """
     if not store.boot_id:
         return {}
@@ -33,13 +33,13 @@ def later_logs(store: Store, folder: str, offsets: Offsets, inboxes: Collection[
 
 
 def log_offset(end: str | None) -> int | None:
-    """How far a file source was read, by what a plan says of it; None for any other."""
+    """Return the log offset of a file source in a plan; None: it has read nothing, or is of another kind."""
     offset = json.loads(end) if end is not None else None
     return offset.get("logOffset") if isinstance(offset, dict) else None
 
 
 def _after(store: Store, log: str, offset: int) -> Iterator[str]:
-    """Names of what comes after an offset; none where the log up to it is not all there."""
+    """Yield the names of log files after an offset; none if the log up to it has gaps."""
     numbers = log_numbers(store.names(log))
     compacted = max((n for name, n in numbers.items() if name.endswith(COMPACTED) and n <= offset), default=-1)
     if {*numbers.values()}.issuperset(range(compacted + 1, offset + 1)):
@@ -47,7 +47,7 @@ def _after(store: Store, log: str, offset: int) -> Iterator[str]:
 
 
 def _after_damage(store: Store, log: str) -> Iterator[str]:
-    """Names of what comes after the first entry that is not whole, with that one; none where all are."""
+    """Yield the names of log files from the first that is not whole; none if all are whole."""
     numbers = log_numbers(store.names(log))
     whole: dict[int, str] = {}
     for name in sorted(numbers, key=lambda name: numbers[name]):
@@ -55,7 +55,7 @@ def _after_damage(store: Store, log: str) -> Iterator[str]:
         if _is_torn(data):
             continue
         if file_log(data, name) is None:
-            return  # not a log of files: how its entries hang together is not known here
+            return  # not a log of files: the relation of its entries is not known here
         whole[numbers[name]] = name
     last = max((n for n, name in whole.items() if name.endswith(COMPACTED)), default=-1)
     while last + 1 in whole:

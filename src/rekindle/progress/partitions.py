@@ -1,4 +1,4 @@
-"""In how many partitions a query keeps its state: Spark notes it in each batch that it plans."""
+"""The number of partitions of a query's state: Spark writes it into the plan of each batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def state_partitions(store: Store, progress_dir: str) -> int | None:
-    """Return in how many partitions the state of a query lies; None where it has none, or has planned no batch."""
+    """Return the number of partitions of a query's state; None: it has no state, or has planned no batch."""
     batch = last_planned(store, progress_dir)
     if batch < 0 or not store.names(f"{progress_dir}/state"):
         return None

@@ -1,17 +1,17 @@
-"""What a plain Structured Streaming query has left: where it stopped, and whose sources its offsets are of.
+"""The checkpoint of a plain Structured Streaming query: where it stopped, and the source of each of its offsets.
 
 Theory of operation
 -------------------
 
-A query writes ``offsets/N`` before a batch and ``commits/N`` after it. So a directory that it has left shows one of
-two pictures: it stopped between two batches (the newest of both is N), or in one (``offsets/N+1`` and ``commits/N``):
-then batch N+1 is *unfinished*. What it was to read is planned; whether its sink has got it, no one can say. Any other
-picture is of a query that does not write each batch down (asynchronous progress, continuous processing), or of a
-damaged directory, and is refused.
+A query writes ``offsets/N`` before a batch and ``commits/N`` after it. So its directory is in one of two states: it
+stopped between two batches (the newest of both is N), or in one (``offsets/N+1`` and ``commits/N``). In the second case
+batch N+1 is *unfinished*: its input is planned, but it is not known whether its sink has the rows. Any other state
+comes from a query that does not record each batch (asynchronous progress, continuous processing), or from damage, and
+is refused.
 
-The lines of ``offsets/N`` have no names but in version 2 of the log: the first is the first source of the query's plan,
-and so on. A reader of the new plan takes the line of its place, or of its name. What the line looks like tells the kind
-of source, and for Kafka its topics; whatever does not fit is refused, since Spark would read on somewhere else.
+The lines of ``offsets/N`` have names only in version 2 of the log: the first is the first source of the query's plan,
+and so on. A reader of the new plan takes the line of its place, or of its name. The form of a line shows the kind of
+source, and for Kafka its topics. A line that does not fit is refused: Spark would continue at another place.
 
 This module is pure: it reads no file, and knows no Spark.
 """
@@ -26,29 +26,29 @@ from rekindle.errors import RestoreError
 
 
 class Standing(NamedTuple):
-    """Where a stopped query stands."""
+    """The last batches of a stopped query."""
 
-    #: its last committed batch
+    #: last committed batch
     batch: int
-    #: the batch it had planned and not committed; None: it stopped between two batches
+    #: batch that was planned and not committed; None: the query stopped between two batches
     unfinished: int | None = None
 
 
 class SourceReader(NamedTuple):
     """A source of a query's plan."""
 
-    #: ``files``, ``kafka``, or what Spark calls it
+    #: ``files``, ``kafka``, or Spark's name of another kind
     kind: str
-    #: what the user has named it, which Spark 4.2 and later let him
+    #: name that the user has given it (Spark 4.2 or later); None: it has none
     name: str | None = None
-    #: topics that it subscribes to; empty where they are not named one by one
+    #: topics that it subscribes to; empty: they are not named one by one
     topics: frozenset[str] = frozenset()
     #: folder or pattern of a file source, as it was given
     place: str = ""
 
 
 def standing(path: str, offsets: Sequence[int], commits: Sequence[int]) -> Standing:
-    """Where the query stands whose directory `path` holds batches with these numbers.
+    """Return the last batches of the query whose directory `path` holds batches with these numbers.
 
     Raises:
         RestoreError: ``SPARK_CHECKPOINT_MISSING``, ``SPARK_CHECKPOINT_EMPTY``, ``SPARK_CHECKPOINT_GAP``.
@@ -76,13 +76,13 @@ def standing(path: str, offsets: Sequence[int], commits: Sequence[int]) -> Stand
 def lines_of(
     path: str, names: Sequence[str], ends: Sequence[str | None], readers: Sequence[SourceReader | None]
 ) -> tuple[int | None, ...]:
-    """For each reader of a plan the line of ``offsets/<N>`` that is its own.
+    """Return for each reader of a plan the number of its line in ``offsets/<N>``.
 
     Args:
-        path: of the checkpoint, for the message.
-        names: of the lines, in version 2 of the log; else empty.
+        path: path of the checkpoint, for the message.
+        names: names of the lines, in version 2 of the log; else empty.
         ends: the lines.
-        readers: of the plan, in its order; None for one that the old plan did not have. Its line is None.
+        readers: readers of the plan, in its order; None for one that the old plan did not have: its line is None.
 
     Raises:
         RestoreError: ``SPARK_CHECKPOINT_DIFFERS``.
@@ -101,19 +101,19 @@ def lines_of(
 def folders_of(
     path: str, names: Sequence[str], ends: Sequence[str | None], present: Collection[str]
 ) -> tuple[str, ...]:
-    """The folder below ``sources/`` that belongs to each line of ``offsets/<N>``.
+    """Return the folder below ``sources/`` that belongs to each line of ``offsets/<N>``.
 
-    It is called by the line's number, or by its name; but a source that a plan uses several times, as in a join with
-    itself, has as many lines and one folder.
+    Its name is the line's number, or name. But a source that a plan uses several times, as in a join with itself, has
+    several lines and one folder.
 
     Args:
-        path: of the checkpoint, for the message.
-        names: of the lines, in version 2 of the log; else empty.
+        path: path of the checkpoint, for the message.
+        names: names of the lines, in version 2 of the log; else empty.
         ends: the lines.
-        present: the folders that there are; sources of some kinds have none.
+        present: the folders that exist; sources of some kinds have none.
 
     Raises:
-        RestoreError: ``SPARK_CHECKPOINT_DIFFERS``, no one can say which line is whose.
+        RestoreError: ``SPARK_CHECKPOINT_DIFFERS``, the folders cannot be assigned to the lines.
     """
     own = tuple(names) or tuple(str(line) for line in range(len(ends)))
     if all(kind_of(end) in (None, "other") or folder in present for folder, end in zip(own, ends, strict=True)):
@@ -125,7 +125,7 @@ def folders_of(
 
 
 def _named(names: Sequence[str]) -> bool:
-    """Whether the user has named the sources; otherwise version 2 calls them by their numbers."""
+    """Return whether the user has named the sources; if not, their names in version 2 are their numbers."""
     return any(not name.isdigit() for name in names)
 
 
@@ -149,7 +149,7 @@ def _check_kind(path: str, line: int, end: str | None, reader: SourceReader) -> 
 
 
 def kind_of(end: str | None) -> str | None:
-    """The kind of source that an end offset is of: ``files``, ``kafka``, ``other``; None: it had read nothing yet."""
+    """Return the kind of source of an end offset: ``files``, ``kafka``, ``other``; None: it had read nothing yet."""
     if end is None:
         return None
     try:
@@ -162,7 +162,7 @@ def kind_of(end: str | None) -> str | None:
 
 
 def _is_kafka(offset: Any) -> bool:
-    """``{topic: {partition: offset}}``."""
+    """Return whether an offset has Kafka's form ``{topic: {partition: offset}}``."""
     return (
         isinstance(offset, dict)
         and bool(offset)

@@ -1,4 +1,4 @@
-"""Plans of batches that are recorded, put back where they are gone or another was written over them."""
+"""The repair of plans of recorded batches that are gone or were overwritten by another plan."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rekindle.storage.port import NotFound, Store
 
 
 def put_back(store: Store, folder: str, batch: int, offsets_hash: str, text: str) -> None:
-    """Plan `batch` as it was planned once, unless it still is: a record is of that plan and no other.
+    """Write the recorded plan of `batch` again, unless it is still there: the record is valid for that plan only.
 
-    Where it is not, Spark's commit of the batch is removed with the plan: the state beside it may be of another plan.
+    If the plan was gone or another, Spark's commit of the batch is removed, too: its state may be of another plan.
     """
     try:
         if read_offsets(store, folder, batch).hash == offsets_hash:
@@ -23,9 +23,9 @@ def put_back(store: Store, folder: str, batch: int, offsets_hash: str, text: str
 
 
 def plan_again(store: Store, folder: str, batch: int, offsets_hash: str, text: str) -> None:
-    """Let the plan of a committed `batch` be what it was, where another has been written over it.
+    """Write the recorded plan of a committed `batch` again, if another plan has overwritten it.
 
-    Spark counts the batch after it from there.
+    Spark begins the next batch at the offsets of this plan.
     """
     with suppress(NotFound):
         if read_offsets(store, folder, batch).hash != offsets_hash:

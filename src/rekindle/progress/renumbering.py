@@ -1,9 +1,9 @@
-"""The sources of a query under other numbers, when its plan has other inputs, or the same in another order.
+"""New numbers for the sources of a query whose plan has other inputs, or the same in another order.
 
-Spark keeps what it has read of a source by the number of the source in the plan: a line of ``offsets/<N>``, a folder
-below ``sources/``. Batch records tell which numbers were whose (`InputPosition.sources`). So a copy of what Spark keeps
-can be written for a plan in which an input is new, gone, or stands elsewhere: each source that stays continues where it
-stood, and one that is new has read nothing.
+Spark keeps its position in a source by the number of the source in the plan: a line of ``offsets/<N>``, a folder below
+``sources/``. Batch records tell the numbers of each input (`InputPosition.sources`). So a copy of these files can be
+written for a plan in which an input is new, removed, or at another place: each source that stays keeps its position,
+and a new one has read nothing.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from rekindle.storage.documents.batch import InputPosition
 class Numbers:
     """The numbers that Spark gives to the sources of a plan."""
 
-    #: how many there are
+    #: number of sources in the plan
     count: int
     #: input → the sources that read its data, and those that read its watermark rows
     inputs: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
-    #: a source is used twice in such a way that Spark reads it once
+    #: True if a source is used twice in such a way that Spark reads it once
     shared: bool = False
 
 
 class UnknownNumbersError(Exception):
-    """Which source was whose is not known; the message says why."""
+    """The error that the old numbers of an input's sources are not known; the message says why."""
 
 
 def lines_of_plan(now: Numbers, before: Mapping[str, InputPosition]) -> tuple[int | None, ...]:
-    """Return for each source of a plan the number that it had; None for one that is new.
+    """Return for each source of a plan its old number; None: it is new.
 
     Args:
-        before: of the inputs as they were.
+        before: input → its last position.
 
     Raises:
-        UnknownNumbersError: it is not known.
+        UnknownNumbersError: the old numbers are not known.
     """
     if now.shared:
         raise UnknownNumbersError("its query uses an input twice")
@@ -58,13 +58,13 @@ def lines_of_plan(now: Numbers, before: Mapping[str, InputPosition]) -> tuple[in
 
 
 def renumbered(offsets: Offsets, lines: Sequence[int | None]) -> Offsets:
-    """Return what is planned for a batch as it is for a plan with these sources."""
+    """Return the plan of a batch for a query with these sources."""
     ends = tuple(None if line is None else offsets.sources[line] for line in lines)
     return replace(offsets, sources=ends, names=())
 
 
 def moved(path: str, lines: Sequence[int | None]) -> list[str]:
-    """Return where a file of a progress directory lies for a plan with these sources: nowhere if its source is gone."""
+    """Return the paths of a file of a progress directory for a plan with these sources: [] if its source is removed."""
     top, _, below = path.partition("/")
     if top != "sources":
         return [path]

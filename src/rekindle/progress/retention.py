@@ -1,9 +1,9 @@
-"""Cutting the logs of file sources, while the query runs.
+"""The cutting of the logs of file sources, while the query runs.
 
-All else in a `spark_progress_dir` Spark clears up itself (`kept_batches`). Of a file source's log it deletes old files
-too, but every tenth names each file that was ever read. Of an inbox that is never needed: no file comes twice. Of a
-file stream Spark itself forgets files that are older than the newest by ``maxFileAge``, 7 days unless the user has said
-otherwise, and reads none that old, be it named in the log or not; but it copies their names on and on.
+Spark itself deletes all other old files in a `spark_progress_dir` (`kept_batches`), and old files of a file source's
+log, too. But every tenth log file names each file that was ever read. An inbox never needs those names: no file comes
+twice. In a file stream Spark forgets files that are older than the newest by ``maxFileAge``, 7 days by default, and
+reads none that old, whether the log names it or not; but it copies their names again and again.
 """
 
 from __future__ import annotations
@@ -18,45 +18,45 @@ from rekindle.progress.later_logs import log_offset
 from rekindle.storage.port import Store
 
 _KEPT_ADMISSIONS = SPARK_REMEMBERS + 2
-"""How far back the log of an inbox is left to go: no file that the inbox still names is read again."""
+"""The number of last admissions that the log of an inbox keeps: no file that the inbox still names is read again."""
 
 _LOOK_EVERY = 100
-"""Offsets of a file stream, at least, between two looks into its log."""
+"""The least number of offsets of a file stream between two looks into its log."""
 
 _READ_AGAIN = 20
-"""Offsets whose files are named whatever their age: Spark may plan their batches again."""
+"""The number of last offsets whose files stay in the log at any age: Spark may plan their batches again."""
 
 
 class SourceLogs:
     """The logs of the file sources of one query.
 
-    A log that is cut takes the place of the newest compacted one: Spark reads that. Where it is just reading the
-    one before, the next cut does it. A cut leaves the directory whole, so it may be interrupted anywhere.
+    A cut log replaces the newest compacted one, which Spark reads. If Spark is just reading the one before, it reads
+    the cut log the next time. A cut leaves the directory whole, so it may be interrupted anywhere.
 
     Args:
         folder: the query's `spark_progress_dir`.
-        age_ms: by how much older than the newest a file is that no stream of the query reads; None: any is read.
+        age_ms: age, relative to the newest file, from which no stream of the query reads a file; None: all are read.
     """
 
     def __init__(self, store: Store, folder: str, age_ms: int | None) -> None:
         self._store = store
         self._folder = folder
         self._age_ms = age_ms
-        #: inbox source → its newest compacted log, which was cut
+        #: inbox source → number of its compacted log that was cut last
         self._cut: dict[int, int] = {}
-        #: stream source → the offset from which its log is worth a look
+        #: stream source → offset at which its log is read next
         self._next: dict[int, int] = {}
 
     def cut(self, inputs: Sequence[int | None], ends: Sequence[str | None]) -> None:
-        """Leave out what is not needed.
+        """Cut the entries that are not needed from the logs.
 
-        The logs of inboxes are cut down to what Spark needs to continue. They are not needed to go back, since a new
-        lineage writes them again.
+        The logs of inboxes keep only the entries that Spark needs to continue. A restore does not need them, since a
+        new lineage writes them again.
 
         Args:
-            inputs: for each source the input whose inbox it reads; None: it reads none.
-            ends: how far the oldest retained checkpoint has read each source. A query resumed there must have
-                forgotten what is left out.
+            inputs: for each source the index of the input whose inbox it reads; None: it reads none.
+            ends: for each source its end offset in the oldest retained checkpoint. A query that resumes there must not
+                read the files again whose names are cut.
         """
         inboxes = [source for source, index in enumerate(inputs) if index is not None]
         self._store.delete_many([path for source in inboxes for path in self._cut_inbox(source)])
@@ -65,11 +65,11 @@ class SourceLogs:
             if offset is None or self._age_ms is None or offset < self._next.get(source, _LOOK_EVERY):
                 continue
             named = self._cut_stream(self._log(source), offset, self._age_ms)
-            # A log with many files in it is large: it is looked into when it may have grown by half.
+            # A log with many files is large: it is read again when it may have grown by half.
             self._next[source] = offset + max(named // 2, _LOOK_EVERY)
 
     def _cut_inbox(self, source: int) -> list[str]:
-        """Cut the newest compacted log down to its last admissions; returns what it replaces."""
+        """Cut the newest compacted log down to its last admissions; return the paths of the log files it replaces."""
         log = self._log(source)
         names = self._store.names(log)
         newest = _newest_compacted(names)
@@ -84,7 +84,7 @@ class SourceLogs:
         return [f"{log}/{name}" for name in replaced_logs(names)] if entries else []
 
     def _cut_stream(self, log: str, offset: int, age_ms: int) -> int:
-        """Cut the newest compacted log; returns how many files it names."""
+        """Cut the newest compacted log; return the number of files that it names now."""
         newest = _newest_compacted(self._store.names(log))
         entries = [] if newest is None else self._entries(log, newest)
         oldest_ms = max((each["timestamp"] for each in entries if each["batchId"] <= offset), default=0) - age_ms

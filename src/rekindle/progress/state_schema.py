@@ -1,8 +1,8 @@
-"""The schema that a state store keeps of its rows, ``_metadata/schema``, when its state goes to another plan.
+"""The schema of the rows of a state store, ``_metadata/schema``, when its state is used by another plan.
 
-Spark refuses state with a column that could not be null if the plan says that it may be. A plain query's column may be
-known not to be null, by a filter that Spark inferred for a join; beside marker rows it infers none. How a
-row is laid out does not depend on it, so the column may as well be declared nullable.
+Spark refuses state with a column that is not nullable if it is nullable in the plan. A column of a plain query may be
+not nullable because of a filter that Spark has inferred for a join; with watermark rows in the input it infers none.
+The layout of a row does not depend on it, so the column can be declared nullable.
 
 The file is written by Java's `DataOutputStream`: the version, then the key's and the value's schema as JSON, each as a
 number of chunks and the chunks; a string is preceded by its length in two bytes.
@@ -21,12 +21,12 @@ _NOT_NULL = re.compile(rb'"(nullable|containsNull|valueContainsNull)":false')
 
 
 def is_state_schema(path: str) -> bool:
-    """Whether a file of a progress directory is such a schema."""
+    """Return whether a file of a progress directory is such a schema."""
     return _FILE.fullmatch(path) is not None
 
 
 def all_nullable(schema: bytes) -> bytes:
-    """The file with every column nullable; as it is where it is of another version than 2."""
+    """Return the file with every column nullable; unchanged if its version is not 2."""
     file = io.BytesIO(schema)
     version = _string(file)
     if version != b"v2":
@@ -43,7 +43,7 @@ def with_value(schema: bytes, value: str) -> bytes:
     """Return the file with another schema of the value, as JSON in ASCII.
 
     Raises:
-        ValueError: it is of another version than 2.
+        ValueError: its version is not 2.
     """
     file = io.BytesIO(schema)
     if (version := _string(file)) != b"v2":

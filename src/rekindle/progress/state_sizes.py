@@ -1,7 +1,7 @@
-"""How much state the operators of a query keep, read off the files of its state store: no Spark, no JVM.
+"""The sizes of the state of a query's operators, from the files of its state store: no Spark, no JVM.
 
-A RocksDB snapshot says how many keys it holds. After changelogs, and with another provider, only loading
-the state shows it: then the number of rows is not known.
+The metadata of a RocksDB snapshot has the number of its keys. After changelogs, and with another provider, only loading
+the state would show it: then the number of rows is not known.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from rekindle.storage.port import Store
 _STORE = re.compile(r".*/state/(?P<operator>\d+)/(?P<partition>\d+)(?:/(?P<name>[^/]+))?")
 
 _COUNTS_OF_A_JOIN = "keyToNumValues"
-"""A join keeps beside its rows how many there are of each key: no rows of its own."""
+"""A part of the names of a join's stores that hold only the number of rows of each key, and no rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSize:
-    """What one stateful operator of a subtask keeps."""
+    """The size of the state of one stateful operator of a subtask."""
 
-    #: its number in the query
+    #: number of the operator in the query
     operator: int
-    #: what Spark calls it, e.g. ``stateStoreSave``
+    #: Spark's name of it, e.g. ``stateStoreSave``
     name: str
-    #: Spark's state partitions
+    #: number of Spark's state partitions
     partitions: int
-    #: None where the files do not tell
+    #: number of rows; None: the files do not tell
     rows: int | None
-    #: of the files that a start from here loads
+    #: size of the files that a start from here loads
     bytes: int
 
 
 def state_sizes(store: Store, folder: str, batch: int) -> Iterator[StateSize]:
-    """Yield what the operators of the query in the progress directory `folder` keep after the committed `batch`.
+    """Yield the sizes of the state of the query in the progress directory `folder` after the committed `batch`.
 
     Raises:
         StorageError: a file of the state is damaged.

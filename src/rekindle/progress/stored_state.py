@@ -1,4 +1,4 @@
-"""Where the state of a checkpoint, a savepoint or a plain query lies, and which operators keep it.
+"""The state of a checkpoint, a savepoint or a plain query: its folders, and the operators that keep it.
 
 A task that keeps state has one subtask. A plain query is one task without a name.
 """
@@ -19,10 +19,10 @@ from rekindle.storage.origin import Origin, find_origin
 from rekindle.storage.port import NotFound, Store
 
 TIMERS = "timers"
-"""The part of an operator that holds its timers."""
+"""The name of the part of an operator that holds its timers."""
 
 JOIN = "symmetricHashJoin"
-"""What Spark calls the operator that joins two streams."""
+"""Spark's name of the operator that joins two streams."""
 
 _SIDES = ("left", "right")
 
@@ -32,7 +32,7 @@ class StateVariable(NamedTuple):
 
     #: ``ValueState``, ``ListState`` or ``MapState``
     kind: str
-    #: whether its values expire
+    #: True if its values expire
     expires: bool
 
 
@@ -40,17 +40,17 @@ class StateVariable(NamedTuple):
 class StatefulOperator:
     """A stateful operator of a query, by its metadata."""
 
-    #: its number in the query
+    #: number of the operator in the query
     number: int
-    #: what Spark calls it, e.g. ``stateStoreSave``
+    #: Spark's name of it, e.g. ``stateStoreSave``
     name: str
-    #: sides of a join, or state variables and timers of transformWithState; empty where its state is one table
+    #: sides of a join, or state variables and timers of transformWithState; empty: its state is one table
     parts: tuple[str, ...]
-    #: URIs of the files with its schemas, where Spark keeps them apart
+    #: URIs of the files with its schemas; empty: Spark keeps them in the state stores
     schema_files: tuple[str, ...]
-    #: of transformWithState, by name
+    #: name → state variable of transformWithState
     variables: Mapping[str, StateVariable] = field(default_factory=dict)
-    #: what the names of its column families of timers begin with; empty: it has none
+    #: prefix of the names of its column families of timers; empty: it has none
     timers: str = ""
 
 
@@ -61,15 +61,15 @@ class StoredTaskState:
     store: Store
     #: its progress directory in `store`
     folder: str
-    #: committed
+    #: the committed batch
     batch: int
 
     def operators(self, number: int | None = None) -> list[StatefulOperator]:
-        """Return its stateful operators, by their numbers, or the one with this number.
+        """Return the stateful operators of the task, in the order of their numbers, or only the one with this number.
 
         Raises:
             StorageError: ``OBJECT_CORRUPT``.
-            RestoreError: ``STATE_OPERATOR_UNKNOWN``; ``STATE_MOVED`` where Spark would look for a schema elsewhere.
+            RestoreError: ``STATE_OPERATOR_UNKNOWN``; ``STATE_MOVED`` if Spark would look for a schema elsewhere.
         """
         home = _plain_path(self.store.spark_path(self.folder))
         found = {operator.number: operator for operator in stateful_operators(self.store, self.folder, self.batch)}
@@ -88,11 +88,11 @@ class StoredState:
     """All state of a checkpoint, a savepoint or a plain query."""
 
     path: str
-    #: of the tasks that have state, by uid; a plain query's is ""
+    #: uid → state of each task that has some; the uid of a plain query is ""
     tasks: Mapping[str, StoredTaskState]
 
     def task(self, uid: str | None) -> StoredTaskState:
-        """Return that of a task; None: of the only one that has state.
+        """Return the state of a task; None: of the only task that has state.
 
         Raises:
             RestoreError: ``STATE_NONE``, ``STATE_TASK_UNKNOWN``.
@@ -172,5 +172,5 @@ def _operator(number: int, content: Mapping[str, Any]) -> StatefulOperator:
 
 
 def _plain_path(uri: str) -> str:
-    """A URI of a local file as it may be written in several ways."""
+    """Return the path of a ``file:`` URI, with however many slashes it is written; other URIs unchanged."""
     return "/" + uri.removeprefix("file:").lstrip("/") if uri.startswith("file:") else uri
