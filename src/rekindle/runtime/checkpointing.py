@@ -250,7 +250,8 @@ def write_savepoint(
 
     Args:
         copy: copies the files that a subtask's query needs into a folder; returns bytes. Not called for tasks that
-            never run again. look: called before the manifest, which is written last; raises if there must not be one.
+            never run again.
+        look: called before the manifest, which is written last; raises if there must not be one.
     """
     into = f"{storage.job}-{manifest.checkpoint:09d}-{secrets.token_hex(3)}"
     size = copy_sources(storage, manifest, store, into)
