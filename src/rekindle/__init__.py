@@ -1,7 +1,7 @@
 """Rekindle runs PySpark streaming pipelines as jobs that begin, checkpoint, stop and end properly.
 
-Importing this package does not import PySpark, and each of its names is imported when it is first used: a command that
-reads a storage needs few of them.
+Importing this package does not import PySpark. Each of its names is imported when it is first used, since a command
+that reads a storage needs only a few of them.
 """
 
 from importlib import import_module
@@ -68,7 +68,7 @@ _HOMES = {
     "shadow": "shadowing.shadow",
     "state": "state_reading",
 }
-"""Name → the module that it is in."""
+"""Name → its module."""
 
 
 if not TYPE_CHECKING:  # else a checker of types would take any name for one of ours

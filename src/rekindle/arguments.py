@@ -1,4 +1,4 @@
-"""What the function of a task is given: an input that it takes several times, and one that is read in two parts."""
+"""The arguments of a task's function: an input that it takes several times, or one that is read in two parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def with_repeats(function: Callable[..., DataFrame], read: Sequence[str]) -> Callable[..., DataFrame]:
-    """A task's function that is given each of its inputs once, for one that takes some of them several times."""
+    """Wrap a function that takes some inputs several times, so that it is called with each input once."""
 
     def spread(*frames: DataFrame) -> DataFrame:
         from rekindle.spark.plans.plan import another
@@ -27,10 +27,10 @@ def with_repeats(function: Callable[..., DataFrame], read: Sequence[str]) -> Cal
 
 
 def with_parts(function: Callable[..., DataFrame], parts: Sequence[int]) -> Callable[..., DataFrame]:
-    """A task's function that is given sources in parts, for one that takes each as a whole.
+    """Wrap a function that takes whole sources, so that it is called with the parts of each source.
 
     Args:
-        parts: of how many each of its arguments is made.
+        parts: for each argument of the function the number of its parts.
     """
 
     def joined(*frames: DataFrame) -> DataFrame:

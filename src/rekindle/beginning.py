@@ -1,4 +1,4 @@
-"""Begin a job, with what runs beside it until it has ended: its log, and its events of OpenLineage."""
+"""The beginning of a job, with its log and its OpenLineage events, which run beside it until it has ended."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def begin(
 
     Args:
         spark_config: settings of Spark, some of which may be secret.
-        spark_log: where Spark logs.
+        spark_log: returns the log of Spark; None: there is none.
     """
     storage = launch.storage
     with ExitStack() as begun:

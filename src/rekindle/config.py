@@ -1,7 +1,7 @@
 """The settings of a job: one table of keys, one frozen `Config`.
 
-A key is what a user writes (``checkpoint.interval``), with a human value (``"30 seconds"``); its field
-carries its unit in its name (``checkpoint_interval_ms``). `docs/configuration.md` is generated from `SETTINGS`.
+A user writes a key (``checkpoint.interval``) with a readable value (``"30 seconds"``); its field has the unit in its
+name (``checkpoint_interval_ms``). `docs/configuration.md` is generated from `SETTINGS`.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _setting(key: str, default: Any, parse: Callable[[str, object], Any], doc: s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Every setting of a job, parsed. Build it with `Config.of`."""
+    """All settings of a job, parsed. Build it with `Config.of`."""
 
     checkpoint_interval_ms: int = _setting(
         "checkpoint.interval",
@@ -222,7 +222,7 @@ class Config:
         return config
 
     def shown(self) -> dict[str, str]:
-        """Every setting as a user would write it; none of them is a secret."""
+        """Return every setting as a user would write it; none of them is a secret."""
         return {key: shown(item.name, getattr(self, item.name)) for key, item in SETTINGS.items()}
 
 
@@ -231,7 +231,7 @@ _SHOWN_BYTES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 
 
 
 def shown(name: str, value: object) -> str:
-    """The value of a field of `Config` as a user would write it."""
+    """Return the value of a field of `Config` as a user would write it."""
     if value is None:
         return "unlimited"
     if isinstance(value, bool):

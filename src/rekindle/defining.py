@@ -1,4 +1,4 @@
-"""What a user writes: the sources, tasks and sinks of a job, and the handles by which they are wired."""
+"""The definition of a job by its user: sources, tasks and sinks, and the handles that connect them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SourceHandle:
 
     job: DefinedJob
     uid: str
-    #: uid of the part that continues it, where it has one
+    #: uid of the source that continues it; None: it has no second part
     then: str | None = None
 
     def __repr__(self) -> str:
@@ -47,7 +47,7 @@ class SourceHandle:
 
 @dataclass(frozen=True, eq=False)
 class TaskHandle(Generic[_Inputs]):
-    """A task of a job: the handle of its output, and still the function it was made from."""
+    """A task of a job: the handle of its output, which can still be called as the function it was made from."""
 
     job: DefinedJob
     uid: str
@@ -57,12 +57,12 @@ class TaskHandle(Generic[_Inputs]):
         return f"<task {self.uid!r} of {self.job!r}>"
 
     def __call__(self, *inputs: _Inputs.args, **options: _Inputs.kwargs) -> DataFrame:
-        """Call the function with DataFrames, batch ones too: so it can be tested without a job."""
+        """Call the function with DataFrames, also batch ones, so that it can be tested without a job."""
         return self.function(*inputs, **options)
 
 
 def _is_typed_in() -> bool:
-    """Whether the code that calls this module is of a notebook's cell or of a prompt; a file is run once."""
+    """Return whether the calling code is a notebook's cell or typed at a prompt, and so may run again."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back
@@ -70,7 +70,7 @@ def _is_typed_in() -> bool:
 
 
 class DefinedJob:
-    """The sources, tasks and sinks of a job, as they are written down one by one."""
+    """The sources, tasks and sinks of a job, as its user adds them one by one."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -85,7 +85,7 @@ class DefinedJob:
         return f"Job({self.name!r})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: its tasks, and what they read and write."""
+        """Return the HTML for a notebook: the tasks, with their inputs and sinks."""
         lines = [f"<b>{escape(self.name)}</b>"]
         for task in self._tasks:
             sinks = ", ".join(sink.uid for sink in self._sinks if sink.task == task.uid) or "-"
@@ -105,15 +105,16 @@ class DefinedJob:
         """Add a source.
 
         Args:
-            uid: stable identity: renaming it is a change of the job.
+            uid: stable identity; another uid is another source.
             spec: ``rk.Files``, ``rk.Batch`` (bounded), ``rk.Stream`` (unbounded), or an ``rk.SplitSource`` (either); an
                 ``rk.sources.Hybrid`` is two of them.
-            event_time: the column of type timestamp that windows and watermarks go by.
-            watermark: how late rows of an unbounded source may come, e.g. ``"4 seconds"``. A bounded source loses
-                nothing to lateness and has none; with ``Files(ordered=True)`` it says how far files may overlap.
-            idle_after: how long an unbounded source has no data, e.g. ``"5 minutes"``, before it stops holding back the
-                watermark of its tasks, until it has data again. Without it, it holds it back for as long as it takes.
-            late: what becomes of rows with a time before 1970, which Spark drops: ``"fail"`` or ``"drop"``.
+            event_time: the column of type timestamp that windows and watermarks use.
+            watermark: the lateness that rows of an unbounded source may have, e.g. ``"4 seconds"``. A bounded source
+                loses nothing to lateness and has none; with ``Files(ordered=True)`` it is the time by which files may
+                overlap.
+            idle_after: the time without data, e.g. ``"5 minutes"``, after which an unbounded source no longer holds
+                back the watermark of its tasks, until it has data again. None: it always holds it back.
+            late: ``"fail"`` or ``"drop"``, for rows with a time before 1970, which Spark drops.
 
         Raises:
             DefinitionError: ``SPEC_UNKNOWN``, ``LATE_UNKNOWN``, ``WATERMARK_NEEDLESS``.
@@ -175,15 +176,15 @@ class DefinedJob:
         """Decorate the function that makes the task's output from its inputs, in the order given here.
 
         Args:
-            uid: stable identity; the function's name unless given.
+            uid: stable identity; None: the name of the function.
             parallelism: queries that share the work, for a task that keeps no state and reads bounded or custom sources
-                or other tasks. Spark already runs one query on all cores: more than one pays where its batches leave
+                or other tasks. Spark already runs one query on all cores: more than one pays only if its batches leave
                 cores idle.
             event_time: event-time column of the output, of type timestamp, for tasks that read it.
-            watermark: how far that column may lag the task's watermark, e.g. ``"1 hour"`` where it is
-                the start of windows of an hour.
+            watermark: the time by which that column may lag the task's watermark, e.g. ``"1 hour"`` if it is the start
+                of windows of one hour.
             output_mode: ``"append"``, ``"update"`` or ``"complete"``, as in Spark.
-            was: the uid that the task had before: a checkpoint that knows it under that one gives it its state.
+            was: the uid that the task had before: the task takes over the state that a checkpoint has under that uid.
         """
 
         def add(function: Callable[_Inputs, DataFrame]) -> TaskHandle[_Inputs]:
@@ -236,7 +237,7 @@ class DefinedJob:
         """Return the same job with other sinks.
 
         Args:
-            replaced: is given the uid of each sink, and the sink; returns what stands in its place.
+            replaced: called with the uid of each sink, and the sink; returns the sink to use instead.
         """
         made = copy(self)
         vars(made).update(_sinks=[], _targets={})
@@ -246,7 +247,7 @@ class DefinedJob:
         return made
 
     def _define(self, items: list[_Item], item: _Item) -> None:
-        """Add an item, or put it in the place of the one with its uid, if its cell was run again.
+        """Add an item; if its notebook cell was run again, replace the item with the same uid.
 
         Raises:
             DefinitionError: ``JOB_STARTED``.
@@ -260,10 +261,10 @@ class DefinedJob:
         items[places[0]] = item
 
     def graph(self) -> job_graph.JobGraph:
-        """The job as plain data, validated.
+        """Return the job as plain data, validated.
 
         Raises:
-            DefinitionError: the first thing that is wrong.
+            DefinitionError: the first fault of the definition.
         """
         return validated(
             job_graph.JobGraph(
@@ -272,10 +273,10 @@ class DefinedJob:
         )
 
     def _definition(self) -> Definition:
-        """The job as it is started.
+        """Return the definition that a start takes.
 
         Raises:
-            DefinitionError: what `graph` raises; ``PYSPARK_MISSING``.
+            DefinitionError: raised by `graph`; ``PYSPARK_MISSING``.
         """
         graph = self.graph()
         try:
@@ -295,5 +296,5 @@ class DefinedJob:
         )
 
     def _is_running(self) -> bool:
-        """Whether it was started here, and has not ended."""
+        """Return whether the job was started in this process, and has not ended."""
         return False

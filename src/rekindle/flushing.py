@@ -1,4 +1,4 @@
-"""`flush`: what a user calls who has a plain Structured Streaming query, and no job."""
+"""The function `flush`, for users who have a plain Structured Streaming query and no job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def flush(
     work: str | None = None,
     spark_config: Mapping[str, str] | None = None,
 ) -> FlushResult:
-    """Let the windows, sessions, joined rows and timers come out that a stopped query has still in its state.
+    """Emit the windows, sessions, joined rows and timers that a stopped query still has in its state.
 
     Args:
         query: makes the streaming DataFrame that the query wrote with ``writeStream``, from a session.
@@ -33,14 +33,14 @@ def flush(
         spark: the session to use; None: one is made, and stays.
         out: a new folder for the rows, as Parquet files: below ``flushed``, and below ``unfinished`` those of a batch
             in which the query stopped.
-        output_mode: that of the query: ``"append"``, or ``"update"`` where it has state of its own with timers.
+        output_mode: the output mode of the query: ``"append"``, or ``"update"`` if it has state of its own with timers.
         config: settings; only ``drain.max_rounds`` matters here.
         work: a folder for the copy of the checkpoint, and for the rows until this process ends; Spark must reach it
             from all its machines. Default: a temporary folder.
         spark_config: settings of the session that is made.
 
     Raises:
-        RekindleError: whatever is wrong with the checkpoint, the query or the folders; the checkpoint is as it was.
+        RekindleError: the checkpoint, the query or a folder is wrong; the checkpoint is unchanged.
     """
     settings = Config.of(config)
     try:

@@ -1,4 +1,4 @@
-"""What a user holds while a job runs and after its end: `JobHandle`."""
+"""The handle of a job that was started in this process: `JobHandle`."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
 
 
 class DriverOfHandle(Protocol):
-    """What drives the job, as far as a handle needs to know it."""
+    """The driver of the job, as far as a handle needs it."""
 
     @property
     def heartbeat(self) -> Heartbeat:
-        """What it shows of itself."""
+        """The heartbeat, which has the status of the job."""
         ...
 
     def look(self) -> None:
-        """Look now at what is asked of it."""
+        """Read the requests now."""
         ...
 
 
 def spark_log() -> str | None:
-    """Return the path of Spark's log; None where no Spark was started here, or the user has configured Log4j."""
+    """Return the path of Spark's log; None: no Spark was started here, or the user has configured Log4j."""
     jvm = sys.modules.get("rekindle.session.jvm")
     return jvm.spark_log() if jvm is not None else None
 
 
 def advise(error: RekindleError) -> None:
-    """Let the last lines of an error's traceback say where Spark's log is, and what to do now."""
+    """Add the path of Spark's log and the next step to the message of an error: the end of its traceback."""
     log = spark_log()
     lines = [str(error), *([f"Spark's log: {log}"] if log else []), f"next: {error.next_step}"]
     error.args = ("\n".join(lines),)
 
 
 class JobHandle:
-    """A job that runs in this process. Its verbs go through the storage, as the command line's do."""
+    """A job that runs in this process. Its verbs use the storage, like those of the command line."""
 
     def __init__(
         self,
@@ -85,15 +85,15 @@ class JobHandle:
         return f"<{self._storage.job}: {'failed' if self._error else 'started'} in {self._storage.store.location}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: how it goes, or how it has ended."""
+        """Return the HTML for a notebook: the status of the job, or its result."""
         return self._result._repr_html_() if self._result is not None else self.status()._repr_html_()
 
     def is_running(self) -> bool:
-        """Whether its driver has not ended yet."""
+        """Return whether the driver of the job has not ended yet."""
         return self._thread is not None and self._thread.is_alive()
 
     def status(self) -> JobStatus:
-        """The status as of now."""
+        """Return the status of the job now."""
         if self._driver is not None:
             return JobStatus.of(self._driver.heartbeat.status())
         status = self._storage.status()
@@ -101,7 +101,7 @@ class JobHandle:
         return JobStatus.of(status)
 
     def wait(self, timeout_s: float | None = None) -> JobResult | None:
-        """Wait for the end; None if it has not come within `timeout_s`.
+        """Wait for the end and return the result; None if the job has not ended within `timeout_s` seconds.
 
         Raises:
             ControlError: ``DRIVER_FENCED``.
@@ -116,10 +116,10 @@ class JobHandle:
         return self._result
 
     def progress(self) -> JobResult:
-        """Show how the job goes until it has ended, and return how it has: as ``rekindle run`` does.
+        """Show the progress of the job until it has ended, and return its result, like ``rekindle run``.
 
-        In a notebook that is a table with bars, which is drawn again; on a terminal a live display; else a line now and
-        then. An interrupt, Ctrl-C or the notebook's stop button, stops the job, and a second one cancels it.
+        A notebook shows a table with bars, which is updated; a terminal shows a live display; other outputs get a line
+        at intervals. An interrupt (Ctrl-C or the notebook's stop button) stops the job, and a second one cancels it.
 
         Raises:
             ControlError, StorageError: as `wait`.
@@ -141,7 +141,7 @@ class JobHandle:
         Once the job has ended, its last checkpoint is copied.
 
         Args:
-            unaligned: do not wait until what lies between tasks has been read: copy it.
+            unaligned: True to copy the rows between tasks, instead of waiting until they are read.
         """
         target = self._directory(directory)
         if self._thread is None or not self._thread.is_alive():
@@ -154,22 +154,22 @@ class JobHandle:
     def stop(self, drain: bool = False, savepoint: str | None = None, *, unaligned: bool = False) -> JobResult:
         """End at a batch boundary with a last checkpoint; with `drain`, flush everything and end for good.
 
-        Returns how the job has ended, as `wait` does.
+        Returns the result of the job, like `wait`.
 
         Args:
             savepoint: a directory: make a savepoint of the same cut below it.
-            unaligned: do not wait until what lies between tasks has been read: name it, and copy it. Not for a drain,
-                which reads everything.
+            unaligned: True to keep the rows between tasks in the checkpoint, and to copy them, instead of waiting until
+                they are read. Not for a drain, which reads everything.
         """
         directory = self._directory(savepoint) if savepoint is not None else None
         wanted = client.ControlRequest(verb="stop", drain=drain, savepoint=directory, unaligned=unaligned)
         return self._ended(self._ask(wanted))
 
     def cancel(self, timeout_s: float = USUAL.cancel_s) -> JobResult:
-        """End now, without a checkpoint; works while a stop hangs. Returns how the job has ended.
+        """End now, without a checkpoint, even while a stop hangs; return the result of the job.
 
         Raises:
-            ControlError: ``CANCEL_TIMED_OUT``, the driver has not answered; the request stands.
+            ControlError: ``CANCEL_TIMED_OUT``, the driver has not answered; the request stays in force.
         """
         return self._ended(self._ask(client.ControlRequest(verb="cancel"), timeout_s))
 

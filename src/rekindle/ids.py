@@ -1,4 +1,4 @@
-"""Names that last: uids, subtasks, runs, lineages. Everything that ends up in a path is checked here."""
+"""Lasting names: uids, and the ids of subtasks. Names that become part of a path are checked here."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
 def check_uid(uid: str) -> str:
     """Return `uid` if it can name a job, source, task or sink; raise ``UID_INVALID`` otherwise.
 
-    A uid is the stable identity of a thing across runs and becomes part of paths, so it holds no separator and cannot
-    be ``.`` or ``..``.
+    A uid is a stable identity across runs and becomes part of paths, so it holds no separator and cannot be ``.`` or
+    ``..``.
     """
     if not isinstance(uid, str) or not _UID.fullmatch(uid):
         raise DefinitionError("UID_INVALID", uid=uid)
@@ -22,7 +22,7 @@ def check_uid(uid: str) -> str:
 
 
 class SubtaskId(NamedTuple):
-    """One of the parallel queries of a task."""
+    """The id of one of the parallel queries of a task."""
 
     task: str
     subtask: int

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Mode = Literal["streaming", "batch"]
 ClaimMode = Literal["no-claim", "claim"]
 Origin = str | int | Checkpoint | Savepoint
-"""Where a job can start: the path of a checkpoint or savepoint, its name, a checkpoint's number, or what a handle
-returned."""
+"""An origin of a start: the path of a checkpoint or savepoint, the name of a savepoint, the number of a checkpoint, or
+a checkpoint or savepoint that a handle returned."""
 
 
 class Job(DefinedJob):
@@ -37,7 +37,7 @@ class Job(DefinedJob):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        #: of the last start
+        #: handle of the last start; None: there was none
         self._handle: JobHandle | None = None
 
     def _is_running(self) -> bool:
@@ -61,13 +61,13 @@ class Job(DefinedJob):
         allow_shared_target: bool = False,
         allow_changed_files: bool = False,
     ) -> JobResult:
-        """Run the job to its end; SIGTERM and Ctrl-C stop it, a second Ctrl-C cancels it. A batch run they cancel.
+        """Run the job to its end. SIGTERM and Ctrl-C stop it, a second Ctrl-C cancels it; they cancel a batch run.
 
-        Takes what `start` takes. A job that was stopped, cancelled, killed or failed resumes after its last
+        The arguments are those of `start`. A job that was stopped, cancelled, killed or failed resumes after its last
         committed batches.
 
         Raises:
-            RekindleError: what `start` raises; why the job has failed, or ``JOB_CANCELED``, with its result in the
+            RekindleError: raised by `start`; the error of a job that fails, or ``JOB_CANCELED``, with the result in the
                 attribute `result`. ``start(...).wait()`` returns the result of a job that fails or is cancelled.
         """
         try:
@@ -120,26 +120,26 @@ class Job(DefinedJob):
 
         Args:
             spark: the session to use; None: one is made, and stopped at the end.
-            storage: where the job keeps its state; default ``REKINDLE_STORAGE``, else ``./rekindle-state``.
-            restore: where to start: a checkpoint (path or number), a savepoint (path, or its name if it lies in the
-                storage), or what `JobHandle.checkpoint` or `JobHandle.savepoint` returned; None: where the job stood.
-            mode: ``"streaming"``; or ``"batch"``, where every source is bounded: each task is evaluated once, over all
+            storage: the place where the job keeps its state; default ``REKINDLE_STORAGE``, else ``./rekindle-state``.
+            restore: the origin of the start: a checkpoint (path or number), a savepoint (path, or its name if it is in
+                the storage), or the result of `JobHandle.checkpoint` or `JobHandle.savepoint`; None: the job continues
+                where it stopped.
+            mode: ``"streaming"``; or ``"batch"``, if every source is bounded: each task is evaluated once, over all
                 of its input, and everything is committed at the end.
             config: settings, e.g. ``{"checkpoint.interval": "10 seconds"}``.
             spark_config: settings of the session that is made.
             claim_mode: ``"no-claim"``: the savepoint named by `restore` stays yours; ``"claim"``: it is the job's,
                 which deletes it once it has as many checkpoints of its own as it retains.
-            rewind_sinks: take back what sinks have committed after the checkpoint named by `restore`.
+            rewind_sinks: take back the commits of sinks after the checkpoint named by `restore`.
             allow_non_restored_state: drop state of tasks the job no longer has.
             allow_drained: continue from before the flush of a drained job.
-            allow_sink_ahead: start before what a sink has committed.
+            allow_sink_ahead: start from a checkpoint although a sink has committed after it.
             allow_other_name: start from a checkpoint or savepoint of a job with another name.
             allow_shared_target: write to targets that another job, or another copy of this one, has written to.
             allow_changed_files: read files of a history that were replaced since the job first started.
 
         Raises:
-            RekindleError: whatever is wrong with the definition, the settings, the storage, the session, the sources or
-                the plan.
+            RekindleError: the definition, a setting, the storage, the session, a source or the plan is wrong.
         """
         from rekindle.beginning import begin
         from rekindle.session.jvm import log_of_jvm
@@ -191,20 +191,19 @@ class Job(DefinedJob):
         allow_sink_ahead: bool = False,
         allow_other_name: bool = False,
     ) -> StartPreview:
-        """Say what `start` would do now, and do none of it: no session, no run, nothing written.
+        """Return what `start` would do now, and start nothing: no session, no run, nothing is written.
 
-        A job that runs is compared with what a start would find once it has ended. With a session the queries are
-        looked at too: each is built, Spark compares it with the schemas of its state, and what alters what its state
-        means is named. No row is read or computed for that.
+        For a job that runs, this is what a start would do once it has ended. With a session the queries are examined,
+        too: each is built, Spark compares it with the schemas of its state, and changes that alter the meaning of the
+        state are reported. No row is read or computed for that.
 
-        Takes what `start` takes, as far as it is decided from the storage.
+        The arguments are those of `start` that the decision needs.
 
         Args:
-            spark: a session to build the queries in; None: they are not looked at.
+            spark: a session to build the queries in; None: they are not examined.
 
         Raises:
-            RekindleError: whatever is wrong with the definition, the settings or the storage, and whatever of the
-                storage forbids the start.
+            RekindleError: the definition, a setting or the storage is wrong, or the start would be refused.
         """
         from rekindle.start.permissions import Permissions
         from rekindle.start.running import launches
@@ -235,21 +234,21 @@ class Job(DefinedJob):
         storage: str | None = None,
         spark_config: Mapping[str, str] | None = None,
     ) -> Adopted:
-        """Let a task begin where a plain Structured Streaming query stands, which is stopped for good.
+        """Let a task begin where a plain Structured Streaming query has stopped for good.
 
         State, positions in the sources and watermark are taken over; the checkpoint itself is only read. The job must
-        not have run. What `start` does next begins there; tasks that adopt nothing begin from the start.
+        not have run. The next `start` begins there; tasks that adopt nothing begin at the beginning.
 
         Args:
             checkpoint: the ``checkpointLocation`` of the query.
             task: uid of a task that computes what the query computed. Its inputs are the query's streams, in their
                 order, as ``rk.Stream``.
             spark: the session to use; None: one is made, and stopped at the end.
-            storage: where the job keeps its state; default ``REKINDLE_STORAGE``, else ``./rekindle-state``.
+            storage: the place where the job keeps its state; default ``REKINDLE_STORAGE``, else ``./rekindle-state``.
             spark_config: settings of the session that is made.
 
         Raises:
-            RekindleError: whatever is wrong with the job, the storage, the checkpoint or the plan; nothing was changed.
+            RekindleError: the job, the storage, the checkpoint or the plan is wrong; nothing was changed.
         """
         definition = self._definition()
         from rekindle.runtime.elapsed import system_clock
@@ -268,13 +267,13 @@ class Job(DefinedJob):
 
 
 def _check_rewind(rewind_sinks: bool, restore: Origin | None) -> None:
-    """Refuse to take sinks back to no checkpoint."""
+    """Refuse to rewind sinks without a checkpoint to go back to."""
     if rewind_sinks and restore is None:
         raise ConfigError("REWIND_TO_NOTHING")
 
 
 def _check_claim(claim_mode: str, restore: Origin | None) -> None:
-    """Refuse to claim nothing, and a mode that there is not."""
+    """Refuse an unknown claim mode, and a claim without a savepoint."""
     if claim_mode not in ("no-claim", "claim"):
         raise ConfigError("CLAIM_MODE_UNKNOWN", mode=claim_mode)
     if claim_mode == "claim" and restore is None:

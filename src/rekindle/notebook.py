@@ -1,7 +1,7 @@
-"""What a notebook shows of a job: HTML made of its documents, and a display that is drawn again in its place.
+"""The display of a job in a notebook: HTML made of its documents, and a display that is updated in its place.
 
-Everything that comes from a job is text: names and errors may hold whatever they like (`Html` alone is taken as it is).
-Nothing is read here, and IPython is looked for only where it has been loaded already.
+Names and errors of a job may hold any text, so they are escaped; only `Html` is taken unchanged. This module reads
+nothing, and uses IPython only if it has been loaded already.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rekindle.storage.documents.status import InputStatus, Status, TaskStatusDoc
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _END_MS = 253_402_214_400_000
-"""Event time is at its end."""
+"""The watermark, ms, from which event time counts as ended."""
 
 
 class Html(str):
@@ -27,7 +27,7 @@ class Html(str):
 
 
 def html(value: object) -> str:
-    """Return a value as HTML, whatever it holds; a dash for none."""
+    """Return a value as HTML, escaped; a dash for None."""
     if isinstance(value, Html):
         return value
     return escape("-" if value is None else f"{value:,}" if isinstance(value, int) else str(value))
@@ -39,14 +39,14 @@ def titled(title: object, *parts: object) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
-    """Return a table."""
+    """Return an HTML table."""
     head = "".join(f"<th>{html(name)}</th>" for name in header)
     body = "".join(f"<tr>{''.join(f'<td>{html(value)}</td>' for value in row)}</tr>" for row in rows)
     return Html(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
 
 
 def of_status(status: Status) -> str:
-    """Return the status of a job: its state, its last checkpoint, its tasks with bars for what they have read."""
+    """Return the status of a job as HTML: its state, its last checkpoint, its tasks with bars for their progress."""
     failed = status.failure
     return titled(
         f"{status.job}: {status.state}",
@@ -78,7 +78,7 @@ def _time(time_ms: int | None) -> str | None:
 
 
 def of_result(result: Mapping[str, Any]) -> str:
-    """Return how a job has ended, given as `JobResult.to_json` has it."""
+    """Return the result of a job as HTML, from the data of `JobResult.to_json`."""
     word, error = "already " if result["already_ended"] else "", result["error"]
     lines = [f"run {result['run']}, checkpoint {result['checkpoint'] or '-'}"]
     lines += [f"savepoint {result['savepoint']}"] if result["savepoint"] else []
@@ -95,7 +95,7 @@ def is_here() -> bool:
 
 
 def display() -> Callable[[str], None]:
-    """Return what draws HTML below the cell, each time in the place of what was drawn before."""
+    """Return a function that draws HTML below the cell, each time in the same place."""
     ipython: Any = import_module("IPython.display")
     place: Any = None
 

@@ -1,4 +1,4 @@
-"""Keep secrets out of logs and errors: values known to be secret, and what the words before them show to be one."""
+"""The redaction of secrets in logs and errors: known values, and values after a word like "password"."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ HIDDEN = "***"
 _WORDS = r"password|passwd|pwd|secret|token|credential|access[._-]?key|api[._-]?key|private[._-]?key|sas[._-]?key"
 _NAME = re.compile(rf"(?i){_WORDS}")
 _A_PLACE = re.compile(r"(?i)(file|path|dir|url|uri|provider|class)$")
-"""Names that end so hold where a secret is, or who knows it."""
+"""Names with these ends hold the place of a secret, or the class that provides it."""
 
 _SHORTEST = 6
-"""A value that is shorter would be found in any text."""
+"""The least length of a secret, in letters: a shorter value could be part of any text."""
 
 _VALUE = r"""'[^']{0,500}'|"[^"]{0,500}"|[^\s"',;&)}\]]+"""
 _ASSIGNED = re.compile(rf"""(?i)((?:{_WORDS})[\w.-]{{0,40}}["']?\s{{0,3}}[=:]\s{{0,3}})(?:{_VALUE})""")
 _IN_URL = re.compile(r"(://)[^/\s:@]{0,200}:[^/\s@]{1,200}@")
 _HEADER = re.compile(r"(?i)\b(bearer|basic)\s{1,3}[\w.~+/=-]{6,}")
-# Each is tried at each letter of a text, so none may run on from there without a bound.
+# Each pattern is tried at each letter of a text, so each has a bound on its length.
 
 
 def secret_values(settings: Mapping[str, str]) -> set[str]:
-    """Return the values of those settings, or variables, whose names say that they are secret."""
+    """Return the values of the settings, or variables, whose names show that they are secret."""
     return {
         value
         for name, value in settings.items()
@@ -32,10 +32,10 @@ def secret_values(settings: Mapping[str, str]) -> set[str]:
 
 
 class Redaction:
-    """Hides secrets in texts.
+    """A filter that hides secrets in texts.
 
     Args:
-        values: what must not be seen anywhere.
+        values: known secrets; those with fewer than 6 letters are ignored.
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:

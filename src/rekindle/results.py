@@ -1,4 +1,4 @@
-"""What the verbs of a handle return: how a job has ended, how it goes, its checkpoints and savepoints."""
+"""The values that the verbs of a handle return: result and status of a job, checkpoints and savepoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Checkpoint:
     """A completed checkpoint; ``start(restore=...)`` takes it."""
 
     number: int
-    #: where it lies; retention deletes it once newer ones are complete
+    #: path of its folder, which retention deletes once newer checkpoints are complete
     path: str
 
     def __fspath__(self) -> str:
@@ -34,7 +34,7 @@ class Savepoint:
     """A savepoint, which belongs to its user; ``start(restore=...)`` takes it."""
 
     path: str
-    #: number of the checkpoint that it is a copy of
+    #: number of the checkpoint that it is a copy of; None: not known
     checkpoint: int | None = None
 
     def __fspath__(self) -> str:
@@ -50,20 +50,20 @@ class Savepoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResult:
-    """How a run of a job ended."""
+    """The result of a run of a job."""
 
     job: str
     #: FINISHED | STOPPED | DRAINED | CANCELED | FAILED
     state: str
     run: int
-    #: number of the last completed checkpoint
+    #: number of the last completed checkpoint; None: there is none
     checkpoint: int | None = None
-    #: path of the savepoint that the stop made
+    #: path of the savepoint that the stop made; None: it made none
     savepoint: str | None = None
     notes: tuple[str, ...] = ()
-    #: code, message, parameters and next_step, for FAILED
+    #: code, message, parameters and next_step, for FAILED; else None
     error: dict[str, Any] | None = None
-    #: the job had ended before: nothing was run
+    #: True if the job had ended before, and nothing was run
     already_ended: bool = False
 
     def __repr__(self) -> str:
@@ -78,7 +78,7 @@ class JobResult:
 
     @classmethod
     def of(cls, job: str, result: Result, *, already_ended: bool = False) -> JobResult:
-        """From what the storage keeps."""
+        """Make the result from its document in the storage."""
         return cls(
             job=job,
             state=result.state,
@@ -91,7 +91,7 @@ class JobResult:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As ``rekindle run --json`` prints it."""
+        """Return the result as ``rekindle run --json`` prints it."""
         return {
             "job": self.job,
             "state": self.state,
@@ -111,7 +111,7 @@ class JobStatus(Status):
 
     @classmethod
     def of(cls, status: Status) -> JobStatus:
-        """From what its driver shows of itself."""
+        """Make the status from the document that the driver writes."""
         return cls(**{field.name: getattr(status, field.name) for field in fields(status)})
 
     def __repr__(self) -> str:
@@ -136,7 +136,7 @@ def _progress(item: InputStatus) -> str:
 
 
 def failure(result: JobResult) -> RekindleError | None:
-    """Return why a job has failed, or that it was cancelled, to be raised; None where it has ended as it should."""
+    """Return the error to raise for a job that has failed or was cancelled; None: it has ended well."""
     error: RekindleError | None = None
     if result.error is not None:
         error = error_from(result.error["code"], result.error["parameters"])

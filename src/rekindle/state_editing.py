@@ -1,4 +1,4 @@
-"""`rewrite_state`: what a user calls to change the state in a savepoint."""
+"""The function `rewrite_state`, which changes the state in a savepoint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rewrite_state(
     spark: SparkSession | None = None,
     spark_config: Mapping[str, str] | None = None,
 ) -> Savepoint:
-    """Make a new savepoint in which the state of a task's stateful operator is what `fn` has made of it.
+    """Make a new savepoint in which `fn` has rewritten the state of a task's stateful operator.
 
     The savepoint is only read. `fn` is called once, with the DataFrame that `rekindle.state` gives, and returns one
     with the columns ``key`` and ``value``: rows left out are deleted, changed ones replaced, new ones inserted. Its
@@ -38,15 +38,15 @@ def rewrite_state(
     complete after that, and not before.
 
     Args:
-        savepoint: its folder.
-        task: uid; None where one task has state.
-        fn: from the state to what the state is to be.
-        target: the directory in which the new savepoint gets a folder; None: that of `savepoint`.
-        operator: its number in the query, counted from 0.
-        part: ``"left"`` or ``"right"`` of a join, whose rows have a column ``matched`` beside key and value: whether an
-            outer join has found a partner for them; the name of a state variable of ``transformWithState``.
-        evolve: the value may have other columns: some added, dropped, or of another type. Only a query that keeps
-            just these columns continues from there.
+        savepoint: the folder of the savepoint.
+        task: uid of the task; None: the only task that has state.
+        fn: makes the new state from the old one.
+        target: the directory in which the new savepoint gets a folder; None: the directory of `savepoint`.
+        operator: number of the operator in the query, counted from 0.
+        part: ``"left"`` or ``"right"`` of a join, whose rows have a column ``matched`` beside key and value: True if an
+            outer join has found a partner for them; or the name of a state variable of ``transformWithState``.
+        evolve: True if the value may have other columns: some added, dropped, or of another type. Only a query that
+            keeps exactly these columns continues from there.
         spark: the session to use; None: the active one, or one that is made and stays.
         spark_config: settings of the session that is made.
 
@@ -55,7 +55,7 @@ def rewrite_state(
 
     Raises:
         RestoreError: ``SAVEPOINT_NEEDED``; there is no such state; ``STATE_REWRITE_UNSUPPORTED``: this Spark, or
-            Rekindle, cannot write such state; ``STATE_REWRITE_REFUSED``: what `fn` returned cannot be this state;
+            Rekindle, cannot write such state; ``STATE_REWRITE_REFUSED``: the result of `fn` cannot be this state;
             ``STATE_REWRITE_FAILED``.
         DefinitionError: ``PYSPARK_TOO_OLD``: Spark can read state since version 4.0.
     """

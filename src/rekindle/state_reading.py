@@ -1,4 +1,4 @@
-"""`state`: what a user calls to look at the state of a checkpoint, a savepoint or a plain query."""
+"""The function `state`, which reads the state of a checkpoint, a savepoint or a plain query."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def state(
 
     Args:
         path: the folder of a savepoint or a checkpoint, or the checkpoint location of a query that runs without
-            Rekindle. A running job replaces its checkpoints: take a savepoint to look at it at leisure.
-        task: uid; may be left out where one task has state.
-        operator: its number in the query, counted from 0.
-        part: ``"left"`` or ``"right"`` of a join; the name of a state variable of ``transformWithState``, or
+            Rekindle. A running job replaces its checkpoints: take a savepoint to have time to read it.
+        task: uid of the task; None: the only task that has state.
+        operator: number of the operator in the query, counted from 0.
+        part: ``"left"`` or ``"right"`` of a join; or the name of a state variable of ``transformWithState``, or
             ``"timers"``.
         spark: the session to use; None: the active one, or one that is made and stays.
         spark_config: settings of the session that is made.
