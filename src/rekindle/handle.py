@@ -158,8 +158,8 @@ class JobHandle:
 
         Args:
             savepoint: a directory: make a savepoint of the same cut below it.
-            unaligned: True to keep the rows between tasks in the checkpoint, and to copy them, instead of waiting until
-                they are read. Not for a drain, which reads everything.
+            unaligned: True to end without reading the rows between tasks: the checkpoint names them, and a savepoint
+                copies them. Not for a drain, which reads everything.
         """
         directory = self._directory(savepoint) if savepoint is not None else None
         wanted = client.ControlRequest(verb="stop", drain=drain, savepoint=directory, unaligned=unaligned)

@@ -73,7 +73,7 @@ class Barriers:
         subtasks = [SubtaskId(v.uid, index) for v in topology.vertices for index in range(v.parallelism)]
         #: last recorded batch of each subtask, -1 for none
         self.batches = dict.fromkeys(subtasks, -1)
-        #: number of changes in the batches that subtasks have recorded, read, or ended with
+        #: number of changes: a batch recorded, a channel read further, or a task closed
         self.changes = 0
         self._inputs: dict[SubtaskId, dict[SubtaskId, Channel]] = {task: {} for task in subtasks}
         self._outputs: dict[SubtaskId, list[Channel]] = {task: [] for task in subtasks}

@@ -39,7 +39,7 @@ class TaskState:
     ended: Ended | None = None
     #: first checkpoint whose snapshot of it was taken after its end; None: none yet
     final_from: int | None = None
-    #: True once such a checkpoint is complete
+    #: True once a checkpoint from `final_from` on is complete
     covered: bool = False
 
     def end(self, how: Ended) -> None:

@@ -48,6 +48,6 @@ class UnderWay(dict[int, PendingCheckpoint]):
         return next((one for one in self.values() if one.phase is Phase.READY), None)
 
     def given_up_for(self, reason: Reason) -> list[PendingCheckpoint]:
-        """Return the checkpoints that this reason ends; a failed task does not end one that all have acknowledged."""
+        """Return the checkpoints to fail for this reason; a failed task fails none that all have acknowledged."""
         phases = (Phase.ACKNOWLEDGING,) if reason is Reason.TASK_FAILURE else GIVEN_UP_IN
         return [one for one in self.values() if one.phase in phases]

@@ -17,7 +17,11 @@ class Mailbox:
         self._events: queue.SimpleQueue[e.Event | None] = queue.SimpleQueue()
 
     def post(self, event: e.Event) -> None:
-        """Take in an event from any thread (`TaskFailed`: any but the loop's, since asking the engine takes time)."""
+        """Take in an event from any thread.
+
+        A `TaskFailed` must not come from the loop's thread: the engine is asked whether it is gone, which may take
+        time.
+        """
         if isinstance(event, e.TaskFailed) and event.permanent and self._engine.is_gone():
             # The error may mislead: a dying engine loses files, and refuses plans.
             event = replace(event, permanent=False)

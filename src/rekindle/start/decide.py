@@ -218,7 +218,7 @@ class Decider:
         )
 
     def _absolute(self, restore: str | None) -> str | None:
-        """Return the path of a checkpoint that is named by its number, or of a savepoint; None for None."""
+        """Return the absolute path of the checkpoint (path or number) or savepoint (path or name) to start from."""
         if restore is None:
             return None
         if restore.isdigit():
