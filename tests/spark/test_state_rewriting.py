@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from rekindle.progress.stored_state import StoredTaskState, find_state
 from rekindle.spark.state import state_frame
 from rekindle.spark.state_rewriting import can_rewrite, prepare
 from tests.docs.test_docs import ROOT, blocks
-from tests.jobs.kit import until
 
 pytestmark = [
     pytest.mark.slow,
@@ -40,6 +38,8 @@ def _where_spark_can(spark: SparkSession) -> None:
 class Query:
     """A plain query over a folder of rows, and its checkpoint location."""
 
+    schema: Any = SCHEMA
+
     def __init__(self, spark: SparkSession, root: Path, make: Callable[[DataFrame], DataFrame], mode: str) -> None:
         self.spark = spark
         self.root = root
@@ -56,7 +56,7 @@ class Query:
     def run(self) -> list[Row]:
         """Run it until it has read all; return the rows it emits."""
         found: list[Row] = []
-        source = self.spark.readStream.schema(SCHEMA).parquet(str(self.root / "in")).withWatermark("ts", "1 hour")
+        source = self.spark.readStream.schema(self.schema).parquet(str(self.root / "in")).withWatermark("ts", "1 hour")
         writer = self.make(source).writeStream.outputMode(self.mode)
         writer = writer.foreachBatch(lambda frame, _: found.extend(frame.collect()))
         query = writer.option("checkpointLocation", self.folder).trigger(availableNow=True).start()
@@ -384,46 +384,3 @@ def test_a_variable_of_a_processor_in_pandas_is_changed(spark: SparkSession, tmp
     query.edit(lambda state: state.where("key.k = 1").withColumn("value", ten), "total")
     query.add((1, "b", 0), (2, "b", 0))
     assert {(row["k"], row["n"]) for row in query.run()} == {(1, 11), (2, 1)}
-
-
-def test_when_a_variable_expires_is_read_beside_its_value_and_is_not_rewritten(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-
-    class Expiring(StatefulProcessor):
-        def init(self, handle: Any) -> None:
-            self.total = handle.getValueState("total", "n long", ttlDurationMs=86_400_000)
-            self.names = handle.getListState("names", "s string", ttlDurationMs=86_400_000)
-
-        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
-            for name in (name for frame in rows for name in frame["s"]):
-                self.total.update((7,))
-                self.names.appendValue((name,))
-            yield pd.DataFrame({"k": [key[0]]})
-
-        def close(self) -> None:
-            pass
-
-    def make(rows: DataFrame) -> DataFrame:
-        return rows.groupBy("k").transformWithStateInPandas(Expiring(), "k long", "Update", "ProcessingTime")
-
-    query = Query(spark, tmp_path, make, "update")
-    query.add((1, "a", 0), (1, "b", 0), (2, "a", 0))
-    source = spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "in"))
-    writer = make(source).writeStream.outputMode("update").foreachBatch(lambda frame, _: frame.foreach(lambda _: None))
-    before_ms = round(time.time() * 1000)
-    running = writer.option("checkpointLocation", query.folder).start()
-    until(lambda: Path(query.folder, "commits", "0").exists() or not running.isActive)
-    running.stop()
-
-    def of(part: str, value: str) -> set[tuple[Any, ...]]:
-        found = query.state(part).select("key.k", f"{value}.value.*", f"{value}.ttlExpirationMs").collect()
-        assert all(0 < row[2] - before_ms - 86_400_000 < 3_600_000 for row in found), "a day after it was written"
-        return {(row[0], row[1]) for row in found}
-
-    assert of("total", "value") == {(1, 7), (2, 7)}
-    assert of("names", "list_element") == {(1, "a"), (1, "b"), (2, "a")}
-    with pytest.raises(RestoreError) as refused:
-        query.edit(lambda state: state, "total")
-    assert refused.value.code == "STATE_REWRITE_UNSUPPORTED"

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, NullType, StructField, StructType
 from pyspark.sql.window import Window
 
-from rekindle.progress.stored_state import JOIN
-from rekindle.spark.state import state_frame
 from rekindle.spark.state_rewriting.encoding import (
     NotAsKept,
     conformed,
@@ -19,9 +14,8 @@ from rekindle.spark.state_rewriting.encoding import (
     null_where_none_may_be,
     nullable,
 )
-from rekindle.spark.state_rewriting.stores import DEFAULT, PLACE, StateRows, Stores, as_bytes, checked, struct
+from rekindle.spark.state_rewriting.stores import DEFAULT, PLACE, StateRows, Stores, struct
 
-_STREAMING = "spark.sql.streaming."
 _WINDOW = ["start", "end"]
 _MATCHED = "matched"
 
@@ -47,6 +41,10 @@ class StateTable:
 
     def _before(self) -> DataFrame:
         return self._stores.read(DEFAULT)
+
+    def unknown(self) -> str:
+        """Say why state lies there in another way than it is written here; empty: nothing shows that it does."""
+        return ""
 
     def rows(self, after: DataFrame) -> dict[str, StateRows]:
         """Return the rows of each state store that changes.
@@ -120,100 +118,6 @@ class JoinSide(StateTable):
         counts = numbered.groupBy("key").agg(number, F.min("fault").alias("fault"))
         made = {self._values(): values, f"{self._part}-keyToNumValues": counts}
         return {store: self._stores.encoded(store, frame) for store, frame in made.items()}
-
-
-class Variable(StateTable):
-    """A state variable of transformWithState, which lies in one store with all others and with the timers."""
-
-    normalized = False
-
-    def _before(self) -> DataFrame:
-        return state_frame(self._stores.spark, self._stores.state, self._stores.operator, self._part)
-
-    def rows(self, after: DataFrame) -> dict[str, StateRows]:
-        """Return the rows of the store: those of this variable edited, all others as they are."""
-        assert self._part is not None
-        kind = self._stores.operator.variables[self._part].kind
-        edited = self._edited(after, "key", *_COLUMNS[kind]).withColumn("place", F.monotonically_increasing_id())
-        key = F.struct("key", F.col("user_map_key").alias("userKey")) if kind == "MapState" else F.col("key")
-        families = {self._part: self._family(edited, key, F.col(_COLUMNS[kind][-1]))}
-        if kind == "ListState":
-            number = F.struct(F.count("*").alias("count")).alias("count")
-            counts = edited.groupBy("key").agg(number, F.min("fault").alias("fault"), F.min("place").alias("place"))
-            families[f"$rowCounter_{self._part}"] = self._family(counts, F.col("key"), F.col("count"))
-        return self._gathered(families, many=kind == "ListState")
-
-    def _family(self, edited: DataFrame, key: Column, value: Column) -> DataFrame:
-        """Return the rows of a column family, with what they are partitioned by."""
-        group = F.col("key").cast(self._stores.raw(DEFAULT).schema["partition_key"].dataType)
-        columns = {"partition_key": group, "key": key, "value": value, "fault": F.col("fault"), "place": F.col("place")}
-        return edited.select(*(column.alias(name) for name, column in columns.items()))
-
-    def _gathered(self, families: Mapping[str, DataFrame], *, many: bool = False) -> dict[str, StateRows]:
-        """Return the rows of the store with these column families in the place of theirs.
-
-        Raises:
-            NotAsKept: a row has a fault, or a key comes twice and may not have `many` values.
-        """
-        raw = self._stores.raw(DEFAULT)
-        by = [F.col("partition_key").getField(name) for name in struct(raw, "partition_key").names]
-        rows = raw.where(~F.col("column_family_name").isin([*families]))
-        rows = rows.withColumn("place", F.monotonically_increasing_id())
-        for family, frame in families.items():
-            moved = self._stores.moved(frame, by)
-            checked(moved, many=many)
-            rows = rows.unionByName(moved.select("partition_key", *as_bytes(moved, family), "place"))
-        return {DEFAULT: self._stores.gathered(DEFAULT, rows)}
-
-
-class Timers(Variable):
-    """The timers of transformWithState, which lie there twice: by key, and by time."""
-
-    def rows(self, after: DataFrame) -> dict[str, StateRows]:
-        """Return the rows of the store: timers edited, all variables as they are."""
-        edited = self._edited(after, "key", _EXPIRES).withColumn("place", F.monotonically_increasing_id())
-        nothing = F.struct(F.lit(None).alias("__dummy__"))
-        time = F.col(_EXPIRES).alias("expiryTimestampMs")
-        begin = self._stores.operator.timers
-        return self._gathered(
-            {
-                f"{begin}_keyToTimestamp": self._family(edited, F.struct("key", time), nothing),
-                f"{begin}_timestampToKey": self._family(edited, F.struct(time, "key"), nothing),
-            }
-        )
-
-
-_EXPIRES = "expiration_timestamp_ms"
-_COLUMNS = {
-    "ValueState": ("value",),
-    "ListState": ("list_element",),
-    "MapState": ("user_map_key", "user_map_value"),
-}
-"""The columns of each kind of variable beside the key."""
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorKind:
-    """The layout of an operator's state, and what may be done to it."""
-
-    layout: type[StateTable]
-    #: setting of the version of its state → the version that is known here
-    version: tuple[str, str] | None = None
-    #: True if its value may have other columns
-    evolves: bool = False
-
-
-KINDS: Mapping[str, OperatorKind] = {
-    "stateStoreSave": OperatorKind(StateTable, (f"{_STREAMING}aggregation.stateFormatVersion", "2"), evolves=True),
-    "dedupe": OperatorKind(Groups),
-    "dedupeWithinWatermark": OperatorKind(Groups),
-    "sessionWindowStateStoreSaveExec": OperatorKind(Sessions),
-    "applyInPandasWithState": OperatorKind(Groups, evolves=True),
-    JOIN: OperatorKind(JoinSide, (f"{_STREAMING}join.stateFormatVersion", "2")),
-    "transformWithStateInPandasExec": OperatorKind(Variable),
-    "transformWithStateInPySparkExec": OperatorKind(Variable),
-}
-"""Spark's name of an operator → its kind; each is tested."""
 
 
 def _null(name: str, kind: DataType) -> Column:

@@ -24,11 +24,11 @@ from pyspark.sql.types import StructType
 from rekindle.errors import RestoreError
 from rekindle.progress.directory import read_offsets
 from rekindle.progress.state_schema import with_value
-from rekindle.progress.stored_state import TIMERS, StatefulOperator, StoredTaskState
+from rekindle.progress.stored_state import StatefulOperator, StoredTaskState
 from rekindle.session.failures import brief
 from rekindle.spark.state import state_frame
 from rekindle.spark.state_rewriting.encoding import NotAsKept
-from rekindle.spark.state_rewriting.layouts import KINDS, OperatorKind, Timers
+from rekindle.spark.state_rewriting.kinds import KINDS, OperatorKind
 from rekindle.spark.state_rewriting.stores import DEFAULT, StateRows, Stores, fingerprint, struct
 
 Edit = Callable[[DataFrame], DataFrame]
@@ -140,11 +140,13 @@ def prepare(
     state_frame(spark, source, operator, part)  # says what is wrong with the part
     named = {"operator": operator.number, "name": operator.name}
     kind = KINDS.get(operator.name)
-    reason = _unsupported(spark, source, operator, part, kind, evolve=evolve)
+    reason = _unsupported(spark, source, kind, evolve=evolve)
     if kind is None or reason:
         raise RestoreError("STATE_REWRITE_UNSUPPORTED", **named, reason=reason)
     stores = Stores(spark, source, operator)
-    layout = (Timers if operator.timers and part == TIMERS else kind.layout)(stores, part, evolve=evolve)
+    layout = kind.layout_of(operator, part)(stores, part, evolve=evolve)
+    if reason := layout.unknown():
+        raise RestoreError("STATE_REWRITE_UNSUPPORTED", **named, reason=reason)
     returned = fn(layout.before)
     try:
         _check_is_frame(returned)
@@ -165,15 +167,7 @@ def can_rewrite(spark: SparkSession) -> bool:
     return [constructor.getParameterCount() for constructor in constructors] == [8]
 
 
-def _unsupported(
-    spark: SparkSession,
-    source: StoredTaskState,
-    operator: StatefulOperator,
-    part: str | None,
-    kind: OperatorKind | None,
-    *,
-    evolve: bool,
-) -> str:
+def _unsupported(spark: SparkSession, source: StoredTaskState, kind: OperatorKind | None, *, evolve: bool) -> str:
     """Say why the state of an operator cannot be rewritten; empty: it can."""
     if not can_rewrite(spark):
         return f"Spark {spark.version} cannot write state, Spark 4.3 can"
@@ -185,8 +179,6 @@ def _unsupported(
         return f"it is kept by {provider}, and Spark writes that of RocksDB only"
     if kind.version is not None and settings.get(kind.version[0]) != kind.version[1]:
         return f"{kind.version[0]} is {settings.get(kind.version[0])}, and only {kind.version[1]} is known"
-    if part is not None and part in operator.variables and operator.variables[part].expires:
-        return f"the values of {part} expire, and Spark keeps in several places when"
     if evolve and not kind.evolves:
         return "its value cannot have other columns"
     return ""
