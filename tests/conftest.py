@@ -39,6 +39,7 @@ SERVERS = {
     "azure_server_of_tests",
     "google_server_of_tests",
     "hdfs_of_tests",
+    "secure_hdfs_of_tests",
 }
 """Fixtures that start a server."""
 

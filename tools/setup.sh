@@ -177,6 +177,22 @@ have_maven() {
     command -v mvn >/dev/null
 }
 
+# Of what Python's side of Kerberos is built.
+want_kerberos_headers() {
+    if ! command -v krb5-config >/dev/null && may_install; then
+        apt_install gcc libc6-dev libkrb5-dev python3-dev || true
+    fi
+}
+
+# Built from its sources, without optimising, which takes a third of the time.
+want_kerberos() {
+    ! "$VENV/bin/python" -c 'import gssapi' 2>/dev/null || return 0
+    say "building Python's side of Kerberos"
+    CFLAGS=-O0 timeout 600 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile \
+        "gssapi>=1.8" >"$VENV/kerberos.log" 2>&1 ||
+        say "no gssapi could be built: the tests of Kerberos will be skipped (Debian: apt-get install gcc libkrb5-dev python3-dev)"
+}
+
 # What Maven fetches without knowing which Spark there is.
 want_servers() {
     say "fetching servers of Kafka, S3 and HDFS, Google's connector for Spark and the files of Flink's dashboard with Maven"
@@ -263,6 +279,7 @@ install() { "$VENV/bin/python" -m pip install --quiet --disable-pip-version-chec
 fetch_beside() {
     want_go_servers &
     want_postgres
+    want_kerberos_headers
     want_browser
     want_npm
     want_azure &
@@ -301,6 +318,7 @@ else
     say "installing the project and its tools into .venv"
     install '.[spark,delta,iceberg,postgres,kafka,s3,azure,gcs,hdfs,ui,openlineage,dev]'
     wait "$beside" || true
+    want_kerberos
     # Two Mavens would write to one repository.
     if command -v mvn >/dev/null; then want_connectors; fi
 fi

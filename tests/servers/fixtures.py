@@ -12,6 +12,7 @@ from tests.servers import azurite as azure_server
 from tests.servers import gcs as google_server
 from tests.servers import hdfs as hdfs_server
 from tests.servers import kafka as kafka_server
+from tests.servers import kerberos as kerberos_server
 from tests.servers import mariadb as mariadb_server
 from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_server
@@ -20,6 +21,7 @@ from tests.servers.azurite import AzureServer
 from tests.servers.gcs import GoogleServer
 from tests.servers.hdfs import HdfsServer
 from tests.servers.kafka import KafkaServer
+from tests.servers.kerberos import SecureHdfs
 from tests.servers.mariadb import MariaDbServer
 from tests.servers.ports import free_ports
 from tests.servers.postgres import PostgresServer
@@ -149,6 +151,20 @@ def hdfs_of_tests() -> Iterator[HdfsServer]:
 def hdfs(hdfs_of_tests: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> HdfsServer:
     """The cluster, and an environment that leads every client to it."""
     return _led_to(hdfs_of_tests, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def secure_hdfs_of_tests() -> Iterator[SecureHdfs]:
+    """A cluster of HDFS of the tests' own, which asks for tickets of Kerberos."""
+    yield from _running(SecureHdfs, kerberos_server.why_not())
+
+
+@pytest.fixture
+def secure_hdfs(secure_hdfs_of_tests: SecureHdfs, monkeypatch: pytest.MonkeyPatch) -> SecureHdfs:
+    """The cluster, and an environment that leads every client to it, with a ticket."""
+    monkeypatch.delenv("HADOOP_USER_NAME", raising=False)
+    secure_hdfs_of_tests.kdc.get_ticket(secure_hdfs_of_tests.cache)
+    return _led_to(secure_hdfs_of_tests, monkeypatch)
 
 
 @pytest.fixture

@@ -37,6 +37,11 @@ def why_not() -> str | None:
 class HdfsServer:
     """One cluster; each test takes a folder of its own."""
 
+    host = "127.0.0.1"
+    #: of Java, and before the classes of Hadoop
+    options: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="rekindle-hdfs-"))
         self.port, self.http_port = free_ports(2)
@@ -46,7 +51,7 @@ class HdfsServer:
 
     @property
     def authority(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -58,12 +63,25 @@ class HdfsServer:
         said: Mapping[str, str] = {
             "fs.defaultFS": f"hdfs://{self.authority}",
             "dfs.namenode.http-address": f"0.0.0.0:{self.http_port}",
+            **self.said(),
             **{key.replace("__", "-").replace("_", "."): value for key, value in others.items()},
         }
+        return self._write(name, said)
+
+    def said(self) -> Mapping[str, str]:
+        """What its clients need to know beside where it is."""
+        return {}
+
+    def _write(self, name: str, said: Mapping[str, str]) -> str:
         folder = self._folder / name
         folder.mkdir(exist_ok=True)
-        properties = (f"<property><name>{key}</name><value>{value}</value></property>" for key, value in said.items())
-        (folder / "core-site.xml").write_text(f"<configuration>{''.join(properties)}</configuration>")
+        files: dict[str, list[str]] = {"core-site.xml": [], "hdfs-site.xml": []}
+        for key, value in said.items():
+            # In the other file Hadoop's own defaults would win.
+            of = "hdfs-site.xml" if key.startswith("dfs.") else "core-site.xml"
+            files[of].append(f"<property><name>{key}</name><value>{value}</value></property>")
+        for file, properties in files.items():
+            (folder / file).write_text(f"<configuration>{''.join(properties)}</configuration>")
         return str(folder)
 
     def start(self) -> None:
@@ -71,7 +89,8 @@ class HdfsServer:
         details = self._folder / "details.json"
         java = _java()
         assert java is not None
-        command = [java, "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS / 'hdfs-server'}/*", _CLASS]
+        path = ":".join((*self.classes, f"{JARS / 'hdfs-server'}/*"))
+        command = [java, "-Xmx512m", "-XX:TieredStopAtLevel=1", *self.options, "-cp", path, _CLASS]
         command += ["-format", "-nnport", str(self.port), "-httpport", str(self.http_port)]
         command += ["-writeDetails", str(details)]
         with (self._folder / "server.log").open("ab") as log:
@@ -80,6 +99,10 @@ class HdfsServer:
         while not details.exists():
             assert self._process.poll() is None and time.monotonic() < deadline, self.log()[-3000:]
             time.sleep(0.1)
+        self.make_home()
+
+    def make_home(self) -> None:
+        """Make the folder of the user that tests are."""
         for operation in ("MKDIRS", "SETOWNER&owner=rekindle"):
             self._as_superuser("/user/rekindle", operation)
 

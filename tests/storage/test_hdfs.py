@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from rekindle.storage.hadoop import find_cluster
 from rekindle.storage.hdfs import HdfsStore
 from rekindle.storage.open import open_store
 from rekindle.storage.port import Store
+from tests.servers.fake import FakeServer, Said, fake_server
 from tests.servers.hdfs import HdfsServer
 from tests.servers.ports import free_ports
 from tests.servers.relay import Relay, relay_to
@@ -209,8 +213,40 @@ def test_a_configuration_that_cannot_be_read_is_named(tmp_path: Path, monkeypatc
 
 def test_kerberos_without_its_library_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _configured(tmp_path, monkeypatch, core={"hadoop.security.authentication": "Kerberos"})
+    monkeypatch.setitem(sys.modules, "gssapi", None)
     store = open_store("hdfs://one:8020/x")
     with pytest.raises(StorageError) as caught:
         store.read("a")
     assert caught.value.code == "STORAGE_LIBRARY_MISSING"
-    assert caught.value.parameters["library"] == "requests_gssapi"
+    assert caught.value.parameters["library"] == "gssapi"
+    assert "rekindle[hdfs,kerberos]" in caught.value.next_step
+
+
+def test_a_cluster_that_asks_for_a_ticket_where_the_configuration_does_not_say_so_is_an_error_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fake_server(lambda asked: Said(401, headers=(("WWW-Authenticate", "Negotiate"),))) as name_node:
+        _configured(tmp_path, monkeypatch, **_led_to(name_node))
+        with pytest.raises(StorageError, match=r"hadoop\.security\.authentication") as caught:
+            open_store("hdfs:///x").read("a")
+        assert caught.value.code == "KERBEROS_TICKET_NEEDED"
+        assert len(name_node.asked) == 1
+
+
+def test_what_a_data_node_is_shown_is_in_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [port] = free_ports(1)
+    location = f"http://127.0.0.1:{port}/webhdfs/v1/x/a?op=OPEN&delegation=hunter2&offset=0"
+    with fake_server(lambda asked: Said(200, json.dumps({"Location": location}))) as name_node:
+        _configured(tmp_path, monkeypatch, **_led_to(name_node))
+        store = open_store("hdfs:///x")
+        assert isinstance(store, HdfsStore)
+        address = store._client._data_node("GET", "OPEN", "/x/a", {})
+        assert address == location
+        with pytest.raises(OSError, match="refused") as caught:
+            store._client._sent("GET", address)
+        assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+def _led_to(name_node: FakeServer) -> dict[str, Any]:
+    core = {"fs.defaultFS": "hdfs://127.0.0.1:8020", "dfs.namenode.http-address": f"127.0.0.1:{name_node.port}"}
+    return {"core": core}

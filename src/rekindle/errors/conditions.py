@@ -427,6 +427,10 @@ CONDITIONS: dict[str, Condition] = {
             "The storage {uri} needs the library {library}, which is not installed.",
             "pip install 'rekindle[{extra}]'",
         ),
+        KERBEROS_TICKET_NEEDED=(
+            "The storage {uri} asks for a Kerberos ticket, and takes none: {reason}",
+            "Get one with kinit, or name a keytab in KRB5_CLIENT_KTNAME. klist shows the tickets that are there.",
+        ),
         STORAGE_OTHER_FOR_SPARK=(
             "Spark does not reach the storage {uri} that Rekindle reaches: {reason}",
             "Give Spark the same endpoint and credentials (spark.hadoop.fs...); see docs/object-storage.md.",

@@ -51,6 +51,10 @@ class Refused(Exception):
         self.kind = kind
 
 
+class Unreachable(OSError):
+    """No server of HDFS, or of Kerberos, answers. It says nothing that was part of a request."""
+
+
 def find_cluster(uri: str) -> tuple[Cluster, str] | None:
     """Return the cluster and the absolute path that an address names; None where it is of another kind.
 

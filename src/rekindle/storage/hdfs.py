@@ -49,8 +49,8 @@ def client_of(cluster: Cluster) -> WebHdfs:
 
         return client(cluster)
     except ModuleNotFoundError as error:
-        place = f"hdfs://{cluster.authority}"
-        raise StorageError("STORAGE_LIBRARY_MISSING", uri=place, library=error.name, extra="hdfs") from error
+        place, extra = f"hdfs://{cluster.authority}", "hdfs,kerberos" if cluster.kerberos else "hdfs"
+        raise StorageError("STORAGE_LIBRARY_MISSING", uri=place, library=error.name, extra=extra) from error
 
 
 class HdfsStore:

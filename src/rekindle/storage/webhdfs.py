@@ -3,12 +3,16 @@
 Name nodes, ports and the kind of authentication are those of Hadoop's own configuration (`storage.hadoop`). A request
 goes to the name node that answered last, then to the others, until an active one answers; what is sent twice is made so
 that the second time does no harm.
+
+With Kerberos a name node that asks who is there is shown a ticket (`storage.kerberos`), and gives a cookie for it that
+is good for some hours. It puts a token into the address at which a data node is asked: no error shows such an address.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
@@ -18,7 +22,9 @@ import requests
 import stamina
 from requests.adapters import HTTPAdapter
 
-from rekindle.storage.hadoop import MISSING, Cluster, Refused
+from rekindle.errors import StorageError
+from rekindle.storage.hadoop import MISSING, Cluster, Refused, Unreachable
+from rekindle.storage.kerberos import no_proof, proof_of
 
 _PREFIX = "/webhdfs/v1"
 _CONNECT_S, _ANSWER_S = 5, 60
@@ -31,6 +37,11 @@ _FOR_NOW = frozenset(
     {"StandbyException", "RetriableException", "SafeModeException", "ServerTooBusyException", _PROXY_FAILED}
 )
 """Refusals of a name node that is not active, or not yet, or of a proxy before it: a later attempt may succeed."""
+_WHO_ASKS = 401
+_NOT_KNOWN = "not known"
+"""The kind of what is refused before HDFS is asked."""
+_QUERY = re.compile(r"(/webhdfs/[^\s?]*)\?[^\s)'\"]*")
+"""What an address of a request holds after its path, a token among it."""
 _BELOW_A_FILE = "(is not a directory)"
 _NEVER = "stamina raises what the last attempt has raised"
 
@@ -41,12 +52,12 @@ logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 
 def client(cluster: Cluster) -> WebHdfs:
-    """Return the client of a cluster, one for this process."""
-    return _client(cluster, os.getpid())
+    """Return the client of a cluster, one for this process and who it is."""
+    return _client(cluster, os.getpid(), os.environ.get("KRB5CCNAME"), os.environ.get("KRB5_CLIENT_KTNAME"))
 
 
 @cache
-def _client(cluster: Cluster, _process: int) -> WebHdfs:
+def _client(cluster: Cluster, *_: object) -> WebHdfs:
     return WebHdfs(cluster)
 
 
@@ -60,17 +71,16 @@ class WebHdfs:
         self._session.trust_env = False  # its proxies are for the world outside
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
-        if cluster.kerberos:
-            from requests_gssapi import HTTPSPNEGOAuth
-
-            self._session.auth = HTTPSPNEGOAuth(opportunistic_auth=True)
+        self._uri = f"hdfs://{cluster.authority}"
+        self._proof = proof_of(self._uri) if cluster.kerberos else no_proof(self._uri)
 
     def ask(self, method: str, operation: str, path: str, **options: Any) -> Mapping[str, Any]:
         """Send a request that is answered by a name node alone, and return its answer.
 
         Raises:
             Refused: HDFS has said no.
-            requests.RequestException: no one answers.
+            Unreachable: no one answers.
+            StorageError: ``KERBEROS_TICKET_NEEDED``.
         """
         for attempt in self._attempts():
             with attempt:
@@ -121,15 +131,30 @@ class WebHdfs:
         server = self._servers[0]
         try:
             asked = {"op": operation, **self._user, **options}
-            return _answered(self._sent(method, f"{server}{_PREFIX}{quote(path)}", params=asked))
+            return self._known(method, f"{server}{_PREFIX}{quote(path)}", params=asked)
         except Exception as error:
             if _may_pass(error) and self._servers[0] == server:
                 self._servers = [*self._servers[1:], server]
             raise
 
+    def _known(self, method: str, address: str, **more: Any) -> requests.Response:
+        """Return what a server says that may want to know first who asks."""
+        answer = self._sent(method, address, **more)
+        if answer.status_code != _WHO_ASKS:
+            return _answered(answer)
+        try:
+            return _answered(self._sent(method, address, auth=self._proof, **more))
+        except Refused as error:
+            if error.kind != _NOT_KNOWN:
+                raise
+            raise StorageError("KERBEROS_TICKET_NEEDED", uri=self._uri, reason=f"it is refused: {error}") from None
+
     def _sent(self, method: str, address: str, **more: Any) -> requests.Response:
         patience = (_CONNECT_S, _ANSWER_S)
-        return self._session.request(method, address, timeout=patience, allow_redirects=False, **more)
+        try:
+            return self._session.request(method, address, timeout=patience, allow_redirects=False, **more)
+        except requests.RequestException as error:
+            raise Unreachable(_QUERY.sub(r"\1?...", str(error))) from None
 
 
 def _answered(answer: requests.Response) -> requests.Response:
@@ -139,7 +164,7 @@ def _answered(answer: requests.Response) -> requests.Response:
         said = answer.json()["RemoteException"]
         kind, message = str(said["exception"]), str(said["message"]).partition("\n")[0]  # the rest is a trace of Java
     except (ValueError, KeyError, TypeError):
-        kind = _PROXY_FAILED if answer.status_code >= 500 else ""
+        kind = _PROXY_FAILED if answer.status_code >= 500 else _NOT_KNOWN if answer.status_code in (401, 403) else ""
         raise Refused(kind, f"status {answer.status_code} {answer.reason}") from None
     # What is asked for below a file is called forbidden.
     raise Refused(MISSING if message.endswith(_BELOW_A_FILE) else kind, message)
@@ -149,4 +174,4 @@ def _may_pass(error: Exception) -> bool:
     """Return whether the same request may succeed in a moment, or elsewhere."""
     if isinstance(error, Refused):
         return error.kind in _FOR_NOW
-    return isinstance(error, requests.RequestException)
+    return isinstance(error, Unreachable)

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 
 from rekindle.errors import RekindleError, StorageError
 
+_UNREACHED = frozenset({"STORAGE_UNAVAILABLE", "KERBEROS_TICKET_NEEDED"})
+"""What says nothing of what is stored."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -66,6 +69,6 @@ class Findings:
         try:
             yield
         except RekindleError as error:
-            if not isinstance(error, StorageError) or error.code == "STORAGE_UNAVAILABLE":
+            if not isinstance(error, StorageError) or error.code in _UNREACHED:
                 raise
             self.note(error, str(error.parameters.get("path", path)))
