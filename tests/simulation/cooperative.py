@@ -1,7 +1,8 @@
-"""Threads that take turns: one runs at a time, and a seed decides which is next, so that each run can be had again.
+"""Threads that take turns: one runs at a time, and a seed decides which is next, so that each run can be repeated.
 
-The driver, its workers, its queries and whoever asks it things are threads, as in life. Here each is a *strand* that
-gives way only where it would sleep, wait or write; time is simulated, and passes only while nobody has anything to do.
+The driver, its workers, its queries and whoever asks it things are threads, as in life. Here each is a *strand*, a
+greenlet, that gives way only where it would sleep, wait or write; time is simulated, and passes only while no one has
+anything to do.
 A kill ends all strands of a process where they stand: whatever they try to do next raises `Killed`. A process that is
 frozen, as one on a machine that is suspended, gets no turn until it is thawed, and knows nothing of the time between.
 
@@ -13,11 +14,12 @@ from __future__ import annotations
 import math
 import queue
 import random
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
+
+import greenlet
 
 from rekindle.testing.crash import fail
 
@@ -53,9 +55,8 @@ class Strand:
         self.over = False
         self.wakes_s = 0.0
         self.until: Callable[[], bool] | None = None
-        #: it waits for it, and has its turn once another lets it go; a lock costs a tenth of a semaphore
-        self.go = threading.Lock()
-        self.go.acquire()
+        #: what runs it; switched to when it has its turn
+        self.stack = greenlet.getcurrent()
 
     @property
     def dead(self) -> bool:
@@ -115,8 +116,7 @@ class Scheduler:
             strand.over = True
             return strand
 
-        def run() -> None:
-            strand.go.acquire()
+        def run(*_: object) -> None:
             try:
                 if not strand.dead:
                     act()
@@ -128,10 +128,11 @@ class Scheduler:
             finally:
                 strand.over = True
                 self._strands.remove(strand)
-                self._hand_to(self._next())
+                self._current = self._next()
+                strand.stack.parent = self._current.stack  # which is switched to at its end
 
         self._strands.append(strand)
-        threading.Thread(target=run, name=name, daemon=True).start()
+        strand.stack = greenlet.greenlet(run, self._first.stack)
         return strand
 
     def pause(self, for_s: float = 0.0, until: Callable[[], bool] | None = None) -> None:
@@ -212,27 +213,24 @@ class Scheduler:
     def _give_way(self, me: Strand) -> None:
         following = self._next(me)
         if following is not me:
-            self._hand_to(following)
-            me.go.acquire()
-
-    def _hand_to(self, strand: Strand) -> None:
-        self._current = strand
-        strand.go.release()
+            self._current = following
+            following.stack.switch()
 
     def _next(self, me: Strand | None = None) -> Strand:
         while True:
             others = [one for one in self._strands if (one.dropped or one.process.dead) and one is not me]
-            ready = others or [one for one in self._strands if self._is_ready(one)]
+            now_s = self.now_s
+            ready = others or [  # written out: it is asked millions of times
+                one
+                for one in self._strands
+                if (one.dropped or one.process.dead)
+                or (not one.process.frozen and (one.wakes_s <= now_s or (one.until is not None and one.until())))
+            ]
             if ready:
                 return ready[0] if len(ready) == 1 else self.chance.choice(ready)
             self.now_s = min(one.wakes_s for one in self._strands if not one.process.frozen)
             assert self.now_s < math.inf, "everybody waits for somebody else"
             assert self.now_s < _LONGEST_S, "it does not come to an end"
-
-    def _is_ready(self, strand: Strand) -> bool:
-        if strand.dead or strand.process.frozen:
-            return strand.dead
-        return strand.wakes_s <= self.now_s or (strand.until is not None and strand.until())
 
 
 class Threading:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import SimpleNamespace
@@ -110,6 +110,8 @@ class FileSource:
         self._log = SparkLog(store, log)
         self._seen: dict[str, int] = {}
         self._latest = self._forgotten = 0
+        #: the names in the log when it last had nothing new: what it names does not change without them
+        self._known: list[str] | None = None
         self.offset = self._log.newest()
         for entry in self._log.entries(self.offset) if self.offset >= 0 else ():
             self._see(entry["path"], entry["timestamp"])
@@ -117,13 +119,19 @@ class FileSource:
 
     def fetch(self) -> int:
         """Look for new files; the offset that is reached with them."""
-        log = SparkLog(self._shown, f"{self._folder}/_spark_metadata")
+        folder = f"{self._folder}/_spark_metadata"
+        names = self._shown.names(folder)
+        if names == self._known:
+            self._scheduler.pause()
+            return self.offset
+        log = SparkLog(self._shown, folder)
         assert log.interval == 10, f"in {self._folder} Spark would look for compactions at every {log.interval}"
         newest = log.newest()
         self._scheduler.pause()  # others go on between the listing of a log and its reading
         listed = log.entries(newest) if newest >= 0 else []
         new = [one for one in listed if one["modificationTime"] >= self._forgotten and one["path"] not in self._seen]
         if not new:
+            self._known = names
             return self.offset
         admissions = {unstamp(one["modificationTime"])[1] for one in new}  # type: ignore[index]
         assert admissions == {self.offset + 1}, f"{self._folder}: admissions {admissions} behind {self.offset}"
@@ -341,13 +349,13 @@ class Engine:
         return [tuple(row) for row in json.loads(self.store.read(path_of(path)))]
 
 
-_ON_THIS_THREAD = threading.local()
-"""Has the query whose stream thread it is."""
+_STREAMED: ContextVar[Any] = ContextVar("streamed")
+"""The query whose stream thread it is."""
 
 
 def queries() -> Any:
     """Return ``session.streams()`` of the JVM, as far as a batch asks there for what its own query runs."""
-    wrapper = SimpleNamespace(streamingQuery=lambda: _Execution(_ON_THIS_THREAD.query))
+    wrapper = SimpleNamespace(streamingQuery=lambda: _Execution(_STREAMED.get()))
     return SimpleNamespace(get=lambda _: wrapper)
 
 
@@ -418,7 +426,7 @@ class StreamingQuery:
         self._stopped, self._died_of = True, OSError(reason)
 
     def _run(self) -> None:
-        _ON_THIS_THREAD.query = self
+        _STREAMED.set(self)
         try:
             self._stream()
         except InterruptedQueryError:

@@ -12,9 +12,9 @@ replaced: wrap them in a function of your own and name that.
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from pkgutil import resolve_name
 from typing import Any
@@ -66,20 +66,20 @@ def at_moments(hear: Callable[[str], None], effects: Sequence[str]) -> Iterator[
 
 
 class _Guard:
-    """A guard that keeps what is done while hearing, in the same thread, from being heard."""
+    """A guard that keeps what is done while hearing, in the same thread or greenlet, from being heard."""
 
     def __init__(self, hear: Callable[[str], None]) -> None:
         self._hear = hear
-        self._here = threading.local()
+        self._hearing = ContextVar("hearing", default=False)
 
     def __call__(self, moment: str) -> None:
-        if getattr(self._here, "hearing", False):
+        if self._hearing.get():
             return
-        self._here.hearing = True
+        token = self._hearing.set(True)
         try:
             self._hear(moment)
         finally:
-            self._here.hearing = False
+            self._hearing.reset(token)
 
 
 def _heard(owner: Any, attribute: str, name: str, hear: Callable[[str], None]) -> Any:
