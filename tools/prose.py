@@ -1,7 +1,7 @@
 """Check the English of the pages: a table of words that a reader may not know, with what to write instead.
 
     python tools/prose.py                 check README.md, CONTRIBUTING.md and docs/; exit code 1 if a word is refused
-    python tools/prose.py --docstrings    the same for the docstrings and comments of src/
+    python tools/prose.py --docstrings    the same for the docstrings and comments of src/, and how they begin
 
 The reader is a data engineer whose first language is rarely English. Code blocks, code in backticks and the generated
 parts of pages are not read: they have to be changed where they are made.
@@ -18,7 +18,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where this file is run and not imported
+
+from tools.beginnings import beginnings
+
 ROOT = Path(__file__).resolve().parents[1]
+
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SOURCE = ROOT / "src" / "rekindle"
 
@@ -104,7 +109,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Check the English of the pages.")
     parser.add_argument("--docstrings", action="store_true", help="check docstrings and comments of src/ instead")
     code = parser.parse_args().docstrings
-    found = list(in_code(sorted(SOURCE.rglob("*.py"))) if code else in_pages())
+    files = sorted(SOURCE.rglob("*.py"))
+    found = [*in_code(files), *(one for file in files for one in beginnings(file))] if code else list(in_pages())
     for fault in found:
         print(fault)
     return 1 if found else 0

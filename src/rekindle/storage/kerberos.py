@@ -1,4 +1,4 @@
-"""Who asks a name node, as Kerberos knows it (SPNEGO, RFC 4559): the ticket of the process, through MIT's library.
+"""The proof of who asks a name node, by Kerberos (SPNEGO, RFC 4559): the ticket of the process, through MIT's library.
 
 The library takes the ticket from the cache that `kinit` fills, or gets one itself for the keytab that
 ``KRB5_CLIENT_KTNAME`` names. It looks each time: so a ticket that was renewed is taken without a restart. Tickets and
@@ -20,7 +20,7 @@ from rekindle.storage.hadoop import Unreachable
 _SPNEGO = "1.3.6.1.5.5.2"
 
 Proof = Callable[[requests.PreparedRequest], requests.PreparedRequest]
-"""What puts into a request who asks."""
+"""A function that adds to a request the proof of who sends it."""
 
 
 def proof_of(uri: str) -> Proof:

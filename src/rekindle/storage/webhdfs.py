@@ -41,7 +41,7 @@ _WHO_ASKS = 401
 _NOT_KNOWN = "not known"
 """The kind of what is refused before HDFS is asked."""
 _QUERY = re.compile(r"(/webhdfs/[^\s?]*)\?[^\s)'\"]*")
-"""What an address of a request holds after its path, a token among it."""
+"""The path of a request's address, and the parameters after it, a token among them."""
 _BELOW_A_FILE = "(is not a directory)"
 _NEVER = "stamina raises what the last attempt has raised"
 

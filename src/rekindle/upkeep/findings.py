@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from rekindle.errors import RekindleError, StorageError
 
 _UNREACHED = frozenset({"STORAGE_UNAVAILABLE", "KERBEROS_TICKET_NEEDED"})
-"""What says nothing of what is stored."""
+"""Errors that say nothing about what is stored."""
 
 
 @dataclass(frozen=True, slots=True)
