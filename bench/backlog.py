@@ -51,7 +51,7 @@ SPARK = {
 
 
 def define(work: Path) -> rk.Job:
-    """Two tasks, the second slower than the first."""
+    """Define a job of two tasks, the second slower than the first."""
     job = rk.Job("backlog")
     numbers = rk.Stream(
         lambda spark: spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS_A_BATCH).load()
@@ -73,7 +73,7 @@ def define(work: Path) -> rk.Job:
 
 
 def unread(storage: JobStorage) -> int:
-    """Bytes that `slow` has still to read."""
+    """Return the bytes that `slow` has still to read."""
     produce, slow = (layout.subtask(storage.job, uid, 0, 1) for uid in ("produce", "slow"))
     record = storage.last_record(slow)
     channels = record.inputs["produce"].channels if record else {}
@@ -108,7 +108,7 @@ def measure(spark: SparkSession, work: Path, config: dict[str, str], runs: int) 
 
 
 def seconds(manifest: Manifest) -> float:
-    """From the trigger to the manifest."""
+    """Return the seconds from a checkpoint's trigger to its manifest."""
     return (manifest.completed_ms - manifest.triggered_ms) / 1000
 
 

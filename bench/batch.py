@@ -35,7 +35,7 @@ MODES: tuple[Mode, ...] = ("streaming", "batch")
 
 
 def measure(spark: SparkSession, mode: Mode, data: Path, work: Path) -> tuple[float, float, int, int]:
-    """Seconds, CPU seconds, rows and the sum of the bids that they count."""
+    """Run the job; return seconds, CPU seconds, rows, and the sum of the bids that they count."""
     began, cpu_began = time.perf_counter(), cpu_seconds()
     rekindle(spark, data, work, mode)
     took = time.perf_counter() - began, cpu_seconds() - cpu_began

@@ -47,7 +47,7 @@ KINDS = ("PUT", "COPY", "LIST", "GET", "HEAD", "DELETE", "DELETE many")
 
 
 class Counted(NamedTuple):
-    """What was counted of one job."""
+    """The requests of one job."""
 
     #: "idle", or its number of partitions
     name: str
@@ -57,11 +57,11 @@ class Counted(NamedTuple):
     requests: Counter[tuple[str, str]]
 
     def an_hour(self, kind: str, *who: str) -> float:
-        """Requests of a kind."""
+        """Return the requests of a kind in an hour, made by any of `who`."""
         return sum(self.requests[one, kind] for one in who) * HOUR_S / self.seconds
 
     def dollars(self, *who: str) -> float:
-        """What they cost an hour."""
+        """Return the cost of an hour's requests, in US dollars."""
         return sum(self.an_hour(kind, *who) * price for kind, price in DOLLARS.items())
 
 
@@ -123,7 +123,7 @@ def measure(
 
 
 def table(found: list[Counted]) -> str:
-    """Requests an hour by kind, of both, and of Rekindle alone; and what they cost."""
+    """Return the table of requests in an hour by kind, all and Rekindle's alone, and their cost."""
     head = " | ".join(one.name for one in found)
     lines = [f"| requests an hour, partitions of state: | {head} |", f"| --- |{' ---: |' * len(found)}"]
     for who, name in ((("Rekindle", "Spark"), "all"), (("Rekindle",), "of them Rekindle's")):

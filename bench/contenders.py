@@ -25,7 +25,7 @@ SCHEMA = "auction long, bidder long, price long, channel string, url string, ts 
 
 
 def windows(bids: DataFrame) -> DataFrame:
-    """The plan of both."""
+    """Compute the windows: the plan of both contenders."""
     return (
         bids.groupBy(F.window("ts", "10 seconds"), "auction")
         .agg(F.count("*").alias("bids"), F.max("price").alias("highest"))
@@ -41,7 +41,7 @@ def plain(spark: SparkSession, data: Path, work: Path) -> None:
 
 
 def plain_with_marks(spark: SparkSession, data: Path, work: Path) -> None:
-    """The same with what an input of a job has beside its rows: the guard, and the union with the watermark rows."""
+    """Run the plain query with what a job's input adds: the guard, and the union with the watermark rows."""
     from rekindle.spark.inputs.watermark_rows import watermarked
 
     marks = work / "marks"
@@ -58,7 +58,7 @@ Mode = Literal["streaming", "batch"]
 
 
 def rekindle(spark: SparkSession | None, data: Path, work: Path, mode: Mode = "streaming") -> None:
-    """The same as a job with one bounded source; without `spark` it makes its own session."""
+    """Run the same plan as a job with one bounded source; without `spark` the job makes its own session."""
     import rekindle as rk  # here, so that the plain driver's memory is without it
 
     job = rk.Job("overhead")
@@ -74,7 +74,7 @@ CONTENDERS: dict[str, Callable[[SparkSession, Path, Path], None]] = {"plain": pl
 
 
 def peak_bytes() -> int:
-    """The most memory this process has held so far; Linux only."""
+    """Return the most memory that this process has held so far, in bytes; Linux only."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 

@@ -34,14 +34,14 @@ ROWS = 10_000
 
 @dataclass(frozen=True)
 class Ended:
-    """How one run ended."""
+    """One run's end: seconds from the end of its data, and its checkpoints."""
 
     seconds: float
     checkpoints: int
 
 
 def chain(spark: SparkSession, data: Path, work: Path) -> Ended:
-    """One job."""
+    """Run a chain of tasks as one job; return how it ended."""
     job = rk.Job("chain")
     handles = [job.task(job.source("rows", rk.Files(str(data))), uid="step0")(_same)]
     for number in range(1, STEPS):
@@ -77,19 +77,19 @@ def run(job: rk.Job, spark: SparkSession, state: Path) -> None:
 
 
 def data_ended(job: Path, task: str) -> float:
-    """When the first task recorded the last batch of the source, seconds."""
+    """Return the time at which the first task recorded the last batch of the source, seconds."""
     records = job.glob(f"tasks/{task}/0/*/batches/*.json")
     read = {path: json.loads(path.read_text())["inputs"]["rows"].get("files", 0) for path in records}
     return min(path.stat().st_mtime for path in read if read[path] == max(read.values()))
 
 
 def finished(job: Path) -> float:
-    """When the result of the job's run was written, seconds."""
+    """Return the time at which the result of the job's run was written, seconds."""
     return max(path.stat().st_mtime for path in job.glob("runs/*.result.json"))
 
 
 def manifests(work: Path) -> int:
-    """How many checkpoints were completed."""
+    """Count the completed checkpoints."""
     return len(list(work.glob("state/*/checkpoints/*/manifest.json")))
 
 

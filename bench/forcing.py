@@ -1,4 +1,4 @@
-"""What a checkpoint costs more because it is forced to the disk: its two documents, after files of a batch.
+"""The cost of forcing a checkpoint to the disk: its two documents, after files of a batch.
 
     python bench/forcing.py [FOLDER]
 

@@ -1,4 +1,4 @@
-"""What a case of a user's tests costs in the harness: docs/harness.md, "What a test costs".
+"""The cost of a case of a user's tests in the harness: docs/harness.md, "What a test costs".
 
     python bench/harness.py [--runs 10]
 

@@ -1,4 +1,4 @@
-"""What a heartbeat costs: the status and the history of a job with many subtasks, written to a local disk.
+"""The cost of a heartbeat: the status and the history of a job with many subtasks, written to a local disk.
 
     python bench/heartbeat.py [SUBTASKS]
 

@@ -48,7 +48,7 @@ class State(StreamingQueryListener):
 
     rows: int = 0
     batches: int = 0
-    #: when the first rows came out of it
+    #: time at which the first rows came out of it
     first_s: float | None = None
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
@@ -70,7 +70,7 @@ class State(StreamingQueryListener):
 
 
 def measure(spark: SparkSession, data: Path, work: Path, ordered: bool | None) -> tuple[float, float, State, int]:
-    """Seconds, seconds until the first rows came out, the most there was in state, and rows written."""
+    """Run the job; return seconds, seconds until the first rows came out, the peak of state, and rows written."""
     job = rk.Job("history")
     bids = job.source("bids", rk.Files(str(data), schema=SCHEMA, ordered=ordered), event_time="ts")
     job.sink("counts", job.task(bids, uid="windows")(windows), rk.sinks.Parquet(str(work / "out")))

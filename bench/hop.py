@@ -54,7 +54,7 @@ class Nowhere(TwoPhaseSink):
 
 @dataclass
 class Runs:
-    """What jobs of so many tasks took, a figure for each run."""
+    """Figures of the jobs with one number of tasks: one of each run."""
 
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
@@ -65,7 +65,7 @@ def _same(rows: DataFrame) -> DataFrame:
 
 
 def through(spark: SparkSession, data: Path, work: Path, tasks: int) -> None:
-    """A job that passes all rows through so many tasks."""
+    """Run a job that passes all rows through so many tasks."""
     job = rk.Job("hop")
     handle = job.task(job.source("rows", rk.Files(str(data))), uid="task0")(_same)
     for number in range(1, tasks):
@@ -76,7 +76,7 @@ def through(spark: SparkSession, data: Path, work: Path, tasks: int) -> None:
 
 
 def throughput(spark: SparkSession, scratch: Path, runs: int) -> dict[int, Runs]:
-    """One round to warm up, then `runs` that count, in turn."""
+    """Run one round to warm up, then `runs` that count, in turn."""
     data = scratch / "rows"
     columns = [F.col("id"), (F.col("id") * 7919 % 10_007).alias("key"), F.hash("id").alias("value")]
     spark.range(0, ROWS, numPartitions=FILES).select(*columns).write.parquet(str(data))
@@ -96,7 +96,7 @@ def throughput(spark: SparkSession, scratch: Path, runs: int) -> dict[int, Runs]
 
 
 def latencies(spark: SparkSession, scratch: Path, runs: int) -> list[float]:
-    """How long single rows took from the first task to the second, seconds."""
+    """Measure single rows' time from the first task to the second: seconds, sorted."""
     data, state = scratch / "drops", scratch / "state"
     data.mkdir()
     handle = define(data, scratch / "out", 2).start(spark, storage=str(state))

@@ -33,7 +33,7 @@ SETTLE_S = 20
 
 
 def define(data: Path, out: Path, tasks: int) -> rk.Job:
-    """A chain of tasks that pass rows on."""
+    """Define a chain of tasks that pass rows on."""
     job = rk.Job("idle")
     read = rk.Stream(lambda spark: spark.readStream.schema("number long, ts timestamp").parquet(str(data)))
     source = job.source("rows", read, event_time="ts", watermark="1 second")
@@ -56,7 +56,7 @@ def send(data: Path, number: int) -> None:
 
 
 def newest(state: Path, task: int) -> tuple[int, float]:
-    """The newest batch of a task that put out a row, and when its record was written, seconds; -1 for none."""
+    """Return the newest batch of a task that put out a row (-1: none), and its record's time, seconds."""
     for path in sorted(state.glob(f"idle/tasks/task{task}/0/*/batches/*.json"), reverse=True):
         with suppress(FileNotFoundError):  # an old one, which no checkpoint needs any more
             if json.loads(path.read_text())["rows_out"] == 1:

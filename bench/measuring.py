@@ -1,4 +1,4 @@
-"""What the benchmarks share: what they measure with, where they ran, and their parts of docs/benchmarks.md."""
+"""The benchmarks' common parts: measures, the machine's description, and their parts of docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SETTINGS = {"spark.master": "local[2]", "spark.driver.memory": "2g", "spark.sql.
 
 
 def arguments(description: str, *, runs: int = 5) -> argparse.ArgumentParser:
-    """What every benchmark can be told."""
+    """Make the parser of the options that every benchmark has."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--runs", type=int, default=runs, help="runs that count")
     parser.add_argument("--no-page", action="store_true", help="leave docs/benchmarks.md alone")
@@ -40,13 +40,13 @@ def arguments(description: str, *, runs: int = 5) -> argparse.ArgumentParser:
 
 
 def cpu_seconds(without: Collection[int] = ()) -> float:
-    """What this process, its JVM and Spark's Python workers have used so far; other work hardly changes it.
+    """Return the CPU seconds of this process, its JVM and Spark's Python workers; other work hardly changes them.
 
     Processes of `without` are left out.
     """
     this = psutil.Process()
     running = [process for process in this.children(recursive=True) if process.pid not in without]
-    # Of those that have ended their parents know: the third and the fourth figure.
+    # A parent's third and fourth figure are those of its children that have ended.
     return sum(map(_used, (this, *running)))
 
 
@@ -58,12 +58,12 @@ def _used(process: psutil.Process) -> float:
 
 
 def middle(figures: Sequence[float]) -> float:
-    """The median."""
+    """Return the median."""
     return statistics.median(figures)
 
 
 def load() -> float:
-    """Processes at work on this machine, the mean of the last minute."""
+    """Return the mean number of processes at work on this machine in the last minute."""
     return os.getloadavg()[0]
 
 
@@ -76,7 +76,7 @@ def settled() -> float:
 
 
 def where(spark: SparkSession, load_before: float) -> str:
-    """When and on what it was measured, as two points of a list."""
+    """Return the date, the machine and the versions of a measurement, as two points of a list."""
     java = spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.version')").first()
     return f"""\
 - {datetime.now(timezone.utc):%Y-%m-%d}; {machine()}; {load_before:.1f} processes at work when it began, {load():.1f} \
@@ -86,13 +86,13 @@ Rekindle {version("rekindle")}"""
 
 
 def machine() -> str:
-    """What it ran on."""
+    """Describe this machine: processor, CPUs, memory, system."""
     memory_gb = psutil.virtual_memory().total / 1e9
     return f"{cpu()}, {psutil.cpu_count()} CPUs, {memory_gb:.0f} GB, {platform.system()} {platform.release()}"
 
 
 def cpu() -> str:
-    """What the processor calls itself."""
+    """Return the processor's name of itself."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.is_file() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

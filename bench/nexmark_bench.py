@@ -56,7 +56,7 @@ WAYS: dict[str, Run] = {
 
 @dataclass
 class Runs:
-    """What one way did with one query, a figure for each run."""
+    """Figures of one way with one query: one of each run."""
 
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
@@ -80,7 +80,7 @@ def measure(
 
 
 def compare(spark: SparkSession, names: list[str], data: Path, scratch: Path, runs: int) -> dict[str, dict[str, Runs]]:
-    """One round to warm up, then `runs` that count; query → way → figures."""
+    """Run one round to warm up, then `runs` that count; return query → way → figures."""
     found = {name: {way: Runs() for way in WAYS} for name in names}
     for name in names:
         for number in range(runs + 1):
@@ -96,7 +96,7 @@ def compare(spark: SparkSession, names: list[str], data: Path, scratch: Path, ru
 
 
 def section(spark: SparkSession, found: dict[str, dict[str, Runs]], given: tuple[int, int], load_before: float) -> str:
-    """The figures as Markdown."""
+    """Return the figures as Markdown."""
     events, runs = given
     lines = []
     for name, ways in found.items():

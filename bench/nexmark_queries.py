@@ -38,7 +38,7 @@ class Query:
     """One of Nexmark's questions."""
 
     name: str
-    #: what it asks
+    #: the question, in words
     asks: str
     #: the streams that it reads, in the order of the task's parameters
     reads: tuple[str, ...]
@@ -66,7 +66,7 @@ def _start(column: str = "window") -> Column:
 
 
 def _distinct(column: str, where: Column | None = None) -> Column:
-    """How many different values a column has among the rows where something holds; exact, unlike Spark's own."""
+    """Count a column's different values among the rows where a condition holds; exact, unlike Spark's own."""
     return F.size(F.collect_set(F.col(column) if where is None else F.when(where, F.col(column))))
 
 
@@ -252,7 +252,7 @@ _WINNING = """
 
 
 def _winning(auctions: DataFrame, bids: DataFrame) -> DataFrame:
-    """The highest price that each auction had while it was open, by the day of its bids."""
+    """Compute the highest price that each auction had while it was open, by the day of its bids."""
     opened = auctions.select("id", "seller", "category", F.col("ts").alias("opened"), "expires")
     in_time = F.expr("auction = id AND ts >= opened AND ts <= expires")
     met = bids.select("auction", "price", "ts").join(opened, in_time)

@@ -40,7 +40,7 @@ WARM_UP = 2
 
 @dataclass
 class Runs:
-    """What one contender did, a figure for each run."""
+    """Figures of one contender: one of each run."""
 
     seconds: list[float] = field(default_factory=list)
     #: of the Python driver and its JVM together; other work on the machine hardly changes it
@@ -60,7 +60,7 @@ def measure(name: str, spark: SparkSession, data: Path, scratch: Path, runs: Run
 
 
 def compare(spark: SparkSession, data: Path, scratch: Path, pairs: int) -> dict[str, Runs]:
-    """Two pairs to warm up, then `pairs` that count."""
+    """Run two pairs to warm up, then `pairs` that count."""
     runs = {name: Runs() for name in CONTENDERS}
     for pair in range(1 - WARM_UP, pairs + 1):
         for name in sorted(CONTENDERS, reverse=pair % 2 == 1):
@@ -72,7 +72,7 @@ def compare(spark: SparkSession, data: Path, scratch: Path, pairs: int) -> dict[
 
 
 def driver_bytes(name: str, data: Path, scratch: Path) -> int:
-    """The most memory of a contender's Python driver, in a process of its own."""
+    """Return the most memory of a contender's Python driver, in a process of its own, in bytes."""
     work = scratch / f"{name}-alone"
     command = [sys.executable, str(ROOT / "bench" / "contenders.py"), name, str(data), str(work)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -83,7 +83,7 @@ def driver_bytes(name: str, data: Path, scratch: Path) -> int:
 
 
 def section(spark: SparkSession, runs: dict[str, Runs], bids: int, memory: dict[str, int], load_before: float) -> str:
-    """The figures as Markdown."""
+    """Return the figures as Markdown."""
     plain, ours = runs["plain"], runs["rekindle"]
     ratios = [a / b for a, b in zip(plain.seconds, ours.seconds, strict=True)]
     by_medians = statistics.median(plain.seconds) / statistics.median(ours.seconds)

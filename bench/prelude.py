@@ -45,7 +45,7 @@ _POLL_S = 0.01
 
 
 def make(query: Callable[[DataFrame], DataFrame], data: Path, out: Path, *, ends: bool) -> rk.Job:
-    """The job; as a batch run its live stream is bounded."""
+    """Define the job; as a batch run its live stream is bounded."""
     job = rk.Job(JOB)
     folder = str(data / "live")
     history = job.source("history", rk.Files(str(data / "history"), schema=SCHEMA), event_time="ts")
@@ -60,7 +60,7 @@ def make(query: Callable[[DataFrame], DataFrame], data: Path, out: Path, *, ends
 
 
 def measure(spark: SparkSession, mode: str, name: str, data: Path, work: Path) -> tuple[float, float, int, int]:
-    """Seconds, CPU seconds, batches until the history was through, and rows in the end."""
+    """Run it; return seconds, CPU seconds, batches until the history was through, and rows in the end."""
     out, storage = work / "out", str(work / "state")
     job = make(QUERIES[name], data, out, ends=mode == "a batch run")
     began, cpu_began = time.perf_counter(), cpu_seconds()
@@ -88,7 +88,7 @@ def measure(spark: SparkSession, mode: str, name: str, data: Path, work: Path) -
 
 
 def through(documents: JobStorage, watermark_ms: int) -> bool:
-    """Whether the history is recorded, and the watermark of the live stream is in force."""
+    """Return whether the history is recorded, and the watermark of the live stream is in force."""
     record = documents.last_record(layout.subtask(JOB, TASK, 0, 1))
     return record is not None and record.inputs["history"].files == FILES and record.watermark_ms == watermark_ms
 

@@ -34,7 +34,7 @@ VALUE = """concat('{"auction":', id % 50000, ',"bidder":', id * 7, ',"price":', 
 
 
 def compare(rows: DataFrame, server: kafka_server.KafkaServer, bootstrap: str, runs: int) -> dict[int, list[float]]:
-    """Producers → seconds of each run; they take turns, and one round is to warm up."""
+    """Return producers → seconds of each run; they take turns, and one round is to warm up."""
     found: dict[int, list[float]] = {producers: [] for producers in PRODUCERS}
     for number in range(runs + 1):
         for producers in PRODUCERS if number % 2 else reversed(PRODUCERS):
@@ -50,7 +50,7 @@ def compare(rows: DataFrame, server: kafka_server.KafkaServer, bootstrap: str, r
 
 
 def commit(rows: DataFrame, sink: rk.sinks.Kafka) -> float:
-    """Seconds that the commit of a checkpoint takes, which is not the first."""
+    """Return the seconds that the commit of a checkpoint takes which is not the first."""
     with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as folder:
         sink.stage_in(open_store(folder), "staging")
         sink.open("bench", f"out-{time.time_ns()}")
@@ -64,7 +64,7 @@ def commit(rows: DataFrame, sink: rk.sinks.Kafka) -> float:
 
 
 def table(place: str, runs: dict[int, list[float]]) -> str:
-    """The figures as rows of a Markdown table."""
+    """Return the figures as rows of a Markdown table."""
     one = middle(runs[1])
     return "\n".join(
         f"| {place} | {producers} | {MESSAGES / middle(seconds):,.0f} | {middle(seconds):.2f} "

@@ -31,7 +31,7 @@ from rekindle.session.session import make_session
 
 ROWS_A_SECOND, KEYS = 1_000, 100_000
 RUN_S = 10
-"""How long a driver runs on behind its first batches before it is killed."""
+"""The time that a driver runs after its first batches, before it is killed."""
 TASKS = ("count", "archive")
 
 
@@ -59,7 +59,7 @@ def drive(work: Path) -> None:
 
 
 def start(work: Path) -> subprocess.Popen[bytes]:
-    """A driver in a process of its own."""
+    """Start a driver in a process of its own."""
     with (work / "log").open("ab") as log:
         return subprocess.Popen(
             [sys.executable, __file__, "--driver", str(work)], stdout=log, stderr=log, start_new_session=True
@@ -73,7 +73,7 @@ def kill(driver: subprocess.Popen[bytes]) -> None:
 
 
 def first_record(work: Path, task: str, run: int) -> float | None:
-    """When the first record of a task was written in that run, seconds."""
+    """Return the time of a task's first record in that run, seconds; None: no record yet."""
     times = []
     for path in work.glob(f"state/recovery/tasks/{task}/0/*/batches/*.json"):
         with suppress(FileNotFoundError):  # an old one, which no checkpoint needs any more

@@ -80,7 +80,7 @@ def sessions(enriched: DataFrame) -> DataFrame:
 
 
 def archive(enriched: DataFrame) -> DataFrame:
-    """Every order."""
+    """Pass every order on."""
     return enriched
 
 
@@ -88,7 +88,7 @@ READERS: dict[str, Step] = {"revenue": revenue, "sessions": sessions, "archive":
 
 
 def plain(spark: SparkSession, data: Path, work: Path, enrich: Step) -> None:
-    """Three queries."""
+    """Run three plain queries."""
     schema = spark.read.parquet(str(data)).schema
     queries = []
     for name, reader in READERS.items():
@@ -100,7 +100,7 @@ def plain(spark: SparkSession, data: Path, work: Path, enrich: Step) -> None:
 
 
 def task(spark: SparkSession, data: Path, work: Path, enrich: Step) -> None:
-    """A job with a task of its own for the step."""
+    """Run a job with a task of its own for the step."""
     job = rk.Job("task")
     events = job.source("events", rk.Files(str(data)), event_time="ts")
     enriched = job.task(events, uid="enrich", event_time="ts")(enrich)
@@ -110,7 +110,7 @@ def task(spark: SparkSession, data: Path, work: Path, enrich: Step) -> None:
 
 
 def function(spark: SparkSession, data: Path, work: Path, enrich: Step) -> None:
-    """A job whose tasks call the step."""
+    """Run a job whose tasks call the step."""
     job = rk.Job("function")
     events = job.source("events", rk.Files(str(data)), event_time="ts")
     for name, reader in READERS.items():
@@ -119,7 +119,7 @@ def function(spark: SparkSession, data: Path, work: Path, enrich: Step) -> None:
 
 
 def chained(enrich: Step, reader: Step) -> Step:
-    """Both in one task."""
+    """Return a function of one task that does both."""
     return lambda events: reader(enrich(events))
 
 
@@ -136,14 +136,14 @@ STEPS: dict[str, tuple[Step, int]] = {"dear": (dear, 500_000), "cheap": (cheap, 
 
 @dataclass
 class Runs:
-    """What one way took, a figure for each run."""
+    """Figures of one way: one of each run."""
 
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
 
 
 def write(data: Path, kind: str, spark: SparkSession, count: int) -> None:
-    """Orders in Parquet: as JSON for the dear step, in columns for the cheap one."""
+    """Write orders in Parquet: as JSON for the dear step, in columns for the cheap one."""
     for number in range(FILES):
         orders.drop(
             data / "columns",
@@ -158,12 +158,12 @@ def write(data: Path, kind: str, spark: SparkSession, count: int) -> None:
 
 
 def rows(folder: Path) -> int:
-    """How many were written."""
+    """Count the rows that were written below a folder."""
     return sum(pq.read_metadata(path).num_rows for path in folder.rglob("*.parquet") if ".rekindle" not in path.parts)
 
 
 def compare(spark: SparkSession, scratch: Path, kind: str, runs: int) -> dict[str, Runs]:
-    """One round to warm up, then `runs` that count, the ways in turn."""
+    """Run one round to warm up, then `runs` that count, the ways in turn."""
     found = {name: Runs() for name in WAYS}
     step, count = STEPS[kind]
     write(scratch, kind, spark, count)
@@ -187,7 +187,7 @@ def compare(spark: SparkSession, scratch: Path, kind: str, runs: int) -> dict[st
 
 
 def section(ways: dict[str, Runs]) -> str:
-    """The figures as Markdown."""
+    """Return the figures as Markdown."""
     lines = []
     base = ways["three plain queries"]
     for name, runs in ways.items():

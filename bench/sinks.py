@@ -53,7 +53,7 @@ class Way:
     system: str
     #: does it, into a fresh folder, table or topic
     write: Callable[[SparkSession, Path, Path], None]
-    #: how many rows are there now
+    #: counts the rows that are there now
     count: Callable[[Path], int]
     #: makes room, before the clock runs
     prepare: Callable[[], None] = lambda: None
@@ -61,7 +61,7 @@ class Way:
 
 @dataclass
 class Runs:
-    """What one way took, a figure for each run."""
+    """Figures of one way: one of each run."""
 
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
@@ -73,7 +73,7 @@ def same(rows: DataFrame) -> DataFrame:
 
 
 def job_into(make: Callable[[Path], TwoPhaseSink]) -> Callable[[SparkSession, Path, Path], None]:
-    """A Rekindle job with one sink."""
+    """Return a function that runs a Rekindle job with one sink."""
 
     def run(spark: SparkSession, data: Path, work: Path) -> None:
         job = rk.Job("sinks")
@@ -89,7 +89,7 @@ def job_into(make: Callable[[Path], TwoPhaseSink]) -> Callable[[SparkSession, Pa
 def query_into(
     start: Callable[[DataStreamWriter, Path], StreamingQuery], columns: Sequence[str] = ("*",)
 ) -> Callable[[SparkSession, Path, Path], None]:
-    """A plain query over all that is there; `start` tells its writer where to, and starts it."""
+    """Return a function that runs a plain query over all that is there; `start` sets its destination and starts it."""
 
     def run(spark: SparkSession, data: Path, work: Path) -> None:
         rows = spark.readStream.schema(SCHEMA).parquet(str(data)).selectExpr(*columns)
@@ -182,7 +182,7 @@ def postgres_ways(server: postgres_server.PostgresServer) -> list[Way]:
 
 
 def jdbc_driver() -> Path | None:
-    """PostgreSQL's JDBC driver, fetched by Maven; None where it cannot be had."""
+    """Return PostgreSQL's JDBC driver, fetched by Maven; None where it cannot be had."""
     folder = ROOT / ".venv" / "jdbc"
     if not list(folder.glob("*.jar")):
         command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={JDBC}", f"-DoutputDirectory={folder}"]
@@ -197,7 +197,7 @@ def jdbc_driver() -> Path | None:
 
 
 def kafka_ways(server: kafka_server.KafkaServer) -> list[Way]:
-    """One and several producers against Spark's Kafka sink, where its connector is to be had."""
+    """Compare one and several producers with Spark's Kafka sink, where its connector is to be had."""
 
     def empty() -> None:
         server.delete_topic("bids")
@@ -230,7 +230,7 @@ def kafka_ways(server: kafka_server.KafkaServer) -> list[Way]:
 def compare(
     spark: SparkSession, scratch: Path, ways: list[Way], bids: int, runs: int, servers: Collection[int]
 ) -> dict[str, Runs]:
-    """One round to warm up, then `runs` that count, the ways in turn; CPU time without that of `servers`."""
+    """Run one round to warm up, then `runs` that count, the ways in turn; leave out the CPU time of `servers`."""
     data = scratch / "bids"
     bids = nexmark.write_history(data, bids * nexmark.PERIOD // 46, FILES)
     found = {way.name: Runs() for way in ways}
@@ -252,7 +252,7 @@ def compare(
 
 
 def table(ways: list[Way], runs: dict[str, Runs], bids: int) -> str:
-    """The figures as rows of a Markdown table."""
+    """Return the figures as rows of a Markdown table."""
     base = middle(runs[ways[0].name].seconds)
     return "\n".join(
         f"| {way.system} | {way.name} | {bids:,} | {bids / middle(runs[way.name].seconds):,.0f} "

@@ -61,7 +61,7 @@ OF_SPARK = {
     "commitOffsets": "the batch is noted as done",
     "triggerExecution": "**the whole batch**",
 }
-"""What Spark reports of a batch → what it does there."""
+"""The parts of a batch that Spark reports → Spark's work in each."""
 
 
 class Reports(StreamingQueryListener):
@@ -112,7 +112,7 @@ BETWEEN: dict[str, Contender] = {"plain": plain, "marks": plain_with_marks, "Rek
 def compare(
     spark: SparkSession, data: Path, scratch: Path, runs: int, contenders: dict[str, Contender] = BOTH
 ) -> dict[str, Runs]:
-    """All run in turn, the order changing."""
+    """Run all in turn, in a changing order."""
     found = {name: Runs() for name in contenders}
     for number in range(WARM_UP + runs):
         for name in sorted(contenders, reverse=number % 2 == 1):
@@ -148,7 +148,7 @@ def _spans(heard: list[tuple[str, float]], began: float, ended: float) -> Iterat
 
 
 def batches(spark: SparkSession, data: Path, scratch: Path) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    """What Spark reports of a batch, for both; and what lies between the durable steps of one, ms."""
+    """Measure the parts of a batch that Spark reports, for both, and the times between a job's durable steps, ms."""
     found, steps = {}, {}
     for name, run in {"plain": _plain_stream, "Rekindle": _stream}.items():
         reports = Reports()
@@ -190,7 +190,7 @@ def _stream(spark: SparkSession, data: Path, work: Path) -> dict[str, float]:
 
 
 def _between(heard: list[tuple[str, float]], first: str, second: str) -> float:
-    """The median time from one step to the next of another name, ms."""
+    """Return the median time from one step to the next of another name, ms."""
     begun = [at for name, at in heard if name == first]
     done = [at for name, at in heard if name == second]
     return 1_000 * middle([end - begin for begin, end in zip(begun, done, strict=False)][BATCHES // 4 :])

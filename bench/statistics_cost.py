@@ -1,4 +1,4 @@
-"""What a driver's statistics cost: the CPU of one job, with them and without them, in turn.
+"""The cost of a driver's statistics: the CPU of one job, with them and without them, in turn.
 
     python bench/statistics_cost.py [--subtasks 1] [--windows 10] [--seconds 20] [--rows-every 1]
 
@@ -95,7 +95,7 @@ def _bare(heartbeat: Any) -> None:
 
 
 def define(data: Path, out: Path, subtasks: int) -> rk.Job:
-    """A task that reads a stream, and others that read that."""
+    """Define a task that reads a stream, and others that read its output."""
     job = rk.Job("statistics")
     read = rk.Stream(lambda spark: spark.readStream.schema("number long, ts timestamp").parquet(str(data)))
     source = job.source("rows", read, event_time="ts", watermark="1 second")
@@ -138,14 +138,14 @@ def fed(data: Path, every_s: float) -> Iterator[None]:
 
 
 def share(seconds: float) -> float:
-    """The share of a core that this process and its children use meanwhile."""
+    """Measure the share of a core that this process and its children use for `seconds`."""
     began, cpu_began = time.perf_counter(), cpu_seconds()
     time.sleep(seconds)
     return (cpu_seconds() - cpu_began) / (time.perf_counter() - began)
 
 
 def reports(folder: Path, seconds: float) -> str:
-    """What Spark's reports take of the JVM, as a cell of a table."""
+    """Measure the share of the JVM's CPU that Spark's reports take, as a cell of a table."""
     java = next(one.pid for one in psutil.Process().children(recursive=True) if one.name() == "java")
     recording = folder / "recording.jfr"
     try:

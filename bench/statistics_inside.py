@@ -1,4 +1,4 @@
-"""What a driver's statistics cost, measured inside it: windows with and without them differ by less than their noise.
+"""A driver's cost of statistics, measured inside it: windows with and without them differ by less than their noise.
 
     python bench/statistics_inside.py [--subtasks 1] [--seconds 60] [--settle 30] [--rows-every 1]
 
@@ -42,7 +42,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.cpu_s = 0.0
-        #: how many reports were fetched, and the last call that did
+        #: reports that were fetched, and the last call that fetched one
         self.reports = 0
         self.fetch: Callable[[], Any] | None = None
         self._lock = threading.Lock()

@@ -67,7 +67,7 @@ class Demo:
         step(f"A history of {bids:,} bids is there; live bids begin to follow, a file a second.")
 
     def run_stop_and_resume(self) -> None:
-        """The job from its start to DRAINED, with a stop on the way."""
+        """Run the job from its start to DRAINED, with a stop on the way."""
         with self.live_feed() as feed:
             step("Run the job, and stop it with a savepoint while live bids come in.")
             with self.running_job() as job:

@@ -40,7 +40,7 @@ def split(source: str | Path, directory: str | Path, *, files: int = 12, seed: i
 
 
 def expected(source: str | Path) -> pd.DataFrame:
-    """Departures and mean delay by pandas: columns day, origin, departures, mean_delay; sorted by the first two."""
+    """Compute by pandas the columns day, origin, departures and mean_delay, sorted by the first two."""
     flights = pd.read_json(source, convert_dates=False)
     flights["day"] = pd.to_datetime(flights["date"].str[:10], format="%Y/%m/%d").dt.date
     by_day = flights.groupby(["day", "origin"], as_index=False)

@@ -88,7 +88,7 @@ _STATES = pa.array(["AZ", "CA", "CA", "WA", "OR", "OR", "ID", "WY"])
 
 
 def bids(first_event: int, last_event: int) -> pa.Table:
-    """The bids among events `first_event` to `last_event` - 1, in order of events; schema `BIDS`."""
+    """Make the bids among events `first_event` to `last_event` - 1, in order of events; schema `BIDS`."""
     n = _events(first_event, last_event, PERSONS + AUCTIONS, PERIOD)
     newest = (n // PERIOD) * AUCTIONS + AUCTIONS - 1
     hot = _below(n, "hot auction", 2) == 0
@@ -114,7 +114,7 @@ def bids(first_event: int, last_event: int) -> pa.Table:
 
 
 def auctions(first_event: int, last_event: int) -> pa.Table:
-    """The auctions opened among events `first_event` to `last_event` - 1; schema `AUCTION_ROWS`."""
+    """Make the auctions opened among events `first_event` to `last_event` - 1; schema `AUCTION_ROWS`."""
     n = _events(first_event, last_event, PERSONS, PERSONS + AUCTIONS)
     price = _PRICES[_below(n, "initial bid", len(_PRICES))]
     times = _times(n)
@@ -135,7 +135,7 @@ def auctions(first_event: int, last_event: int) -> pa.Table:
 
 
 def persons(first_event: int, last_event: int) -> pa.Table:
-    """The persons who joined among events `first_event` to `last_event` - 1; schema `PERSON_ROWS`."""
+    """Make the persons who joined among events `first_event` to `last_event` - 1; schema `PERSON_ROWS`."""
     n = _events(first_event, last_event, 0, PERSONS)
     city = _below(n, "city", len(_CITIES))
     ids = n // PERIOD * PERSONS + FIRST_ID
@@ -186,7 +186,7 @@ def _drop(directory: Path, first_event: int, last_event: int) -> int:
 
 
 def _events(first: int, last: int, kind_from: int, kind_to: int) -> Numbers:
-    """Those numbers from `first` to `last` - 1 whose place in their period is from `kind_from` to `kind_to` - 1."""
+    """Return the numbers in [`first`, `last`) whose place in their period is in [`kind_from`, `kind_to`)."""
     periods = np.arange(first // PERIOD, -(-last // PERIOD), dtype=np.int64)
     numbers = (periods[:, None] * PERIOD + np.arange(kind_from, kind_to, dtype=np.int64)).ravel()
     return numbers[(numbers >= first) & (numbers < last)]

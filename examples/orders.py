@@ -57,7 +57,7 @@ _MIX = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 
 def orders(first: int, last: int) -> pa.Table:
-    """Orders `first` to `last` - 1; schema `ORDERS`. Users come and go, so that there are sessions."""
+    """Make orders `first` to `last` - 1; schema `ORDERS`. Users come and go, so that there are sessions."""
     n = np.arange(first, last, dtype=np.int64)
     user = (n // 150 * 7 + _below(n, 1, 6)) % USERS
     times = (BEGIN_MS + n * STEP_MS) * 1_000
@@ -72,7 +72,7 @@ def _below(n: np.ndarray[Any, np.dtype[np.int64]], salt: int, limit: int) -> np.
 
 
 def products() -> list[tuple[int, str, int]]:
-    """Number, category and price in cents of each product: the table that `enrich` joins."""
+    """Return number, category and price in cents of each product: the table that `enrich` joins."""
     return [(number, CATEGORIES[number % len(CATEGORIES)], 250 * (number + 1)) for number in range(PRODUCTS)]
 
 
@@ -101,7 +101,7 @@ SESSION_COLUMNS = ("user", "begin", "end", "orders", "revenue")
 
 
 def sessions_of(orders: DataFrame) -> DataFrame:
-    """Each user's sessions; they come out once event time has passed their end and the gap after it.
+    """Compute each user's sessions; they come out once event time has passed their end and the gap after it.
 
     The processor is defined in here, so that it travels to Spark's workers itself: they need not have this file.
     """
@@ -156,7 +156,7 @@ def sessions_of(orders: DataFrame) -> DataFrame:
 
 
 def define(data: Path, out: Path) -> rk.Job:
-    """The pipeline over the orders below `data`; its sinks lie below `out`."""
+    """Define the pipeline over the orders below `data`; its sinks write below `out`."""
     pipeline = rk.Job("orders")
     history = pipeline.source("history", rk.Files(str(data / "history")), event_time="ts")
     live_folder = str(data / "live")

@@ -49,7 +49,7 @@ _PART = re.compile(r"(<!-- generated: (\S+)(?: (\S+))? -->\n).*?(<!-- end genera
 
 
 def filled(page: str) -> str:
-    """The text of a page with every generated part made anew; KeyError for a kind that nobody makes."""
+    """Return a page's text with every generated part made again; KeyError for a kind that has no maker."""
     return _PART.sub(lambda part: f"{part[1]}{MAKERS[part[2]](part[3] or '')}\n{part[4]}", page)
 
 
@@ -57,7 +57,7 @@ def filled(page: str) -> str:
 
 
 def settings_table(_: str) -> str:
-    """The settings of a job."""
+    """Return the table of a job's settings."""
     rows = [
         (f"`{key}`", f"`{_setting_default(setting)}`", _setting_values(key, setting), setting.metadata["doc"])
         for key, setting in config.SETTINGS.items()
@@ -88,7 +88,7 @@ def _setting_values(key: str, setting: Field[Any]) -> str:
 
 
 def spark_table(name: str) -> str:
-    """The Spark settings in the table `name` of the session module, with the comments above them."""
+    """Return the Spark settings in the table `name` of the session module, with the comments above them."""
     source = SESSION.read_text()
     module = ast.parse(source)
     constants = {
@@ -111,7 +111,7 @@ def spark_table(name: str) -> str:
 
 
 def decisions_table(name: str) -> str:
-    """The Spark settings with the decision `name`; those that are free are put together by their reason."""
+    """Return the table of Spark settings with the decision `name`; free ones are grouped by their reason."""
     decision = spark_settings.Decision[name]
     rows = spark_settings.of(decision)
     if decision is not spark_settings.Decision.FREE:
@@ -126,7 +126,7 @@ def decisions_table(name: str) -> str:
 
 
 def _annotated(module: ast.Module, name: str) -> ast.expr:
-    """What is assigned to the annotated name at the top level of `module`."""
+    """Return the value assigned to the annotated name at the top level of `module`."""
     return next(
         node.value
         for node in module.body
@@ -138,7 +138,7 @@ def _annotated(module: ast.Module, name: str) -> ast.expr:
 
 
 def _comment_above(lines: list[str], line: int) -> str:
-    """The ``#`` lines that end just above `line` (0-based), as one sentence."""
+    """Join the ``#`` lines that end just above `line` (0-based)."""
     comment: list[str] = []
     while line and (text := lines[line - 1].strip()).startswith("#"):
         comment.insert(0, text.lstrip("#: "))
@@ -150,7 +150,7 @@ def _comment_above(lines: list[str], line: int) -> str:
 
 
 def read_back_table(_: str) -> str:
-    """Which sinks can read back what they have committed, and how."""
+    """Return the table of sinks: whether each can read back what it has committed, and how."""
     rows: list[tuple[str, str]] = []
     for name in sinks.__all__:
         kind = getattr(sinks, name)
@@ -167,7 +167,7 @@ def read_back_table(_: str) -> str:
 
 
 def error_table(kind: str) -> str:
-    """The errors of one class."""
+    """Return the table of errors of one class."""
     rows = [
         (f'<a id="{code.lower()}"></a>`{code}`', _plain(condition.message), _plain(condition.next_step))
         for code, condition in CONDITIONS.items()
@@ -177,7 +177,7 @@ def error_table(kind: str) -> str:
 
 
 def _plain(template: str) -> str:
-    """A message with its parameters in italics: ``There is no job *job*``."""
+    """Return a message with its parameters in italics: ``There is no job *job*``."""
     text = re.sub(r"\{(\w+)(![rs])?\}", r"*\1*", template.replace("{{", "\x00").replace("}}", "\x01"))
     return text.replace("\x00", "{").replace("\x01", "}").replace("\nStory:\n", " Story: ")
 
@@ -186,7 +186,7 @@ def _plain(template: str) -> str:
 
 
 def help_text(verb: str) -> str:
-    """What ``rekindle VERB --help`` prints, 80 columns wide; ``a/b`` is the verb b of the group a."""
+    """Return what ``rekindle VERB --help`` prints, 80 columns wide; ``a/b`` is the verb b of the group a."""
     command = [*verb.split("/"), "--help"] if verb else ["--help"]
     result = CliRunner().invoke(rekindle, command, prog_name="rekindle", terminal_width=80)
     assert result.exit_code == 0, result.output
@@ -197,21 +197,21 @@ def help_text(verb: str) -> str:
 
 
 def layout_tree(_: str) -> str:
-    """The tree in the docstring of the layout module."""
+    """Return the tree in the docstring of the layout module."""
     doc = inspect.getdoc(layout) or ""
     lines = [line for line in doc.splitlines() if line.startswith("    ") or not line.strip()]
     return f"```text\n{inspect.cleandoc(chr(10).join(lines))}\n```"
 
 
 def steps_table(_: str) -> str:
-    """Every durable step."""
+    """Return the table of all durable steps."""
     rows = [(f"`{name}`", f"`{pattern}`") for name, pattern in layout.STEPS.items()]
     rows += [(f"`{name}`", "") for name in steps.BEYOND_STORAGE]
     return table(("step", "paths it writes, as a regular expression"), rows)
 
 
 def document_table(name: str) -> str:
-    """The fields of one document class: the ``#:`` comment above each is its meaning."""
+    """Return the fields of one document class: the ``#:`` comment above each is its meaning."""
     kind = next(kind for kind in document_classes() if kind.__name__ == name)
     lines = inspect.getsource(kind).splitlines()
     meanings = {}
@@ -231,12 +231,12 @@ def _document_default(item: Field[Any]) -> str:
 
 
 def events_table(_: str) -> str:
-    """The kinds of events in the history of a job."""
+    """Return the table of the kinds of events in a job's history."""
     return table(("kind", "what it says"), [(f"`{kind}`", words) for kind, words in events.KINDS.items()])
 
 
 def document_classes() -> Iterator[type]:
-    """Every class of a stored document, or of a part of one."""
+    """Yield every class of a stored document, or of a part of one."""
     for found in pkgutil.iter_modules(documents.__path__, f"{documents.__name__}."):
         for thing in vars(importlib.import_module(found.name)).values():
             if inspect.isclass(thing) and is_dataclass(thing) and thing.__module__ == found.name:
@@ -248,7 +248,7 @@ def document_classes() -> Iterator[type]:
 
 
 def changes_table(_: str) -> str:
-    """What a start makes of each change of a job."""
+    """Return the table of a job's changes, and how a start decides on each."""
     rows = [
         (kind.value, _outcome(rule, rule.in_place), _outcome(rule, rule.restored), rule.then)
         for kind, rule in RULES.items()
@@ -257,7 +257,7 @@ def changes_table(_: str) -> str:
 
 
 def queries_table(_: str) -> str:
-    """What a start makes of each change of a query."""
+    """Return the table of a query's changes, and how a start decides on each."""
     rows = [
         (aspect.value, f"refused: [`{rule.code}`](errors.md#{rule.code.lower()})" if rule.code else "named", rule.then)
         for aspect, rule in queries.RULES.items()
@@ -296,7 +296,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
 
 
 def stale(docs: Path = DOCS) -> dict[Path, str]:
-    """Pages whose generated parts are out of date → what they should be."""
+    """Return the pages whose generated parts are out of date → their right text."""
     pages = {page: page.read_text(encoding="utf-8") for page in sorted(docs.rglob("*.md"))}
     return {page: made for page, text in pages.items() if (made := filled(text)) != text}
 

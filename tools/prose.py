@@ -49,7 +49,7 @@ REFUSED = {
     r"everybody|anybody": "everyone, anyone",
     r"DESIGN \d+": "docs/architecture.md#section, or a decision: a page that is in the repository",
 }
-"""What is refused, as a regular expression of whole words → what to write instead."""
+"""Refused words, as a regular expression of whole words → what to write instead."""
 
 ALLOWED = ("for order in time, these pages say", "is behind its producer", "lagging", "behind a backlog")
 """Lines that speak about a refused word."""

@@ -30,7 +30,7 @@ Arrow = tuple[str, str, str]
 
 
 def machine(name: str) -> str:
-    """One machine: its diagrams, and the same as a table."""
+    """Return the diagrams of one machine, and the same as a table."""
     drawn, states = arrows(name), _APART.get(name, ())
     rows = [(_state(before), _state(after), words) for before, after, words in drawn]
     apart = [arrow for arrow in drawn if not {*arrow[:2]}.isdisjoint(states)]
@@ -41,7 +41,7 @@ def machine(name: str) -> str:
 
 
 def arrows(name: str) -> list[Arrow]:
-    """What is drawn of a machine."""
+    """Return the arrows that are drawn of a machine."""
     return _MACHINES[name]()
 
 
@@ -108,7 +108,7 @@ _MACHINES: dict[str, Callable[[], list[Arrow]]] = {
 
 
 def legal_table(name: str) -> str:
-    """What is legal where, whether it changes anything or not."""
+    """Return the table of legal events, calls or facts by state, those without effect too."""
     if name == "job":
         rows = [(f"`{state.value}`", _all_but(legal)) for state, legal in JOB_EVENTS.items()]
         return table(("a job that is", "takes"), rows)
@@ -138,7 +138,7 @@ def _first_line(kind: type) -> str:
 
 
 def acts_table(_: str) -> str:
-    """The two tables of FLIP-147 in one: every act, and as which one each kind of task does it, by why it ends."""
+    """Join FLIP-147's two tables: each act, and its place in the order of each kind of task and ending."""
     columns = {f"{kind.value}, {ending.value}": ACTS[kind][ending] for kind in TaskKind for ending in Ending}
     rows = [(act.value, *(str(acts.index(act) + 1) if act in acts else "" for acts in columns.values())) for act in Act]
     return table(("act", *columns), rows)
@@ -148,7 +148,7 @@ def acts_table(_: str) -> str:
 
 
 def scenario_list(_: str) -> str:
-    """Every scenario script, by its title."""
+    """List every scenario script by its title, with a link."""
     scripts = sorted((TESTS / "scenarios").glob("*.txt"))
     titles = {script: script.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ") for script in scripts}
     return "\n".join(f"- [{titles[script]}](../{script.relative_to(ROOT).as_posix()})" for script in scripts)
@@ -188,7 +188,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 
 
 def papers_table(_: str) -> str:
-    """Every section of the FLIPs → the tests that cite it."""
+    """Return the table of the FLIPs' sections and the tests that cite each."""
     found: dict[str, list[str]] = {section: [] for section in SECTIONS}
     for module, test, citation in citations():
         words = test.removeprefix("test_").replace("_", " ")
@@ -217,7 +217,7 @@ def citations(tests: Path = TESTS) -> Iterator[tuple[str, str, str]]:
 
 
 def section_of(citation: str) -> str:
-    """The section that is cited; where `SECTIONS` does not have it, as it is cited."""
+    """Return the section of `SECTIONS` that is cited, or the citation itself where there is none."""
     paper, _, words = citation.partition(" ")
     paper = paper.rstrip(",:")
     words = re.split(r"[:;\"]", words)[0].strip(" `")

@@ -19,7 +19,7 @@ _FIELD = re.compile(r"^    (\w+): ")
 
 
 def routes_table(_: str) -> str:
-    """What can be asked for."""
+    """Return the table of the addresses that can be read."""
     rows = [
         (
             f"`GET {api.PREFIX}{route.path}`",
@@ -39,7 +39,7 @@ def _kind(kind: Any) -> str:
 
 
 def classes(_: str) -> str:
-    """The fields of each class of an answer."""
+    """Return the fields of each class of an answer."""
     found = [
         kind
         for module in (views, recent, checkpoint_views, statistics, state_sizes, lines, actions)
@@ -68,7 +68,7 @@ def _cell(text: str) -> str:
 
 
 def flink_table(_: str) -> str:
-    """The addresses of Flink's REST that are answered."""
+    """Return the table of the addresses of Flink's REST API that are answered."""
     reads = [(f"`GET {path.replace(':int', '')}`",) for path in flink.READ]
     asks = [
         ("`POST /jobs/{job}/savepoints`",),
@@ -80,7 +80,7 @@ def flink_table(_: str) -> str:
 
 
 def metrics_table(_: str) -> str:
-    """Metrics that Flink has no name for."""
+    """Return the table of metrics that Flink has no name for."""
     rows = [(f"`{name}`", text) for name, (text, _) in {**metrics.OF_JOB, **metrics.OF_JOB_PLAIN}.items()]
     rows.append((f"`{metrics.UNREAD[0]}`", metrics.UNREAD[1]))
     own = [

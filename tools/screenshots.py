@@ -24,7 +24,7 @@ PICTURES: dict[str, tuple[str, Literal["light", "dark"], tuple[int, int]]] = {
 """Name → page, colours, width and height."""
 
 SHOWN = {"ui-log": "section:has(#log)"}
-"""What is moved into sight first, where that is not the top of the page."""
+"""Name of a screenshot → the element that is scrolled into view first, instead of the top of the page."""
 
 SECONDS = 10
 """So long the jobs beat, all but the silent one, which shows that it is; and the charts have samples to draw."""

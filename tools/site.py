@@ -28,7 +28,7 @@ SCENARIOS = "tests/scenarios"
 """The stories that docs/protocol.md links to."""
 
 MERMAID = Path(sys.prefix) / "mermaid"
-"""Where `tools/mermaid.py` puts it."""
+"""The folder into which `tools/mermaid.py` puts the package."""
 IN_SITE = "assets/mermaid"
 
 _DIAGRAM = '<pre class="mermaid">'

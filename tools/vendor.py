@@ -53,7 +53,7 @@ bare import of `preact` is a relative one and a source map is not named. The lic
 
 
 def pack(library: Library, folder: Path) -> dict[str, bytes]:
-    """The files of a package, as `npm pack` fetches them."""
+    """Fetch a package with `npm pack`; return its files: path → content."""
     command = ["npm", "pack", "--silent", "--pack-destination", str(folder), f"{library.name}@{library.version}"]
     archive = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1]
     with tarfile.open(folder / archive) as tar:
