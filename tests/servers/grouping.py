@@ -25,7 +25,11 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         "tests/storage/test_s3.py",
         "tests/upkeep/test_moving_stores.py",
     ),
-    "hdfs_of_tests": ("tests/sources/test_files_in_hdfs.py", "tests/storage/test_hdfs.py"),
+    "hdfs_of_tests": (
+        "tests/sources/test_files_in_hdfs.py",
+        "tests/storage/test_hdfs.py",
+        "tests/storage/test_hdfs_gateway.py",
+    ),
     "browser": (
         "tests/ui/test_appearance.py",
         "tests/ui/test_away.py",

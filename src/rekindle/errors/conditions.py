@@ -447,6 +447,10 @@ CONDITIONS: dict[str, Condition] = {
             "The storage {uri} does not know conditional writes (If-None-Match: *), which keep two drivers apart.",
             "Use the cloud itself, or a server that has them; see docs/object-storage.md.",
         ),
+        STORAGE_NO_REPLACE=(
+            "The storage {uri} is reached through a gateway (HttpFS), which cannot replace a file in one step.",
+            "Have HADOOP_CONF_DIR lead to the name nodes. Through the gateway jobs are looked at and stopped, not run.",
+        ),
         OBJECT_CORRUPT=(
             "{path} is damaged: {reason}",
             "Restore it from a backup, or start from a checkpoint: rekindle run JOBFILE --from ...",

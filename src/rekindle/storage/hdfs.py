@@ -76,7 +76,10 @@ class HdfsStore:
         probe = f".rekindle-probe-{secrets.token_hex(8)}"
         if not (self.create(probe, b"") and not self.create(probe, b"")):
             raise StorageError("STORAGE_NO_CREATE", uri=self.location)
-        self.delete(probe)
+        try:
+            self.replace(probe, b"")
+        finally:
+            self.delete(probe)
 
     def uri(self, path: str) -> str:
         return encoded(self.spark_path(path))
@@ -200,8 +203,15 @@ class HdfsStore:
     def _renamed(self, source: str, target: str, option: str) -> bool:
         """Rename in one step; False where the name is taken."""
         try:
-            self._client.ask("PUT", "RENAME", source, destination=self._path(target), renameoptions=option)
-            return True
+            options = {"destination": self._path(target), "renameoptions": option}
+            # A gateway (HttpFS) does not know the option, never renames onto what is there, and says whether it has.
+            if self._client.ask("PUT", "RENAME", source, **options).get("boolean", True):
+                return True
+            if self._client.status(source) is None:
+                raise NotFound(source)
+            if option == "OVERWRITE":
+                raise StorageError("STORAGE_NO_REPLACE", uri=self.location)
+            return False
         except Refused as error:
             if error.kind == MISSING:
                 raise NotFound(source) from None

@@ -42,6 +42,8 @@ _NOT_KNOWN = "not known"
 """The kind of what is refused before HDFS is asked."""
 _QUERY = re.compile(r"(/webhdfs/[^\s?]*)\?[^\s)'\"]*")
 """The path of a request's address, and the parameters after it, a token among them."""
+_BYTES = {"Content-Type": "application/octet-stream"}
+"""Without which a gateway (HttpFS) takes no file."""
 _BELOW_A_FILE = "(is not a directory)"
 _NEVER = "stamina raises what the last attempt has raised"
 
@@ -71,7 +73,7 @@ class WebHdfs:
         self._session.trust_env = False  # its proxies are for the world outside
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
-        self._uri = f"hdfs://{cluster.authority}"
+        self._kerberos, self._uri = cluster.kerberos, f"hdfs://{cluster.authority}"
         self._proof = proof_of(self._uri) if cluster.kerberos else no_proof(self._uri)
 
     def ask(self, method: str, operation: str, path: str, **options: Any) -> Mapping[str, Any]:
@@ -109,7 +111,8 @@ class WebHdfs:
         some = {} if length is None else {"offset": start, "length": length}
         for attempt in self._attempts():
             with attempt:
-                return bytes(_answered(self._sent("GET", self._data_node("GET", "OPEN", path, some))).content)
+                place = self._data_node("GET", "OPEN", path, some)
+                return bytes(_answered(self._sent("GET", place, **self._shown_to(place))).content)
         raise AssertionError(_NEVER)
 
     def write(self, path: str, data: Data) -> None:
@@ -117,7 +120,7 @@ class WebHdfs:
         for attempt in self._attempts():
             with attempt:
                 place = self._data_node("PUT", "CREATE", path, {"overwrite": "true"})
-                _answered(self._sent("PUT", place, data=iter(data())))
+                _answered(self._sent("PUT", place, data=iter(data()), headers=_BYTES, **self._shown_to(place)))
 
     def _attempts(self) -> Iterable[stamina.Attempt]:
         return stamina.retry_context(on=_may_pass, attempts=_TRIES, timeout=_PATIENCE_S, wait_max=5.0)
@@ -126,6 +129,11 @@ class WebHdfs:
         """Return the address at which a name node has a file read or written."""
         answer = self._asked(method, operation, path, {**options, "noredirect": "true"})
         return str(answer.headers.get("Location") or answer.json()["Location"])
+
+    def _shown_to(self, place: str) -> Mapping[str, Any]:
+        """Return what a server is shown at once: a gateway stands for data nodes too, and gives out no token."""
+        ours = self._kerberos and place.startswith(tuple(f"{server}{_PREFIX}" for server in self._servers))
+        return {"auth": self._proof} if ours else {}
 
     def _asked(self, method: str, operation: str, path: str, options: Mapping[str, Any]) -> requests.Response:
         server = self._servers[0]
