@@ -16,6 +16,7 @@ from rekindle.shadowing.shadow import beside
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from tests.jobs.kit import QUICK, World, rows, until
+from tests.servers.kafka import KafkaServer
 
 CONFIG = {**QUICK, "checkpoint.retained": "1000"}
 
@@ -84,6 +85,43 @@ def test_equal_code_is_equal_other_code_differs_and_the_job_runs_on_undisturbed(
     original.stop(drain=True)
     ended = original.wait()
     assert ended is not None and ended.state == "DRAINED"
+
+
+@pytest.mark.slow
+def test_a_topic_is_compared_like_a_table(
+    spark: SparkSession, kafka: KafkaServer, world: World, tmp_path: Path
+) -> None:
+    kafka.make_topic("shadowed")
+
+    def job(factor: int) -> rk.Job:
+        made = hourly(world, lambda counted: counted.withColumn("v", F.when(F.col("k") == "b", factor * F.col("v"))))
+        sink = rk.sinks.Kafka(kafka.bootstrap, "shadowed", key="k", producers=2)
+        return made.with_sinks(lambda uid, other: sink if uid == "out" else other)
+
+    world.add_live(rows(0, 90))
+    original = job(1).start(spark, storage=world.storage, config=CONFIG)
+    until(lambda: original.status().tasks != () and original.status().tasks[0].batch >= 0)
+    origin = original.savepoint(str(tmp_path / "saves")).path
+    world.add_live(rows(3, 90), rows(6, 90))
+    until(lambda: len({message.value() for message in kafka.messages("shadowed")}) >= 12)
+    number = original.checkpoint().number
+    common: dict[str, Any] = {
+        "storage": world.storage,
+        "spark": spark,
+        "config": CONFIG,
+        "key": ["hour", "k"],
+        "until_checkpoint": number,
+    }
+    equal = rk.shadow(job(1), origin, **common)
+    assert (equal.verdict, equal.sinks[0].columns_gone) == ("equal", ()) and equal.sinks[0].equal >= 6, equal
+    other = rk.shadow(job(2), origin, **common)
+    assert (other.verdict, other.sinks[0].missing, other.sinks[0].extra) == ("differs", 0, 0), other
+    assert other.sinks[0].different >= 2 and '"k":"b"' in str(other.sinks[0].examples[0].original)
+    with pytest.raises(RekindleError) as canceled:
+        rk.shadow(job(1), origin, **common, wait=lambda handle: handle.cancel())
+    assert canceled.value.code == "SHADOW_NOT_FINISHED"
+    original.stop(drain=True)
+    original.wait()
 
 
 def test_a_job_with_other_sinks_is_the_same_job(world: World) -> None:

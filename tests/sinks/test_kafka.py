@@ -320,7 +320,7 @@ def _committed(sink: Kafka, made: list[dict[str, Any]]) -> bool:
 
 
 def test_brokers_that_do_not_answer_are_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rekindle.sinks.kafka.commits.ANSWER_S", 2.0)
+    monkeypatch.setattr("rekindle.sinks.kafka.consuming.ANSWER_S", 2.0)
     with pytest.raises(SinkError) as error:
         Kafka("127.0.0.1:1", "topic").open("job", "out")
     assert error.value.code == "SINK_TARGET_INVALID" and "127.0.0.1:1" in error.value.message

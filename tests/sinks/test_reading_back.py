@@ -19,7 +19,10 @@ from rekindle.sinks.owners import Claim
 from rekindle.sinks.reading import AS_TEXT
 from rekindle.sinks.two_phase import Commits, TwoPhaseSink
 from rekindle.spark.comparing import Side, columns_of, compared
+from rekindle.storage.open import open_store
+from rekindle.testing.effects import at_moments
 from rekindle.testing.sink_under_test import batch_of, permit
+from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
 
 DAY = dt.date(2025, 3, 1)
@@ -125,3 +128,91 @@ def test_rows_of_postgres_are_read_back_by_the_numbers_of_their_checkpoints(
         read(commits)
     assert "mode='append'" in str(rk.sinks.Postgres(dsn, table, mode="upsert", key="k").cannot_read_back)
     assert "checkpoint_column=" in str(rk.sinks.Postgres(dsn, table).cannot_read_back)
+
+
+class Topic:
+    """A topic of its own, and sinks of one job that write there."""
+
+    def __init__(self, kafka: KafkaServer, name: str, root: Path) -> None:
+        self.kafka, self.name, self.root = kafka, name, root
+        kafka.make_topic(name)
+
+    def sink(self, **options: Any) -> TwoPhaseSink:
+        """Return one that is not opened."""
+        return rk.sinks.Kafka(self.kafka.bootstrap, self.name, **options)
+
+    def published(self, frames: dict[int, DataFrame], **options: Any) -> dict[int, Any]:
+        """Publish a frame with each of these checkpoints; return what was committed."""
+        sink = self.sink(**options)
+        sink.stage_in(open_store(str(self.root)), "job/sinks/out")
+        sink.open("job", "out")
+        made = {number: sink.prepare(frame, batch_of(number)) for number, frame in frames.items()}
+        for number, one in made.items():
+            sink.commit(one, permit(number))
+        sink.close()
+        return made
+
+    def compared(self, commits: Commits, wanted: DataFrame, **options: Any) -> tuple[int, int, int]:
+        """Compare the messages of these checkpoints with rows: equal, missing, extra."""
+        sink = self.sink(**options)
+        found = Side(due=sink.read_back(wanted.sparkSession, commits, job="job", sink="out"), pending=None)
+        shadow = Side(due=sink.as_read_back(wanted), pending=None)
+        columns = columns_of(found, shadow, ())
+        assert not columns.gone and not columns.new
+        same = compared(found, shadow, columns.both, key=(), tolerance=0.0, examples=3)
+        return same.equal, same.missing, same.extra
+
+
+@pytest.mark.spark
+def test_messages_of_kafka_are_read_back_by_the_offsets_of_their_checkpoints(
+    spark: SparkSession, kafka: KafkaServer, tmp_path: Path
+) -> None:
+    topic = Topic(kafka, "read-back", tmp_path)
+    frame = spark.createDataFrame(VALUES, TYPES).withColumn("it's", F.lit("\\"))
+    # What a reader of JSON cannot know any more is no difference: a nested null, a part of a second.
+    options = {"key": "k", "headers": ["n", "raw"], "producers": 3}
+    commits = topic.published(dict.fromkeys((1, 2, 3), frame), **options)
+    kafka.send(topic.name, [(None, "of others", 0)])
+    commits |= topic.published({4: frame}, **options)
+    assert topic.compared({1: commits[1], 3: commits[3]}, frame.union(frame), **options) == (6, 0, 0)
+    assert topic.compared({4: commits[4]}, frame, **options) == (3, 0, 0), "what others wrote lies between"
+    other = frame.withColumn("nested", F.col("nested").withField("a", F.lit(7)))
+    assert topic.compared({2: commits[2]}, other, **options) == (1, 2, 2)
+    with_maps = frame.withColumn("m", F.create_map(F.lit("b"), F.lit(1.0), F.lit("a"), F.lit(2.0)))
+    turned = frame.withColumn("m", F.create_map(F.lit("a"), F.lit(2.0), F.lit("b"), F.lit(1.0)))
+    made = topic.published({5: with_maps}, **options)
+    assert topic.compared(made, turned, **options) == (3, 0, 0)
+
+    whole = {"key": "k", "value": "raw", "headers": "day"}
+    made = topic.published({6: frame}, **whole)
+    assert topic.compared(made, frame, **whole) == (3, 0, 0)
+    with pytest.raises(SinkError, match="key, value or headers are other columns since"):
+        topic.compared({1: commits[1], **made}, frame, **options)
+
+
+@pytest.mark.spark
+def test_messages_that_cannot_be_told_from_others_are_not_read_back(
+    spark: SparkSession, kafka: KafkaServer, tmp_path: Path
+) -> None:
+    topic = Topic(kafka, "not-read-back", tmp_path)
+    rows = spark.range(30)
+    commits = topic.published({1: rows})
+
+    def refused(commits: Commits) -> str:
+        with pytest.raises(SinkError) as error:
+            topic.sink().read_back(spark, commits, job="job", sink="out")
+        assert error.value.code == "SINK_READ_BACK_FAILED"
+        return error.value.message
+
+    assert "of checkpoint 2 is not in the topic of commits any more" in refused({2: commits[1]})
+    [one] = commits[1]
+    assert "an older version" in refused({1: [{name: value for name, value in one.items() if name != "message"}]})
+
+    def between(moment: str) -> None:
+        kafka.send(topic.name, [(None, "of others", 0)])
+
+    with at_moments(between, ["rekindle.sinks.kafka.lanes.Lane._produce"]):
+        commits = topic.published({2: rows})
+    with pytest.raises(Exception, match=r"has 3\d messages where checkpoint 2 has published 30"):
+        topic.compared(commits, rows)
+    assert rk.sinks.Kafka("host:1", "topic").cannot_read_back is None

@@ -944,7 +944,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         SINK_READ_BACK_FAILED=(
             "Sink {sink!r}: what it has committed cannot be read back: {reason}",
-            "See that the server runs, and that this user may read there. Rows are found by their checkpoint_column.",
+            "See that the server runs, and that this user may read there. How rows are found: docs/shadow.md#sinks.",
         ),
         SINK_FINISH_FAILED=("Sink {sink!r} failed in finish(): {reason}", "Fix the cause; run again."),
         SINK_COMMITTABLE_INVALID=(

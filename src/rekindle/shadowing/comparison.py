@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,7 +71,7 @@ def _sides(spark: SparkSession, compared: Compared, readers: SinkRows, uid: str)
     try:
         return (
             _side(spark, readers.original, uid, compared.ours, compared.our_due),
-            _side(spark, readers.shadow, uid, compared.theirs, compared.their_due),
+            _side(spark, readers.shadow, uid, compared.theirs, compared.their_due, readers.original.as_read_back),
         )
     except Exception as error:
         return _HIDE(one_line(error))
@@ -103,7 +103,14 @@ def _compared(uid: str, sides: tuple[Side, Side] | str, options: ComparisonOptio
     )
 
 
-def _side(spark: SparkSession, sink: TwoPhaseSink, uid: str, line: Sequence[Manifest], due: int) -> Side:
+def _side(
+    spark: SparkSession,
+    sink: TwoPhaseSink,
+    uid: str,
+    line: Sequence[Manifest],
+    due: int,
+    as_read_back: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+) -> Side:
     from rekindle.spark.comparing import Side
 
     def read(manifests: Sequence[Manifest]) -> DataFrame | None:
@@ -111,7 +118,7 @@ def _side(spark: SparkSession, sink: TwoPhaseSink, uid: str, line: Sequence[Mani
         if not any(commits.values()):
             return None
         owner = f"{manifests[0].job}-{manifests[0].job_id}"
-        return sink.read_back(spark, commits, job=owner, sink=uid)
+        return as_read_back(sink.read_back(spark, commits, job=owner, sink=uid))
 
     return Side(due=read(line[:due]), pending=read(line[due:]))
 

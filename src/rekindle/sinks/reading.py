@@ -16,6 +16,9 @@ AS_TEXT = "rekindle.as_text"
 """Key in the metadata of a column that was something else, and is a string now; what is nested is JSON. It comes from
 the names of folders, or from a database with types of its own."""
 
+TEXT_OF = "rekindle.text_of"
+"""Key in its metadata, beside that: JSON of the type that it had, where that is known."""
+
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 _OPTIONS = {

@@ -214,6 +214,13 @@ class TwoPhaseSink(ABC):
         """
         raise NotImplementedError
 
+    def as_read_back(self, rows: DataFrame) -> DataFrame:
+        """Return rows that were not committed as `read_back` returns those that were.
+
+        To be overridden where a target holds less of a row than it is given, or as something else.
+        """
+        return rows
+
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Remove what attempts have left that no record names (`named` holds all that do).
 

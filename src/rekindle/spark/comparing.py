@@ -6,6 +6,7 @@ must have (`due`). All else follows from these numbers, so one shuffle compares 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -14,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType
 
-from rekindle.sinks.reading import AS_TEXT, quoted
+from rekindle.sinks.reading import AS_TEXT, TEXT_OF, quoted
 from rekindle.spark.state import AS_JSON
 
 _COUNTS = ("our_due", "our_all", "their_due", "their_all")
@@ -98,7 +99,7 @@ def compared(
         tolerance: by what part of the greater one two numbers with a point may differ; with a key only.
         examples: so many rows that differ are returned.
     """
-    types = shadow.schema() or original.schema()
+    types = _as_they_were(shadow.schema() or original.schema())
     if types is None or not columns:
         return Difference(equal=0, different=0, missing=0, extra=0, pending=(0, 0), examples=())
     rows = _counted(original, shadow, columns, types)
@@ -151,6 +152,18 @@ def _counted(original: Side, shadow: Side, columns: Sequence[str], types: Struct
 
     whole = reduce(DataFrame.unionByName, parts())
     return whole.groupBy("row").agg(*(F.sum(count).alias(count) for count in _COUNTS))
+
+
+def _as_they_were(found: StructType | None) -> StructType | None:
+    """Return the columns with the types that their texts had, where that is known."""
+    if found is None:
+        return None
+    kinds = {field.name: field.metadata.get(TEXT_OF) for field in found}
+    fields = [
+        {"name": field.name, "type": json.loads(kind) if kind else field.dataType.jsonValue(), "nullable": True}
+        for field, kind in zip(found, kinds.values(), strict=True)
+    ]
+    return StructType.fromJson({"type": "struct", "fields": [{**one, "metadata": {}} for one in fields]})
 
 
 def _comparable(

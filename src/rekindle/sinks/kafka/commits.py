@@ -11,32 +11,29 @@ This module must not know messages.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    ConfigResource,
-    NewTopic,
-    OffsetSpec,
-    ResourceType,
-)
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from rekindle.sinks.kafka import consuming
+from rekindle.sinks.kafka.consuming import Client
 from rekindle.sinks.retrying import trying
 
 CONFIG = {
     "cleanup.policy": "compact",
     # Only closed segments are compacted.
     "segment.ms": "3600000",
+    # Earlier records are not needed to recover, and say where the messages of their checkpoints lie.
+    "min.compaction.lag.ms": "604800000",
 }
 
-ANSWER_S = 20.0
-"""Seconds that the brokers may take for an answer."""
+Offsets = Mapping[str, tuple[int, int]]
+"""Partition → where it ended before a lane published, and where after."""
 
-Client = Mapping[str, Any]
-"""Settings of librdkafka."""
+Notes = Mapping[tuple[str, int], Offsets | None]
+"""Lane and checkpoint → where its messages lie; None: that was not noted."""
 
 
 def topic_of(topic: str) -> str:
@@ -53,12 +50,12 @@ def make(client: Client, topic: str) -> None:
     """
     admin, name = AdminClient(dict(client)), topic_of(topic)
     # Asked for a single topic, brokers may make it.
-    there = admin.list_topics(timeout=ANSWER_S).topics
+    there = admin.list_topics(timeout=consuming.ANSWER_S).topics
     if topic not in there:
         raise ValueError("there is no such topic: make it, with the partitions that its readers need")
     if name not in there:
         try:
-            admin.create_topics([NewTopic(name, 1, config=CONFIG)], request_timeout=ANSWER_S)[name].result()
+            admin.create_topics([NewTopic(name, 1, config=CONFIG)], request_timeout=consuming.ANSWER_S)[name].result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
@@ -69,11 +66,10 @@ def make(client: Client, topic: str) -> None:
 
 def _policy(admin: AdminClient, topic: ConfigResource) -> str:
     # A topic that was just made is not known to all brokers at once.
-    for attempt in trying(_is_unknown, 20, ANSWER_S):
+    for attempt in trying(_is_unknown, 20, consuming.ANSWER_S):
         with attempt:
-            return str(
-                admin.describe_configs([topic], request_timeout=ANSWER_S)[topic].result()["cleanup.policy"].value
-            )
+            asked = admin.describe_configs([topic], request_timeout=consuming.ANSWER_S)
+            return str(asked[topic].result()["cleanup.policy"].value)
     raise AssertionError("stamina raises what the last attempt has raised")
 
 
@@ -86,9 +82,9 @@ def key_of(owner: str, lane: str) -> str:
     return f"{owner}/{lane}"
 
 
-def value_of(checkpoint: int) -> bytes:
+def value_of(checkpoint: int, offsets: Offsets | None = None) -> bytes:
     """Return the value of a lane's record."""
-    return json.dumps({"checkpoint": checkpoint}).encode()
+    return json.dumps({"checkpoint": checkpoint, **({"offsets": offsets} if offsets is not None else {})}).encode()
 
 
 def read(client: Client, topic: str, owner: str) -> dict[str, int]:
@@ -98,12 +94,23 @@ def read(client: Client, topic: str, owner: str) -> dict[str, int]:
         KafkaException: the brokers do not answer.
         TimeoutError: another producer's transaction stays open.
     """
-    found: dict[str, int] = {}
-    for key, value in records(client, topic, owner, "read_committed"):
-        of, _, lane = key.decode().rpartition("/")
-        if of == owner:
-            found[lane] = int(json.loads(value)["checkpoint"])
-    return found
+    return {lane: int(note["checkpoint"]) for lane, note in _of(client, topic, owner)}
+
+
+def notes(client: Client, topic: str, owner: str) -> Notes:
+    """Return where the messages of each checkpoint of `owner` lie, as far back as the topic remembers.
+
+    Raises:
+        KafkaException: the brokers do not answer.
+        TimeoutError: another producer's transaction stays open.
+    """
+    return {(lane, int(note["checkpoint"])): note.get("offsets") for lane, note in _of(client, topic, owner)}
+
+
+def _of(client: Client, topic: str, owner: str) -> list[tuple[str, Any]]:
+    """Return lane and note of each record of `owner`, in their order."""
+    keyed = [(key.decode().rpartition("/"), value) for key, value in records(client, topic, owner, "read_committed")]
+    return [(lane, json.loads(value)) for (of, _, lane), value in keyed if of == owner]
 
 
 def records(client: Client, topic: str, reader: str, level: str) -> list[tuple[bytes, bytes]]:
@@ -117,41 +124,13 @@ def records(client: Client, topic: str, reader: str, level: str) -> list[tuple[b
         KafkaException: the brokers do not answer.
         TimeoutError: the brokers stopped answering, or another producer's transaction stays open.
     """
-    place = TopicPartition(topic_of(topic), 0, 0)
+    name = topic_of(topic)
     admin = AdminClient(dict(client))  # it has to live until the answer is there
-    asked = admin.list_offsets(
-        {place: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=ANSWER_S
-    )
-    end = asked[place].result().offset
-    consumer = Consumer(
-        {
-            **client,
-            "group.id": f"rekindle-{reader}",  # has to be named, and is not used
-            "enable.auto.commit": False,
-            "isolation.level": level,
-            "enable.partition.eof": True,
-        }
-    )
-    try:
-        consumer.assign([place])
-        return list(_until(consumer, end))
-    finally:
-        consumer.close()
+    end = consuming.ends(admin, name, [0])[0]
+    with consuming.consumer_of(client, reader, level) as consumer:
+        found = consuming.messages(consumer, TopicPartition(name, 0, 0), end)
+        return [(_bytes(message.key()), _bytes(message.value())) for message in found]
 
 
-def _until(consumer: Consumer, end: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values up to the offset `end`."""
-    deadline, reached = time.monotonic() + ANSWER_S, 0
-    while reached < end:
-        message = consumer.poll(1.0)
-        if message is not None:
-            error, offset = message.error(), message.offset()
-            if error is None:
-                yield message.key() or b"", message.value() or b""
-                reached = (offset or 0) + 1
-            elif error.name() == "_PARTITION_EOF":
-                reached = offset or 0  # after what is no message, but shows how a transaction ended
-            else:
-                raise KafkaException(error)
-        elif time.monotonic() > deadline:
-            raise TimeoutError("somebody's transaction stays open in the topic of commits")
+def _bytes(text: str | bytes | None) -> bytes:
+    return text.encode() if isinstance(text, str) else text or b""

@@ -16,9 +16,10 @@ from typing import TypeVar
 
 import stamina
 from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from rekindle.sinks import retrying
-from rekindle.sinks.kafka import commits
+from rekindle.sinks.kafka import commits, consuming
 from rekindle.storage.port import NotFound
 
 ATTEMPTS = 8
@@ -50,21 +51,32 @@ class Lane:
         owner: job and sink.
     """
 
-    def __init__(self, client: commits.Client, topic: str, owner: str, name: str) -> None:
+    def __init__(self, client: consuming.Client, topic: str, owner: str, name: str) -> None:
         key = commits.key_of(owner, name)
         self._topic, self._key = topic, key.encode()
+        self._admin = AdminClient(dict(client))
         self._producer = Producer({**_DEFAULTS, **client, "transactional.id": f"rekindle-{key}"})
-        self._producer.init_transactions(commits.ANSWER_S)
+        self._producer.init_transactions(consuming.ANSWER_S)
         #: the last checkpoint that it has committed; 0 for none
         self.committed = 0
 
     def publish(self, checkpoint: int, messages: Iterable[Message]) -> None:
         """Publish the messages and the lane's record. After an exception the lane has to be opened again."""
+        before = self._ends()
         self._producer.begin_transaction()
         self._produce(self._topic, messages)
-        self._produce(commits.topic_of(self._topic), [(self._key, commits.value_of(checkpoint), [])])
+        self._producer.flush()
+        note = commits.value_of(checkpoint, _between(before, self._ends()))
+        self._produce(commits.topic_of(self._topic), [(self._key, note, [])])
         self._finish()
         self.committed = checkpoint
+
+    def _ends(self) -> dict[int, int] | None:
+        """Return where the topic ends now. None: brokers do not say; only a comparison hangs on it, and no commit."""
+        try:
+            return consuming.ends(self._admin, self._topic)
+        except KafkaException:
+            return None
 
     def _finish(self) -> None:
         self._producer.commit_transaction()
@@ -84,7 +96,14 @@ class Lane:
         self._producer.purge()
 
 
-def open_lanes(client: commits.Client, topic: str, owner: str, names: Collection[str]) -> dict[str, Lane]:
+def _between(before: dict[int, int] | None, after: dict[int, int] | None) -> commits.Offsets | None:
+    if before is None or after is None:
+        return None
+    begun = {number: before.get(number, 0) for number in after}
+    return {str(number): (begun[number], end) for number, end in after.items() if end > begun[number]}
+
+
+def open_lanes(client: consuming.Client, topic: str, owner: str, names: Collection[str]) -> dict[str, Lane]:
     """Open lanes of a sink by their names, in this driver; return them with what they have committed."""
     lanes = side_by_side(names, lambda name: Lane(client, topic, owner, name))
     committed = commits.read(client, topic, owner) if lanes else {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from rekindle.sinks.kafka import commits
+from rekindle.sinks.kafka import commits, consuming
 from rekindle.sinks.kafka.lanes import trying
 from rekindle.sinks.owners import Note, parsed
 
@@ -24,7 +24,7 @@ _PREFIX = "owners/"
 class Records:
     """Notes on one topic."""
 
-    client: commits.Client
+    client: consuming.Client
     topic: str
     #: job and sink
     reader: str
@@ -70,7 +70,7 @@ class Records:
                 failed.append(error)
 
         producer.produce(commits.topic_of(self.topic), value, f"{_PREFIX}{owner}", on_delivery=heard)
-        if producer.flush(commits.ANSWER_S):
+        if producer.flush(consuming.ANSWER_S):
             producer.purge()
             raise TimeoutError("the brokers do not take the note of who writes to the topic")
         if failed:

@@ -27,14 +27,17 @@ from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.kafka import commits
 from rekindle.sinks.kafka.lanes import Lane, Message, open_lanes, side_by_side, trying
+from rekindle.sinks.kafka.messages import MessageForm
 from rekindle.sinks.kafka.owners import Records
+from rekindle.sinks.kafka.reading import as_texts, read_published
 from rekindle.sinks.owners import Claim
-from rekindle.sinks.two_phase import Committable, SinkBatch, TwoPhaseSink
+from rekindle.sinks.reading import quoted
+from rekindle.sinks.two_phase import Commits, Committable, SinkBatch, TwoPhaseSink
 from rekindle.sinks.writing import write_parquet
 from rekindle.storage.port import Store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _LANE = "rekindle_lane"
 
@@ -131,7 +134,9 @@ class Kafka(TwoPhaseSink):
             self._remove(batch.name)
             return []
         rows = sum(file["rows"] for files in lanes.values() for file in files)
-        return [{"attempt": batch.name, "rows": rows, "lanes": lanes}]
+        # A reader of the messages cannot tell what a column was that is null in all of them.
+        message = {**self._form.note(), "columns": self._form.published(df.columns)}
+        return [{"attempt": batch.name, "rows": rows, "lanes": lanes, "message": message}]
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Publish what no lane has published yet; then remove what was staged."""
@@ -150,6 +155,19 @@ class Kafka(TwoPhaseSink):
         """Remove the staged files."""
         for one in committables:
             self._remove(one["attempt"])
+
+    def read_back(self, spark: SparkSession, commits: Commits, *, job: str, sink: str) -> DataFrame:
+        """Executors read the messages at the offsets that were noted when they were published."""
+        try:
+            return read_published(spark, self._client(), self.topic, f"{job}/{sink}", commits)
+        except (KafkaException, TimeoutError, ValueError) as error:
+            raise SinkError("SINK_READ_BACK_FAILED", sink=sink, reason=_said(error)) from error
+
+    def as_read_back(self, rows: DataFrame) -> DataFrame:
+        """Make messages of the rows, and texts of these."""
+        names = self._form.published(rows.columns)
+        types = {name: rows.schema[name].dataType.json() for name in names}
+        return as_texts(rows.selectExpr(*self._form.made(_types(rows))), self._form, names, types)
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
         """Remove staged files that no record names."""
@@ -171,19 +189,16 @@ class Kafka(TwoPhaseSink):
         Raises:
             SinkError: ``SINK_SCHEMA_MISMATCH``.
         """
-        types = {field.name: field.dataType.simpleString() for field in df.schema.fields}
-        missing = [name for name in (self.key, self.value, *self.headers) if name is not None and name not in types]
-        if missing:
+        types = _types(df)
+        if missing := self._form.missing(df.columns):
             reason = f"there is no column {missing[0]!r}; there are: {', '.join(types)}"
             raise SinkError("SINK_SCHEMA_MISMATCH", sink=self._sink, target=f"topic {self.topic}", reason=reason)
-        body = ", ".join(_quoted(name) for name in types if name not in self.headers)
-        spread = f"hash({_quoted(self.key)})" if self.key else "spark_partition_id()"
-        return [
-            f"pmod({spread}, {self.producers}) AS {_LANE}",
-            f"{_binary(self.key, types) if self.key else 'CAST(NULL AS BINARY)'} AS k",
-            f"{_binary(self.value, types) if self.value else f'CAST(to_json(struct({body})) AS BINARY)'} AS v",
-            *(f"{_binary(name, types)} AS h{index}" for index, name in enumerate(self.headers)),
-        ]
+        spread = f"hash({quoted(self.key)})" if self.key else "spark_partition_id()"
+        return [f"pmod({spread}, {self.producers}) AS {_LANE}", *self._form.made(types)]
+
+    @property
+    def _form(self) -> MessageForm:
+        return MessageForm(self.key, self.value, self.headers)
 
     # -- commit -------------------------------------------------------------------------------------------------------
 
@@ -270,11 +285,5 @@ def _said(error: Exception) -> str:
     return first.str() if isinstance(error, KafkaException) else str(first)
 
 
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
-
-
-def _binary(name: str, types: Mapping[str, str]) -> str:
-    nested = types[name].partition("<")[0] in ("struct", "map", "array")
-    text = f"to_json({_quoted(name)})" if nested else _quoted(name)
-    return text if types[name] == "binary" else f"CAST(CAST({text} AS STRING) AS BINARY)"
+def _types(df: DataFrame) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in df.schema.fields}
