@@ -7,8 +7,8 @@ ENV := source .venv/env.sh;
 CORE := tests/graph tests/protocol tests/scenarios
 
 # Tests start many JVMs, which start quicker with Spark's classes kept in a file.
-# Each run ends with its twenty slowest tests. Three at a time: on two cores one waits for a server or a clock.
-WORKERS := 3
+# Each run ends with its twenty slowest tests. Four at a time: on two cores two wait for a server or a clock.
+WORKERS := 4
 TESTS := python -m tests.class_archive; python -m pytest --durations=20
 DEALT = -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not crash and not slow"
 
@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Material's notice is known: docs/decisions/0038-mkdocs-now-zensical-later.md
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-backlog bench-pipeline bench-nexmark bench-profile bench-sinks bench-requests bench-plan clean types archive lint strict-site all-but-core core
+.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-backlog bench-pipeline bench-nexmark bench-profile bench-sinks bench-requests bench-plan clean types archive lint compiled strict-site all-but-core core
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s%s\n", $$1, $$2 }' Makefile
@@ -35,7 +35,7 @@ test: setup ## all tests but those that take minutes; ARGS="-k word" is passed o
 	@$(ENV) $(TESTS) $(DEALT) $(ARGS)
 
 check: setup ## what CI runs: format, lint, types, layers, dead code, prose, docs site, tests, full coverage of the pure core
-	@$(MAKE) --no-print-directory --jobs=2 types archive lint
+	@$(MAKE) --no-print-directory --jobs=2 types archive lint compiled
 	@$(MAKE) --no-print-directory --jobs=2 all-but-core core strict-site
 
 # Parts of `check` that run side by side; the longest come first. While tests wait, the core's use the time.
@@ -51,6 +51,9 @@ types:
 
 archive:
 	@$(ENV) python -m tests.class_archive
+
+compiled: # once; in a fresh clone each of the workers would compile all tests and all of the package by itself
+	@$(ENV) python -m pytest -q --collect-only >/dev/null
 
 lint:
 	@$(ENV) ruff format --check .
