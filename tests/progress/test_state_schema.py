@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.progress.state_schema import all_nullable, is_state_schema, with_value
+from rekindle.progress.state_schema import all_nullable, is_state_schema, with_value, with_value_of
 
 ARCHIVE = Path(__file__).parents[1] / "plain" / "checkpoints" / "spark-4.0.zip"
 OF_A_JOIN = "joined-rocksdb/checkpoint/state/0/0/right-keyWithIndexToValue/_metadata/schema"
@@ -47,6 +47,26 @@ def test_the_schema_of_the_value_is_replaced_however_long_it_is() -> None:
 
     with pytest.raises(ValueError, match="version v3"):
         with_value(b"\x00\x02v3" + before[4:], short)
+
+
+@pytest.mark.parametrize("version", ["4.0", "4.3"])
+def test_the_schema_of_one_variable_is_replaced_among_those_of_all(version: str) -> None:
+    with zipfile.ZipFile(ARCHIVE.with_name(f"spark-{version}.zip")) as archive:
+        before = archive.read(next(name for name in archive.namelist() if "/_stateSchema/default/0_" in name))
+
+    def written(text: str) -> bytes:
+        return struct.pack(">iH", 1, len(text)) + text.encode()
+
+    old = '{"type":"struct","fields":[{"name":"n","type":"long","nullable":true,"metadata":{}}]}'
+    other = '{"type":"struct","fields":[]}'
+    made = with_value_of(before, "seen", other)
+    assert before.count(written(old)) == 1 and made == before.replace(written(old), written(other))
+    assert with_value_of(made, "seen", old) == before
+    for wrong, name in ((before, "nothing"), (before + b"x", "seen"), (before[:-9], "seen")):
+        with pytest.raises(ValueError, match="made in another way"):
+            with_value_of(wrong, name, other)
+    with pytest.raises(ValueError, match="version v2"):
+        with_value_of(read(OF_A_JOIN), "seen", other)
 
 
 def test_schemas_of_other_versions_stay_as_they_are() -> None:

@@ -53,15 +53,20 @@ class Query:
         times = [(k, s, begin + dt.timedelta(seconds=second)) for k, s, second in rows]
         self.spark.createDataFrame(times, SCHEMA).coalesce(1).write.mode("append").parquet(str(self.root / "in"))
 
-    def run(self) -> list[Row]:
-        """Run it until it has read all; return the rows it emits."""
+    def run(self, **trigger: bool) -> list[Row]:
+        """Run it until it has read all, or as `trigger` says; return the rows it emits."""
         found: list[Row] = []
+        trigger = trigger or {"availableNow": True}
         source = self.spark.readStream.schema(self.schema).parquet(str(self.root / "in")).withWatermark("ts", "1 hour")
         writer = self.make(source).writeStream.outputMode(self.mode)
         writer = writer.foreachBatch(lambda frame, _: found.extend(frame.collect()))
-        query = writer.option("checkpointLocation", self.folder).trigger(availableNow=True).start()
+        query = writer.option("checkpointLocation", self.folder).trigger(**trigger).start()
         query.awaitTermination()
         return found
+
+    def run_once(self) -> list[Row]:
+        """Run one batch: with times of processing there is always another one to run."""
+        return self.run(once=True)
 
     def state(self, part: str | None = None) -> DataFrame:
         """Return the state that it has."""
@@ -355,6 +360,101 @@ def test_state_variables_are_changed_and_timers_stay(spark: SparkSession, tmp_pa
         3: (2, "b", "a1,b1", 1),
         9: (91, "b", "b1", 1),  # that was put in
     }
+
+
+def collecting(rows: DataFrame, columns: str = "n long", more: int = 0) -> DataFrame:
+    """Keep sums in a value, a list and a map, with these columns; the second one grows by `more`."""
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class Collecting(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.total = handle.getValueState("total", columns)
+            self.lasting = handle.getValueState("lasting", columns, ttlDurationMs=86_400_000)
+            self.all = handle.getListState("all", columns)
+            self.each = handle.getMapState("each", "s string", columns)
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
+            def grown(kept: Any) -> tuple[int, ...]:
+                first, *second = kept or ((0, 0) if more else (0,))
+                return (first + 1, *(one + more for one in second))
+
+            for row in rows:
+                for one in (self.total, self.lasting):
+                    one.update(grown(one.get()))
+                self.each.updateValue((row.s,), grown(self.each.getValue((row.s,))))
+                self.all.appendValue(grown(None))
+            yield Row(
+                k=key[0],
+                total=str(self.total.get()),
+                lasting=str(self.lasting.get()),
+                all=str(sorted(self.all.get())),
+                each=str(sorted((s, tuple(value)) for (s,), value in self.each.iterator())),
+            )
+
+        def close(self) -> None:
+            pass
+
+    found = "k long, total string, lasting string, all string, each string"
+    return rows.groupBy("k").transformWithState(Collecting(), found, "Update", "ProcessingTime")
+
+
+def test_variables_get_another_column_lose_one_and_have_one_widened(spark: SparkSession, tmp_path: Path) -> None:
+    query = Query(spark, tmp_path, lambda rows: collecting(rows, "n int"), "update")
+    query.add((1, "a", 0), (2, "a", 0))
+    query.run_once()
+
+    def with_sum(column: str, inner: str = "") -> Callable[[DataFrame], DataFrame]:
+        def fn(state: DataFrame) -> DataFrame:
+            value = F.col(f"{column}{inner}")
+            new = F.struct(value.getField("n").cast("long").alias("n"), F.lit(1000).cast("long").alias("sum"))
+            if inner:
+                new = F.col(column).withField("value", new)
+            return state.withColumn(column, new)
+
+        return fn
+
+    for part, fn in (
+        ("total", with_sum("value")),
+        ("lasting", with_sum("value", ".value")),
+        ("all", with_sum("list_element")),
+        ("each", with_sum("user_map_value")),
+    ):
+        assert "sum is not known" in query.refused(fn, part)
+        query.edit(fn, part, evolve=True)
+    query.make = lambda rows: collecting(rows, "n long, sum long", 7)
+    query.add((1, "a", 0), (3, "a", 0))
+    assert {tuple(row) for row in query.run_once()} == {
+        (1, "(2, 1007)", "(2, 1007)", "[(1, 7), (1, 1000)]", "[('a', (2, 1007))]"),
+        (3, "(1, 7)", "(1, 7)", "[(1, 7)]", "[('a', (1, 7))]"),
+    }
+    only = F.struct(F.col("value.sum").alias("n")).alias("value")
+    query.edit(lambda state: state.select("key", only), "total", evolve=True)
+    assert {(row["key"]["k"], row["value"]["n"]) for row in query.state("total").collect()} == {
+        (1, 1007),
+        (2, 1000),
+        (3, 7),
+    }
+    assert query.state("total").schema["value"].dataType.simpleString() == "struct<n:bigint>"
+
+
+def test_values_that_are_kept_as_avro_do_not_get_other_columns(spark: SparkSession, tmp_path: Path) -> None:
+    name = "spark.sql.streaming.stateStore.encodingFormat"
+    query = Query(spark, tmp_path, lambda rows: collecting(rows, "n int"), "update")
+    query.add((1, "a", 0))
+    spark.conf.set(name, "avro")
+    try:
+        query.run_once()
+    finally:
+        spark.conf.unset(name)
+    seven = F.struct(F.struct(F.lit(7).alias("n")).alias("value"), F.col("value.ttlExpirationMs"))
+    with pytest.raises(RestoreError, match="its rows are kept as avro") as refused:
+        query.edit(lambda state: state, "total", evolve=True)
+    assert refused.value.code == "STATE_REWRITE_UNSUPPORTED"
+    query.edit(lambda state: state.withColumn("value", F.struct(F.lit(7).alias("n"))), "total")
+    query.edit(lambda state: state.withColumn("value", seven), "lasting")
+    query.add((1, "a", 0))
+    [row] = query.run_once()
+    assert (row["total"], row["lasting"]) == ("(8,)", "(8,)")
 
 
 def test_a_variable_of_a_processor_in_pandas_is_changed(spark: SparkSession, tmp_path: Path) -> None:

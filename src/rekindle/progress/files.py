@@ -102,13 +102,13 @@ def at_home(metadata: bytes, path: str, home: str) -> bytes:
         content = json.loads(text)
         for store in content["stateStoreInfo"]:
             names = store["stateSchemaFilePaths"]
-            store["stateSchemaFilePaths"] = [f"{home}/state/{_below_state(name)}" for name in names]
+            store["stateSchemaFilePaths"] = [f"{home}/state/{below_state(name)}" for name in names]
     except (LookupError, TypeError, ValueError) as error:
         raise StorageError("OBJECT_CORRUPT", path=path, reason=error) from error
     return f"{version}\n{json.dumps(content, separators=(',', ':'))}".encode()
 
 
-def _below_state(name: str) -> str:
+def below_state(name: str) -> str:
     """Return the part ``<operator>/_stateSchema/<store>/<file>`` of a full path."""
     return "/".join(name.split("/")[-4:])
 

@@ -11,6 +11,7 @@ number of chunks and the chunks; a string is preceded by its length in two bytes
 from __future__ import annotations
 
 import io
+import json
 import re
 import struct
 from typing import BinaryIO
@@ -48,12 +49,58 @@ def with_value(schema: bytes, value: str) -> bytes:
     file = io.BytesIO(schema)
     if (version := _string(file)) != b"v2":
         raise ValueError(f"the schema of the state is of version {version.decode(errors='replace')}")
-    (chunks,) = struct.unpack(">i", file.read(4))
-    for _ in range(chunks):
+    _skip(file)
+    return schema[: file.tell()] + _chunked(value)
+
+
+def with_value_of(schema: bytes, family: str, value: str) -> bytes:
+    """Return the schemas of a transformWithState with another one of the values of a column family, as JSON in ASCII.
+
+    The file has for each family its name, the schemas of key and value, each with a number, the key's encoder, and the
+    schema of a map's own key.
+
+    Raises:
+        ValueError: its version is not 3, it has no such family, or is made in another way.
+    """
+    file = io.BytesIO(schema)
+    if (version := _string(file)) != b"v3":
+        raise ValueError(f"the schemas of the state are of version {version.decode(errors='replace')}")
+    places = dict[bytes, tuple[int, int]]()
+    try:
+        (families,) = struct.unpack(">i", file.read(4))
+        for _ in range(families):
+            name = _string(file)
+            file.read(2)
+            _skip(file)
+            file.read(2)
+            start = file.tell()
+            _skip(file)
+            places[name] = start, file.tell()
+            _skip(file)
+            _skip(file)
+        start, end = places[family.encode()]
+        json.loads(_text(schema[start:end]))
+    except (LookupError, ValueError, struct.error) as error:
+        raise ValueError(f"the schemas of the state are made in another way: {error!r}") from error
+    if file.read():
+        raise ValueError("the schemas of the state are made in another way: there is more")
+    return schema[:start] + _chunked(value) + schema[end:]
+
+
+def _chunked(text: str) -> bytes:
+    data = text.encode("ascii")
+    parts = [data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK)]
+    return struct.pack(">i", len(parts)) + b"".join(map(_written, parts))
+
+
+def _text(chunked: bytes) -> bytes:
+    file = io.BytesIO(chunked)
+    return b"".join(_string(file) for _ in range(*struct.unpack(">i", file.read(4))))
+
+
+def _skip(file: BinaryIO) -> None:
+    for _ in range(*struct.unpack(">i", file.read(4))):
         _string(file)
-    text = value.encode("ascii")
-    parts = [text[start : start + _CHUNK] for start in range(0, len(text), _CHUNK)]
-    return schema[: file.tell()] + struct.pack(">i", len(parts)) + b"".join(map(_written, parts))
 
 
 def _string(file: BinaryIO) -> bytes:

@@ -37,7 +37,7 @@ KINDS: Mapping[str, OperatorKind] = {
     "sessionWindowStateStoreSaveExec": OperatorKind(Sessions),
     "applyInPandasWithState": OperatorKind(Groups, evolves=True),
     JOIN: OperatorKind(JoinSide, (f"{_STREAMING}join.stateFormatVersion", "2")),
-    "transformWithStateInPandasExec": OperatorKind(Variable),
-    "transformWithStateInPySparkExec": OperatorKind(Variable),
+    "transformWithStateInPandasExec": OperatorKind(Variable, evolves=True),
+    "transformWithStateInPySparkExec": OperatorKind(Variable, evolves=True),
 }
 """Spark's name of an operator → its kind; each is tested."""

@@ -55,7 +55,7 @@ class StateTable:
         """
         value = struct(self.before, "value")
         if self._evolve and "value" in after.columns:
-            self.value = _evolved(value, struct(after, "value"))
+            self.value = evolved(value, struct(after, "value"))
         if "value" not in after.columns and all(isinstance(field.dataType, NullType) for field in value):
             # A deduplication keeps of a key that it was there, and nothing else.
             after = after.withColumn("value", F.struct(*(F.lit(None).alias(name) for name in value.names)))
@@ -65,7 +65,7 @@ class StateTable:
         """Return these columns of what a user's function has returned, as state has them, and what is wrong in each."""
         kinds = {name: self.before.schema[name].dataType for name in names}
         if self.value is not None:
-            kinds["value"] = self.value
+            kinds[names[-1]] = self.value
         fields = [StructField(name, kind) for name, kind in kinds.items()]
         frame = conformed(after.drop(PLACE), StructType(fields))
         if self.normalized:
@@ -146,7 +146,7 @@ def _not_of_its_session(before: DataFrame) -> Column:
     return F.when(~same, F.lit("the value holds another key, or another start of its session"))
 
 
-def _evolved(before: StructType, after: StructType) -> StructType:
+def evolved(before: StructType, after: StructType) -> StructType:
     """Return what a value is to consist of: what has not changed can be null where it could, and all else can."""
     known = {field.name: field for field in before}
     fields = []

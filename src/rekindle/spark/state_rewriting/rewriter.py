@@ -23,7 +23,8 @@ from pyspark.sql.types import StructType
 
 from rekindle.errors import RestoreError
 from rekindle.progress.directory import read_offsets
-from rekindle.progress.state_schema import with_value
+from rekindle.progress.files import below_state
+from rekindle.progress.state_schema import with_value, with_value_of
 from rekindle.progress.stored_state import StatefulOperator, StoredTaskState
 from rekindle.session.failures import brief
 from rekindle.spark.state import state_frame
@@ -35,6 +36,7 @@ Edit = Callable[[DataFrame], DataFrame]
 
 _REWRITER = "org.apache.spark.sql.execution.streaming.state.StateRewriter"
 _ROCKSDB = "RocksDBStateStoreProvider"
+_ENCODING, _UNSAFE_ROW = "spark.sql.streaming.stateStore.encodingFormat", "unsaferow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,7 @@ class Rewriting:
         handed = _Handed(self.rows)
         try:
             if self.value is not None:
-                path = f"{target.folder}/state/{self.source.operator.number}/0/_metadata/schema"
-                target.store.replace(path, with_value(target.store.read(path), self.value.json()))
+                self._put_schema(target, self.value.json())
             ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
             option = jvm.scala.Option.apply
             getattr(jvm, _REWRITER)(
@@ -79,6 +80,16 @@ class Rewriting:
             raise RestoreError("STATE_REWRITE_FAILED", path=state, reason=brief(error)) from error
         if wrong:
             raise RestoreError("STATE_REWRITE_FAILED", path=state, reason=wrong)
+
+    def _put_schema(self, target: StoredTaskState, value: str) -> None:
+        operator = self.source.operator
+        if operator.schema_files:
+            # Of transformWithState it lies apart, with those of all variables.
+            path = f"{target.folder}/state/{below_state(operator.schema_files[-1])}"
+            target.store.replace(path, with_value_of(target.store.read(path), str(self.part), value))
+        else:
+            path = f"{target.folder}/state/{operator.number}/0/_metadata/schema"
+            target.store.replace(path, with_value(target.store.read(path), value))
 
     def _difference(self, target: StoredTaskState, seen: set[str]) -> str:
         """Say how what was written differs from what was to be written; empty: it does not."""
@@ -181,6 +192,8 @@ def _unsupported(spark: SparkSession, source: StoredTaskState, kind: OperatorKin
         return f"{kind.version[0]} is {settings.get(kind.version[0])}, and only {kind.version[1]} is known"
     if evolve and not kind.evolves:
         return "its value cannot have other columns"
+    if evolve and settings.get(_ENCODING, _UNSAFE_ROW).lower() != _UNSAFE_ROW:
+        return f"its rows are kept as {settings[_ENCODING]}, of which each schema has a number of Spark's"
     return ""
 
 

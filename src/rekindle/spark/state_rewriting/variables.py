@@ -10,10 +10,11 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
 from rekindle.spark.state import state_frame
 from rekindle.spark.state_rewriting.encoding import unsafe_bytes
-from rekindle.spark.state_rewriting.layouts import StateTable
+from rekindle.spark.state_rewriting.layouts import StateTable, evolved
 from rekindle.spark.state_rewriting.stores import (
     DEFAULT,
     StateRows,
@@ -62,9 +63,16 @@ class Variable(StateTable):
     def _families(self, after: DataFrame) -> Mapping[str, DataFrame]:
         """Return the rows of each column family that the variable has."""
         assert self._part is not None
+        last = _COLUMNS[self._kind][-1]
+        if self._evolve and last in after.columns:
+            self.value = self._evolved(struct(self.before, last), struct(after, last))
         edited = self._once(after, *_COLUMNS[self._kind])
         primary = self._family(edited, self._element(), F.col(_COLUMNS[self._kind][-1]))
         return {self._part: primary, **self._indexes(edited)}
+
+    def _evolved(self, before: StructType, after: StructType) -> StructType:
+        """Return the type of values that have other columns."""
+        return evolved(before, after)
 
     def _element(self) -> Column:
         """Return what a value is found by: in a map, the key and the one of the user."""
@@ -105,6 +113,12 @@ class ExpiringVariable(Variable):
             if fingerprint(moved.select(*as_bytes(moved, family))) != fingerprint(there):
                 return f"the values of {self._part} expire, and when is not kept in the way that is known ({family})"
         return ""
+
+    def _evolved(self, before: StructType, after: StructType) -> StructType:
+        old, new = before["value"], after["value"] if "value" in after.names else before["value"]
+        if isinstance(old.dataType, StructType) and isinstance(new.dataType, StructType):
+            return StructType([StructField("value", evolved(old.dataType, new.dataType)), before[_EXPIRY]])
+        return before
 
     def _edited(self, after: DataFrame, *names: str) -> DataFrame:
         edited, last = super()._edited(after, *names), names[-1]
