@@ -19,7 +19,11 @@ unexport PYTHONDONTWRITEBYTECODE
 # Material's notice is known: docs/decisions/0038-mkdocs-now-zensical-later.md
 export NO_MKDOCS_2_WARNING := 1
 
+<<<<<<< HEAD
 .PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-backlog bench-pipeline bench-nexmark bench-profile bench-sinks bench-requests bench-plan clean types archive lint compiled strict-site all-but-core core
+=======
+.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-backlog bench-pipeline bench-nexmark flink bench-profile bench-sinks bench-requests bench-plan clean types archive lint strict-site all-but-core core
+>>>>>>> 77fe1e7 (Run Nexmark in Flink, and stop and kill its queries)
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s%s\n", $$1, $$2 }' Makefile
@@ -96,7 +100,10 @@ bench-profile: setup ## where the time of a job goes: its start, a batch, a row;
 bench-backlog: setup ## a history before a live stream: streamed, and as a batch; rewrites its part of docs/benchmarks.md
 	@$(ENV) python bench/prelude.py $(ARGS)
 
-bench-nexmark: setup ## Nexmark's queries beside plain Structured Streaming, each row checked; rewrites its part of docs/benchmarks.md
+flink: setup ## Flink in an environment of its own, for the columns of bench-nexmark
+	@tools/flink.sh
+
+bench-nexmark: setup ## Nexmark's queries beside plain Structured Streaming and Flink, stopped and killed; rewrites its parts of docs/benchmarks.md
 	@$(ENV) python bench/nexmark_bench.py $(ARGS)
 
 bench-sinks: setup ## rows a second into each sink, against the usual way; rewrites its parts of docs/benchmarks.md

@@ -39,12 +39,12 @@ def arguments(description: str, *, runs: int = 5) -> argparse.ArgumentParser:
     return parser
 
 
-def cpu_seconds(without: Collection[int] = ()) -> float:
+def cpu_seconds(without: Collection[int] = (), of: int | None = None) -> float:
     """Return the CPU seconds of this process, its JVM and Spark's Python workers; other work hardly changes them.
 
-    Processes of `without` are left out.
+    Processes of `without` are left out. With `of`, the process of that id and its children, in place of this one.
     """
-    this = psutil.Process()
+    this = psutil.Process(of)
     running = [process for process in this.children(recursive=True) if process.pid not in without]
     # A parent's third and fourth figure are those of its children that have ended.
     return sum(map(_used, (this, *running)))

@@ -1,137 +1,146 @@
-"""`make bench-nexmark`: Nexmark's queries as jobs, as plain streaming queries and as batch jobs, over the same files.
+"""`make bench-nexmark`: Nexmark's queries as jobs, as plain streaming queries and in Flink, over the same files.
 
-All run in one Spark session, with their state in RocksDB. A plain query runs twice: as Spark has RocksDB by itself, and
-with the settings that Rekindle chooses. They take turns, the order changing from round to round, after one round that
-does not count. Each job's rows are compared with DuckDB's, one by one, and the benchmark
-fails where any is missing or too many; how many a plain query leaves behind is a column.
+The first part, `queries`, runs each to its end. On Spark all run in one session, with their state in RocksDB; a plain
+query runs twice, as Spark has RocksDB by itself, and with the settings that Rekindle chooses. In Flink all run in one
+process, with their state on the heap and in RocksDB. They take turns, the order changing from round to round, after a
+round over few rows that does not count. Each job's rows are compared with DuckDB's, one by one, and the benchmark fails
+where any is missing or too many; how many plain and Flink lose are columns.
 
-Writes docs/benchmarks.md only with all queries.
+The second part, `recovery`, stops and kills queries whose streams go on (`nexmark_live`).
+
+Each part is written into docs/benchmarks.md only with all of its queries. Flink is there after `make flink`.
 """
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from measuring import SETTINGS, arguments, cpu_seconds, middle, publish, settled, where
-from nexmark_queries import QUERIES, Query
-from nexmark_runs import differences, run_job, run_plain, write_streams
+from measuring import SETTINGS, arguments, publish, settled, where
+from nexmark_flink import Flink, installed, version
+from nexmark_live import EVENTS_A_SECOND, FILES, LIVE, engines, live
+from nexmark_queries import QUERIES
+from nexmark_runs import write_streams
+from nexmark_tables import Lives, lives_table, rows_table, seconds_table
+from nexmark_ways import compare, ways
 from rekindle.session.session import make_session
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+EVENTS, STREAM_FILES, RUNS = 1_000_000, 8, 1
+"""A whole run takes some 22 minutes on two cores, a third of it for the second part."""
+KILLS, RUN_S = 2, 7
+"""Kills of each job, and how long it runs before it is stopped or killed: longer than a checkpoint is away."""
+DRY_EVENTS = 20_000
+ASKS = {name: query.asks for name, query in QUERIES.items()}
+NO_FLINK = "- Left out: Flink, which `make flink` installs"
 
-EVENTS, FILES, RUNS = 2_000_000, 8, 3
-COUNTED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
-"""The one setting of RocksDB that a session of Rekindle has, and Spark by itself has not, that changes its speed."""
 
-Run = Callable[[Query, "SparkSession", Path, Path], object]
-
-
-def plain_with_spark_s_settings(query: Query, spark: SparkSession, data: Path, work: Path) -> None:
-    """Run a plain query as RocksDB is used without Rekindle."""
-    chosen = spark.conf.get(COUNTED)
-    spark.conf.set(COUNTED, "true")
+def queries_part(given: Namespace, folder: Path, load_before: float) -> str:
+    """Run every query to its end; the figures as Markdown."""
+    data, warming = folder / "streams", None if given.dry else folder / "few"
+    write_streams(data, given.events, STREAM_FILES)
+    if warming:
+        write_streams(warming, given.events // 10, STREAM_FILES)
+    began = time.perf_counter()
+    spark = make_session("rekindle-bench", SETTINGS)
+    spark.sql("SELECT 1").collect()
+    started_s = time.perf_counter() - began
+    flink = Flink(folder / "flink") if given.flink else None
     try:
-        run_plain(query, spark, data, work)
-    finally:
-        spark.conf.set(COUNTED, str(chosen))
+        found = compare(given.queries, ways(spark, flink), data, warming, given.runs)
+        said = _flink_started(flink) if flink else NO_FLINK
+        return f"""\
+{seconds_table(found, ASKS)}
 
+{rows_table(found)}
 
-WAYS: dict[str, Run] = {
-    "plain": plain_with_spark_s_settings,
-    "plain, settings of Rekindle": run_plain,
-    "Rekindle": run_job,
-    "Rekindle, batch": partial(run_job, mode="batch"),
-}
-"""Column → how it is run."""
-
-
-@dataclass
-class Runs:
-    """Figures of one way with one query: one of each run."""
-
-    seconds: list[float] = field(default_factory=list)
-    cpu_seconds: list[float] = field(default_factory=list)
-    #: rows that there should be and are not
-    missing: int = 0
-
-
-def measure(
-    query: Query, way: str, spark: SparkSession, data: Path, scratch: Path
-) -> tuple[float, float, dict[str, int]]:
-    """Run a query one way in a fresh folder: seconds, CPU seconds, and how its rows differ from DuckDB's."""
-    work = scratch / "run"
-    began, cpu_began = time.perf_counter(), cpu_seconds()
-    WAYS[way](query, spark, data, work)
-    took, used = time.perf_counter() - began, cpu_seconds() - cpu_began
-    found = differences(query, data, work / "out")
-    shutil.rmtree(work)
-    if found["too many"] or (found["missing"] and way.startswith("Rekindle")):
-        sys.exit(f"bench: {query.name}, {way}: {found}")
-    return took, used, found
-
-
-def compare(spark: SparkSession, names: list[str], data: Path, scratch: Path, runs: int) -> dict[str, dict[str, Runs]]:
-    """Run one round to warm up, then `runs` that count; return query → way → figures."""
-    found = {name: {way: Runs() for way in WAYS} for name in names}
-    for name in names:
-        for number in range(runs + 1):
-            for way in list(WAYS) if number % 2 else list(reversed(WAYS)):
-                took, used, rows = measure(QUERIES[name], way, spark, data, scratch)
-                print(f"{name} {way:28} {took:6.2f} s, {used:6.2f} s of CPU, {rows}", flush=True)
-                if number:
-                    run = found[name][way]
-                    run.seconds.append(took)
-                    run.cpu_seconds.append(used)
-                    run.missing = rows["missing"]
-    return found
-
-
-def section(spark: SparkSession, found: dict[str, dict[str, Runs]], given: tuple[int, int], load_before: float) -> str:
-    """Return the figures as Markdown."""
-    events, runs = given
-    lines = []
-    for name, ways in found.items():
-        plain, chosen, ours, batch = (middle(ways[way].seconds) for way in WAYS)
-        lines.append(
-            f"| {name} | {QUERIES[name].asks} | {plain:.2f} | {chosen:.2f} | {ours:.2f} | **{plain / ours:.2f}** "
-            f"| {chosen / ours:.2f} | {batch:.2f} | {ways['plain'].missing:,} |"
-        )
-    return f"""\
-| query | what it asks | plain, s | plain with our settings, s | Rekindle, s | against plain | against the second \
-| batch, s | rows that plain leaves |
-| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-{chr(10).join(lines)}
-
-- {events:,} events (persons, auctions and bids, 2 : 6 : 92) in {FILES} Parquet files a stream; medians of {runs} runs
-  in turn, after one more; one Spark session on `{spark.sparkContext.master}`. The rows of each job are DuckDB's.
+- {given.events:,} events (persons, auctions and bids, 2 : 6 : 92) in {STREAM_FILES} Parquet files a stream;
+  {_runs(given)}; one Spark session on `{spark.sparkContext.master}`, one process of Flink with two slots, and a
+  checkpoint every 5 seconds in Flink. The rows of each job are DuckDB's.
+- Spark's session starts in {started_s:.1f} s, which is in no figure.
+{said}
 {where(spark, load_before)}"""
+    finally:
+        if flink:
+            flink.kill()
+        spark.stop()
+
+
+def _runs(given: Namespace) -> str:
+    counted = "one run each way" if given.runs == 1 else f"medians of {given.runs} runs each way, in turn"
+    return counted if given.dry else f"{counted}, after one over a tenth of the rows"
+
+
+def _flink_started(flink: Flink) -> str:
+    return f"""\
+- Flink {version()} starts in {flink.start_s:.1f} s, which is in no figure. What stands after the plus it takes to plan
+  the query and to start a cluster within the process: it is in the CPU seconds, and not in the ratios."""
+
+
+def recovery_part(given: Namespace, folder: Path, load_before: float) -> str:
+    """Stop and kill some of the queries; the figures as Markdown."""
+    spool = folder / "ready"
+    write_streams(spool, EVENTS_A_SECOND * FILES, FILES)
+    lives: Lives = {}
+    for name in given.live:
+        for engine, make in engines(flink=given.flink).items():
+            life = lives[name, engine] = live(make, name, spool, run_s=given.run_s, kills=given.kills)
+            print(f"{name} {engine}: {life}", flush=True)
+            if engine == "Rekindle" and life.wrong:
+                sys.exit(f"bench: {name}: {life.wrong} rows that should not be there")
+    spark = make_session("rekindle-bench", SETTINGS)
+    text = f"""\
+{lives_table(lives, ASKS)}
+
+- {EVENTS_A_SECOND:,} events a second, a file of each stream a second; a checkpoint every 5 seconds;
+  {given.kills} kills of each, {given.run_s} seconds after a new row: median, least and most
+{f"- Flink {version()}" if given.flink else NO_FLINK}
+{where(spark, load_before)}"""
+    spark.stop()
+    return text
+
+
+PARTS = {"queries": ("nexmark", queries_part), "recovery": ("nexmark-recovery", recovery_part)}
+"""Part → its place in docs/benchmarks.md, and what measures it."""
+
+
+def told(words: Sequence[str] | None = None) -> Namespace:
+    """Read the command line."""
+    parser = arguments("Nexmark, beside plain Structured Streaming and Flink.", runs=RUNS)
+    parser.add_argument("--events", type=int, help=f"auction events, 92 %% of them bids (default {EVENTS:,})")
+    parser.add_argument("--only", choices=list(PARTS), help="one of the two parts")
+    parser.add_argument("--queries", nargs="+", choices=list(QUERIES), metavar="NAME", help="of both parts")
+    parser.add_argument("--kills", type=int, default=KILLS, help="of each job in the second part")
+    parser.add_argument("--without-flink", action="store_true")
+    parser.add_argument(
+        "--dry",
+        action="store_true",
+        help="few rows, one run of each, one kill: see that the rows are right, write nothing",
+    )
+    given = parser.parse_args(words)
+    given.flink = installed() and not given.without_flink
+    given.whole = given.queries is None
+    given.live = [name for name in LIVE if given.whole or name in given.queries]
+    given.queries = given.queries or list(QUERIES)
+    given.events = given.events or (DRY_EVENTS if given.dry else EVENTS)
+    given.run_s = RUN_S
+    if given.dry:
+        given.runs = given.kills = 1
+    return given
 
 
 def main() -> None:
-    parser = arguments("Nexmark, beside plain Structured Streaming.", runs=RUNS)
-    parser.add_argument("--events", type=int, default=EVENTS, help="auction events, 92 %% of them bids")
-    parser.add_argument("--queries", nargs="+", default=list(QUERIES), choices=list(QUERIES), metavar="NAME")
-    given = parser.parse_args()
-    load_before = settled()
-    spark = make_session("rekindle-bench", SETTINGS)
-    with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as folder:
-        data = Path(folder) / "streams"
-        write_streams(data, given.events, FILES)
-        found = compare(spark, given.queries, data, Path(folder), given.runs)
-        text = section(spark, found, (given.events, given.runs), load_before)
-    spark.stop()
-    whole = given.queries == list(QUERIES)
-    publish("nexmark", text, load_before=load_before, page=whole and not given.no_page)
-    if not whole and not given.no_page:
+    given = told()
+    for part in [given.only] if given.only else list(PARTS):
+        place, measured = PARTS[part]
+        load_before = 0.0 if given.dry else settled()
+        with tempfile.TemporaryDirectory(prefix="rekindle-bench-", ignore_cleanup_errors=True) as folder:
+            text = measured(given, Path(folder), load_before)
+        publish(place, text, load_before=load_before, page=given.whole and not (given.dry or given.no_page))
+    if not given.whole:
         print("bench: docs/benchmarks.md was left alone: it takes all queries", file=sys.stderr)
 
 

@@ -251,11 +251,14 @@ _WINNING = """
 """
 
 
+_IN_TIME = "auction = id AND ts >= opened AND ts <= expires AND ts <= opened + INTERVAL 30 SECONDS"
+"""No auction lasts longer than 30 seconds: with that bound Spark keeps a bid and an auction no longer in its state."""
+
+
 def _winning(auctions: DataFrame, bids: DataFrame) -> DataFrame:
     """Compute the highest price that each auction had while it was open, by the day of its bids."""
     opened = auctions.select("id", "seller", "category", F.col("ts").alias("opened"), "expires")
-    in_time = F.expr("auction = id AND ts >= opened AND ts <= expires")
-    met = bids.select("auction", "price", "ts").join(opened, in_time)
+    met = bids.select("auction", "price", "ts").join(opened, F.expr(_IN_TIME))
     return met.groupBy(F.window("ts", "1 day"), "id", "seller", "category", "expires").agg(
         F.max("price").alias("price")
     )
@@ -304,7 +307,7 @@ def q6(auctions: DataFrame, bids: DataFrame) -> DataFrame:
 )
 def q9(auctions: DataFrame, bids: DataFrame) -> DataFrame:
     opened = auctions.select("id", F.col("ts").alias("opened"), "expires")
-    met = bids.join(opened, F.expr("auction = id AND ts >= opened AND ts <= expires"))
+    met = bids.join(opened, F.expr(_IN_TIME))
     first = F.min(F.struct((-F.col("price")).alias("less"), "ts", "bidder")).alias("best")
     won = met.groupBy(F.window("ts", "1 day"), "id").agg(first)
     return won.select("id", "best.bidder", (-F.col("best.less")).alias("price"), "best.ts")
