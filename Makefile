@@ -19,11 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Material's notice is known: docs/decisions/0038-mkdocs-now-zensical-later.md
 export NO_MKDOCS_2_WARNING := 1
 
-<<<<<<< HEAD
-.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-backlog bench-pipeline bench-nexmark bench-profile bench-sinks bench-requests bench-plan clean types archive lint compiled strict-site all-but-core core
-=======
-.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-backlog bench-pipeline bench-nexmark flink bench-profile bench-sinks bench-requests bench-plan clean types archive lint strict-site all-but-core core
->>>>>>> 77fe1e7 (Run Nexmark in Flink, and stop and kill its queries)
+.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-backlog bench-pipeline bench-nexmark flink bench-profile bench-sinks bench-requests bench-plan clean types archive lint compiled strict-site all-but-core core
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s%s\n", $$1, $$2 }' Makefile
