@@ -23,6 +23,7 @@ _REFUSALS = {
 
 
 KINDS = ("rename", "rename", "parallelism", "reader", "sink", "drop sink")
+OF_DROPS = ("reader", "reader", "drop task", "drop task", "rename", "sink")
 OF_INPUTS = ("rename", "reader", "input", "input", "turn")
 
 
@@ -65,12 +66,20 @@ class Changing:
         elif kind == "sink":
             uid = f"{task.uid}_more{chance.randint(0, 999)}"
             plan = replace(plan, graph=replace(graph, sinks=(*graph.sinks, Sink(uid=uid, task=task.uid, kind="Fake"))))
+        elif kind == "drop task" and (idle := self.droppable()):
+            plan = without_task(plan, chance.choice(idle))
         elif kind == "drop sink":
             extra = [sink.uid for sink in graph.sinks if sink.uid not in self.whole and "more" in sink.uid]
             gone = chance.choice(extra) if extra else None
             plan = replace(plan, graph=replace(graph, sinks=tuple(one for one in graph.sinks if one.uid != gone)))
         self.made[kind] += plan is not self.before
         self.take(plan)
+
+    def droppable(self) -> list[str]:
+        """The tasks that came later, and that no other one reads."""
+        read = {uid for task in self.graph.tasks for uid in task.inputs}
+        kept = {sink.task for sink in self.graph.sinks if sink.uid in self.whole}
+        return [task.uid for task in self.graph.tasks if task.uid not in read | kept]
 
     def more_for(self, task: Task) -> list[str]:
         """The sources that a task may read more: files can be shared out among subtasks, a stream cannot.
@@ -133,6 +142,13 @@ def with_task(plan: Plan, changed: Task) -> Plan:
     return replace(plan, graph=replace(plan.graph, tasks=tasks))
 
 
+def without_task(plan: Plan, uid: str) -> Plan:
+    """The same without a task and its sinks."""
+    tasks = tuple(task for task in plan.graph.tasks if task.uid != uid)
+    sinks = tuple(sink for sink in plan.graph.sinks if sink.task != uid)
+    return replace(plan, graph=replace(plan.graph, tasks=tasks, sinks=sinks))
+
+
 def with_reader(plan: Plan, read: Task, uid: str) -> Plan:
     tasks = (*plan.graph.tasks, Task(uid=uid, inputs=(read.uid,), event_time="ts"))
     sinks = (*plan.graph.sinks, Sink(uid=f"{uid}_out", task=uid, kind="Fake"))
@@ -144,6 +160,7 @@ def live(seed: int, kinds: tuple[str, ...] = KINDS) -> Changing:
     chance = random.Random(seed)
     world = World(random_plan(chance, 3), seed)
     world.plan = replace(world.plan, settings={**world.plan.settings, "checkpoint.interval": "2 s"})
+    world.permissions = replace(world.permissions, non_restored_state="drop task" in kinds)
     changing = Changing(world, chance, kinds)
     changing.before = world.plan
     kills, scheduler = chance.choice((0.0, 0.0, 0.003)), world.scheduler
@@ -200,6 +217,19 @@ def test_lives_in_which_inputs_come_and_change_places_end_well() -> None:
         changing = live(seed, OF_INPUTS)
         made, refused = made + changing.made, refused + changing.refused
     assert made["input"] and made["turn"]
+
+
+def test_lives_in_which_tasks_come_and_go_end_well() -> None:
+    made = Counter[str]()
+    for seed in (2, 5):
+        made += live(seed, OF_DROPS).made
+    assert made["reader"] and made["drop task"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10, 200))
+def test_many_lives_in_which_tasks_come_and_go_end_well(seed: int) -> None:
+    live(seed, OF_DROPS)
 
 
 @pytest.mark.slow

@@ -446,6 +446,9 @@ class World:
         opened = "restores" if run.restore_from is not None else "begins"
         assert said.beginning == (opened if run.lineage == run.run else "resumes")
         for task in said.tasks:
+            if task.fate == "dropped":
+                assert task.uid not in {one.uid for one in self.plan.graph.tasks}
+                continue
             folders = [layout.subtask(job, task.uid, index, run.lineage) for index in range(task.subtasks)]
             ends = [end for folder in folders if (end := self.storage.end(folder)) is not None]
             batches = [max(self.storage.records(folder), default=-1) for folder in folders]
