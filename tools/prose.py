@@ -1,15 +1,16 @@
 """Check the English of the pages: a table of words that a reader may not know, with what to write instead.
 
     python tools/prose.py                 check README.md, CONTRIBUTING.md and docs/; exit code 1 if a word is refused
-    python tools/prose.py --docstrings    the same for the docstrings and comments of src/, and how they begin
+    python tools/prose.py --docstrings    the same for the docstrings, comments and texts of src/, and how they begin
 
 The reader is a data engineer whose first language is rarely English. Code blocks, code in backticks and the generated
-parts of pages are not read: they have to be changed where they are made.
+parts of pages are not read: the texts of src/ are, from which they are made.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import io
 import re
 import sys
@@ -34,6 +35,8 @@ REFUSED = {
     r"whoever|whomever": "any driver that, the person who",
     r"somebody": "someone, another",
     r"behind": "after (for order); behind is for lag only",
+    r"(?:lag|lags|is) [^.]*after the clock": "behind the clock",
+    r"marker rows?": "watermark row",
     r"seldom": "rarely",
     r"beforehand": "in advance",
     r"mend": "fix",
@@ -51,7 +54,13 @@ REFUSED = {
 }
 """Refused words, as a regular expression of whole words → what to write instead."""
 
-ALLOWED = ("for order in time, these pages say", "is behind its producer", "lagging", "behind a backlog")
+ALLOWED = (
+    "for order in time, these pages say",
+    "is behind its producer",
+    "lagging",
+    "behind a backlog",
+    "behind the clock",
+)
 """Lines that speak about a refused word."""
 
 _LINE = {re.compile(rf"\b(?:{words})\b", re.IGNORECASE): instead for words, instead in REFUSED.items()}
@@ -96,18 +105,22 @@ def in_pages(pages: Iterable[Path] = PAGES) -> Iterator[Fault]:
 
 
 def in_code(paths: Iterable[Path]) -> Iterator[Fault]:
-    """Yield the refused words of comments and docstrings."""
+    """Yield the refused words of comments, docstrings and all other string literals."""
     for path in paths:
-        begins_line = True
-        for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
-            if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and begins_line):
+        source = path.read_text(encoding="utf-8")
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
                 yield from faults(path, token.string, token.start[0])
-            begins_line = token.type in (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT)
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield from faults(path, node.value, node.lineno)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Check the English of the pages.")
-    parser.add_argument("--docstrings", action="store_true", help="check docstrings and comments of src/ instead")
+    parser.add_argument(
+        "--docstrings", action="store_true", help="check docstrings, comments and texts of src/ instead"
+    )
     code = parser.parse_args().docstrings
     files = sorted(SOURCE.rglob("*.py"))
     found = [*in_code(files), *(one for file in files for one in beginnings(file))] if code else list(in_pages())

@@ -103,25 +103,25 @@ class Config:
         "checkpoint.interval",
         30_000,
         duration_ms,
-        "Time between periodic checkpoints; one that would say what the last one says is left out. 0 turns them off.",
+        "Time between periodic checkpoints; one that would equal the last is left out. 0 turns them off.",
     )
     checkpoint_mode: str = _setting(
         "checkpoint.mode",
         "unaligned",
         _choice("unaligned", "aligned"),
-        "Whether barriers overtake the data in channels.",
+        "Unaligned barriers overtake the data in channels; aligned ones do not.",
     )
     checkpoint_aligned_timeout_ms: int = _setting(
         "checkpoint.aligned_timeout",
         0,
         duration_ms,
-        "An aligned checkpoint not complete by then continues unaligned; 0 leaves it aligned.",
+        "An aligned checkpoint that takes longer continues unaligned; with 0 it stays aligned.",
     )
     checkpoint_max_concurrent: int = _setting(
-        "checkpoint.max_concurrent", 1, _positive, "How many aligned checkpoints may be under way at a time."
+        "checkpoint.max_concurrent", 1, _positive, "Aligned checkpoints that may be under way at the same time."
     )
     checkpoint_timeout_ms: int = _setting(
-        "checkpoint.timeout", 600_000, duration_ms, "A checkpoint not complete by then is aborted."
+        "checkpoint.timeout", 600_000, duration_ms, "A checkpoint that takes longer is aborted."
     )
     checkpoint_min_pause_ms: int = _setting(
         "checkpoint.min_pause",
@@ -130,7 +130,7 @@ class Config:
         "Least time between the end of one checkpoint and the next periodic one.",
     )
     checkpoint_retained: int = _setting(
-        "checkpoint.retained", 3, _count, "How many completed checkpoints are kept while the job runs."
+        "checkpoint.retained", 3, _count, "Completed checkpoints that are kept while the job runs."
     )
     checkpoint_tolerable_failures: int = _setting(
         "checkpoint.tolerable_failures",
@@ -139,42 +139,48 @@ class Config:
         "Checkpoints that may fail in a row before the tasks are started again.",
     )
     checkpoint_after_tasks_finish: bool = _setting(
-        "checkpoint.after_tasks_finish", True, _flag, "Go on checkpointing when some tasks have finished (FLIP-147)."
+        "checkpoint.after_tasks_finish",
+        True,
+        _flag,
+        "Continue to take checkpoints when some tasks have finished (FLIP-147).",
     )
     backlog_mode: str = _setting(
         "backlog.mode",
         "stream",
         _choice("stream", "auto", "batch"),
-        "How a task that reads a history and a live stream begins: with a stream of both (stream), or with a batch of "
-        "what is there, where it can (auto), or in any case (batch: a start is refused where it cannot).",
+        "The beginning of a task that reads a history and a live stream: it streams both (stream), or it computes the "
+        "history as a batch, where it can (auto) or in any case (batch: a start is refused where it cannot).",
     )
     channel_max_in_flight_bytes: int = _setting(
         "channel.max_in_flight_bytes",
         1 << 30,
         size_bytes,
-        "A task waits before it writes while more than this lies unread between it and the slowest task that reads it.",
+        "A task waits before it writes while the slowest task that reads it has more than this still to read.",
     )
     channel_segment_bytes: int = _setting(
         "channel.segment_bytes",
         64 << 20,
         _some_bytes,
-        "About how large the Parquet files between tasks are made, where a batch is large enough.",
+        "Approximate size of the Parquet files between tasks, where a batch is large enough.",
     )
     input_target_batch_duration_ms: int = _setting(
-        "input.target_batch_duration", 5_000, duration_ms, "Batches of file inputs are sized towards this duration."
+        "input.target_batch_duration",
+        5_000,
+        duration_ms,
+        "Duration that batches of file inputs should have; their size is adapted to it.",
     )
     restart_attempts: int | None = _setting(
         "restart.attempts",
         None,
         _count_or_unlimited,
-        "How often what fails in a row is tried again before the job fails: a task, a commit, or, where too many "
-        "checkpoints have failed, the job. Progress resets it.",
+        "Tries after failures in a row before the job fails: of a task, of a commit, or, where too many checkpoints "
+        "have failed, of the whole job. Progress resets the count.",
     )
     restart_window_ms: int = _setting(
         "restart.window",
         3_600_000,
         _some_time,
-        "A failure that comes so long after the one before is not in a row with it.",
+        "A failure that comes this long after the one before does not count as in a row with it.",
     )
     restart_delay_ms: int = _setting(
         "restart.delay", 1_000, duration_ms, "Pause before the first restart; doubles with each failure in a row."
@@ -184,20 +190,26 @@ class Config:
         "state.partitions",
         0,
         _count,
-        "In how many partitions each task keeps its state, from its first run on; 0 leaves it as it is, and at first "
-        "to spark.sql.shuffle.partitions. It changes with a start from a checkpoint or savepoint only.",
+        "Partitions of each task's state, from its first run on; 0 leaves them unchanged, and a first run uses "
+        "spark.sql.shuffle.partitions. Only a start from a checkpoint or savepoint can change the number.",
     )
     storage_fsync: bool = _setting(
         "storage.fsync",
         True,
         _flag,
-        "Where the storage is a directory: each checkpoint is forced to the disk, with all that it rests on.",
+        "With a directory as storage, each checkpoint is forced to the disk, with all files that it needs.",
     )
     log_level: str = _setting(
-        "log.level", "info", _choice("debug", "info", "warning", "error"), "The least that the log of a run keeps."
+        "log.level",
+        "info",
+        _choice("debug", "info", "warning", "error"),
+        "The lowest level that the log of a run keeps.",
     )
     drain_max_rounds: int = _setting(
-        "drain.max_rounds", 10, _count, "Flushes tried while timers set by a flush keep firing."
+        "drain.max_rounds",
+        10,
+        _count,
+        "Flushes that a drain tries at most, while timers that a flush has set keep firing.",
     )
 
     @classmethod

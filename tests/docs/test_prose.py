@@ -6,12 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from rekindle.config import SETTINGS
+from rekindle.history.events import KINDS
 from tools import prose
 
 
 @pytest.mark.parametrize("page", prose.PAGES, ids=lambda page: str(page.relative_to(prose.ROOT)))
 def test_a_page_uses_no_refused_word(page: Path) -> None:
     assert [str(fault) for fault in prose.in_pages([page])] == []
+
+
+def test_a_setting_and_a_kind_of_event_are_described_by_what_they_are() -> None:
+    texts = [*(setting.metadata["doc"] for setting in SETTINGS.values()), *KINDS.values()]
+    questions = ("whether", "what", "who", "where the ", "how", "why", "when", "which", "in how", "about how")
+    assert [text for text in texts if text.lower().startswith(questions)] == []
 
 
 def found(text: str) -> list[tuple[int, str]]:
@@ -44,7 +52,8 @@ def test_the_lines_after_a_block_of_code_keep_their_numbers() -> None:
     assert found("```sh\na\nb\n```\nanew\n") == [(5, "anew")]
 
 
-def test_comments_and_docstrings_are_read_and_other_strings_are_not(tmp_path: Path) -> None:
+def test_comments_docstrings_and_texts_are_read_and_names_are_not(tmp_path: Path) -> None:
     file = tmp_path / "code.py"
-    file.write_text('"""Told."""\nword = "nobody"\nanew = 1  # mend it\n')
-    assert [(fault.line, fault.word) for fault in prose.in_code([file])] == [(1, "Told"), (3, "mend")]
+    file.write_text('"""Told."""\ntext = f"{anew} nobody"\nanew = 1  # mend it\n')
+    found = sorted((fault.line, fault.word) for fault in prose.in_code([file]))
+    assert found == [(1, "Told"), (2, "nobody"), (3, "mend")]

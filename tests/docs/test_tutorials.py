@@ -116,7 +116,7 @@ def test_the_query_of_a_reader_is_flushed_and_then_goes_on_as_a_job(tmp_path: Pa
         assert "7 rows were in the state" in shell.do(flush)
         assert hours(shell, "rest/flushed") == {5: 60}
 
-        assert "goes on after batch" in shell.do(adopt)
+        assert "continues after batch" in shell.do(adopt)
         shell.do(more_bids)
         shell.start([*run, "--set", "checkpoint.interval=1 second"])
         until(lambda: 6 in hours(shell, "out-of-the-job"))

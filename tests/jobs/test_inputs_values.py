@@ -139,7 +139,7 @@ def test_a_row_of_an_outer_join_that_has_no_time_and_so_never_comes_is_told(spar
     result = job_of("outer", world, outer, source, source).start(spark, storage=world.storage).wait()
 
     assert sorted(row["k"] for row in committed(world.root / "outs" / "outer")) == ["a", "b"]
-    assert len(result.notes) == 1 and "rows stay in its state for ever" in result.notes[0]
+    assert len(result.notes) == 1 and "rows stay in its state forever" in result.notes[0]
 
 
 @pytest.mark.since("4.0")

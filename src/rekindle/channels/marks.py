@@ -1,4 +1,4 @@
-"""The marker inbox of an input with an event time: rows that carry nothing but a time, and so move its watermark.
+"""The inbox of watermark rows of an input with an event time: rows that have a time only, and move its watermark.
 
 A mark is a Parquet file of one row, admitted like any other file, on an inbox of its own beside the input's data. An
 input fed by inboxes has the delay `UNORDERED_DELAY`, under which its data cannot move its watermark; a mark at

@@ -26,13 +26,13 @@ _BEGINNINGS = {
 }
 _SOURCES = {
     "begins": "is read from its beginning",
-    "resumes": "is read on from where it stands",
+    "resumes": "is read from its position on",
     "finished": "has been read to its end",
-    "dropped": "is read no more",
+    "dropped": "is no longer read",
 }
 _SINKS = {
     "begins": "gets the rows from now on",
-    "resumes": "goes on",
+    "resumes": "continues",
     "finished": "has all of its rows",
     "dropped": "gets nothing more, and keeps what is committed",
 }

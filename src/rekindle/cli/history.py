@@ -36,7 +36,7 @@ def runs(job: str, storage: str, as_json: bool) -> None:
 @click.command(epilog=example("rekindle events hourly_bids --follow"))
 @click.argument("job")
 @click.option("--run", "number", type=int, metavar="N", help="Of this run only.")
-@click.option("--follow", is_flag=True, help="Go on with those that come, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Continue with new ones, until Ctrl-C.")
 @click.option("--traces", is_flag=True, help="Show where errors were raised.")
 @with_storage
 @with_json

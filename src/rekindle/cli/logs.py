@@ -23,7 +23,7 @@ _FOLLOW_S = 1.0
 @click.command(epilog=example("rekindle logs hourly_bids --follow"))
 @click.argument("job")
 @click.option("--run", "number", type=int, metavar="N", help="Of this run; default: the newest.")
-@click.option("--follow", is_flag=True, help="Go on with lines that come, of newer runs too, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Continue with new lines, of newer runs too, until Ctrl-C.")
 @with_storage
 @with_json
 def logs(*, job: str, number: int | None, follow: bool, storage: str, as_json: bool) -> None:

@@ -52,7 +52,7 @@ _ALLOWED: dict[str, Callable[[Any], Any]] = {
     "non_restored_state": click.option(
         "--allow-non-restored-state", is_flag=True, help="Drop state of tasks the job no longer has."
     ),
-    "drained": click.option("--allow-drained", is_flag=True, help="Go on from before the flush of a drained job."),
+    "drained": click.option("--allow-drained", is_flag=True, help="Continue from before the flush of a drained job."),
     "sink_ahead": click.option("--allow-sink-ahead", is_flag=True, help="Start before what a sink has committed."),
     "other_name": click.option(
         "--allow-other-name", is_flag=True, help="Start from a checkpoint of a job with another name."

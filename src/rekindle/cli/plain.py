@@ -90,7 +90,7 @@ def _say(result: FlushResult) -> None:
             f"{result.unfinished_row_count} rows{place}: its own sink may have them or not"
         )
     if result.left:
-        output.say(f"note: {result.left} rows stay in the state for ever (no event time, or no time bound)")
+        output.say(f"note: {result.left} rows stay in the state forever (no event time, or no time bound)")
     if not result.complete:
         output.say(f"note: timers were still being set after {result.rounds} flushes (--set drain.max_rounds=...)")
 
@@ -116,7 +116,7 @@ def adopt(jobfile: str, checkpoint: str, task: str, storage: str, spark_config: 
         output.as_json(adopted.to_json())
         return 0
     watermark = f", watermark {output.short_time(adopted.watermark_ms)}" if adopted.watermark_ms else ""
-    output.say(f"{adopted.job}  task {adopted.task} goes on after batch {adopted.batch}{watermark}")
+    output.say(f"{adopted.job}  task {adopted.task} continues after batch {adopted.batch}{watermark}")
     for uid, position in adopted.positions.items():
         output.say(f"  {uid}: {json.dumps(position)}")
     if adopted.unfinished_batch is not None:

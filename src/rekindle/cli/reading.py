@@ -100,7 +100,7 @@ def list_jobs(storage: str, as_json: bool) -> None:
     "max_lag_ms",
     metavar="D",
     callback=_span,
-    help="With --check: exit with 4 if it runs and a watermark lags more after the clock.",
+    help="With --check: exit with 4 if it runs and a watermark lags further behind the clock.",
 )
 @click.option("--watch", "watching", is_flag=True, help="Show it again every second, until the job ends or Ctrl-C.")
 @with_storage
@@ -148,7 +148,7 @@ def _checked(line: JobOverview, max_age_ms: int | None, max_lag_ms: int | None) 
         output.say(f"The last checkpoint, or the start, was {output.duration(min(ages))} ago.", err=True)
         return CHECKPOINT_OLD
     if max_lag_ms is not None and (line.lag_ms or 0) > max_lag_ms:
-        output.say(f"A watermark lags {output.duration(line.lag_ms)} after the clock.", err=True)
+        output.say(f"A watermark lags {output.duration(line.lag_ms)} behind the clock.", err=True)
         return LAGS
     return 0
 
@@ -172,7 +172,7 @@ def _say_status(view: JobView, now: Now) -> None:
             output.say(f"[{line.error.code}] {line.error.message}")
             output.say(f"next: {line.error.next_step}")
     elif line.state == LOST:
-        output.say("Its driver is gone without a word. Run it again: it resumes.")
+        output.say("Its driver died without recording a result. Run it again: it resumes.")
     elif line.state == SILENT:
         output.say(
             f"SILENT: its driver, process {line.pid} on {line.host}, gives no sign of life: it is stopped, or hangs, "

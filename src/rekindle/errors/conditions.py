@@ -43,15 +43,15 @@ CONDITIONS: dict[str, Condition] = {
             "Stop it first: handle.stop(). The next start takes the new definition.",
         ),
         COLUMNS_DUPLICATE=(
-            "Task {task!r} returns two columns that Spark takes for one: {one!r} and {other!r}.",
+            "Task {task!r} returns two columns whose names are the same to Spark: {one!r} and {other!r}.",
             "Rename one of them, or leave it out: F.col(...).alias(...), drop(...).",
         ),
         INPUT_IGNORED=(
-            "Task {task!r} makes nothing from its input {input!r}, which Spark would then never read to its end.",
+            "Task {task!r} does not use its input {input!r}, so that Spark would never read it to its end.",
             "Use that parameter of the function, or take the input out of @job.task(...).",
         ),
         WAS_TAKEN=(
-            "Task {task!r} is said to have been {was!r}, but {reason}.",
+            "Task {task!r} has was={was!r}, but {reason}.",
             "Leave was= out where nothing was renamed; a task that takes over the uid of another is a new task.",
         ),
         TASK_MISSING=("The job {job!r} has no task.", "Decorate a function with @job.task(source, ...)."),
@@ -99,8 +99,8 @@ CONDITIONS: dict[str, Condition] = {
         JDBC_DRIVER_MISSING=(
             "Spark has no JDBC driver for {kind}.",
             (
-                "Give Spark the driver's jar, e.g. --conf spark.jars.packages=org.postgresql:postgresql:42.7.8, and "
-                "where it is not found by itself its class with options={{'driver': ...}}."
+                "Give Spark the driver's jar, e.g. --conf spark.jars.packages=org.postgresql:postgresql:42.7.8. If "
+                "Spark does not find its class, name it: options={{'driver': ...}}."
             ),
         ),
         CONNECTOR_MISSING=(
@@ -199,8 +199,8 @@ CONDITIONS: dict[str, Condition] = {
             "Spark refuses the plan of task {task!r}: {reason}",
             "Change the task's function or its output_mode; nothing was run.",
         ),
-        TASK_FUNCTION_FAILED=("Building task {task!r} failed: {reason}", "Mend the task's function; nothing was run."),
-        SOURCE_FUNCTION_FAILED=("Building source {source!r} failed: {reason}", "Mend the source; nothing was run."),
+        TASK_FUNCTION_FAILED=("Building task {task!r} failed: {reason}", "Fix the task's function; nothing was run."),
+        SOURCE_FUNCTION_FAILED=("Building source {source!r} failed: {reason}", "Fix the source; nothing was run."),
         SOURCE_NOT_STREAMING=(
             "The function of source {source!r} returned a batch DataFrame.",
             "Use rk.Batch for batch DataFrames, or spark.readStream in rk.Stream.",
@@ -242,7 +242,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         FLUSH_MODE_REFUSED=(
             "There is nothing to flush in output mode {mode!r}: {reason}",
-            "A query in this mode has written each result already, as it stood. Its last output is its result.",
+            "A query in this mode has already written each result. Its last output is its result.",
         ),
         FLUSH_REFUSED=(
             "Spark refuses to run the query in output mode {mode!r}: {reason}",
@@ -273,13 +273,13 @@ CONDITIONS: dict[str, Condition] = {
             "Name another port (--metrics-port [ADDRESS:]PORT); nothing was started.",
         ),
         UI_PORT_TAKEN=("Nothing can listen at {host}, port {port}: {reason}", "Name another port: --port N"),
-        BODY_INVALID=("What came with the request is not understood: {reason}", "See /openapi.json."),
+        BODY_INVALID=("The body of the request is not valid: {reason}", "See /openapi.json."),
         EXAMPLE_EXISTS=(
             "The folder {folder} has files of this name already: {names}.",
             "Name another folder: rekindle example FOLDER",
         ),
         JOBFILE_MISSING=("There is no job file {path}.", "Check the path."),
-        JOBFILE_FAILED=("The job file {path} raised {reason}", "Mend it: python {path} shows the same."),
+        JOBFILE_FAILED=("The job file {path} raised {reason}", "Fix it: python {path} shows the same error."),
         JOBFILE_NEEDS_SPARK=(
             "The job file {path} uses Spark while it is loaded, before there is a session: {reason}",
             "Define it (a @F.udf, say) inside the function of the task that uses it, or of one called from there.",
@@ -294,15 +294,15 @@ CONDITIONS: dict[str, Condition] = {
         OPTION_UNKNOWN=("{command!r} has no option {option}.{hint}", "See: {command} --help"),
         COMMAND_LINE_INVALID=("{reason}.", "See: {command} --help"),
         CLAIM_OF_NOTHING=(
-            "A savepoint is to be claimed, and none is named.",
+            "To claim a savepoint, name it: none is named.",
             'Name it: --from SAVEPOINT --claim-mode claim (restore=..., claim_mode="claim").',
         ),
         CLAIM_MODE_UNKNOWN=(
             "There is no claim mode {mode!r}.",
-            "Use no-claim, or claim. LEGACY, in which a job uses files that it does not own, cannot come about.",
+            "Use no-claim, or claim. LEGACY, in which a job uses files that it does not own, does not exist here.",
         ),
         REWIND_TO_NOTHING=(
-            "Sinks are to go back, and no checkpoint is named that they go back to.",
+            "No checkpoint is named to which the sinks should go back.",
             "Name it: --from CHECKPOINT --rewind-sinks (restore=..., rewind_sinks=True).",
         ),
         CONFIRMATION_MISSING=(
@@ -325,24 +325,24 @@ CONDITIONS: dict[str, Condition] = {
         FILE_CHANGED=(
             "Source {source!r}: {path} is not the file that was there when the job first started: {reason}.",
             (
-                "Put the old one back, with its time. To read the new one in its place: --allow-changed-files. "
-                "Rows of the old one that were read already are not taken back."
+                "Put the old one back, with its modification time. To read the new one in its place: "
+                "--allow-changed-files. Rows of the old one that were read already are not taken back."
             ),
         ),
         SPLIT_READ_FAILED=(
             "Source {source!r}: {what} failed: {reason}",
-            "Nothing of it was taken, and it is tried again. Fix the source, or see that what it reads is there.",
+            "None of its rows were taken, and it is tried again. Fix the source, or check that what it reads exists.",
         ),
         SPLIT_READ_INVALID=(
-            "Source {source!r}: {what} returned what cannot be used: {reason}",
-            "Return (DataFrame or None, JSON, bool), with the columns of its schema. Nothing of it was taken.",
+            "Source {source!r}: {what} returned an unusable value: {reason}",
+            "Return (DataFrame or None, JSON, bool), with the columns of its schema. No rows of it were taken.",
         ),
         JDBC_COLUMN_UNUSABLE=(
-            "Column {column!r} of {table} cannot say what is new: {reason}",
+            "Column {column!r} of {table} cannot show which rows are new: {reason}",
             (
                 "Read by a column that has a value in every row, only rises, and keeps its type: an id, or a time of "
                 "the last change. A query can make one: query='SELECT ..., coalesce(changed, created) AS at FROM ...'. "
-                "Of a replica, say lag=. A table that began again is read by a source with a new uid."
+                "For a replica, give lag=. A table that was made again needs a source with a new uid."
             ),
         ),
         KAFKA_OFFSETS_GONE=(
@@ -386,7 +386,7 @@ CONDITIONS: dict[str, Condition] = {
             "Filter such rows in transform=, or accept the loss with job.source(..., late='drop').",
         ),
         UNFINISHED_BATCH_UNREADABLE=(
-            "The query of {checkpoint} stopped in batch {batch}, and of what that batch reads {path} is gone.",
+            "The query of {checkpoint} stopped in batch {batch}, and {path}, which that batch reads, is gone.",
             "Put it back, so that the batch can be finished; or run the query itself once more, and let it stop.",
         ),
         ROWS_DROPPED_AS_LATE=(
@@ -408,7 +408,7 @@ CONDITIONS: dict[str, Condition] = {
             "Free some room: nothing was lost. A job that still runs continues by itself; else run it again.",
         ),
         STORAGE_GONE=(
-            "The job {job!r} is gone from the storage {uri}: deleted, or unmounted, while run {run} was at work.",
+            "The job {job!r} is gone from the storage {uri}: deleted, or unmounted, while run {run} was running.",
             "If a mount is missing, mount it and run again: it resumes. If it was deleted, sinks keep what they have.",
         ),
         STORAGE_PATH_UNSUPPORTED=(
@@ -428,7 +428,7 @@ CONDITIONS: dict[str, Condition] = {
             "pip install 'rekindle[{extra}]'",
         ),
         KERBEROS_TICKET_NEEDED=(
-            "The storage {uri} asks for a Kerberos ticket, and takes none: {reason}",
+            "The storage {uri} needs a valid Kerberos ticket: {reason}",
             "Get one with kinit, or name a keytab in KRB5_CLIENT_KTNAME. klist shows the tickets that are there.",
         ),
         STORAGE_OTHER_FOR_SPARK=(
@@ -444,7 +444,7 @@ CONDITIONS: dict[str, Condition] = {
             "It is tried again. If that does not help, see that driver and workers reach the same storage there.",
         ),
         STORAGE_NO_CREATE=(
-            "The storage {uri} does not know conditional writes (If-None-Match: *), which keep two drivers apart.",
+            "The storage {uri} has no conditional writes (If-None-Match: *), which keep a job from having two drivers.",
             "Use the cloud itself, or a server that has them; see docs/object-storage.md.",
         ),
         STORAGE_NO_REPLACE=(
@@ -465,10 +465,10 @@ CONDITIONS: dict[str, Condition] = {
         ),
         COPY_NOT_WHOLE=(
             "The copy of job {job!r} in {storage} is not whole: {reason}",
-            "It is no job yet. Give the same command again: it replaces what is not as it should be.",
+            "It is not a job yet. Run the same command again: it replaces what is wrong.",
         ),
         COPY_ADDRESS_UNKNOWN=(
-            "{path} holds the address {address}..., and what it is for is not known, so the job is not copied.",
+            "{path} holds the address {address}..., whose purpose is not known, so the job is not copied.",
             "Move it by a savepoint: rekindle savepoint JOB, and in the other storage: rekindle run JOBFILE --from ...",
         ),
         FORMAT_NEWER=(
@@ -521,7 +521,7 @@ CONDITIONS: dict[str, Condition] = {
             "See what it holds: rekindle inspect PATH",
         ),
         STATE_TASK_UNKNOWN=(
-            "Whose state is meant? {reason}; {path} holds state of: {known}.",
+            "It is not clear which task's state to read: {reason}; {path} holds state of: {known}.",
             "Name one of these tasks.",
         ),
         STATE_OPERATOR_UNKNOWN=(
@@ -549,12 +549,12 @@ CONDITIONS: dict[str, Condition] = {
             "See what can be rewritten: docs/state.md. The savepoint is as it was.",
         ),
         STATE_REWRITE_REFUSED=(
-            "What fn has made cannot be the state of operator {operator} ({name}): {reason}.",
+            "The result of fn cannot be the state of operator {operator} ({name}): {reason}.",
             "Return the columns that fn was given, with their types and one row for each key. Nothing was written.",
         ),
         STATE_REWRITE_FAILED=(
             "Spark could not write the state below {path}: {reason}",
-            "The savepoint is as it was, and nothing starts from what was begun. Try again.",
+            "The savepoint is unchanged, and no job can start from the unfinished copy. Try again.",
         ),
         SAVEPOINT_NEEDED=(
             "{path} is {found}, and only the state of a savepoint can be rewritten.",
@@ -572,7 +572,7 @@ CONDITIONS: dict[str, Condition] = {
             ),
         ),
         INPUT_NOT_RESTORED=(
-            "In {path} task {task!r} reads {inputs}, and not any more: what is unread of it would be dropped.",
+            "In {path} task {task!r} reads {inputs}, which it no longer does: rows not read yet would be dropped.",
             "Add it back, or drop its position with --allow-non-restored-state.",
         ),
         SOURCE_REPLACED=(
@@ -619,7 +619,7 @@ CONDITIONS: dict[str, Condition] = {
             "Add them back, or drop their state with --allow-non-restored-state.",
         ),
         STATE_SCHEMA_INCOMPATIBLE=(
-            "What the query keeps in its state is not what it finds there: {reason}",
+            "The state that the query needs differs from the state that is stored: {reason}",
             (
                 "Put the task's query back as it was; or give the task a new uid, drop its old state with "
                 "--allow-non-restored-state, and start it from the last checkpoint. Nothing was lost."
@@ -628,7 +628,7 @@ CONDITIONS: dict[str, Condition] = {
         STATE_WINDOWS_CHANGED=(
             (
                 "Task {task!r} keeps windows of {before} in its state and now has windows of {now}: Spark would count "
-                "the rest into new windows and put out the old ones half full."
+                "the rest into new windows and put out the old ones incomplete."
             ),
             (
                 "Put the old windows back; or give the task a new uid, drop its old state with "
@@ -651,7 +651,7 @@ CONDITIONS: dict[str, Condition] = {
                 "{before}, and is now source {now}. Spark keeps positions by these numbers."
             ),
             (
-                "Start from the last checkpoint or a savepoint, with --from: there each continues where it stood. Or "
+                "Start from the last checkpoint or a savepoint, with --from: then each continues at its position. Or "
                 "put the inputs back into their order in the task's query (a union, a join)."
             ),
         ),
@@ -674,7 +674,7 @@ CONDITIONS: dict[str, Condition] = {
         SINK_REWIND_UNSUPPORTED=(
             "Sink {sink!r} ({kind}) cannot go back to {path}: {reason}.",
             (
-                "Put its target right yourself and add --allow-sink-ahead, with which it stays as it is; or start from "
+                "Correct its target yourself and add --allow-sink-ahead, which leaves it unchanged; or start from "
                 "a later checkpoint."
             ),
         ),
@@ -718,7 +718,7 @@ CONDITIONS: dict[str, Condition] = {
             ),
         ),
         FINISHED_STATE_MIXED=(
-            "Task {task!r} joins steps that stood at different places in {path}: {operators}.",
+            "Task {task!r} joins steps that were at different positions in {path}: {operators}.",
             "Keep together what was together then; move what was added, or came from elsewhere, to a task of its own.",
         ),
         MODE_FIXED=(
@@ -779,14 +779,14 @@ CONDITIONS: dict[str, Condition] = {
         ),
         COPY_SOURCE_CHANGED=(
             "The job {job!r} in {storage} was not at rest while it was copied: it was started, changed or deleted.",
-            "The copy is no job. If the job is to be moved, stop it and give the same command again.",
+            "The copy is not a job. To move the job, stop it and run the same command again.",
         ),
         COPY_TARGET_TAKEN=(
             "There is a job {job!r} in {storage} already.",
             "Leave it, if it is the copy that you have made; else copy to another storage, or: rekindle forget {job}",
         ),
         SHADOW_ORIGINAL_UNKNOWN=(
-            "What job {job!r} has committed since that checkpoint is not known: {reason}.",
+            "It is not known what job {job!r} has committed since that checkpoint: {reason}.",
             (
                 "Take a savepoint now and start a shadow from that (rekindle savepoint {job}). If the job replaces its "
                 "checkpoints faster than they can be read, let it keep more: checkpoint.retained."
@@ -816,10 +816,10 @@ CONDITIONS: dict[str, Condition] = {
         ),
         COPY_OVERTAKEN=(
             "This copy of job {job!r} stopped: another command has taken over, or has removed it.",
-            "Wait for the other command, or give this one again when there is none.",
+            "Wait for the other command, or run this one again when there is none.",
         ),
         COPY_UNFINISHED=(
-            "What lies in {storage} of the job {job!r} is an unfinished copy of the one in {source}.",
+            "The job {job!r} in {storage} is an unfinished copy of the one in {source}.",
             (
                 "Finish it: rekindle storage copy {source} {job} {storage}. Or delete it: "
                 "rekindle storage check {storage} --repair"
@@ -838,12 +838,12 @@ CONDITIONS: dict[str, Condition] = {
             "What came of it is shown by: rekindle events {job}",
         ),
         REQUEST_TIMED_OUT=(
-            "No answer within {seconds} s; the request stands.",
+            "No answer within {seconds} s; the request stays.",
             "Look again with: rekindle status {job}",
         ),
         CANCEL_TIMED_OUT=(
             "The driver of job {job!r} (process {pid} on {host}) has not answered the cancel within {seconds} s.",
-            "The request stands. If rekindle status {job} says SILENT: kill -9 {pid} on {host}, and run the job again.",
+            "The request stays. If rekindle status {job} says SILENT: kill -9 {pid} on {host}, and run the job again.",
         ),
         ANSWER_FORGOTTEN=(
             "The answer was given, and deleted before it was read: more than a minute passed between two looks.",
@@ -887,7 +887,7 @@ CONDITIONS: dict[str, Condition] = {
             "Forget it once the job has completed another one, or forget the whole job.",
         ),
         CHECKPOINT_NOT_KNOWN=(
-            "Nothing is known of checkpoint {checkpoint} of job {job!r}, or not any more.",
+            "There is no checkpoint {checkpoint} of job {job!r}, or no longer.",
             "See: rekindle checkpoints {job}",
         ),
         REQUEST_UNKNOWN=(
@@ -902,7 +902,7 @@ CONDITIONS: dict[str, Condition] = {
             "Send it as 'Authorization: Bearer TOKEN', or as the password of any user.",
         ),
         HOST_REFUSED=(
-            "The request is for the host {host!r}, which this server does not go by.",
+            "The request is for the host {host!r}, which is not a name of this server.",
             "Use the address it printed, or start it with --allowed-host {host}.",
         ),
         ORIGIN_REFUSED=(
@@ -928,7 +928,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         SINK_REWIND_FAILED=(
             "Sink {sink!r} cannot go back to checkpoint {checkpoint}: {reason}",
-            "Put its target right yourself and add --allow-sink-ahead; or start from a later checkpoint.",
+            "Correct its target yourself and add --allow-sink-ahead; or start from a later checkpoint.",
         ),
         SINK_STAGING_LOST=(
             "Sink {sink!r}: {path} was prepared and is gone, and is not in the target.",

@@ -29,7 +29,7 @@ class ChangeKind(Enum):
     INPUT_ADDED = "a task reads one more source, or one more task"
     INPUT_OF_FINISHED = "a task reads one more task, which has finished"
     HISTORY_LATE = "one more source that ends, with event times, reaches a task with state and a watermark"
-    INPUT_REMOVED = "a task reads a source or a task no more"
+    INPUT_REMOVED = "a task no longer reads a source or a task"
     SOURCE_REPLACED = "a source is of another kind, and a task that has not finished reads it"
     INPUTS_TURNED = "a task reads its inputs in another order"
     PARALLELISM = "a task has another `parallelism`"
@@ -39,7 +39,7 @@ class ChangeKind(Enum):
     SINK_UNSETTLED = "a sink is gone, or of another kind, and rows are prepared for it"
     JOB_RENAMED = "the job has another name"
     COLUMN_ADDED = "a task that others read puts out another column"
-    COLUMN_DROPPED = "a task that others read puts out a column less"
+    COLUMN_DROPPED = "a task that others read no longer puts out a column"
     TYPE_WIDENED = "a column that others read has a wider type: `int` to `long`, `float` to `double`, …"
     TYPE_CHANGED = "a column that others read has another type"
 
@@ -52,7 +52,7 @@ class Outcome(Enum):
     FROM_CHECKPOINT = "resumes from the last checkpoint"
     REFUSED = "refused"
     #: the change cannot occur there
-    NEVER = "does not come about"
+    NEVER = "cannot occur"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ RULES: dict[ChangeKind, ChangeRule] = {
     ChangeKind.READER_ADDED: ChangeRule(
         in_place=_CHECKPOINT,
         restored=_ON,
-        then="it reads what that task puts out from its next batch on; what came before is not kept",
+        then="it reads that task's output from the next batch on; earlier output is not kept",
     ),
     ChangeKind.READER_OF_FINISHED: ChangeRule(
         in_place=_NO, restored=_NO, then="nothing of that task's output is kept", code="FINISHED_TASK_READ"
@@ -87,7 +87,7 @@ RULES: dict[ChangeKind, ChangeRule] = {
     ChangeKind.TASK_RENAMED: ChangeRule(
         in_place=_CHECKPOINT,
         restored=_ON,
-        then="state, positions and what is in flight go along; `was=` may stay or go afterwards",
+        then="state, positions and rows in flight are kept; `was=` may stay or be removed afterwards",
     ),
     ChangeKind.TASK_DROPPED: ChangeRule(
         in_place=_CHECKPOINT,
@@ -110,16 +110,18 @@ RULES: dict[ChangeKind, ChangeRule] = {
     ChangeKind.INPUT_REMOVED: ChangeRule(
         in_place=_CHECKPOINT,
         restored=_ON,
-        then="its position is dropped, and what the task had still to read of it; what was read stays in the state",
+        then="its position is dropped, and rows of it that were not read yet; rows that were read stay in the state",
         code="INPUT_NOT_RESTORED",
         allow="allow_non_restored_state",
     ),
     ChangeKind.SOURCE_REPLACED: ChangeRule(
         in_place=_NO, restored=_NO, then="a position in the one means nothing to the other", code="SOURCE_REPLACED"
     ),
-    ChangeKind.INPUTS_TURNED: ChangeRule(in_place=_CHECKPOINT, restored=_ON, then="each continues where it stood"),
+    ChangeKind.INPUTS_TURNED: ChangeRule(
+        in_place=_CHECKPOINT, restored=_ON, then="each input continues at its position"
+    ),
     ChangeKind.PARALLELISM: ChangeRule(
-        in_place=_CHECKPOINT, restored=_ON, then="what was not read is dealt out again among its subtasks"
+        in_place=_CHECKPOINT, restored=_ON, then="input that was not read yet is divided again among its subtasks"
     ),
     ChangeKind.SINK_ADDED: ChangeRule(in_place=_ON, restored=_ON, then="it gets the rows from the next batch on"),
     ChangeKind.SINK_DROPPED: ChangeRule(in_place=_ON, restored=_ON, then="it keeps what is committed"),
@@ -132,7 +134,7 @@ RULES: dict[ChangeKind, ChangeRule] = {
     ChangeKind.JOB_RENAMED: ChangeRule(
         in_place=Outcome.NEVER,
         restored=_ON,
-        then="it is another job from there on; the old one stays as it is",
+        then="it is a new job; the old one stays unchanged",
         code="JOB_DIFFERENT",
         allow="allow_other_name",
     ),

@@ -57,7 +57,7 @@ class Aspect(Enum):
     COLUMNS = "the columns by which duplicates are recognised"
     PLACES = "the same columns by which duplicates are recognised, in another order"
     JOIN = "the kind of a join"
-    CONDITION = "the condition of a join, its time range among it"
+    CONDITION = "the condition of a join, or its time range"
     DELAY = "the delay of a watermark, or its column"
     GROUPS = "the keys of groups with state of their own"
     TIMES = "the time mode or time-out of groups with state of their own"
@@ -76,24 +76,24 @@ class QueryRule:
 
 
 RULES: dict[Aspect, QueryRule] = {
-    Aspect.WINDOWS: QueryRule(then="old windows would come out half full", code="STATE_WINDOWS_CHANGED"),
+    Aspect.WINDOWS: QueryRule(then="old windows would come out incomplete", code="STATE_WINDOWS_CHANGED"),
     Aspect.FUNCTION: QueryRule(
         then="the old values would be taken for those of the new functions", code="STATE_AGGREGATES_CHANGED"
     ),
-    Aspect.EXPRESSION: QueryRule(then="it continues from what the old expression has counted"),
+    Aspect.EXPRESSION: QueryRule(then="the aggregate continues from the result of the old expression"),
     Aspect.COLUMNS: QueryRule(then="new rows are compared with the values of the old columns"),
     Aspect.PLACES: QueryRule(
         then="values of one column would be compared with those of another", code="STATE_AGGREGATES_CHANGED"
     ),
-    Aspect.JOIN: QueryRule(then="rows that wait were kept for the old kind"),
+    Aspect.JOIN: QueryRule(then="waiting rows were kept for the old kind of join"),
     Aspect.CONDITION: QueryRule(
-        then="rows that wait are joined by the new one; what the old one has let go is not there any more"
+        then="waiting rows are joined by the new condition; rows that the old one let go are not kept"
     ),
     Aspect.DELAY: QueryRule(
         then="it applies from the next batch on; the watermark never goes back, and what was late stays dropped"
     ),
     Aspect.GROUPS: QueryRule(then="new rows find the groups that the old keys have made"),
-    Aspect.TIMES: QueryRule(then="timers and time-outs that are set were set under the old one"),
+    Aspect.TIMES: QueryRule(then="existing timers and time-outs were set under the old mode"),
     Aspect.LIMIT: QueryRule(then="rows that were counted stay counted"),
     Aspect.OUTPUT_MODE: QueryRule(then="sinks get rows of another kind from the next batch on"),
 }

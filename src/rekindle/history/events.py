@@ -29,15 +29,15 @@ KINDS: Mapping[str, str] = {
     "task_restarted": "a subtask that had failed runs again",
     "task_finished": "a subtask has read everything and flushed its state",
     "restarted": "all tasks are started again, because too many checkpoints have failed, or because Spark died",
-    "checkpoint_completed": "a checkpoint is complete that was no periodic one",
+    "checkpoint_completed": "a checkpoint that was not periodic is complete",
     "checkpoint_failed": "a checkpoint has failed, with the reason",
     "commit_failed": "a sink could not commit; it is tried again",
-    "savepoint_completed": "a savepoint is whole, with its place",
+    "savepoint_completed": "a savepoint is complete, with its path",
     "savepoint_failed": "a savepoint could not be made",
-    "stop_requested": "somebody asked the job to stop, or to drain",
-    "cancel_requested": "somebody asked the job to end at once",
-    "fenced": "another run has taken over from one that had recorded no result: its driver had died, or writes no more",
-    "run_ended": "how a run has ended",
+    "stop_requested": "someone asked the job to stop, or to drain",
+    "cancel_requested": "someone asked the job to end at once",
+    "fenced": "another run has taken over from one without a result: its driver died, or can no longer write",
+    "run_ended": "a run has ended, with its state",
 }
 """Kind of an event → what has happened."""
 

@@ -157,7 +157,7 @@ class Emitter:
             self._send(event)
         except Exception as error:
             if not self._failed:
-                _LOG.warning("An OpenLineage event was not sent; the job goes on: %s", one_line(error))
+                _LOG.warning("An OpenLineage event was not sent; the job continues: %s", one_line(error))
             self._failed = True
             return False
         self._failed = False

@@ -132,7 +132,7 @@ class TaskOrders:
         runner = self._runners[task]
         runner.abandon()
         if not self._sinks.ask(partial(_close, runner), self._run.pauses.close_s):
-            _LOG.warning("Task %s goes on without its sinks being closed: they still commit", task)
+            _LOG.warning("Task %s begins again before its sinks are closed: they still commit", task)
 
     def failed(self, task: SubtaskId) -> None:
         """Note that the attempt of a task has failed."""

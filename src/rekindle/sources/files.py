@@ -33,10 +33,10 @@ _REFUSED = {
     "maxbytespertrigger": _SIZED,
     "maxfileage": "no file is too old to be read; modifiedAfter leaves old ones out.",
     "latestfirst": "files are read in the order of their paths.",
-    "filenameonly": "files are told apart by their whole path.",
+    "filenameonly": "files are identified by their whole path.",
     "maxcachedfiles": _FROZEN,
     "discardcachedinputratio": _FROZEN,
-    "ignoremissingfiles": "a file that vanished would be left out without a word.",
+    "ignoremissingfiles": "a file that vanished would be left out silently.",
     "path": "the path is the first argument.",
     "paths": "the path is the first argument.",
 }

@@ -140,5 +140,5 @@ def _overtaken(decision: Decision) -> Result:
     """Return the result to record for a run that found another decision under its claim."""
     if isinstance(decision, AlreadyEnded):
         return decision.result
-    note = "It did nothing: an earlier run had gone on while it started. The run after it begins where that one stands."
+    note = "It did nothing: an earlier run had continued while it started. The next run begins where that one stopped."
     return Result(run=0, state="CANCELED", ended_ms=0, notes=(note,))

@@ -124,7 +124,7 @@ class Running:
 
     def _fail_over(self, over: FailOver) -> Result | None:
         """Begin the next run and return None; return the result of the job if it has ended or no try is left."""
-        _LOG.warning("Spark is gone (%s); going on with a new session", over.reason)
+        _LOG.warning("Spark is gone (%s); the job continues with a new session", over.reason)
         driver, elapsed, restarts = self._driver, Elapsed(), Restarts(self._config)
         restarts.resume(over.failures, elapsed.now_ms())
         pause_ms: int | None = over.delay_ms
@@ -137,7 +137,7 @@ class Running:
                 try:
                     return self._go_on(restarts.failures)
                 except Exception as error:
-                    reason = f"{over.reason}; no new session could go on: {one_line(error)}"
+                    reason = f"{over.reason}; no new session could take over: {one_line(error)}"
                     failed = JobError("SPARK_DIED", reason=reason)
                     pause_ms = restarts.failed(elapsed.now_ms()) if may_go_well(error) else None
                     if pause_ms is None or self._is_asked():

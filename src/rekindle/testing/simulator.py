@@ -149,7 +149,7 @@ class Simulation:
             return []
         number = self.chance.choice(numbers)
         fork = Simulation(self.seed, calm=True, job=self._make_job, world=self.world.forked(number))
-        return [f"gone on from checkpoint {number}: {words}" for words in fork.live().wrong]
+        return [f"continued from checkpoint {number}: {words}" for words in fork.live().wrong]
 
     def _over(self) -> bool:
         last = self.world.results.get(self.world.run)

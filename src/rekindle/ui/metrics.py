@@ -26,7 +26,7 @@ OF_JOB = {
         "Time since a checkpoint last held all that there was.",
         "checkpoint_age_ms",
     ),
-    "rekindle_job_watermark_lag_seconds": ("How far the last watermark is after the clock.", "lag_ms"),
+    "rekindle_job_watermark_lag_seconds": ("The lag of the last watermark behind the clock.", "lag_ms"),
     "rekindle_job_uptime_seconds": ("Time since the run began.", "uptime_ms"),
 }
 """Metric → what it says, and the field of the overview in milliseconds."""

@@ -79,7 +79,7 @@ class Kafka(TwoPhaseSink):
                 what="rk.sinks.Kafka",
                 argument="producers",
                 value=producers,
-                reason="Somebody has to publish.",
+                reason="At least one producer has to publish.",
                 hint="Use 1 or more.",
             )
         self.bootstrap, self.topic = bootstrap, topic

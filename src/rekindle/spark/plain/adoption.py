@@ -270,6 +270,6 @@ def _claim(storage: RunDocuments, number: int, savepoint: str, task: str, clock:
     )
     if not storage.fence.claim(run):
         raise ControlError("ADOPT_JOB_HAS_RUN", job=storage.job, storage=storage.store.location)
-    notes = (f"{task} was adopted: it goes on from {savepoint}",)
+    notes = (f"{task} was adopted: it continues from {savepoint}",)
     ended = Result(run=number, state="STOPPED", ended_ms=clock(), notes=notes)
     storage.record_result(ended)

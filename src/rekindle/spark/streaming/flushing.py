@@ -76,7 +76,7 @@ def notes_on_unread(inputs: Iterable[Input]) -> Sequence[str]:
 def notes_on_unflushed(task: Task, flushed: Flushed) -> Sequence[str]:
     """Say what a flush has left in the state."""
     if flushed.left and task.output_mode == "append":
-        return [f"{task.uid}: {flushed.left} rows stay in its state for ever (no event time, or no time bound)"]
+        return [f"{task.uid}: {flushed.left} rows stay in its state forever (no event time, or no time bound)"]
     if flushed.complete:
         return []
     return [f"{task.uid}: timers were still being set after {flushed.rounds} flushes"]

@@ -32,7 +32,7 @@ class InputPosition:
     files: int = 0
     #: bytes of them
     bytes: int = 0
-    #: last admission to the marker inbox consumed, -1 for none
+    #: last admission to the inbox of watermark rows that was consumed, -1 for none
     mark: int = -1
     #: of a custom source: number of the subtask's reads in this lineage that it has consumed, and the state after them
     reads: int = 0

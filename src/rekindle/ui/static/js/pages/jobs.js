@@ -1,4 +1,4 @@
-// All jobs of the storages: those that need somebody first, then the table.
+// All jobs of the storages: those that need a person first, then the table.
 import { useApi } from "../api.js";
 import * as format from "../format.js";
 import * as model from "../model.js";
