@@ -81,7 +81,7 @@ def fake_server(answer: Callable[[Asked], Said]) -> Iterator[FakeServer]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
         fake.port = server.server_address[1]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield fake
         finally:

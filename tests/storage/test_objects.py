@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from rekindle.errors import StorageError
-from rekindle.storage import clouds
 from rekindle.storage.objects import ObjectStore
 from rekindle.storage.open import open_store
 from rekindle.storage.port import NotFound
+from rekindle.storage.said import what_was_said
 from tests.servers.azurite import ACCOUNT, KEY, AzureServer
 from tests.servers.gcs import TOKEN, GoogleServer
 from tests.servers.relay import Relay, relay_to
@@ -178,6 +178,6 @@ def test_a_library_that_is_missing_is_named(uri: str, extra: str, monkeypatch: p
 
 def test_what_a_server_has_said_is_one_line_without_what_signs_a_request() -> None:
     text = "Error performing GET https://a.example/b/c?sv=1&sig=hunter2 in 1s - refused:\n  why\n\nDebug source:\n more"
-    assert clouds.what_was_said(text) == "Error performing GET https://a.example/b/c in 1s - refused: why"
+    assert what_was_said(text) == "Error performing GET https://a.example/b/c in 1s - refused: why"
     xml = "... <Error>\n<Code>Why</Code>\n<Message>It is so.\nRequestId:1</Message></Error>"
-    assert clouds.what_was_said(xml) == "Why: It is so."
+    assert what_was_said(xml) == "Why: It is so."

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -214,43 +211,10 @@ def test_the_server_of_a_profile_is_asked(
     assert opened(f"s3://{without_keys.make_bucket()}/x").create("a", b"one")
 
 
-def test_credentials_of_a_container_are_asked_for_again_before_they_end(
-    without_keys: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            ends = datetime.now(timezone.utc) + timedelta(minutes=5)  # which botocore takes for the end
-            found = {"AccessKeyId": KEY, "SecretAccessKey": SECRET, "Token": "", "Expiration": ends.isoformat()}
-            data = json.dumps(found).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Say nothing."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{server.server_address[1]}/role")
-        store = opened(f"s3://{without_keys.make_bucket()}/x")
-        assert store.create("a", b"one")
-        first = len(asked)
-        assert first
-        provider = aws._Credentials(__import__("botocore.session").session.get_session())
-        provider()
-        provider()
-        assert len(asked) > first + 1
-        server.shutdown()
-
-
 def test_an_environment_without_credentials_is_an_error_that_says_so(without_keys: S3Server) -> None:
     with pytest.raises(StorageError, match="NoCredentialsError") as caught:
         open_store("s3://bucket/x").read("a")
-    assert caught.value.code == "STORAGE_UNAVAILABLE"
+    assert caught.value.code == "STORAGE_CREDENTIALS_MISSING"
 
 
 @pytest.mark.parametrize(

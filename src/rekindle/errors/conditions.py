@@ -427,6 +427,10 @@ CONDITIONS: dict[str, Condition] = {
             "The storage {uri} needs the library {library}, which is not installed.",
             "pip install 'rekindle[{extra}]'",
         ),
+        STORAGE_CREDENTIALS_MISSING=(
+            "No credentials for the storage {uri} could be had: {reason}",
+            "See which are looked for, in which order: docs/object-storage.md#which-credentials.",
+        ),
         KERBEROS_TICKET_NEEDED=(
             "The storage {uri} needs a valid Kerberos ticket: {reason}",
             "Get one with kinit, or name a keytab in KRB5_CLIENT_KTNAME. klist shows the tickets that are there.",

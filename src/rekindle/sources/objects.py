@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from rekindle.errors import StorageError
 from rekindle.sources.nodes import TreeNode
-from rekindle.storage.clouds import BucketFolder, client, find_place, stands_for_a_folder, what_was_said
+from rekindle.storage.clouds import BucketFolder, client, find_place, stands_for_a_folder
 from rekindle.storage.reading import read_in_pieces
+from rekindle.storage.said import code_of, what_was_said
 
 
 class Objects:
@@ -25,7 +27,7 @@ class Objects:
         import obstore
 
         key = self._key(path)
-        with _told():
+        with self._told():
             if key:
                 found = self._head(key)
                 if found is not None and not stands_for_a_folder(found):
@@ -38,7 +40,7 @@ class Objects:
         import obstore
 
         key = self._key(folder)
-        with _told():
+        with self._told():
             found = obstore.list_with_delimiter(self._files, key or None)
             folders = {path.rstrip("/") for path in found["common_prefixes"]}
             # What stands for a folder is listed as an object without a byte.
@@ -53,11 +55,11 @@ class Objects:
         import obstore
 
         key = self._key(path)
-        with _told():
+        with self._told():
             meta = obstore.head(self._files, key)
 
         def piece(start: int, end: int) -> bytes:
-            with _told():
+            with self._told():
                 options: Any = {"range": (start, end), "if_match": meta["e_tag"]}
                 return bytes(obstore.get(self._files, key, options=options).bytes())
 
@@ -75,6 +77,21 @@ class Objects:
         found = self._head(key)
         return found is not None and not stands_for_a_folder(found)
 
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what the library raises inside into an `OSError` that shows no credentials.
+
+        Raises:
+            StorageError: ``STORAGE_CREDENTIALS_MISSING``, which is no matter of a file.
+        """
+        try:
+            yield
+        except Exception as error:
+            reason = what_was_said(str(error)) or type(error).__name__
+            if (code := code_of(error, "")) == "STORAGE_CREDENTIALS_MISSING":
+                raise StorageError(code, uri=self._place.shown, reason=reason) from None
+            raise OSError(reason) from None
+
     def _key(self, path: str) -> str:
         return path[len(self._place.root) :].strip("/")
 
@@ -85,14 +102,3 @@ class Objects:
 def _node(path: str, meta: Mapping[str, Any]) -> TreeNode:
     modified_ms = int(meta["last_modified"].timestamp() * 1_000)
     return TreeNode(path, False, int(meta["size"]), modified_ms, str(meta["e_tag"] or "").strip('"'))
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Turn what the library raises inside into an `OSError` that shows no credentials."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(what_was_said(str(error))) from None
-    except Exception as error:
-        raise OSError(what_was_said(str(error)) or type(error).__name__) from None

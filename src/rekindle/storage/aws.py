@@ -10,6 +10,7 @@ container, a pod or a machine. So no way to give credentials differs from what a
 
 from __future__ import annotations
 
+import logging
 import os
 import urllib.error
 import urllib.request
@@ -78,7 +79,10 @@ class _Credentials:
 
     def __call__(self) -> dict[str, Any]:
         expires_at = datetime.now(timezone.utc) + _KEPT
-        found = self._found.get_frozen_credentials()
+        try:
+            found = self._found.get_frozen_credentials()
+        except Exception as error:
+            raise NoCredentialsError(_shown(error)) from None
         return {
             "access_key_id": found.access_key,
             "secret_access_key": found.secret_key,
@@ -89,6 +93,21 @@ class _Credentials:
 
 class NoCredentialsError(LookupError):
     """No credentials were found; AWS's own tools would find none either."""
+
+
+def _shown(error: Any) -> str:
+    """Return what may be said of an error of botocore, whose text may be the whole answer of an endpoint."""
+    code = getattr(error, "response", {}).get("Error", {}).get("Code") or getattr(error, "filename", None)
+    return ": ".join(filter(None, (type(error).__name__, code)))
+
+
+def _without_trace(record: logging.LogRecord) -> bool:
+    """Take the exception off a warning of botocore, which then raises it."""
+    record.exc_info = record.exc_text = None
+    return True
+
+
+logging.getLogger("botocore.credentials").addFilter(_without_trace)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Any
 from rekindle.errors import StorageError
 from rekindle.storage.aws import FolderClient, S3Client, options_of
 from rekindle.storage.port import check_path
+from rekindle.storage.said import refused_environment
 
 _ADDRESS = re.compile(r"(s3a?|abfss?|az|gs)://(.*)", re.DOTALL)
 _ACCOUNT_HOST = re.compile(r"([a-z0-9]{3,24})\.(?:dfs|blob)\.([a-z0-9.-]+)")
@@ -24,7 +25,7 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _GOOGLES = re.compile(r"[a-z0-9][a-z0-9._-]{1,221}")
 _ACCOUNT = "AZURE_STORAGE_ACCOUNT_NAME"
 _IS_FOLDER = "hdi_isfolder"
-_ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_", "IDENTITY_")
+_ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_", "GCE_", "IDENTITY_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,8 @@ def client(place: BucketFolder) -> Any:
     """Return the client of a place, one for this process and its environment.
 
     Raises:
-        StorageError: ``STORAGE_LIBRARY_MISSING``; ``STORAGE_UNAVAILABLE``, what the environment says is refused.
+        StorageError: ``STORAGE_LIBRARY_MISSING``; ``STORAGE_CREDENTIALS_MISSING``; ``STORAGE_UNAVAILABLE``, what the
+            environment says is refused.
     """
     environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
     try:
@@ -99,9 +101,8 @@ def client(place: BucketFolder) -> Any:
     except ModuleNotFoundError as error:
         raise StorageError("STORAGE_LIBRARY_MISSING", uri=place.root, library=error.name, extra=place.extra) from error
     except Exception as error:
-        # What it says may hold what it was given.
-        reason = f"its client cannot be made from the environment ({type(error).__name__})"
-        raise StorageError("STORAGE_UNAVAILABLE", uri=place.root, reason=reason) from None
+        code, reason = refused_environment(error)
+        raise StorageError(code, uri=place.shown, reason=reason) from None
 
 
 @cache
@@ -121,7 +122,11 @@ class _AzureClient:
 
         # An emulator has the account in its path.
         endpoint = os.environ.get("AZURE_STORAGE_ENDPOINT") or os.environ.get("AZURE_ENDPOINT") or self.endpoint
-        return AzureStore(self.container, account_name=self.account, endpoint=endpoint, **options_of(endpoint))
+        options = options_of(endpoint)
+        if authority := os.environ.get("AZURE_AUTHORITY_HOST"):
+            # Kubernetes gives it with a slash at its end, and a path with a slash more is appended.
+            options["authority_host"] = authority.rstrip("/")
+        return AzureStore(self.container, account_name=self.account, endpoint=endpoint, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +178,3 @@ def _no_address(scheme: str, form: str) -> StorageError:
 def stands_for_a_folder(found: Any) -> bool:
     """Return whether an object says that it is a folder, as the empty objects that Hadoop makes on Azure do."""
     return not found.meta["size"] and str(found.attributes.get(_IS_FOLDER, "")).lower() == "true"
-
-
-def what_was_said(text: str) -> str:
-    """Return what a server has said, in one line, without the queries of addresses, which may hold a signature."""
-    short = text.split("\n\nDebug source", maxsplit=1)[0]
-    if told := re.search(r"<Code>(.*?)</Code>(?:.*?<(?:Message|Details)>(.*?)(?:\n|<))?", short, re.DOTALL):
-        return ": ".join(filter(None, told.groups()))
-    return " ".join(re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", short).split())[:300]

@@ -26,9 +26,10 @@ from typing import Any, BinaryIO
 
 from rekindle.errors import StorageError
 from rekindle.storage.addresses import encoded
-from rekindle.storage.clouds import BucketFolder, across, client, folder_client, stands_for_a_folder, what_was_said
+from rekindle.storage.clouds import BucketFolder, across, client, folder_client, stands_for_a_folder
 from rekindle.storage.port import Entry, NotFound, Store, check_path
 from rekindle.storage.reading import read_in_pieces
+from rekindle.storage.said import code_of, what_was_said
 
 _MARK = "rekindlemark"  # a word: Azure takes only what could name a variable
 _PART_BYTES = 16 << 20
@@ -283,10 +284,9 @@ class ObjectStore:
             text, kind = str(error), type(error).__name__
             if isinstance(error, FileNotFoundError) and not _NO_BUCKET.search(text):
                 raise NotFound(path) from None
-            code = forbidden if kind in ("PermissionDeniedError", "UnauthenticatedError") else "STORAGE_UNAVAILABLE"
             reason = f"{what_was_said(text) or kind} ({path or 'its root'})"
             # Not `from error`: a request that it names may be signed in its address.
-            raise StorageError(code, uri=self.location, reason=reason) from None
+            raise StorageError(code_of(error, forbidden), uri=self.location, reason=reason) from None
 
 
 def _slashes(path: str) -> Iterator[int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from rekindle.errors import RekindleError, StorageError
 
-_UNREACHED = frozenset({"STORAGE_UNAVAILABLE", "KERBEROS_TICKET_NEEDED"})
+_UNREACHED = frozenset({"STORAGE_UNAVAILABLE", "STORAGE_CREDENTIALS_MISSING", "KERBEROS_TICKET_NEEDED"})
 """Errors that say nothing about what is stored."""
 
 
