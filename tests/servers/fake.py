@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -51,7 +52,7 @@ class FakeServer:
 
 
 @contextmanager
-def fake_server(answer: Callable[[Asked], Said]) -> Iterator[FakeServer]:
+def fake_server(answer: Callable[[Asked], Said], tls: ssl.SSLContext | None = None) -> Iterator[FakeServer]:
     """Serve."""
     fake = FakeServer(answer)
 
@@ -80,6 +81,8 @@ def fake_server(answer: Callable[[Asked], Said]) -> Iterator[FakeServer]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         fake.port = server.server_address[1]
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         try:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import ssl
 import sys
 import traceback
 from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +248,40 @@ def test_what_a_data_node_is_shown_is_in_no_error(tmp_path: Path, monkeypatch: p
         with pytest.raises(OSError, match="refused") as caught:
             store._client._sent("GET", address)
         assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_name_node_with_a_certificate_of_its_own_authority_is_asked_where_that_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = tmp_path / "certificate.pem"
+    certificate.write_bytes(_certificate())
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate)
+    with fake_server(lambda asked: Said(200, json.dumps({"FileStatus": {"type": "FILE"}})), tls) as name_node:
+        address = {"dfs.http.policy": "HTTPS_ONLY", "dfs.namenode.https-address": f"127.0.0.1:{name_node.port}"}
+        _configured(tmp_path, monkeypatch, core={"fs.defaultFS": "hdfs://one:8020"}, hdfs=address)
+        with pytest.raises(StorageError, match="certificate verify failed") as caught:
+            open_store("hdfs:///x").exists("a")
+        assert caught.value.code == "STORAGE_UNAVAILABLE"
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+        assert open_store("hdfs:///x").exists("a")
+
+
+def _certificate() -> bytes:
+    """A key and a certificate that it has signed itself."""
+    x509 = pytest.importorskip("cryptography.x509")
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(timezone.utc)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    made = made.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    made = made.add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return text + made.sign(key, SHA256()).public_bytes(Encoding.PEM)
 
 
 def _led_to(name_node: FakeServer) -> dict[str, Any]:

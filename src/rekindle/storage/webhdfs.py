@@ -27,6 +27,9 @@ from rekindle.storage.hadoop import MISSING, Cluster, Refused, Unreachable
 from rekindle.storage.kerberos import no_proof, proof_of
 
 _PREFIX = "/webhdfs/v1"
+_AUTHORITIES = "REQUESTS_CA_BUNDLE"
+_ENVIRONMENT = (_AUTHORITIES, "KRB5CCNAME", "KRB5_CLIENT_KTNAME")
+"""Variables that a client goes by, beside the cluster."""
 _CONNECT_S, _ANSWER_S = 5, 60
 _TRIES = 6
 _PATIENCE_S = 30.0
@@ -54,8 +57,8 @@ logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 
 def client(cluster: Cluster) -> WebHdfs:
-    """Return the client of a cluster, one for this process and who it is."""
-    return _client(cluster, os.getpid(), os.environ.get("KRB5CCNAME"), os.environ.get("KRB5_CLIENT_KTNAME"))
+    """Return the client of a cluster, one for this process and its environment."""
+    return _client(cluster, os.getpid(), *map(os.environ.get, _ENVIRONMENT))
 
 
 @cache
@@ -71,6 +74,7 @@ class WebHdfs:
         self._user = {} if cluster.kerberos else {"user.name": cluster.user}
         self._session = requests.Session()
         self._session.trust_env = False  # its proxies are for the world outside
+        self._session.verify = os.environ.get(_AUTHORITIES) or True
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
         self._kerberos, self._uri = cluster.kerberos, f"hdfs://{cluster.authority}"
