@@ -30,7 +30,7 @@ from nexmark_ways import compare, ways
 from rekindle.session.session import make_session
 
 EVENTS, STREAM_FILES, RUNS = 1_000_000, 8, 1
-"""A whole run takes some 22 minutes on two cores, a third of it for the second part."""
+"""A whole run is to stay below 25 minutes on two cores, a third of which is for the second part."""
 KILLS, RUN_S = 2, 7
 """Kills of each job, and how long it runs before it is stopped or killed: longer than a checkpoint is away."""
 DRY_EVENTS = 20_000

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,11 +17,12 @@ import nexmark_bench
 import nexmark_flink
 import nexmark_tables
 from measuring import PAGE
-from nexmark_live import LIVE
+from nexmark_live import LIVE, fed, new_row
 from nexmark_queries import QUERIES, SCHEMAS
 from nexmark_runs import differences, write_streams, written
 from nexmark_tables import Life
 from nexmark_ways import BATCH, CHOSEN, HEAP, PLAIN, REKINDLE, ROCKSDB, Runs
+from tests.waiting import until
 
 # --- the SQL of Flink -------------------------------------------------------------------------------------------------
 
@@ -119,6 +122,49 @@ def test_the_times_of_the_streams_are_whole_milliseconds(tmp_path: Path) -> None
         (file,) = (tmp_path / stream).iterdir()
         times = pq.read_table(file).column("ts").cast(pa.int64()).to_pylist()
         assert times and all(time % 1_000 == 0 for time in times)
+
+
+class AtWork:
+    """A job that computes after having been looked at so many times."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+
+    def works(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+
+def rows_of(path: Path, rows: int, written_at: float) -> None:
+    hidden = path.with_name(f".{path.name}")
+    pq.write_table(pa.table({"id": list(range(rows))}), hidden)
+    os.utime(hidden, (written_at, written_at))
+    hidden.rename(path)
+
+
+def test_a_new_row_is_one_that_was_written_since_and_is_visible(tmp_path: Path) -> None:
+    since = time.time()
+    rows_of(tmp_path / "part-before", 3, since - 1)
+    rows_of(tmp_path / "part-empty", 0, since + 1)
+    job = AtWork(looks=1)
+    waiting = threading.Thread(target=lambda: found.append(new_row(job, tmp_path, since)))
+    found: list[tuple[float, float]] = []
+    waiting.start()
+    until(lambda: job.looks < 0)
+    assert found == []
+    rows_of(tmp_path / "part-new", 1, since + 1)
+    waiting.join()
+    ((working, took),) = found
+    assert 0 < working < took
+
+
+def test_files_of_each_stream_come_one_after_the_other(tmp_path: Path) -> None:
+    write_streams(tmp_path / "ready", 200, 2)
+    with fed(tmp_path / "ready", tmp_path / "live"):
+        until(lambda: all(list((tmp_path / "live" / stream).iterdir()) for stream in SCHEMAS))
+    for stream in SCHEMAS:
+        ready, live = (sorted(path.name for path in (tmp_path / at / stream).iterdir()) for at in ("ready", "live"))
+        assert live and live == ready[: len(live)]
 
 
 # --- the tables -------------------------------------------------------------------------------------------------------
