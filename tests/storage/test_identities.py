@@ -395,6 +395,20 @@ def test_the_order_in_which_credentials_are_looked_for_on_google(
     assert found == ["given", *files, "the tool", f"{SECRET}-1"]
 
 
+def test_another_endpoint_in_the_environment_is_another_client(
+    endpoint: Endpoint, bucket: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store("gs://bucket-of-two-machines/x")
+    for name in ("GCE_METADATA_HOST", "GCE_METADATA_IP"):
+        monkeypatch.setenv(name, f"127.0.0.1:{endpoint.port}")
+    assert store.read("a") == b"one"
+    with fake_server(lambda asked: Said(200, json.dumps({"access_token": "other", "expires_in": 3_600}))) as other:
+        for name in ("GCE_METADATA_HOST", "GCE_METADATA_IP"):
+            monkeypatch.setenv(name, f"127.0.0.1:{other.port}")
+        assert store.read("a") == b"one"
+        assert shown(bucket.asked[-1]) == "other"
+
+
 def test_the_order_in_which_credentials_are_looked_for_on_aws(
     endpoint: Endpoint, bucket: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
