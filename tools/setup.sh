@@ -318,9 +318,10 @@ else
     say "installing the project and its tools into .venv"
     install '.[spark,delta,iceberg,postgres,kafka,s3,azure,gcs,hdfs,ui,openlineage,dev]'
     wait "$beside" || true
-    want_kerberos
+    want_kerberos &
     # Two Mavens would write to one repository.
     if command -v mvn >/dev/null; then want_connectors; fi
+    wait
 fi
 
 {
