@@ -67,6 +67,8 @@ class Checkpointing:
         self._gathered: dict[int, dict[SubtaskId, SubtaskSnapshot]] = {}
         #: checkpoint number; every number up to it is used
         self._used_upto = max(run.storage.numbers_used(), default=0)
+        #: the newest manifest, where this run has written it; it looks for another's
+        self._newest: Manifest | None = None
 
     def order(self, order: c.TakeSnapshot) -> None:
         """Note a snapshot that `snapshots` is to take."""
@@ -141,11 +143,12 @@ class Checkpointing:
             self._storage.use_up(number, self._run.run) != self._run.run
             for number in range(self._used_upto + 1, order.checkpoint)
         )
+        self._newest = None  # an answer that is lost leaves open which one is the newest
         if taken or not self._create(manifest):
             raise ControlError(
                 "CHECKPOINT_FAILED", checkpoint=order.checkpoint, job=self._storage.job, reason="its number is taken"
             )
-        self._used_upto = order.checkpoint
+        self._used_upto, self._newest = order.checkpoint, manifest
         self._finished.update({task: snapshot for task, snapshot in gathered.items() if task in ended})
         return manifest
 
@@ -165,8 +168,9 @@ class Checkpointing:
         return self._storage.manifest(manifest.checkpoint) == manifest
 
     def _earlier_commits(self) -> Mapping[str, int]:
+        """Return what the newest manifest says; where a newer run has written one since, `complete` fails."""
         try:
-            newest = self._storage.newest_manifest()
+            newest = self._newest or self._storage.newest_manifest()
         except StorageError as error:
             if error.code != "OBJECT_CORRUPT":
                 raise
