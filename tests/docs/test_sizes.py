@@ -6,6 +6,9 @@ A table may be as long as what it lists.
 from __future__ import annotations
 
 import ast
+import io
+import re
+import tokenize
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -223,3 +226,28 @@ def test_no_two_classes_have_one_name() -> None:
                 named.setdefault(node.name, []).append(file)
     assert len(named) > 500
     assert {name: where for name, where in named.items() if len(where) > 1} == {}, "one noun, one meaning"
+
+
+NO_NAMES = {"told", "anew", "nobody", "somebody", "whoever", "behind", "wish"}
+"""Words that no name is made of: they mean nothing here, or two things."""
+
+NAMED_SO = {
+    "FINISHED_BEHIND_UNFINISHED",
+    "test_a_repeated_commit_changes_nothing_whoever_repeats_it_and_however_late",
+}
+"""A code and a test of the sinks' contract, which users know by their names."""
+
+
+def test_no_name_has_a_word_that_a_reader_may_not_know() -> None:
+    found = set()
+    for file, text in files().items():
+        for token in re.findall(r"\b[A-Za-z_]\w*\b", _without_text(text)):
+            words = {word.lower() for part in token.split("_") for word in re.findall("[A-Z]?[a-z]+|[A-Z]+", part)}
+            if words & NO_NAMES and token not in NAMED_SO:
+                found.add(f"{file}: {token}")
+    assert found == set()
+
+
+def _without_text(source: str) -> str:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return " ".join(token.string for token in tokens if token.type == tokenize.NAME)

@@ -44,11 +44,11 @@ class Backlog:
     def unread(self) -> dict[str, int]:
         """Return task → bytes that it has still to read of the channels, by its slowest subtask."""
         with self._changed:
-            behind: dict[str, int] = {}
+            unread: dict[str, int] = {}
             for reader, read in self._read.items():
                 size = sum(size for batch, size in self._sizes.items() if batch >= read)
-                behind[reader.task] = max(size, behind.get(reader.task, 0))
-            return behind
+                unread[reader.task] = max(size, unread.get(reader.task, 0))
+            return unread
 
     def wrote(self, batch: int, size_bytes: int) -> None:
         """Note that a batch of so many bytes is in the channels."""

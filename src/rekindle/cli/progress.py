@@ -146,7 +146,7 @@ class LogLines:
         self._urgent: object = None
         #: the rest, as last shown
         self._other: object = None
-        self._told_ms = 0
+        self._said_ms = 0
 
     def next(self, status: Status, now_ms: int) -> str | None:
         """Return the line to print for `status` now, or None."""
@@ -159,10 +159,10 @@ class LogLines:
             [task.status for task in status.tasks],
         )
         other = (status.checkpoints_completed, [task.batch for task in status.tasks])
-        due = other != self._other and now_ms - self._told_ms >= LINE_EVERY_MS
+        due = other != self._other and now_ms - self._said_ms >= LINE_EVERY_MS
         if urgent == self._urgent and not due:
             return None
-        self._urgent, self._other, self._told_ms = urgent, other, now_ms
+        self._urgent, self._other, self._said_ms = urgent, other, now_ms
         parts = [f"{output.short_time(now_ms)} {status.job} {status.state}"]
         if status.restarts:
             parts.append(f"restarts {status.restarts}{views.next_attempt(status, status.state, now_ms)}")

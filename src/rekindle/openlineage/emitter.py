@@ -111,7 +111,7 @@ class Emitter:
         self._failed = False
         self._thread = threading.Thread(target=self._work, name="openlineage", daemon=True)
         self._begun = events.started(system_clock())
-        self._told = self._completed()
+        self._reported = self._completed()
 
     def start(self) -> None:
         """Send from now on."""
@@ -142,9 +142,9 @@ class Emitter:
         next_s = time.monotonic() + self._pauses.running_s
         while not self._over.wait(self._pauses.look_s):
             now = self._completed()
-            if now > self._told and time.monotonic() >= next_s:
+            if now > self._reported and time.monotonic() >= next_s:
                 self._sent(self._events.running(system_clock()))
-                self._told, next_s = now, time.monotonic() + self._pauses.running_s
+                self._reported, next_s = now, time.monotonic() + self._pauses.running_s
 
     def _completed(self) -> int:
         try:

@@ -130,11 +130,11 @@ def _named(names: Sequence[str]) -> bool:
 
 
 def _by_name(path: str, names: Sequence[str], readers: Sequence[SourceReader]) -> Mapping[int, int]:
-    told = [reader.name for reader in readers]
-    if sorted(names) != sorted(str(name) for name in told):
-        reason = f"its sources are called {', '.join(names)}, those of the query {', '.join(map(str, told))}"
+    given = [reader.name for reader in readers]
+    if sorted(names) != sorted(str(name) for name in given):
+        reason = f"its sources are called {', '.join(names)}, those of the query {', '.join(map(str, given))}"
         raise RestoreError("SPARK_CHECKPOINT_DIFFERS", path=path, reason=reason)
-    return {index: names.index(str(name)) for index, name in enumerate(told)}
+    return {index: names.index(str(name)) for index, name in enumerate(given)}
 
 
 def _check_kind(path: str, line: int, end: str | None, reader: SourceReader) -> None:

@@ -167,9 +167,9 @@ def watermarks(
     if all(ends.values()):
         return {}
     found = {uid: END_OF_TIME if ends[uid] else one.watermark_ms() for uid, one in inputs.items()}
-    told = [one.tells_ms() for uid, one in inputs.items() if not (one.idle or ends[uid])]
-    known = [told_ms for told_ms in told if told_ms is not None]
-    if known and len(known) == len(told):
+    active = [one.tells_ms() for uid, one in inputs.items() if not (one.idle or ends[uid])]
+    known = [watermark_ms for watermark_ms in active if watermark_ms is not None]
+    if known and len(known) == len(active):
         found |= {uid: min(known) for uid, one in inputs.items() if one.idle and not ends[uid]}
     before = in_force or {}
     both = {uid: [w for w in (found[uid], before.get(uid)) if w is not None] for uid in inputs}

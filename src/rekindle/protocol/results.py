@@ -24,9 +24,9 @@ def end(job: JobParts, state: JobState, *, error: Error | None = None, waiting: 
         waiting: the error in the answers to requests that are still open; None: `error`.
     """
     aborted = job.coordinator.give_up(job.now_ms, Reason.JOB_ENDED)
-    told = waiting or error
+    answer = waiting or error
     job.answers.overtaken(
-        told,
+        answer,
         under_way=[
             *(one.checkpoint for one in job.coordinator.settlement.take_settled()),
             *job.coordinator.pending.values(),
@@ -35,7 +35,7 @@ def end(job: JobParts, state: JobState, *, error: Error | None = None, waiting: 
         sealing=job.coordinator.settlement.completed.sealing.values(),
     )
     job.become(state)
-    savepoint = job.answers.end(told, job.coordinator.settlement.completed.latest)
+    savepoint = job.answers.end(answer, job.coordinator.settlement.completed.latest)
     result = c.RecordResult(
         state=state.value,
         checkpoint=job.coordinator.settlement.completed.latest,

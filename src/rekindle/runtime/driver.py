@@ -153,8 +153,8 @@ class Driver:
         """Stop all tasks after the loop itself failed, as when the storage refuses a write; record that if possible."""
         self._exited = True
         self._orders.kill_all()
-        told = error.to_json() if isinstance(error, RekindleError) else None
-        result = Result(run=self._run.run, state=JobState.FAILED.value, ended_ms=self._clock(), error=told)
+        document = error.to_json() if isinstance(error, RekindleError) else None
+        result = Result(run=self._run.run, state=JobState.FAILED.value, ended_ms=self._clock(), error=document)
         with contextlib.suppress(Exception):
             if self._storage.fence.newer_than(self._run.run) is None and not self._storage.fence.is_deleted(self._run):
                 self._heartbeat.ended(self._storage.record_result(result))

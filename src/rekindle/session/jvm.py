@@ -1,4 +1,4 @@
-"""Starting Spark's JVM so that the terminal holds what Rekindle says, and Spark's own lines lie in a file.
+"""The start of Spark's JVM, so that the terminal holds what Rekindle says, and Spark's own lines lie in a file.
 
 Spark gets a configuration of Log4j of ours (`log4j2.properties`), unless the user has one or has started the JVM: its
 lines go to a file in `FOLDER`, whose path is said when the JVM starts, and again when the job fails. What the JVM and
@@ -24,7 +24,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
 from rekindle.logs.spark_lines import SparkLog
-from rekindle.session.starting import SILENCE_S, Starting
+from rekindle.session.starting import SILENCE_S, JvmWatch
 
 _CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 FOLDER = "rekindle-logs"
@@ -70,8 +70,8 @@ def start_jvm(settings: Mapping[str, str], name: str, silence_s: float = SILENCE
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(settings.items()))
     reader, writer = os.pipe()
-    starting = Starting(silence_s)
-    threading.Thread(target=_pass_on, args=(reader, starting.heard), name="jvm-stderr", daemon=True).start()
+    watch = JvmWatch(silence_s)
+    threading.Thread(target=_pass_on, args=(reader, watch.heard), name="jvm-stderr", daemon=True).start()
     ours = not configures_log4j(settings)
     if ours:
         path = _log_file(name)
@@ -79,11 +79,11 @@ def start_jvm(settings: Mapping[str, str], name: str, silence_s: float = SILENCE
         print(f"Spark logs to {_LOGS[0].path}", file=sys.stderr, flush=True)
     try:
         with (
-            starting.watched(),
+            watch.watched(),
             _environment(_LOG_VARIABLE, spark_log() or ""),
             _java_options(f"-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()}" if ours else ""),
         ):
-            gateway = launch_gateway(conf, _Deaf(starting.begun, stderr=writer))  # type: ignore[no-untyped-call]
+            gateway = launch_gateway(conf, _Deaf(watch.begun, stderr=writer))  # type: ignore[no-untyped-call]
             SparkContext._ensure_initialized(gateway=gateway)
     finally:
         os.close(writer)

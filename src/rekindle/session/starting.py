@@ -47,7 +47,7 @@ def said_to_wait(make: Callable[[], _Made], minute_s: float = 60.0) -> _Made:
         return made.result()
 
 
-class Starting:
+class JvmWatch:
     """A watcher of the start of one JVM.
 
     Args:

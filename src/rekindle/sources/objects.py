@@ -27,7 +27,7 @@ class Objects:
         import obstore
 
         key = self._key(path)
-        with self._told():
+        with self._without_credentials():
             if key:
                 found = self._head(key)
                 if found is not None and not stands_for_a_folder(found):
@@ -40,7 +40,7 @@ class Objects:
         import obstore
 
         key = self._key(folder)
-        with self._told():
+        with self._without_credentials():
             found = obstore.list_with_delimiter(self._files, key or None)
             folders = {path.rstrip("/") for path in found["common_prefixes"]}
             # What stands for a folder is listed as an object without a byte.
@@ -55,11 +55,11 @@ class Objects:
         import obstore
 
         key = self._key(path)
-        with self._told():
+        with self._without_credentials():
             meta = obstore.head(self._files, key)
 
         def piece(start: int, end: int) -> bytes:
-            with self._told():
+            with self._without_credentials():
                 options: Any = {"range": (start, end), "if_match": meta["e_tag"]}
                 return bytes(obstore.get(self._files, key, options=options).bytes())
 
@@ -78,7 +78,7 @@ class Objects:
         return found is not None and not stands_for_a_folder(found)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _without_credentials(self) -> Iterator[None]:
         """Turn what the library raises inside into an `OSError` that shows no credentials.
 
         Raises:

@@ -74,11 +74,11 @@ def _column(footer: Any, path: str, wanted: str) -> tuple[int, int]:
 
 
 def _least(group: Any, path: str, column: str) -> int | None:
-    told = group.statistics
+    statistics = group.statistics
     if group.num_values == 0:
         return None
-    if told is not None and told.has_min_max:
-        return int(told.min_raw)
-    if told is not None and told.has_null_count and told.null_count == group.num_values:
+    if statistics is not None and statistics.has_min_max:
+        return int(statistics.min_raw)
+    if statistics is not None and statistics.has_null_count and statistics.null_count == group.num_values:
         return None
     raise NoStatisticsError(f"{path} has no statistics of column {column!r}.")

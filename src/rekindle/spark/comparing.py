@@ -106,7 +106,7 @@ def compared(
     equal = F.least("our_all", "their_all")
     missing = F.greatest(F.col("our_due") - F.col("their_all"), F.lit(0))
     extra = F.greatest(F.col("their_due") - F.col("our_all"), F.lit(0))
-    told = rows.select(
+    compared = rows.select(
         "row",
         equal.alias("equal"),
         F.lit(0).cast("long").alias("different"),
@@ -118,12 +118,12 @@ def compared(
         F.when(F.col("their_all") > equal, F.col("row")).alias("theirs"),
     )
     if key:
-        told = _by_key(told, key, types, columns, tolerance)
+        compared = _by_key(compared, key, types, columns, tolerance)
     counts = ("equal", "different", "missing", "extra", "our_pending", "their_pending")
-    [sums] = told.agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in counts)).collect()
+    [sums] = compared.agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in counts)).collect()
     # Once more, and only where it is worth it: to keep what was shuffled would take the room of all rows.
     is_equal = not (sums["different"] or sums["missing"] or sums["extra"])
-    differs = told.where("different + missing + extra > 0").limit(0 if is_equal else examples)
+    differs = compared.where("different + missing + extra > 0").limit(0 if is_equal else examples)
     found = differs.select(*(F.to_json(side, AS_JSON) for side in ("ours", "theirs"))).collect()
     return Difference(
         equal=sums["equal"],
@@ -214,13 +214,13 @@ def _has_map(kind: DataType) -> bool:
 
 
 def _by_key(
-    told: DataFrame, key: Sequence[str], types: StructType, columns: Sequence[str], tolerance: float
+    compared: DataFrame, key: Sequence[str], types: StructType, columns: Sequence[str], tolerance: float
 ) -> DataFrame:
     """Return a row for each key. Its rows that only one side has are paired, as far as both sides have some."""
     counts = ("equal", "missing", "extra", "our_pending", "their_pending")
     keys = [F.col("row").getField(name).alias(f"key_{number}") for number, name in enumerate(key)]
     found = (
-        told.select(*keys, *counts, "ours", "theirs")
+        compared.select(*keys, *counts, "ours", "theirs")
         .groupBy(*(f"key_{number}" for number in range(len(key))))
         .agg(
             *(F.sum(name).alias(name) for name in counts), F.min("ours").alias("ours"), F.min("theirs").alias("theirs")

@@ -132,8 +132,8 @@ def may_go_well(error: BaseException) -> bool:
 
 def failed(error: BaseException) -> Result:
     """Return the result to record for a run whose start has failed."""
-    told = error.to_json() if isinstance(error, RekindleError) else None
-    return Result(run=0, state="FAILED", ended_ms=0, error=told)
+    document = error.to_json() if isinstance(error, RekindleError) else None
+    return Result(run=0, state="FAILED", ended_ms=0, error=document)
 
 
 def _overtaken(decision: Decision) -> Result:

@@ -44,8 +44,8 @@ def what_was_said(text: str) -> str:
     short = _short(text)
     if _NO_CREDENTIALS.search(short) and (refused := _WITHOUT_ITS_BODY.match(short)):
         short = " ".join((refused[1], *_CODE_OF_ENTRA.findall(short)[:1]))
-    if told := re.search(r"<Code>(.*?)</Code>(?:.*?<(?:Message|Details)>(.*?)(?:\n|<))?", short, re.DOTALL):
-        return ": ".join(filter(None, told.groups()))
+    if found := re.search(r"<Code>(.*?)</Code>(?:.*?<(?:Message|Details)>(.*?)(?:\n|<))?", short, re.DOTALL):
+        return ": ".join(filter(None, found.groups()))
     return " ".join(re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", short).split())[:300]
 
 

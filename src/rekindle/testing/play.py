@@ -63,16 +63,16 @@ class Play:
             known = [w.shape(phrase) for phrases in w.EVENTS.values() for phrase in phrases]
             close = get_close_matches(words, known, n=3, cutoff=0.2)
             raise ScriptError("it is not understood; is it one of these? " + " | ".join(close))
-        kind, told = understood
+        kind, given = understood
         if kind is e.JobStarted:
-            told = {"now_ms": self.driver.now_ms, "next_checkpoint": told.get("latest_checkpoint", 0) + 1, **told}
+            given = {"now_ms": self.driver.now_ms, "next_checkpoint": given.get("latest_checkpoint", 0) + 1, **given}
         elif kind in (e.TaskSuspended, e.TaskFinished):
-            told = {"batch": self.driver.last_batch(told["task"]), **told}
+            given = {"batch": self.driver.last_batch(given["task"]), **given}
         elif kind is e.SnapshotTaken:
             ordered = [one for one in self.driver.orders if isinstance(one, c.TakeSnapshot)]
             batches = {(one.task, one.checkpoint): one.batch for one in ordered}
-            told = {"batch": batches.get((told["task"], told["checkpoint"]), -1), **told}
-        return kind(**told)
+            given = {"batch": batches.get((given["task"], given["checkpoint"]), -1), **given}
+        return kind(**given)
 
     def _answer(self, event: e.Event) -> Answer:
         try:
@@ -80,7 +80,7 @@ class Play:
         except ProtocolError as error:
             return [f"refused: {error.message.partition('; legal')[0]}"]
 
-    def _told(self, *events: e.Event) -> Answer:
+    def _give(self, *events: e.Event) -> Answer:
         """Give events to the job; return each in words, and its answer below it."""
         lines = []
         for event in events:
@@ -97,7 +97,7 @@ class Play:
         lines: Answer = []
         while orders := [order for order in self.driver.orders if wanted(order)]:
             order = orders[0]
-            lines += self._told(self.driver.done(order))
+            lines += self._give(self.driver.done(order))
             if order in self.driver.orders:
                 raise ScriptError(f"this cannot be done now: {w.say_command(order)}")
         if not lines:
@@ -119,7 +119,7 @@ class Play:
         read = {producer: place.allowed for producer, place in channels.items() if place.allowed > place.read}
         if not read:
             raise ScriptError("there is nothing that it may read")
-        return self._told(e.BatchRecorded(task=task, batch=self.driver.last_batch(task) + 1, read=read))
+        return self._give(e.BatchRecorded(task=task, batch=self.driver.last_batch(task) + 1, read=read))
 
     # -- questions ----------------------------------------------------------------------------------------------------
 

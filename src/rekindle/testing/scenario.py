@@ -99,8 +99,8 @@ def _take(lines: deque[str], prefix: str) -> Iterator[str]:
 def difference(path: Path) -> str:
     """Return how the answers in a file differ from those of the protocol, as a diff; empty where they do not."""
     script = path.read_text(encoding="utf-8")
-    told, given = script.splitlines(keepends=True), record(script).splitlines(keepends=True)
-    return "".join(unified_diff(told, given, fromfile=f"{path} (recorded)", tofile="what the protocol answers"))
+    recorded, given = script.splitlines(keepends=True), record(script).splitlines(keepends=True)
+    return "".join(unified_diff(recorded, given, fromfile=f"{path} (recorded)", tofile="what the protocol answers"))
 
 
 def re_record(path: Path) -> None:
@@ -119,18 +119,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("files", metavar="FILE", type=Path, nargs="+", help="a script")
     parser.add_argument("--re-record", action="store_true", help="write the answers into the files")
     given = parser.parse_args(arguments)
-    told = ""
+    differences = ""
     path = given.files[0]
     try:
         for path in given.files:
             if given.re_record:
                 re_record(path)
             else:
-                told += difference(path)
+                differences += difference(path)
     except (OSError, ScriptError) as error:
         parser.error(f"{path}: {error}")
-    print(told, end="")
-    return 1 if told else 0
+    print(differences, end="")
+    return 1 if differences else 0
 
 
 if __name__ == "__main__":

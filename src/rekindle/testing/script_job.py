@@ -26,17 +26,17 @@ def read_job(name: str, lines: Sequence[str]) -> tuple[JobGraph, Config]:
     """Read the job that the lines of a job block define."""
     sources, tasks, sinks, settings = [], [], [], {}
     for line in lines:
-        kind, told = next(((kind, m) for kind, one in _LINES.items() if (m := one.fullmatch(line))), ("", None))
-        if told is None:
+        kind, match = next(((kind, m) for kind, one in _LINES.items() if (m := one.fullmatch(line))), ("", None))
+        if match is None:
             raise ScriptError(f"{line!r} defines nothing")
         if kind == "source":
-            sources.append(Source(uid=told["uid"], bounded=told["bounded"] is None))
+            sources.append(Source(uid=match["uid"], bounded=match["bounded"] is None))
         elif kind == "task":
-            inputs = tuple(re.split(r", | and ", told["inputs"]))
-            tasks.append(Task(uid=told["uid"], inputs=inputs, parallelism=int(told["parallelism"] or 1)))
+            inputs = tuple(re.split(r", | and ", match["inputs"]))
+            tasks.append(Task(uid=match["uid"], inputs=inputs, parallelism=int(match["parallelism"] or 1)))
         elif kind == "sink":
-            sinks.append(Sink(uid=told["uid"], task=told["task"]))
+            sinks.append(Sink(uid=match["uid"], task=match["task"]))
         else:
-            settings[told["key"]] = told["value"]
+            settings[match["key"]] = match["value"]
     graph = JobGraph(name=name, sources=tuple(sources), tasks=tuple(tasks), sinks=tuple(sinks))
     return validated(graph), Config.of(settings)

@@ -222,11 +222,11 @@ class Simulation:
         elif self.faults.strike(0.03):
             self.driver.run.post("fence", e.DriverFenced(newer_run=self.world.run + 1))
         else:
-            self._ask(self.chance.choice(_WISHES))
+            self._ask(self.chance.choice(_REQUESTS))
 
-    def _ask(self, wish: Callable[[str], e.Event]) -> None:
+    def _ask(self, event: Callable[[str], e.Event]) -> None:
         self._requests += 1
-        self.driver.run.post("control", wish(f"q{self._requests}"))
+        self.driver.run.post("control", event(f"q{self._requests}"))
 
     def _drain(self) -> None:
         """Ask for a drain, once a run, if a source has no end."""
@@ -236,7 +236,7 @@ class Simulation:
             self._ask(lambda request: e.StopRequested(request=request, drain=True))
 
 
-_WISHES: tuple[Callable[[str], e.Event], ...] = (
+_REQUESTS: tuple[Callable[[str], e.Event], ...] = (
     *(lambda request: e.CheckpointRequested(request=request),) * 3,
     *(lambda request: e.CheckpointRequested(request=request, directory="/save"),) * 2,
     lambda request: e.CheckpointRequested(request=request, directory="/unaligned", unaligned=True),

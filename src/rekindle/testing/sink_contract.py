@@ -125,8 +125,8 @@ class SinkContract(SinkUnderTest):
 
     def test_no_secret_is_stored_or_shown(self) -> None:
         sink = self.opened()
-        told = f"{sink!r} {self.prepared(sink, [(1, 'a')], batch_of(0))}"
-        assert not [secret for secret in self.secrets if secret in told]
+        shown = f"{sink!r} {self.prepared(sink, [(1, 'a')], batch_of(0))}"
+        assert not [secret for secret in self.secrets if secret in shown]
 
     # -- abort and clean ----------------------------------------------------------------------------------------------
 

@@ -88,18 +88,18 @@ RESTORED_TASK = (
 
 def say_event(event: e.Event) -> str:
     """Return an event in words."""
-    told = _told(event)
-    phrase = next(one for one in EVENTS[type(event)] if _tells(one, told))
-    return _say(phrase, told)
+    given = _given(event)
+    phrase = next(one for one in EVENTS[type(event)] if _tells(one, given))
+    return _say(phrase, given)
 
 
 def read_event(words: str) -> tuple[type[e.Event], dict[str, Any]] | None:
     """Read the class of an event and those of its fields that the words tell; None where they are no event."""
     for kind, phrases in EVENTS.items():
         for phrase in phrases:
-            told = _read(phrase, words)
-            if told is not None:
-                return kind, told
+            given = _read(phrase, words)
+            if given is not None:
+                return kind, given
     return None
 
 
@@ -108,33 +108,33 @@ def read_event(words: str) -> tuple[type[e.Event], dict[str, Any]] | None:
 _PIECE = re.compile(r"(\[[^\[\]]*\]|\{\w+!?\})")
 
 
-def _told(thing: e.Event | e.RestoredTask) -> dict[str, Any]:
+def _given(thing: e.Event | e.RestoredTask) -> dict[str, Any]:
     """Return the fields that differ from their defaults."""
-    told = {}
+    given = {}
     for item in fields(thing):
         value = getattr(thing, item.name)
         default = item.default_factory() if item.default_factory is not MISSING else item.default
         if value != default:
-            told[item.name] = value
-    return told
+            given[item.name] = value
+    return given
 
 
 def _names(phrase: str) -> set[str]:
     return set(re.findall(r"\{(\w+)!?\}", phrase))
 
 
-def _tells(phrase: str, told: Mapping[str, Any]) -> bool:
-    """Return True if all of `told` has a place in the phrase, and nothing that the phrase insists on is missing."""
-    return _names(phrase) >= told.keys() >= _names(re.sub(r"\[[^\[\]]*\]", "", phrase))
+def _tells(phrase: str, given: Mapping[str, Any]) -> bool:
+    """Return True if all of `given` has a place in the phrase, and nothing that the phrase insists on is missing."""
+    return _names(phrase) >= given.keys() >= _names(re.sub(r"\[[^\[\]]*\]", "", phrase))
 
 
-def _say(phrase: str, told: Mapping[str, Any]) -> str:
+def _say(phrase: str, given: Mapping[str, Any]) -> str:
     said = []
     for piece in _PIECE.split(phrase):
         if piece.startswith("["):
-            said.append(_say(piece[1:-1], told) if _names(piece) <= told.keys() else "")
+            said.append(_say(piece[1:-1], given) if _names(piece) <= given.keys() else "")
         elif piece.startswith("{"):
-            said.append("" if piece.endswith("!}") else _FIELDS[piece[1:-1]].say(told[piece[1:-1]]))
+            said.append("" if piece.endswith("!}") else _FIELDS[piece[1:-1]].say(given[piece[1:-1]]))
         else:
             said.append(piece)
     return "".join(said)
@@ -203,17 +203,17 @@ def _say_places(read: Mapping[SubtaskId, int]) -> str:
 def _read_tasks(text: str) -> dict[SubtaskId, e.RestoredTask]:
     facts = {}
     for words in text.split("; "):
-        told = _read(RESTORED_TASK, words)
-        if told is None:
+        given = _read(RESTORED_TASK, words)
+        if given is None:
             raise ValueError(f"{words!r} is not understood; it has to be like: {shape(RESTORED_TASK)}")
-        task = told.pop("task")
-        facts[task] = e.RestoredTask(**told)
+        task = given.pop("task")
+        facts[task] = e.RestoredTask(**given)
     return facts
 
 
 def _say_tasks(facts: Mapping[SubtaskId, e.RestoredTask]) -> str:
     return "; ".join(
-        _say(RESTORED_TASK, {"task": task, "batch": fact.batch, **_told(fact)}) for task, fact in facts.items()
+        _say(RESTORED_TASK, {"task": task, "batch": fact.batch, **_given(fact)}) for task, fact in facts.items()
     )
 
 

@@ -78,15 +78,15 @@ class Actions:
                 place = target
                 return self._start(None, lambda: savepoint_at_rest(storage, place))
         drain = verb == "drain"
-        wish = ControlRequest(
+        control = ControlRequest(
             verb="stop" if drain else verb, drain=drain, savepoint=target, unaligned=body.unaligned and not drain
         )
-        sent = client.send(storage, wish)
+        sent = client.send(storage, control)
         if isinstance(sent, Result):
             done = sent
             return self._start(None, lambda: done)
         request = sent
-        return self._start(request.id, lambda: self._wait(storage, wish, request))
+        return self._start(request.id, lambda: self._wait(storage, control, request))
 
     def answer(self, job_id: str, request: str, wait_s: float = 0) -> ActionAnswer:
         """Return what became of a request.
@@ -112,8 +112,8 @@ class Actions:
             notes=ending.notes,
         )
 
-    def _wait(self, storage: JobStorage, wish: ControlRequest, request: Request) -> Ending:
-        return client.wait(storage, wish, request)
+    def _wait(self, storage: JobStorage, control: ControlRequest, request: Request) -> Ending:
+        return client.wait(storage, control, request)
 
     def _start(self, name: str | None, work: Callable[[], Ending]) -> str:
         future: Future[Ending] = Future()

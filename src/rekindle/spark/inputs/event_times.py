@@ -2,8 +2,8 @@
 
 Spark counts what its stateful operators drop, not where it came from. Rows of a stream are as late as its user
 allowed; a bounded input's must not be. In a task of bounded inputs alone any such row fails the batch. Beside a stream,
-an input whose files are in order tells the least event time it has read: where that lags the watermark, they are
-not in the order that was promised, and the rows dropped may be its own.
+an input whose files are in order tells the least event time it has read: where that is not after the watermark,
+they are not in the order that was promised, and the rows dropped may be its own.
 
 Where an input may be idle, the others tell the greatest: Spark keeps the watermark of each to itself.
 """
@@ -57,7 +57,7 @@ def refuse_late_rows(spark: SparkSession, task: str, inputs: Sequence[Input], wa
     if execution is None:
         return
     dropped = _dropped(execution.executedPlan())
-    if dropped and (all(item.bounded for item in inputs) or _is_behind(spark, inputs, watermark_ms)):
+    if dropped and (all(item.bounded for item in inputs) or _are_out_of_order(spark, inputs, watermark_ms)):
         raise InputError("ROWS_DROPPED_AS_LATE", task=task, rows=dropped, batch=batch)
 
 
@@ -74,7 +74,7 @@ def _dropped(plan: Any) -> int:
     return int(own) + sum(_dropped(children.apply(index)) for index in range(children.size()))
 
 
-def _is_behind(spark: SparkSession, inputs: Sequence[Input], watermark_ms: int) -> bool:
+def _are_out_of_order(spark: SparkSession, inputs: Sequence[Input], watermark_ms: int) -> bool:
     bounded = [item for item in inputs if item.bounded]
     firsts = [one.first_us for one in seen(spark, bounded).values() if one.first_us is not None]
     return any(first_us <= watermark_ms * 1000 for first_us in firsts)

@@ -192,8 +192,8 @@ class Intake:
         for item in self._inputs:
             one = met.get(item.uid)
             if one is not None and one.last_us is not None and item.delay_ms is not None:
-                told_ms = one.last_us // 1000 - item.delay_ms
-                self._own_ms[item.uid] = max(told_ms, self._own_ms.get(item.uid, told_ms))
+                watermark_ms = one.last_us // 1000 - item.delay_ms
+                self._own_ms[item.uid] = max(watermark_ms, self._own_ms.get(item.uid, watermark_ms))
 
     def _unproven(self, item: Input) -> bool:
         """Return True if an input has been silent for long enough and no mark is on its way to prove it idle."""

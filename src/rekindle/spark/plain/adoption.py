@@ -203,8 +203,8 @@ def _inputs(spark: SparkSession, scratch: JobDocuments, definition: Definition, 
 
 def _position(item: Input, lines: Sequence[int | None], ends: Sequence[str | None]) -> Any:
     """Return Spark's end offset of an input, as its batch records will hold it."""
-    told = [ends[line] for source in item.spark_sources if (line := lines[source]) is not None]
-    return offset_of(told)
+    given = [ends[line] for source in item.spark_sources if (line := lines[source]) is not None]
+    return offset_of(given)
 
 
 def _take_over(
