@@ -29,7 +29,7 @@ from nexmark_tables import Lives, lives_table, rows_table, seconds_table
 from nexmark_ways import compare, ways
 from rekindle.session.session import make_session
 
-EVENTS, STREAM_FILES, RUNS = 1_000_000, 8, 1
+EVENTS, STREAM_FILES, RUNS = 750_000, 8, 1
 """A whole run is to stay below 25 minutes on two cores, a third of which is for the second part."""
 KILLS, RUN_S = 2, 7
 """Kills of each job, and how long it runs before it is stopped or killed: longer than a checkpoint is away."""
@@ -58,8 +58,9 @@ def queries_part(given: Namespace, folder: Path, load_before: float) -> str:
 {rows_table(found)}
 
 - {given.events:,} events (persons, auctions and bids, 2 : 6 : 92) in {STREAM_FILES} Parquet files a stream;
-  {_runs(given)}; one Spark session on `{spark.sparkContext.master}`, one process of Flink with two slots, and a
-  checkpoint every 5 seconds in Flink. The rows of each job are DuckDB's.
+  {_runs(given)}; one Spark session on
+  `{spark.sparkContext.master}`, one process of Flink with two slots and a checkpoint every 5 seconds. The rows of
+  each job are DuckDB's.
 - Spark's session starts in {started_s:.1f} s, which is in no figure.
 {said}
 {where(spark, load_before)}"""
