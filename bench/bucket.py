@@ -1,11 +1,11 @@
 """`make bench-requests`: what a job asks of its bucket, by kind, and what an hour of that costs at list prices.
 
-A job whose storage is a bucket reads a file stream, a small file every 10 seconds, into a windowed aggregate with so
+A job whose storage is a bucket reads a file stream, a small file at a time, into one windowed aggregate or ten with so
 many partitions of state, and takes a checkpoint every 30 seconds: all settings as they are by default, but that Spark
 keeps fewer batches, so that its clean-up is at work within a minute and not within a quarter of an hour. Between the
-job and the server, S3Proxy, a proxy counts every request, Rekindle's and Spark's. After a warm-up it is counted for
-some minutes, and an hour is extrapolated from that. An idle job is the same one, whose stream brings nothing after its
-first file.
+job and the server, S3Proxy, a proxy counts every request, Rekindle's and Spark's, and the bytes they write. After a
+warm-up it is counted for some minutes, and an hour is extrapolated from that. Files come so rarely that two cores keep
+pace: what a batch asks does not depend on how many there are. An idle job's stream brings nothing after its first file.
 """
 
 from __future__ import annotations
@@ -33,137 +33,208 @@ from tests.servers.kafka import jars
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FILE_EVERY_S, CHECKPOINT_EVERY_S = 10.0, 30
+CHECKPOINT_EVERY_S = 30
 HOUR_S, HOURS_A_MONTH = 3_600, 730
 KEPT, MARGIN = 8, 3
 """Batches that Spark keeps here, instead of 100."""
 
-DOLLARS = {"PUT": 5e-6, "COPY": 5e-6, "POST": 5e-6, "LIST": 5e-6, "GET": 4e-7, "HEAD": 4e-7}
-"""List prices of a request: S3 Standard, us-east-1. Deletions are free."""
+KINDS = ("PUT", "COPY", "POST", "LIST", "GET", "HEAD", "DELETE", "DELETE many")
 
-IDLE = "idle"
 
-KINDS = ("PUT", "COPY", "LIST", "GET", "HEAD", "DELETE", "DELETE many")
+class Prices(NamedTuple):
+    """What a cloud's list of prices says, in US dollars."""
+
+    write: float
+    list: float
+    read: float
+    head: float
+    stored_gb_month: float
+
+    def of(self, kind: str) -> float:
+        """Return the price of a request; deletions are free."""
+        by_kind = {"LIST": self.list, "GET": self.read, "HEAD": self.head}
+        return 0.0 if kind.startswith("DELETE") else by_kind.get(kind, self.write)
+
+
+PRICES = {
+    "S3 Standard, us-east-1": Prices(5e-6, 5e-6, 4e-7, 4e-7, 0.023),
+    "Azure Blob, hot, LRS, East US": Prices(5.5e-6, 5.5e-6, 4.4e-7, 4.4e-7, 0.0208),
+    "Google Cloud Storage, Standard, us-central1": Prices(5e-6, 5e-6, 4e-7, 4e-7, 0.020),
+}
+"""As found in 2026-11; docs/object-storage.md says where. The requests are counted on S3, and priced on each."""
+
+CLUSTER, CLUSTER_HOUR = "one m7g.large (2 CPUs, 8 GB) of EC2 in us-east-1, on demand", 0.0816
+
+
+class Shape(NamedTuple):
+    """A job: so many tasks, each with so many partitions of state, and a file for all of them every so many seconds."""
+
+    tasks: int
+    partitions: int
+    every_s: float
+    idle: bool = False
+
+
+SHAPES = {
+    "idle": Shape(1, 1, 10.0, idle=True),
+    "1 task": Shape(1, 1, 10.0),
+    "1 task, 10 partitions": Shape(1, 10, 10.0),
+    "1 task, 100 partitions": Shape(1, 100, 60.0),
+    "10 tasks, 200 partitions": Shape(10, 20, 60.0),
+}
 
 
 class Counted(NamedTuple):
     """The requests of one job."""
 
-    #: "idle", or its number of partitions
     name: str
     seconds: float
     batches: int
     checkpoints: int
     requests: Counter[tuple[str, str]]
+    #: bytes put while it was counted, by who put them
+    written: Counter[str]
+    #: bytes in the storage when it had stopped
+    stored: int
 
     def an_hour(self, kind: str, *who: str) -> float:
         """Return the requests of a kind in an hour, made by any of `who`."""
         return sum(self.requests[one, kind] for one in who) * HOUR_S / self.seconds
 
-    def dollars(self, *who: str) -> float:
+    def dollars(self, prices: Prices, *who: str) -> float:
         """Return the cost of an hour's requests, in US dollars."""
-        return sum(self.an_hour(kind, *who) * price for kind, price in DOLLARS.items())
+        return sum(self.an_hour(kind, *who) * prices.of(kind) for kind in KINDS)
+
+    def a_batch(self, kind: str) -> float:
+        """Return Spark's requests of a kind for each batch."""
+        return self.requests["Spark", kind] / max(self.batches, 1)
 
 
-def define(data: Path, out: Path) -> rk.Job:
-    """Count rows by hour and key."""
+def define(data: Path, out: Path, tasks: int) -> rk.Job:
+    """Count rows by hour and key, in so many tasks side by side."""
     from pyspark.sql import functions as F
 
     job = rk.Job("requests")
     read = rk.Stream(lambda spark: spark.readStream.schema("ts timestamp, k long").parquet(str(data)))
     source = job.source("rows", read, event_time="ts", watermark="1 hour")
 
-    @job.task(source)
     def count(rows: DataFrame) -> DataFrame:
         return rows.groupBy(F.window("ts", "1 hour"), "k").agg(F.count("*").alias("rows"))
 
-    job.sink("out", count, rk.sinks.Parquet(out))
+    for number in range(tasks):
+        counts = job.task(source, uid=f"count_{number}")(count)
+        job.sink(f"out_{number}", counts, rk.sinks.Parquet(out / str(number)))
     return job
 
 
-def feed(data: Path, over: threading.Event, files: int | None) -> None:
-    """Drop a small file every 10 seconds, with rows for all partitions; so many of them, or until it is over."""
+def feed(data: Path, over: threading.Event, shape: Shape) -> None:
+    """Drop a small file again and again, with rows for all partitions, until it is over; one only, for an idle job."""
     number, keys = 0, 200
-    while not over.is_set() and number != files:
+    while not over.is_set() and not (shape.idle and number):
         times = pa.array([time.time_ns() // 1_000] * keys, pa.timestamp("us", "UTC"))
         pq.write_table(pa.table({"ts": times, "k": list(range(keys))}), data / f".{number}")
         (data / f".{number}").rename(data / f"{number:06d}.parquet")
         number += 1
-        over.wait(FILE_EVERY_S)
+        over.wait(shape.every_s)
 
 
 def measure(
-    spark: SparkSession, requests: Requests, bucket: str, name: str, warm_up_s: float, seconds: float
+    spark: SparkSession, requests: Requests, server: s3_server.S3Server, name: str, warm_up_s: float, seconds: float
 ) -> Counted:
     """Run the job, and count."""
-    partitions, files = (1, 1) if name == IDLE else (int(name), None)
+    shape, bucket = SHAPES[name], server.make_bucket()
     with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as folder:
         data, over = Path(folder) / "rows", threading.Event()
         data.mkdir()
-        threading.Thread(target=feed, args=(data, over, files), daemon=True).start()
-        config = {"checkpoint.interval": f"{CHECKPOINT_EVERY_S} seconds", "state.partitions": str(partitions)}
-        storage = f"s3://{bucket}/state-{name}"
-        handle = define(data, Path(folder) / "out").start(spark, storage=storage, config=config)
-        while handle.status().tasks[0].batch < 0:
+        threading.Thread(target=feed, args=(data, over, shape), daemon=True).start()
+        config = {"checkpoint.interval": f"{CHECKPOINT_EVERY_S} seconds", "state.partitions": str(shape.partitions)}
+        handle = define(data, Path(folder) / "out", shape.tasks).start(
+            spark, storage=f"s3://{bucket}/state", config=config
+        )
+        while min(task.batch for task in handle.status().tasks) < 0:
             time.sleep(0.1)
         time.sleep(warm_up_s)
-        before, began, status = requests.so_far(), time.monotonic(), handle.status()
+        before, put, began, status = requests.so_far(), requests.written(), time.monotonic(), handle.status()
         time.sleep(seconds)
-        after, took_s, done = requests.so_far(), time.monotonic() - began, handle.status()
+        after, put_by_now = requests.so_far(), requests.written()
+        took_s, done = time.monotonic() - began, handle.status()
         over.set()
         result = handle.stop()
         assert result.state == "STOPPED", result
     return Counted(
         name,
         took_s,
-        done.tasks[0].batch - status.tasks[0].batch,
+        sum(task.batch for task in done.tasks) - sum(task.batch for task in status.tasks),
         done.checkpoints_completed - status.checkpoints_completed,
         after - before,
+        put_by_now - put,
+        int(server.client.du(bucket)),
     )
 
 
 def table(found: list[Counted]) -> str:
-    """Return the table of requests in an hour by kind, all and Rekindle's alone, and their cost."""
+    """Return the table of requests in an hour by kind, all and Rekindle's alone, their bytes and their cost."""
     head = " | ".join(one.name for one in found)
-    lines = [f"| requests an hour, partitions of state: | {head} |", f"| --- |{' ---: |' * len(found)}"]
-    for who, name in ((("Rekindle", "Spark"), "all"), (("Rekindle",), "of them Rekindle's")):
-        rows = {kind: [f"{one.an_hour(kind, *who):,.0f}" for one in found] for kind in KINDS}
-        rows["cost of an hour"] = [f"**${one.dollars(*who):.4f}**" for one in found]
-        rows["cost of a month"] = [f"**${one.dollars(*who) * HOURS_A_MONTH:.2f}**" for one in found]
-        lines += [f"| {kind}, {name} | {' | '.join(cells)} |" for kind, cells in rows.items()]
+    lines = [f"| an hour of: | {head} |", f"| --- |{' ---: |' * len(found)}"]
+    both = ("Rekindle", "Spark")
+
+    def row(name: str, *cells: str) -> None:
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+
+    for who, name in ((both, "all"), (("Rekindle",), "of them Rekindle's")):
+        for kind in KINDS:
+            row(f"{kind}, {name}", *(f"{one.an_hour(kind, *who):,.0f}" for one in found))
+    for kind in KINDS:
+        row(f"{kind} a batch, Spark's", *(f"{one.a_batch(kind):.1f}" for one in found))
+    for who_put in both:
+        row(f"MB written, {who_put}'s", *(f"{one.written[who_put] / 1e6 * HOUR_S / one.seconds:,.1f}" for one in found))
+    row("MB stored at the end", *(f"{one.stored / 1e6:,.1f}" for one in found))
+    for store, prices in PRICES.items():
+        row(f"requests, {store}", *(f"**${one.dollars(prices, *both):.4f}**" for one in found))
+        row(f"a month, {store}", *(f"${one.dollars(prices, *both) * HOURS_A_MONTH:.2f}" for one in found))
+        row(
+            f"what is stored, a month, {store}", *(f"${one.stored / 1e9 * prices.stored_gb_month:.4f}" for one in found)
+        )
+    counted = next(iter(PRICES.values()))
+    row(
+        "requests to S3, per cent of the cluster",
+        *(f"{one.dollars(counted, *both) / CLUSTER_HOUR:.1%}" for one in found),
+    )
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = arguments("Requests of a job to its bucket, by kind, and what they cost.")
-    parser.add_argument("--jobs", nargs="+", default=[IDLE, "1", "10", "100"], help="idle, or partitions of state")
+    parser.add_argument("--jobs", nargs="+", default=list(SHAPES), choices=SHAPES, help="which")
+    parser.add_argument("--conf", nargs="*", default=[], help="settings of the Spark session, NAME=VALUE")
     parser.add_argument("--warm-up", type=float, default=150, help="seconds before it is counted")
     parser.add_argument("--seconds", type=float, default=180, help="seconds that are counted")
     given = parser.parse_args()
+    more = dict(one.split("=", 1) for one in given.conf)
     load_before = settled()
     kept_batches.LEAST, kept_batches.MARGIN = KEPT, MARGIN
     server = s3_server.S3Server()
     try:
         server.start()
-        bucket = server.make_bucket()
         inner = urlsplit(server.endpoint).port
         assert inner is not None, "the server has a port"
         with counting(inner) as (port, requests):
             os.environ.update({**server.environment, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"})
             connector = ",".join(map(str, jars("spark-s3")))
-            spark = make_session("rekindle-bench", {**SETTINGS, "spark.jars": connector})
-            found = []
+            spark = make_session("rekindle-bench", {**SETTINGS, "spark.jars": connector, **more})
+            found: list[Counted] = []
             for name in given.jobs:
-                found.append(measure(spark, requests, bucket, name, given.warm_up, given.seconds))
+                found.append(measure(spark, requests, server, name, given.warm_up, given.seconds))
                 print(found[-1], flush=True)
             counted = ", ".join(
                 f"{one.batches} batches and {one.checkpoints} checkpoints in {one.seconds:.0f} s" for one in found
             )
+            files = ", ".join(f"{name}: a file every {SHAPES[name].every_s:.0f} s" for name in given.jobs)
             text = f"""\
 {table(found)}
 
-- one file every {FILE_EVERY_S:.0f} seconds, a checkpoint every {CHECKPOINT_EVERY_S}; extrapolated from {counted}
-- list prices of S3 Standard, us-east-1: $0.005 for 1,000 PUT, COPY, POST or LIST, $0.0004 for 1,000 GET or HEAD
+- {files}; a checkpoint every {CHECKPOINT_EVERY_S} seconds; extrapolated from {counted}
+- the cluster: {CLUSTER}, ${CLUSTER_HOUR} an hour
 {where(spark, load_before)}"""
             spark.stop()
     finally:

@@ -15,21 +15,29 @@ _NOT_HANDED_ON = {"connection", "expect", "keep-alive", "transfer-encoding"}
 
 
 class Requests:
-    """How many requests came, by who sent them and their kind."""
+    """How many requests came, by who sent them and their kind, and how many bytes they wrote."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counted: Counter[tuple[str, str]] = Counter()
+        self._written: Counter[str] = Counter()
 
-    def add(self, who: str, kind: str) -> None:
-        """One more."""
+    def add(self, who: str, kind: str, written: int) -> None:
+        """One more, with so many bytes in its body."""
         with self._lock:
             self._counted[who, kind] += 1
+            if kind == "PUT":
+                self._written[who] += written
 
     def so_far(self) -> Counter[tuple[str, str]]:
         """Return them, as of now."""
         with self._lock:
             return Counter(self._counted)
+
+    def written(self) -> Counter[str]:
+        """Return the bytes that were put, by who put them, as of now."""
+        with self._lock:
+            return Counter(self._written)
 
 
 def kind_of(method: str, target: str, copies: bool) -> str:
@@ -72,8 +80,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _hand_on(self) -> None:
         agent = self.headers.get("User-Agent", "")
         who = "Rekindle" if agent.lower().startswith(("object_store", "botocore")) else "Spark"
-        self.counted.add(who, kind_of(self.command, self.path, "x-amz-copy-source" in self.headers))
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        # A body that is signed in pieces says how long it is without the signatures.
+        size = int(self.headers.get("x-amz-decoded-content-length") or len(body))
+        self.counted.add(who, kind_of(self.command, self.path, "x-amz-copy-source" in self.headers), size)
         server = http.client.HTTPConnection("127.0.0.1", self.server_port)
         server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
         for name, value in self.headers.items():
