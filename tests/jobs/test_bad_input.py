@@ -323,9 +323,9 @@ def test_a_job_that_never_came_to_start_may_be_mended_in_every_way_and_then_runs
     refused(world, job(hourly, str(other.history), "when"), "EVENT_TIME_MISSING", "existing column", spark)
     world.add_history(rows(0, 90), rows(5, 60))
 
-    error = refused(world, job(broken), "TASK_FUNCTION_FAILED", "Mend", spark)
+    error = refused(world, job(broken), "TASK_FUNCTION_FAILED", "Fix", spark)
     assert "LookupError: no such customer" in error.message
-    error = refused(world, job(misspelt), "TASK_FUNCTION_FAILED", "Mend", spark)
+    error = refused(world, job(misspelt), "TASK_FUNCTION_FAILED", "Fix", spark)
     assert "no_such_column" in error.message
     refused(world, job(nothing), "TASK_BATCH_FRAME", "DataFrame", spark)
     refused(world, job(hourly, event_time=None), "EVENT_TIME_UNDECLARED", "event_time=", spark)

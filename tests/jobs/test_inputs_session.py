@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from rekindle.errors import DefinitionError
 from rekindle.session.session import NEEDED, prepare_session, quiet
-from rekindle.session.settings import FILES, STREAMING, Decision, decided, of, refused
+from rekindle.session.settings import BATCHES_KEPT, FILES, STREAMING, Decision, decided, of, refused
 from rekindle.spark.plans import refuse
 from tests.jobs.kit import QUICK, World, committed, rows
 
@@ -100,6 +100,20 @@ def test_spark_connect_is_refused_by_name(world: World) -> None:
     assert code(lambda: job.start(Connect(), storage=world.storage)) == "SPARK_CONNECT_UNSUPPORTED"  # type: ignore[arg-type]
 
 
+def test_a_users_session_keeps_its_settings_but_those_that_are_needed(spark: SparkSession) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "3")
+    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+    session.conf.set(BATCHES_KEPT, "7")
+    before = session.conf.getAll
+    assert prepare_session(session) is session
+    assert session.conf.getAll == {**before, **NEEDED}
+    session.conf.set(BATCHES_KEPT, "500")
+    prepare_session(session)
+    assert session.conf.get(BATCHES_KEPT) == "500", "other queries of the session may need them"
+
+
 def test_log_levels_are_put_back_when_the_last_job_ends_whatever_the_order(spark: SparkSession) -> None:
     log4j = spark._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
 
@@ -116,19 +130,12 @@ def test_log_levels_are_put_back_when_the_last_job_ends_whatever_the_order(spark
     assert level() == before != "OFF"
 
 
-def test_a_job_leaves_a_users_session_as_it_is_and_gives_the_same_instants(spark: SparkSession, world: World) -> None:
+def test_a_job_in_a_session_of_another_time_zone_gives_the_same_instants(spark: SparkSession, world: World) -> None:
     world.add_history(rows(0, 60), rows(30, 60))
     session = spark.newSession()
-    session.conf.set("spark.sql.shuffle.partitions", "3")
     session.conf.set("spark.sql.session.timeZone", "America/St_Johns")
-    # Other queries of the session have what is needed otherwise; those of the job do not.
-    for setting, value in NEEDED.items():
-        session.conf.set(setting, {"true": "false", "false": "true"}.get(value, "7"))
-    before = session.conf.getAll
-    assert prepare_session(session) is session
     result = world.hourly(live=False).start(session, storage=world.storage).wait()
     assert result.error is None
-    assert session.conf.getAll == before
     # Windows of an hour begin at the hour, wherever one is.
     assert world.output() == world.expected()
 

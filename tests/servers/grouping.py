@@ -12,6 +12,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         "tests/crash/test_connectors.py",
         "tests/sinks/test_kafka.py",
         "tests/sinks/test_owners.py",
+        "tests/sinks/test_reading_back.py",
         "tests/sinks/test_rivals.py",
         "tests/sources/test_kafka.py",
     ),

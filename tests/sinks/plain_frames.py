@@ -30,6 +30,7 @@ class PlainFrame:
     """Rows ``(n, text)``, each in a partition of its own."""
 
     schema = SCHEMA
+    columns = SCHEMA.names
     #: its settings are whatever is asked for
     sparkSession = MagicMock()
 

@@ -1,8 +1,7 @@
 """The Spark session of a job: which settings Rekindle chooses, which it needs, and which it refuses.
 
 A session that Rekindle makes itself gets `CHOSEN` below whatever the user passes as ``--conf``; a session that the user
-brings is left as it is. `NEEDED` holds while a query is started, which copies it, and no longer: other queries of the
-session have their own.
+brings is respected: only `NEEDED` is set on it, which are settings of streaming queries that are read when one starts.
 What is needed and what is refused stands in `settings`.
 """
 
@@ -28,7 +27,7 @@ from rekindle.session.classes import java_class
 from rekindle.session.connectors import s3a_settings
 from rekindle.session.failures import brief
 from rekindle.session.jvm import start_jvm
-from rekindle.session.settings import Decision, of, refused
+from rekindle.session.settings import BATCHES_KEPT, Decision, of, refused
 from rekindle.session.starting import said_to_wait
 
 OLDEST = (3, 5)
@@ -40,7 +39,7 @@ SESSION = threading.Lock()
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 NEEDED: dict[str, str] = {name: setting.value for name, setting in of(Decision.SET).items()}
-"""Settings while a query starts: checkpoints and flushes rest on them (`settings`)."""
+"""Settings of every session: checkpoints and flushes rest on them (`settings`)."""
 
 CHOSEN: dict[str, str] = {
     # State beside the heap, as large as the disk.
@@ -91,7 +90,7 @@ def make_plain_session(app_name: str, settings: Mapping[str, str]) -> SparkSessi
 def make_session(
     app_name: str, settings: Mapping[str, str], chosen: Mapping[str, str] = CHOSEN, *, plain: bool = False
 ) -> SparkSession:
-    """Make a session with `CHOSEN` and the user's `settings`; local on all cores unless a master is set.
+    """Make a session with `CHOSEN`, `NEEDED` and the user's `settings`; local on all cores unless a master is set.
 
     Raises:
         DefinitionError: ``SPARK_NOT_STARTED``, and what `prepare_session` raises.
@@ -105,7 +104,7 @@ def make_session(
     if settings.get("spark.master", "local").startswith("local"):
         # Spark's default of 200 is meant for clusters, and is fixed for a stateful query when it first runs.
         builder = builder.config("spark.sql.shuffle.partitions", str(os.cpu_count() or 1))
-    settings = {**chosen, **s3a_settings(os.environ), **settings}
+    settings = {**chosen, **s3a_settings(os.environ), **NEEDED, **settings}
     for key, value in settings.items():
         builder = builder.config(key, value)
     _let_workers_import_beside(getattr(sys.modules.get("__main__"), "__file__", None))
@@ -149,7 +148,10 @@ def _submitted() -> dict[str, str]:
 
 
 def prepare_session(spark: SparkSession, *, plain: bool = False) -> SparkSession:
-    """Check a session, the user's or ours; change nothing of it.
+    """Check a session, the user's or ours, and set what is `NEEDED`, for as long as it lives.
+
+    To set it only while a query starts is not enough: the thread of the query reads some of it from the session
+    afterwards (how many entries the log of a file source keeps, whether it looks that the directory is empty).
 
     Args:
         plain: for a query without a job, whose sources may have names.
@@ -162,6 +164,11 @@ def prepare_session(spark: SparkSession, *, plain: bool = False) -> SparkSession
     check_settings(spark)
     if not plain:
         refuse_settings({key: spark.conf.get(key, None) for key in of(Decision.ONLY_OF_JOBS)})
+    with SESSION:  # a query that starts beside this has settings of its own
+        for key, value in NEEDED.items():
+            # Other queries of the session may need more batches than a job does.
+            if key != BATCHES_KEPT or int(spark.conf.get(key, "0") or 0) < int(value):
+                spark.conf.set(key, value)
     return spark
 
 

@@ -4,7 +4,7 @@ Every setting ``spark.sql.streaming.*`` and ``spark.sql.files.*`` of Spark 3.5 t
 decision here. `session` obeys the table, `docs/configuration.md` is made from it, and a test asks the installed Spark
 for a setting that the table lacks, so that no new version brings one unseen. The decisions:
 
-- `SET`: the value is set while a query starts, which keeps it, and the session's own is put back after;
+- `SET`: the value is set on every session, the user's own too;
 - `ONLY`: no query starts with another value, because rows would be lost, or come twice, or never come, and no error
   would say so;
 - `ONLY_OF_JOBS`: no task of a job runs with another value; a query without a job may;
@@ -73,7 +73,7 @@ _REQUIRED: dict[str, Setting] = {
         Decision.SET, "true", "Otherwise the log of a file stream is kept whole, and grows with the square of time."
     ),
     f"{STREAMING}fileSource.schema.forceNullable": Setting(
-        Decision.ONLY, "true", "rows that only carry a watermark would have no place in columns without nulls."
+        Decision.SET, "true", "Rows that only carry a watermark have no values in the columns of the data."
     ),
     f"{STREAMING}fileSink.log.compactInterval": Setting(
         Decision.ONLY, "10", "Spark would misread the logs of inboxes, which are written for an interval of ten."

@@ -32,6 +32,7 @@ from rekindle.runtime.definition import SourceSpec
 from rekindle.runtime.examining import Examination, Examined, Left
 from rekindle.runtime.steps import no_steps
 from rekindle.session.failures import brief, translate
+from rekindle.session.session import NEEDED
 from rekindle.sources import Batch, Files, SplitSource
 from rekindle.spark.inputs.custom import columns_of
 from rekindle.spark.inputs.frames import build_channel, build_input
@@ -192,7 +193,7 @@ class _Bench:
 
         calls = Calls(self._spark, refuse)
         writer = frame.writeStream.foreachBatch(calls).outputMode(task.output_mode).option("checkpointLocation", uri)
-        settings: Mapping[str, str] = {**same_for_each_batch(frame), **written_by_calls(session, uri)}
+        settings: Mapping[str, str] = {**NEEDED, **same_for_each_batch(frame), **written_by_calls(session, uri)}
         try:
             with started_with(session, settings):
                 query = writer.trigger(once=True).start()

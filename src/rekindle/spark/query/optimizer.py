@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.session.session import NEEDED, SESSION
+from rekindle.session.session import SESSION
 from rekindle.spark.plan_text import tree
 
 EXCLUDED = "spark.sql.optimizer.excludedRules"
@@ -52,12 +52,11 @@ def same_for_each_batch(frame: DataFrame) -> Mapping[str, str]:
 
 @contextmanager
 def started_with(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set what is `NEEDED` and `settings` for a query that is started inside, which copies them; put all back."""
+    """Set the session for a query that is started inside, which copies it; put it back after."""
     with SESSION:
-        wanted = {**NEEDED, **settings}
-        before = {key: spark.conf.get(key, None) for key in wanted}
+        before = {key: spark.conf.get(key, None) for key in settings}
         try:
-            for key, value in wanted.items():
+            for key, value in settings.items():
                 spark.conf.set(key, value)
             yield
         finally:

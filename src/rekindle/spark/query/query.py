@@ -21,7 +21,7 @@ from rekindle.errors import DefinitionError, JobError
 from rekindle.ids import SubtaskId
 from rekindle.runtime.steps import Steps
 from rekindle.session.failures import brief
-from rekindle.session.session import check_settings
+from rekindle.session.session import NEEDED, check_settings
 from rekindle.session.settings import BATCHES_KEPT, STATE_COUNTED
 from rekindle.spark.query.batches import Batches
 from rekindle.spark.query.calls import Calls
@@ -127,6 +127,7 @@ class Query:
         session = self._frame.sparkSession
         check_settings(session)
         settings = {
+            **NEEDED,
             **same_for_each_batch(self._frame),
             **first_run_in(self._state_partitions),
             **written_by_calls(session, progress_dir),
