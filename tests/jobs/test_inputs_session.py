@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from rekindle.errors import DefinitionError
 from rekindle.session.session import NEEDED, prepare_session, quiet
-from rekindle.session.settings import BATCHES_KEPT, FILES, STREAMING, Decision, decided, of, refused
+from rekindle.session.settings import FILES, STREAMING, Decision, decided, of, refused
 from rekindle.spark.plans import refuse
 from tests.jobs.kit import QUICK, World, committed, rows
 
@@ -105,13 +105,9 @@ def test_a_users_session_keeps_its_settings_but_those_that_are_needed(spark: Spa
     session.conf.set("spark.sql.shuffle.partitions", "3")
     session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-    session.conf.set(BATCHES_KEPT, "7")
     before = session.conf.getAll
     assert prepare_session(session) is session
     assert session.conf.getAll == {**before, **NEEDED}
-    session.conf.set(BATCHES_KEPT, "500")
-    prepare_session(session)
-    assert session.conf.get(BATCHES_KEPT) == "500", "other queries of the session may need them"
 
 
 def test_log_levels_are_put_back_when_the_last_job_ends_whatever_the_order(spark: SparkSession) -> None:

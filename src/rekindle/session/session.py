@@ -27,7 +27,7 @@ from rekindle.session.classes import java_class
 from rekindle.session.connectors import s3a_settings
 from rekindle.session.failures import brief
 from rekindle.session.jvm import start_jvm
-from rekindle.session.settings import BATCHES_KEPT, Decision, of, refused
+from rekindle.session.settings import Decision, of, refused
 from rekindle.session.starting import said_to_wait
 
 OLDEST = (3, 5)
@@ -166,9 +166,7 @@ def prepare_session(spark: SparkSession, *, plain: bool = False) -> SparkSession
         refuse_settings({key: spark.conf.get(key, None) for key in of(Decision.ONLY_OF_JOBS)})
     with SESSION:  # a query that starts beside this has settings of its own
         for key, value in NEEDED.items():
-            # Other queries of the session may need more batches than a job does.
-            if key != BATCHES_KEPT or int(spark.conf.get(key, "0") or 0) < int(value):
-                spark.conf.set(key, value)
+            spark.conf.set(key, value)
     return spark
 
 
