@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from measuring import cpu_seconds
+from measuring import changed, cpu_seconds
 from nexmark_queries import QUERIES, Query
 from nexmark_runs import differences, run_job, run_plain
 
@@ -42,7 +42,7 @@ class Way:
 
 @dataclass
 class Runs:
-    """What one way did with one query, a figure for each run."""
+    """Figures of one way with one query, one for each run."""
 
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
@@ -87,12 +87,8 @@ def ways(spark: SparkSession, flink: Flink | None) -> dict[str, Way]:
 
 def _plain_as_spark_is(query: Query, spark: SparkSession, data: Path, work: Path) -> None:
     """Run a plain query as RocksDB is used without Rekindle."""
-    chosen = spark.conf.get(COUNTED)
-    spark.conf.set(COUNTED, "true")
-    try:
+    with changed(spark, {COUNTED: "true"}):
         run_plain(query, spark, data, work)
-    finally:
-        spark.conf.set(COUNTED, str(chosen))
 
 
 def _in_flink(flink: Flink, state: str, query: Query, data: Path, work: Path) -> float:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from measuring import SETTINGS, arguments, cpu_seconds, middle, publish, settled, where
+from measuring import SETTINGS, arguments, changed, cpu_seconds, middle, publish, settled, where
 from nexmark_queries import QUERIES
 from nexmark_runs import run_plain, write_streams
 from rekindle.session.session import make_session
@@ -50,17 +50,13 @@ CHANGES: dict[str, Mapping[str, str]] = {
 
 def took(name: str, spark: SparkSession, data: Path, work: Path, change: Mapping[str, str]) -> tuple[float, float]:
     """Run a query with a change; return its seconds and CPU seconds."""
-    before = {key: spark.conf.get(key, None) for key in change}
-    for key, value in change.items():
-        spark.conf.set(key, value)
-    began, cpu_began = time.perf_counter(), cpu_seconds()
-    try:
-        run_plain(QUERIES[name], spark, data, work)
-        return time.perf_counter() - began, cpu_seconds() - cpu_began
-    finally:
-        shutil.rmtree(work)
-        for key, old in before.items():
-            spark.conf.unset(key) if old is None else spark.conf.set(key, old)
+    with changed(spark, change):
+        began, cpu_began = time.perf_counter(), cpu_seconds()
+        try:
+            run_plain(QUERIES[name], spark, data, work)
+            return time.perf_counter() - began, cpu_seconds() - cpu_began
+        finally:
+            shutil.rmtree(work)
 
 
 def compare(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import itertools
 import os
 import time
@@ -179,3 +180,14 @@ def failing_at(step: str) -> Callable[[str], None]:
             raise RuntimeError(f"injected at {name}")
 
     return steps
+
+
+def shown_in(place: str) -> Counter[tuple[dt.datetime, str, int]]:
+    """Return the rows of the hourly job that a reader of a place sees."""
+    found: Counter[tuple[dt.datetime, str, int]] = Counter()
+    store = open_store(place)
+    for path in (entry.path for entry in store.walk("")):
+        if path.endswith(".parquet") and not path.startswith("."):
+            for row in pq.read_table(io.BytesIO(store.read(path))).to_pylist():
+                found[(row["window"]["start"].replace(tzinfo=UTC), row["k"], row["v"])] += 1
+    return found

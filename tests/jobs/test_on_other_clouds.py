@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import io
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -19,7 +17,7 @@ from pyspark.sql import SparkSession
 import rekindle as rk
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import find_origin
-from tests.jobs.kit import QUICK, UTC, World, has_read, rows, until
+from tests.jobs.kit import QUICK, UTC, World, has_read, rows, shown_in, until
 from tests.servers.azurite import ACCOUNT, KEY, AzureServer
 from tests.servers.gcs import TOKEN, GoogleServer
 from tests.servers.hdfs import HdfsServer
@@ -38,13 +36,7 @@ class CloudWorld(World):
         self.out = f"{self.place}/out/hourly"
 
     def output(self) -> Counter[tuple[dt.datetime, str, int]]:
-        found: Counter[tuple[dt.datetime, str, int]] = Counter()
-        store = open_store(self.out)
-        for path in (entry.path for entry in store.walk("")):
-            if path.endswith(".parquet") and not path.startswith("."):
-                for row in pq.read_table(io.BytesIO(store.read(path))).to_pylist():
-                    found[(row["window"]["start"].replace(tzinfo=UTC), row["k"], row["v"])] += 1
-        return found
+        return shown_in(self.out)
 
 
 @pytest.fixture

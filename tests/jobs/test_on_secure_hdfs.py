@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import io
 import json
 import os
 import subprocess
@@ -13,11 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from rekindle.storage.open import open_store
-from tests.jobs.kit import UTC, World, recorded, rows, until
+from tests.jobs.kit import World, recorded, rows, shown_in, until
 from tests.servers.kerberos import SecureHdfs
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
@@ -86,13 +84,7 @@ class SecureWorld(World):
         return live is not None and live.position is not None and live.position["logOffset"] >= files - 1
 
     def output(self) -> Counter[tuple[dt.datetime, str, int]]:
-        found: Counter[tuple[dt.datetime, str, int]] = Counter()
-        store = open_store(f"{self.place}/out")
-        for path in (entry.path for entry in store.walk("")):
-            if path.endswith(".parquet") and not path.startswith("."):
-                for row in pq.read_table(io.BytesIO(store.read(path))).to_pylist():
-                    found[(row["window"]["start"].replace(tzinfo=UTC), row["k"], row["v"])] += 1
-        return found
+        return shown_in(f"{self.place}/out")
 
 
 @pytest.fixture

@@ -36,6 +36,17 @@ def hourly(world: World, change: Callable[[DataFrame], DataFrame] = lambda count
     return job
 
 
+def compared_until(number: int, world: World, spark: SparkSession) -> dict[str, Any]:
+    """Return the arguments of a shadow that ends with a checkpoint."""
+    return {
+        "storage": world.storage,
+        "spark": spark,
+        "config": CONFIG,
+        "key": ["hour", "k"],
+        "until_checkpoint": number,
+    }
+
+
 def test_equal_code_is_equal_other_code_differs_and_the_job_runs_on_undisturbed(
     spark: SparkSession, world: World, tmp_path: Path
 ) -> None:
@@ -47,13 +58,7 @@ def test_equal_code_is_equal_other_code_differs_and_the_job_runs_on_undisturbed(
     until(lambda: world_has(world, 4))
     number = original.checkpoint().number
     before = set(JobStorage(open_store(world.storage), "hourly").control(frozenset()).requests)
-    common: dict[str, Any] = {
-        "storage": world.storage,
-        "spark": spark,
-        "config": CONFIG,
-        "key": ["hour", "k"],
-        "until_checkpoint": number,
-    }
+    common = compared_until(number, world, spark)
 
     report = rk.shadow(hourly(world), origin, **common)
     sink, called = report.sinks
@@ -105,13 +110,7 @@ def test_a_topic_is_compared_like_a_table(
     world.add_live(rows(3, 90), rows(6, 90))
     until(lambda: len({message.value() for message in kafka.messages("shadowed")}) >= 12)
     number = original.checkpoint().number
-    common: dict[str, Any] = {
-        "storage": world.storage,
-        "spark": spark,
-        "config": CONFIG,
-        "key": ["hour", "k"],
-        "until_checkpoint": number,
-    }
+    common = compared_until(number, world, spark)
     equal = rk.shadow(job(1), origin, **common)
     assert (equal.verdict, equal.sinks[0].columns_gone) == ("equal", ()) and equal.sinks[0].equal >= 6, equal
     other = rk.shadow(job(2), origin, **common)

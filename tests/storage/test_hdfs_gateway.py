@@ -7,20 +7,20 @@ here. By hand the same was seen on HttpFS 3.4.2 itself.
 from __future__ import annotations
 
 import http.client
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote, urlencode
 
 import pytest
 
 from rekindle.errors import StorageError
+from rekindle.runtime.client import ControlRequest, send
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
 from rekindle.storage.port import Entry, Store
-from tests.cli.kit import GONE, Command, beat, complete, end, start
+from tests.cli.kit import Command, beat, complete, end, start
 from tests.servers.fake import Asked, Said, fake_server
 from tests.servers.hdfs import HdfsServer
+from tests.storage.contract import race_of_sixteen
 
 
 @pytest.fixture
@@ -46,16 +46,7 @@ def store(place: str) -> Store:
 
 
 def test_of_sixteen_creates_one_wins(store: Store) -> None:
-    together = threading.Barrier(16)
-
-    def race(number: int) -> bool:
-        together.wait()
-        return store.create("race", b"%d" % number)
-
-    with ThreadPoolExecutor(16) as pool:
-        won = list(pool.map(race, range(16)))
-    [winner] = [number for number in range(16) if won[number]]
-    assert store.read("race") == b"%d" % winner
+    race_of_sixteen(store)
     assert list(store.unfinished("")) == []
 
 
@@ -71,16 +62,18 @@ def test_what_would_replace_a_file_is_refused_and_so_is_a_driver(store: Store) -
     assert (store.read("a"), list(store.unfinished(""))) == (b"one", [])
 
 
-def test_a_job_is_looked_at_and_forgotten(
+def test_a_job_is_looked_at_stopped_and_forgotten(
     store: Store, place: str, monkeypatch: pytest.MonkeyPatch, hdfs: HdfsServer
 ) -> None:
     command, job = Command(place), JobStorage(store, "bids")
     with monkeypatch.context() as of_the_driver:
         of_the_driver.setenv("HADOOP_CONF_DIR", hdfs.environment["HADOOP_CONF_DIR"])
         beside = JobStorage(open_store(place), "bids")
-        start(beside, **GONE)
-        beat(beside, **GONE)
+        start(beside)
+        beat(beside)
         complete(beside, 7)
+        sent = send(job, ControlRequest(verb="stop"))
+        assert beside.control(frozenset()).requests == (sent,)
         end(beside, "STOPPED", checkpoint=7)
     assert command.json("status", "bids")["checkpoints"]["latest"] == 7
     assert [one["job"] for one in command.json("list")] == ["bids"]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import traceback
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -16,7 +14,7 @@ from rekindle.storage.open import open_store
 from rekindle.storage.port import Entry
 from tests.cli.kit import GONE, Command, beat, complete, start
 from tests.servers.kerberos import SecureHdfs
-from tests.storage.contract import ODD, StoreContract
+from tests.storage.contract import ODD, StoreContract, race_of_sixteen
 from tests.waiting import until
 
 
@@ -54,16 +52,7 @@ def test_what_was_created_is_read_listed_replaced_moved_and_deleted(store: HdfsS
 
 
 def test_of_sixteen_concurrent_creates_one_wins(store: HdfsStore) -> None:
-    together = threading.Barrier(16)
-
-    def race(number: int) -> bool:
-        together.wait()
-        return store.create("race", b"%d" % number)
-
-    with ThreadPoolExecutor(16) as pool:
-        won = list(pool.map(race, range(16)))
-    [winner] = [number for number in range(16) if won[number]]
-    assert store.read("race") == b"%d" % winner
+    race_of_sixteen(store)
 
 
 def test_a_ticket_that_is_missing_or_has_ended_is_an_error_and_a_new_one_is_taken(

@@ -1,8 +1,8 @@
 """The Spark session of a job: which settings Rekindle chooses, which it needs, and which it refuses.
 
 A session that Rekindle makes itself gets `CHOSEN` below whatever the user passes as ``--conf``; a session that the user
-brings is respected: only `NEEDED` is set on it, which are settings of streaming queries that are read when one starts.
-What is needed and what is refused stands in `settings`.
+brings is respected: only `NEEDED` is set on it, which are settings of streaming queries, read when one starts or soon
+after. What is needed and what is refused stands in `settings`.
 """
 
 from __future__ import annotations

@@ -158,12 +158,12 @@ def _as_they_were(found: StructType | None) -> StructType | None:
     """Return the columns with the types that their texts had, where that is known."""
     if found is None:
         return None
-    kinds = {field.name: field.metadata.get(TEXT_OF) for field in found}
+    kinds = [json.loads(field.metadata.get(TEXT_OF) or field.dataType.json()) for field in found]
     fields = [
-        {"name": field.name, "type": json.loads(kind) if kind else field.dataType.jsonValue(), "nullable": True}
-        for field, kind in zip(found, kinds.values(), strict=True)
+        {"name": name, "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in zip(found.names, kinds, strict=True)
     ]
-    return StructType.fromJson({"type": "struct", "fields": [{**one, "metadata": {}} for one in fields]})
+    return StructType.fromJson({"type": "struct", "fields": fields})
 
 
 def _comparable(
