@@ -103,28 +103,30 @@ def test_a_time_before_1970_fails_the_batch_and_nothing_of_it_is_recorded_unless
     spark: SparkSession, world: World
 ) -> None:
     times = ["1969-12-31 23:59:59", "1970-01-01 00:00:00", "1970-01-01 00:00:00.000001", "2025-01-01 00:00:00"]
-    text = " union all ".join(f"select timestamp'{time}' ts" for time in times) + " union all select null"
+    text = " union all ".join(f"select timestamp'{time}' `the time`" for time in times) + " union all select null"
 
     def spec() -> rk.Batch:
         return rk.Batch(lambda session: session.sql(text).coalesce(1))
 
     def distinct(frame: Frame) -> Frame:
-        return frame.dropDuplicates(["ts"])
+        return frame.dropDuplicates(["the time"])
 
-    failing = job_of("failing", world, same, (spec(), {"event_time": "ts"})).start(spark, storage=world.storage).wait()
+    failing = (
+        job_of("failing", world, same, (spec(), {"event_time": "the time"})).start(spark, storage=world.storage).wait()
+    )
     dropping = (
-        job_of("dropping", world, distinct, (spec(), {"event_time": "ts", "late": "drop"}))
+        job_of("dropping", world, distinct, (spec(), {"event_time": "the time", "late": "drop"}))
         .start(spark, storage=world.storage)
         .wait()
     )
 
     assert failing.state == "FAILED" and failing.error is not None
     assert failing.error["code"] == "EVENT_TIME_BEFORE_EPOCH"
-    assert failing.error["parameters"] == {"source": "s0", "column": "ts"}
+    assert failing.error["parameters"] == {"source": "s0", "column": "the time"}
     assert not list((world.root / "storage" / "failing").rglob("batches/*.json"))
     assert committed(world.root / "outs" / "failing") == []
     assert dropping.error is None
-    found = [row["ts"] for row in committed(world.root / "outs" / "dropping")]
+    found = [row["the time"] for row in committed(world.root / "outs" / "dropping")]
     assert sorted(str(time) for time in found) == ["1970-01-01 00:00:00.000001", "2025-01-01 00:00:00", "None"]
 
 

@@ -222,12 +222,13 @@ def test_the_innermost_cause_is_told_and_not_what_wraps_it() -> None:
         Java("java.lang.RuntimeException", ""),
     ],
 )
-def test_the_guard_speaks_where_it_was_raised(link: Java) -> None:
-    said = f"[USER_RAISED_EXCEPTION] {BEFORE_EPOCH}:history:ts SQLSTATE: P0001" if link.condition else ""
-    link.message = said or f"{BEFORE_EPOCH}:history:ts"
+@pytest.mark.parametrize("column", ["ts", "Event Time", "a:b", "two\nlines"])
+def test_the_guard_speaks_where_it_was_raised(link: Java, column: str) -> None:
+    said = f"[USER_RAISED_EXCEPTION] {BEFORE_EPOCH}:history:{column} SQLSTATE: P0001" if link.condition else ""
+    link.message = said or f"{BEFORE_EPOCH}:history:{column}"
     known = translate(FromSpark(Java("x.StreamingQueryException", "x", condition="STREAM_FAILED", cause=link)), history)
     assert known is not None
-    assert (known.code, known.parameters) == ("EVENT_TIME_BEFORE_EPOCH", {"source": "history", "column": "ts"})
+    assert (known.code, known.parameters) == ("EVENT_TIME_BEFORE_EPOCH", {"source": "history", "column": column})
 
 
 def test_what_merely_stands_in_the_plan_says_nothing_of_the_reason() -> None:

@@ -22,8 +22,10 @@ from rekindle.protocol.events import TaskFailed
 BEFORE_EPOCH = "REKINDLE_EVENT_TIME_BEFORE_EPOCH"
 """The error that an input's guard raises in the plan: ``REKINDLE_EVENT_TIME_BEFORE_EPOCH:<source>:<column>``."""
 
-_GUARD = re.compile(rf"(?:\[USER_RAISED_EXCEPTION\]\s*)?{BEFORE_EPOCH}:([^:\s]+):(\S+)(?:\s*SQLSTATE.*)?")
-"""All of what the guard says, in Spark 4 and in Spark 3.5."""
+_GUARD = re.compile(
+    rf"(?:\[USER_RAISED_EXCEPTION\]\s*)?{BEFORE_EPOCH}:([^:\s]+):(.+?)(?:\s*SQLSTATE: .*)?", flags=re.DOTALL
+)
+"""All of what the guard says, in Spark 4 and in Spark 3.5; the name of a column may hold any letter."""
 
 _READING = re.compile(r"FAILED_READ_FILE(\..*)?|CANNOT_READ_FILE_FOOTER|_LEGACY_ERROR_TEMP_(2055|2062|2063|2064)")
 """Conditions of an exception that wraps what went wrong with a file; the numbers are Spark 3.5's."""
