@@ -148,7 +148,7 @@ def _count_iceberg(work: Path) -> int:
 
 
 def postgres_ways(server: postgres_server.PostgresServer) -> list[Way]:
-    """Prepared transactions and staging against Spark's JDBC writer."""
+    """Return prepared transactions and staging, and Spark's JDBC writer to compare them with."""
     columns = "auction bigint, bidder bigint, price bigint, channel text, url text, ts timestamptz"
 
     def empty() -> None:

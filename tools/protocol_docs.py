@@ -197,7 +197,7 @@ def papers_table(_: str) -> str:
 
 
 def citations(tests: Path = TESTS) -> Iterator[tuple[str, str, str]]:
-    """Module, name and citation of every test of the pure core that cites a FLIP.
+    """Yield module, name and citation of each test of the pure core that cites a FLIP.
 
     A test cites by the beginning of its docstring. Where that of its module begins with the name of a FLIP, it need not
     repeat the name.
