@@ -27,8 +27,9 @@ from rekindle.runtime.steps import listener
 from rekindle.start.claiming import may_go_well
 from rekindle.start.launch import Launch
 from rekindle.start.permissions import Permissions
+from rekindle.start.places import check_places
 from rekindle.storage.documents.runs import Result
-from rekindle.storage.open import check_kept, open_store
+from rekindle.storage.open import open_store
 
 _LOOK_S = 0.2
 _BEAT_S = 1.0
@@ -215,7 +216,8 @@ def launches(
 
     Raises:
         DefinitionError: ``MODE_UNKNOWN``, ``BATCH_UNBOUNDED``, ``BATCH_OF_SPLITS``.
-        StorageError: `location` cannot be a storage.
+        SinkError: ``SINK_TARGET_INVALID``: a target and the storage are not apart.
+        StorageError: `location` cannot be a storage, ``PLACE_NOT_KEPT``.
     """
     if mode not in MODES:
         raise DefinitionError("MODE_UNKNOWN", mode=mode)
@@ -226,7 +228,6 @@ def launches(
     if mode == "batch" and divisible:
         raise DefinitionError("BATCH_OF_SPLITS", source=divisible[0])
     targets = [address for sink in definition.sinks.values() for address in sink.addresses]
-    for address in (location, *targets):
-        check_kept(address)
+    check_places(location, definition.graph.name, definition.sinks)
     store = open_store(location, forced=config.storage_fsync, beside=targets)
     return partial(Launch, definition, store, config, permissions, steps=listener(), mode=mode)

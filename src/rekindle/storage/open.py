@@ -17,6 +17,7 @@ from rekindle.storage.objects import ObjectStore
 from rekindle.storage.port import Store
 
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(/(?!/).*)", re.DOTALL)
+_S3 = re.compile("^s3a://")
 _SCHEME = re.compile(r"file(?=:)|[A-Za-z][A-Za-z0-9+.-]*(?=://)")
 
 
@@ -59,6 +60,16 @@ def check_kept(address: str) -> None:
     for deleted in filter(None, os.environ.get("LOCAL_DIRS", "").split(",")):
         if os.path.commonpath((path, deleted := os.path.realpath(deleted))) == deleted:
             raise StorageError("PLACE_NOT_KEPT", path=address)
+
+
+def is_within(address: str, place: str) -> bool:
+    """Return whether an address is a place, or lies below it; links are followed, and S3 has two names."""
+    folder, other = _folder(address), _folder(place)
+    if folder is not None and other is not None:
+        inner, outer = os.path.realpath(folder), os.path.realpath(other)
+        return os.path.commonpath((inner, outer)) == outer
+    inner, outer = (_S3.sub("s3://", each).rstrip("/") + "/" for each in (address, place))
+    return inner.startswith(outer)
 
 
 def _folder(uri: str) -> str | None:
