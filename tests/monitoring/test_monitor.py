@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from rekindle.errors import StorageError
 from rekindle.monitoring.monitor import Monitor
 from rekindle.storage import layout
 from rekindle.storage.documents.history import RateSegment
@@ -234,7 +235,9 @@ def test_what_takes_long_to_read_is_read_for_a_tenth_of_the_time(world: World) -
 
 
 def test_a_second_look_reads_the_history_only_where_something_is_new(world: World) -> None:
-    world.healthy("job")
+    written = world.healthy("job")
+    written.status = replace(written.status, newest=None)  # an older version wrote it
+    written.storage.replace(layout.status("job"), written.status)
     store, clocks = Counting(world.store.location), Clocks(world.now_ms)
     monitor = Monitor(store, now_ms=lambda: clocks.now_ms, elapsed_ms=lambda: clocks.elapsed_ms)
     first = monitor.overview()[0]
@@ -253,12 +256,106 @@ def test_a_second_look_reads_the_history_only_where_something_is_new(world: Worl
         checkpoint_age_ms=(first.checkpoint_age_ms or 0) + 1_000,
     )
 
-    written = world.jobs["job"]
     written.status = replace(written.status, latest_checkpoint=41)
     clocks.pass_(1_000)
     _beat(world, "job", clocks.now_ms)
     monitor.overview()
     assert [path for path in store.was_read if "/history/checkpoints/" in path]
+
+
+class Bucket(Counting):
+    """A store in which looks are paid for; it refuses what is below `denied`."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location)
+        self.denied: tuple[str, ...] = ()
+        self.listed: list[str] = []
+
+    @property
+    def pace(self) -> int:
+        return 10
+
+    def read(self, path: str) -> bytes:
+        if path.startswith(self.denied):
+            raise StorageError("STORAGE_UNAVAILABLE", uri=self.location, reason="AccessDenied")
+        return super().read(path)
+
+    def exists(self, path: str) -> bool:
+        self.was_read.append(path)
+        return super().exists(path)
+
+    def names(self, folder: str) -> list[str]:
+        self.listed.append(folder)
+        return super().names(folder)
+
+
+def test_a_list_of_jobs_in_a_bucket_is_one_list_and_five_reads_a_job(world: World) -> None:
+    world.many(9).failed("failed")
+    in_a_directory, _ = _watch(world)
+    store = Bucket(world.store.location)
+    monitor, _ = _watch(world, store)
+
+    found = monitor.overview()
+
+    assert store.listed == [""]
+    assert len(store.was_read) == 5 * 10 + 1, "and a look for a job among the savepoints"
+    assert found == in_a_directory.overview()
+    assert [in_a_directory.job(line.job).overview for line in found] == found, "as the page of a job has it"
+
+
+def test_the_figures_of_an_older_heartbeat_are_those_of_the_history(world: World) -> None:
+    written = world.healthy("job")
+    store = Bucket(world.store.location)
+    newer = _watch(world, store)[0].overview()
+    written.status = replace(written.status, newest=None)
+    _beat(world, "job", world.now_ms)
+
+    older = _watch(world, store)[0].overview()
+
+    assert older == newer
+    assert older[0].rows_out_per_second == 820 and older[0].latest_checkpoint_bytes
+
+
+def test_a_run_that_has_not_beaten_yet_is_found_in_a_bucket_too(world: World) -> None:
+    written = world.healthy("job")
+    latest = written.storage.latest_run()
+    assert latest is not None
+    written.storage.fence.claim(replace(latest, run=3))
+    written.storage.fence.claim(replace(latest, run=4))
+    monitor, _ = _watch(world, Bucket(world.store.location))
+
+    assert monitor.overview()[0].run == 4
+
+
+def test_a_job_whose_documents_are_refused_hides_no_other(world: World) -> None:
+    for name in ("whole", "refused", "half"):
+        world.healthy(name)
+    store = Bucket(world.store.location)
+    store.denied = ("refused/", "half/runs/")
+    monitor, _ = _watch(world, store)
+
+    found = {line.job: (line.state, line.error and line.error.code) for line in monitor.overview()}
+
+    refused = ("UNREADABLE", "STORAGE_UNAVAILABLE")
+    assert found == {"whole": ("RUNNING", None), "refused": refused, "half": refused}
+
+
+def test_a_second_look_is_at_the_jobs_in_doubt_alone(world: World) -> None:
+    world.healthy("healthy")
+    world.silent("silent")
+    store = Bucket(world.store.location)
+    monitor, clocks = _watch(world, store)
+    monitor.overview()
+    wait_ms = monitor.watch.second_look_ms()
+    assert wait_ms
+    clocks.pass_(wait_ms)
+    store.was_read.clear()
+
+    monitor.watch.look_again_where_in_doubt()
+    found = {line.job: line.state for line in monitor.overview()}
+
+    assert found == {"healthy": "RUNNING", "silent": "SILENT"}
+    assert {path.split("/")[0] for path in store.was_read} == {"silent", "_savepoints"}
 
 
 def test_a_run_has_a_state_also_where_it_has_no_result(world: World) -> None:

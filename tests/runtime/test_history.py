@@ -57,6 +57,10 @@ def test_the_history_of_a_job_goes_on_from_run_to_run(world: World) -> None:
     assert (status.rows_in, status.rows_out, status.rows_uncommitted) == (25, 25, 0)
     assert status.batches == max(world.records()) + 1, "records that no checkpoint needs are gone"
     assert status.checkpoints_completed == len(completed)
+    newest = max(completed, key=lambda record: record.id)
+    assert status.newest is not None and newest.duration_ms is not None
+    assert status.newest.checkpoint_duration_ms == newest.duration_ms
+    assert status.newest.checkpoint_bytes == newest.state_bytes
 
 
 def test_each_sink_has_the_time_of_its_commit(world: World) -> None:
@@ -151,6 +155,23 @@ def test_a_task_that_fails_again_and_again_has_its_error_each_time_and_its_trace
     assert [event.kind for event in events(world.storage)].count("task_restarted") >= 1
 
 
+def test_the_first_heartbeat_of_a_run_repeats_what_the_history_has_of_earlier_ones(world: World) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 10)
+    handle.stop()
+    ended(handle)
+    before = world.storage.status()
+    handle = world.start(**NEVER)
+    until(lambda: (status := world.storage.status()) is not None and status.run == 2)
+
+    status = world.storage.status()
+    assert status is not None and status.newest is not None and before is not None and before.newest is not None
+    assert status.newest.checkpoint_duration_ms == before.newest.checkpoint_duration_ms is not None
+    handle.cancel()
+    ended(handle)
+
+
 def test_a_storage_that_refuses_the_history_refuses_nothing_else(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(name: str) -> None:
         if name == "history.replace/before":
@@ -172,7 +193,11 @@ def test_every_ten_seconds_there_is_a_row_of_rates_while_they_change(world: Worl
     rates = heartbeat.recorder.rates
     status = heartbeat.status()
     for second in range(100, 131):
-        rates.look(second * 1_000, replace(status, rows_uncommitted=second // 10, restarts_total=12))
+        (task,) = status.tasks
+        tasks = (replace(task, rows_out=second * 7),)
+        rates.look(second * 1_000, replace(status, tasks=tasks, rows_uncommitted=second // 10, restarts_total=12))
+    assert rates.rows_out(lambda uid: uid == "task") == 7
+    assert rates.rows_out(lambda uid: False) is None
     until(lambda: len(log.read(world.storage, RATES)) >= 3)
     handle.cancel()
     ended(handle)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -46,7 +46,7 @@ from rekindle.storage.documents.runs import (
     SourceDescription,
     TaskDescription,
 )
-from rekindle.storage.documents.status import CheckpointStats, Failure, InputStatus, Status, TaskStatusDocument
+from rekindle.storage.documents.status import CheckpointStats, Failure, InputStatus, Newest, Status, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import Process, this_process
 from rekindle.storage.local import LocalStore
@@ -276,6 +276,7 @@ class World:
             rows_out=sum(task.rows_out or 0 for task in tasks),
             batches=sum(task.batches for task in tasks),
             rows_uncommitted=4_200,
+            newest=_newest(completed, rates),
             version="0.1.0",
             **process._asdict(),
             **more,  # type: ignore[arg-type]
@@ -534,6 +535,18 @@ class World:
             if written.beats:
                 written.status = replace(written.status, beat=written.status.beat + 1, written_ms=now_ms)
                 written.storage.replace(layout.status(written.storage.job), written.status)
+
+
+def _newest(completed: Sequence[CheckpointRecord], rates: Sequence[RateSample]) -> Newest:
+    """What a driver repeats in its heartbeat of the newest rows of the history."""
+    sinks = {sink.task for sink in DESCRIPTION.sinks}
+    named = rates[-1].tasks.items() if rates else ()
+    rows_out = [one.rows_out for task, one in named if task.rpartition("/")[0] in sinks and one.rows_out is not None]
+    return Newest(
+        checkpoint_duration_ms=completed[-1].duration_ms if completed else None,
+        checkpoint_bytes=completed[-1].state_bytes if completed else None,
+        rows_out_per_second=sum(rows_out) if rows_out else None,
+    )
 
 
 def _stats(record: CheckpointRecord) -> CheckpointStats:

@@ -29,6 +29,8 @@ Answer = TypeVar("Answer")
 _DEAD = ("FAILED", LOST, SILENT)
 
 _WATCH_S = 1.0
+_AT_ONCE = 64
+"""Jobs read at the same time by a command, which has the storage's answers to itself."""
 CHECKPOINT_OLD, LAGS = 3, 4
 """Exit codes of ``status --check``, beside 0 and 1."""
 
@@ -43,7 +45,7 @@ def job_storage(storage: str, job: str) -> JobStorage:
 
 def watch(storage: str) -> Monitor:
     """Return the read model of the pages, REST and metrics."""
-    return Monitor(open_store(storage), now_ms=clock().now_ms, elapsed_ms=clock().elapsed_ms)
+    return Monitor(open_store(storage), now_ms=clock().now_ms, elapsed_ms=clock().elapsed_ms, at_once=_AT_ONCE)
 
 
 def seen(monitor: Monitor, read: Callable[[], Answer]) -> Answer:
@@ -55,7 +57,7 @@ def seen(monitor: Monitor, read: Callable[[], Answer]) -> Answer:
     if not wait_ms:
         return answer
     clock().wait(wait_ms / 1_000)
-    monitor.watch.look_again()
+    monitor.watch.look_again_where_in_doubt()
     return read()
 
 

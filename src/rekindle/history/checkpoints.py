@@ -46,6 +46,8 @@ class CheckpointLog:
         self._committing: dict[int, int] = {}
         #: those of this run that are complete
         self._completed: set[int] = set()
+        #: the newest completed one that was added; None: there was none in this run
+        self._newest: CheckpointRecord | None = None
 
     def snapshot_ordered(self, command: c.TakeSnapshot) -> None:
         """Note that all barriers of a checkpoint have reached a subtask."""
@@ -97,7 +99,12 @@ class CheckpointLog:
                 subtasks=subtasks,
                 state_bytes=sum(sizes) if sizes else None,
             )
+        self._newest = record
         self.writer.add(record)
+
+    def newest(self) -> CheckpointRecord | None:
+        """Return the newest completed checkpoint of the log; None where none is known."""
+        return self._newest or self.writer.find(lambda row: row.status == "completed")
 
     def failed(self, checkpoint: int, reason: str) -> None:
         """Add the row of a checkpoint that was given up; one that was never begun leaves no row."""

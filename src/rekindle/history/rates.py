@@ -51,6 +51,13 @@ class RateLog:
         #: of each subtask, as of the last look; replaced as a whole, because others read it from their threads
         self.rates: Mapping[tuple[str, int], TaskRates] = {}
 
+    def rows_out(self, has_sinks: Callable[[str], bool]) -> float | None:
+        """Return the rows given to sinks a second, as of the newest row; None where no sink counts rows."""
+        row = self._left_out or self._row
+        rates = row.tasks.items() if row is not None else ()
+        found = [one.rows_out for task, one in rates if one.rows_out is not None and has_sinks(task.rpartition("/")[0])]
+        return sum(found) if found else None
+
     def look(self, now_ms: int, status: Status) -> None:
         """Take in where the job and its subtasks stand; add a row when one is due.
 

@@ -20,7 +20,7 @@ from rekindle.protocol.job import JobMachine
 from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.runs import Result, Run
-from rekindle.storage.documents.status import Status
+from rekindle.storage.documents.status import Newest, Status
 
 
 class Recorder:
@@ -84,6 +84,22 @@ class Recorder:
         """Note that a manifest was created."""
         self.checkpoints.completed(manifest)
         self.events.checkpoint_completed(manifest)
+
+    def beat(self, now_ms: int, status: Status, has_sinks: Callable[[str], bool]) -> Newest:
+        """Take in a status, write what is new, and return the newest figures.
+
+        Args:
+            now_ms: a time that never goes back.
+            has_sinks: whether rows of a task leave the job.
+        """
+        self.rates.look(now_ms, status)
+        self.flush()
+        record = self.checkpoints.newest()
+        return Newest(
+            checkpoint_duration_ms=record.duration_ms if record else None,
+            checkpoint_bytes=record.state_bytes if record else None,
+            rows_out_per_second=self.rates.rows_out(has_sinks),
+        )
 
     def ended(self, result: Result) -> None:
         """Note how the run has ended."""

@@ -64,6 +64,13 @@ class LogWriter(Generic[Row]):
                         self._changed = True
                     return
 
+    def find(self, matches: Callable[[Row], bool]) -> Row | None:
+        """Return the newest row that matches, of those that wait and those of the newest segment; None: there is none.
+
+        Before the first `flush` it knows no row of earlier runs.
+        """
+        return next((row for rows in (self._waiting, self._rows) for row in reversed(rows) if matches(row)), None)
+
     def flush(self) -> None:
         """Write what has changed since the last time.
 

@@ -103,7 +103,8 @@ class JobFacts:
 
     def now(self) -> Now:
         """Read where the job stands, as `JobStorage.state` finds it, with the finer word of the heartbeat."""
-        run, status = self.storage.latest_run(), self.storage.status()
+        status = self.storage.status()
+        run = self._run_in_force(status)
         if run is None:
             return Now(state=CREATED, status=status)
         driver = status if status is not None and status.run == run.run else run
@@ -122,6 +123,14 @@ class JobFacts:
             state = driver.state if isinstance(driver, Status) else RUNNING
             self.doubtful_ms = self._pulse.doubtful_ms
         return Now(state=state, run=run, status=status, result=result)
+
+    def _run_in_force(self, status: Status | None) -> Run | None:
+        """Return the newest run. Where lists are paid for, it is that of the heartbeat unless there is a next one."""
+        if status is not None and self.storage.store.pace > 1:
+            found = self.storage.run(status.run)
+            if found is not None and self.storage.run(status.run + 1) is None:
+                return found
+        return self.storage.latest_run()
 
     def result(self, run: int) -> Result | None:
         """Read how a run ended."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -19,13 +19,10 @@ from rekindle.monitoring.overviews import error_view, overview
 from rekindle.monitoring.watch import Watch
 from rekindle.storage.documents.runs import JobDescription
 from rekindle.storage.job_documents import place
-from rekindle.storage.job_storage import jobs
+from rekindle.storage.job_storage import may_be_a_job
 from rekindle.storage.port import Store
 
 _LOG = logging.getLogger(__name__)
-
-_AT_ONCE = 16
-"""Jobs read at the same time, where each look is a request."""
 
 UNREADABLE = "UNREADABLE"
 """State of a job with a damaged document, or one of a newer version."""
@@ -41,16 +38,19 @@ class Monitor:
         prefix: str = "",
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         elapsed_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
+        at_once: int = 16,
     ) -> None:
         """Watch `store`.
 
         Args:
             index: which of the storages it is.
             prefix: what the ids of its jobs begin with.
+            at_once: how many jobs are read at the same time, where each look is a request.
         """
         self.store = store
         self.index = index
         self._prefix = prefix
+        self._at_once = at_once
         self._now_ms = now_ms
         self.watch = Watch(store, now_ms, elapsed_ms)
         self.history = JobHistory(self.watch)
@@ -67,19 +67,30 @@ class Monitor:
         return self.watch.fresh(("overview",), self._overview)
 
     def _overview(self) -> list[views.JobOverview]:
-        names = jobs(self.store)
+        names = self.store.names("")
         if not names and not self.store.exists(""):
             raise StorageError("STORAGE_MISSING", uri=self.store.location)
         self.watch.forget_all_but(names)
         if self.store.pace == 1:
-            return [self.line(name) for name in names]
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return [*pool.map(self.line, names)]
+            lines = [*map(self._line, names)]
+        else:
+            with ThreadPoolExecutor(self._at_once) as pool:
+                lines = [*pool.map(self._line, names)]
+        return [line for line in lines if line is not None]
+
+    def _line(self, name: str) -> views.JobOverview | None:
+        """Return the line of a folder; None where it is no job.
+
+        The line reads the identity, which tells it, except that of a folder whose name no job can have.
+        """
+        line = self.line(name)
+        unknown = line.state == UNREADABLE and line.error is not None and line.error.code == "JOB_UNKNOWN"
+        return None if unknown and not may_be_a_job(self.store, name) else line
 
     def line(self, name: str) -> views.JobOverview:
         """Return the line of a job in the list; ``UNREADABLE``, with the reason, where it cannot be read."""
         try:
-            return self.job(name).overview
+            return self.watch.fresh(("line", name), lambda: self._overview_of(name))
         except RekindleError as error:
             found = error
         except Exception as error:  # its documents hold what no one has thought of; that must hide no other job
@@ -101,14 +112,26 @@ class Monitor:
         """Return a job with its subtasks; ``JOB_UNKNOWN`` where there is none."""
         return self.watch.fresh(("job", name), lambda: self._job(name))
 
+    def _overview_of(self, name: str) -> views.JobOverview:
+        """Return the line of a job, whose history is read only where an older version wrote the heartbeat."""
+        facts, now = self.watch.now(name)
+        status = now.status
+        if status is None or status.newest is None:
+            return self._as_line(name, facts, now, self._subtasks(facts, now))
+        return self._as_line(name, facts, now, [views.SubtaskView(status=one) for one in status.tasks])
+
+    def _as_line(
+        self, name: str, facts: JobFacts, now: Now, subtasks: Sequence[views.SubtaskView]
+    ) -> views.JobOverview:
+        line = overview(facts, now, subtasks, self._now_ms())
+        return replace(line, id=f"{self._prefix}{name}", storage=self.index)
+
     def _job(self, name: str) -> views.JobView:
         facts, now = self.watch.now(name)
         subtasks = self._subtasks(facts, now)
         result = now.result
         return views.JobView(
-            overview=replace(
-                overview(facts, now, subtasks, self._now_ms()), id=f"{self._prefix}{name}", storage=self.index
-            ),
+            overview=self._as_line(name, facts, now, subtasks),
             subtasks=tuple(subtasks),
             savepoint=result.savepoint if result else None,
             notes=result.notes if result else (),

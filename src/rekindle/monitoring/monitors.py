@@ -22,7 +22,7 @@ class Monitors:
         self._several = several
 
     def warm_up(self, patience_s: float) -> None:
-        """Read all jobs once, so that the first answer need not read their history.
+        """Read all jobs once, so that the first answer need not wait for that.
 
         A storage that is slow holds no start up for longer than `patience_s`: it is read on beside the first answers.
         One that is away is left to them: they say so.

@@ -11,6 +11,7 @@ from rekindle.monitoring import figures
 from rekindle.monitoring.facts import JobFacts, Now
 from rekindle.monitoring.figures import of_rates, of_status
 from rekindle.monitoring.views import ErrorView, JobOverview, SubtaskView
+from rekindle.storage.documents.status import Newest, Status
 from rekindle.storage.liveness import silence_ms
 
 
@@ -30,7 +31,7 @@ def overview(facts: JobFacts, now: Now, subtasks: Sequence[SubtaskView], now_ms:
         busy=figures.greatest(of_status(live, lambda one: one.busy)),
         back_pressured=figures.greatest(of_status(live, lambda one: one.back_pressured)),
         rows_in_per_second=figures.of_sources([one.status for one in live]),
-        rows_out_per_second=figures.total(of_rates(_with_sinks(live, now), lambda one: one.rows_out)),
+        rows_out_per_second=_rows_out_per_second(live, now),
         state_rows=figures.total(of_status(subtasks, lambda one: one.state_rows)),
         state_bytes=figures.total(of_status(subtasks, lambda one: one.state_bytes)),
         subtasks=dict(Counter(one.status.status for one in subtasks)),
@@ -50,7 +51,7 @@ def overview(facts: JobFacts, now: Now, subtasks: Sequence[SubtaskView], now_ms:
             "version": run.description.version if run.description else "",
         }
     if status is not None:
-        latest_ms, record = status.latest_checkpoint_ms, facts.logs.latest_checkpoint(status)
+        latest_ms, newest = status.latest_checkpoint_ms, status.newest or _of_the_history(facts, status)
         whole_ms = status.latest_checkpoint_confirmed_ms or latest_ms
         durations = (one.duration_ms for one in status.history if one.status == "completed")
         changes |= {
@@ -60,8 +61,10 @@ def overview(facts: JobFacts, now: Now, subtasks: Sequence[SubtaskView], now_ms:
             "latest_checkpoint_ms": latest_ms,
             "latest_checkpoint_confirmed_ms": status.latest_checkpoint_confirmed_ms,
             "checkpoint_age_ms": None if whole_ms is None else max(now_ms - whole_ms, 0),
-            "latest_checkpoint_duration_ms": record.duration_ms if record else next(durations, None),
-            "latest_checkpoint_bytes": record.state_bytes if record else None,
+            "latest_checkpoint_duration_ms": next(durations, None)
+            if newest.checkpoint_duration_ms is None
+            else newest.checkpoint_duration_ms,
+            "latest_checkpoint_bytes": newest.checkpoint_bytes,
             "checkpoints_completed": status.checkpoints_completed,
             "checkpoints_failed": status.checkpoints_failed,
             "rows_in": status.rows_in,
@@ -73,6 +76,23 @@ def overview(facts: JobFacts, now: Now, subtasks: Sequence[SubtaskView], now_ms:
             "next_attempt_ms": status.next_attempt_ms if now.at_work else None,
         }
     return replace(line, **changes)
+
+
+def _rows_out_per_second(live: Sequence[SubtaskView], now: Now) -> float | None:
+    """Return the rows given to sinks a second, as of the newest sample of the run in force."""
+    if now.status is None or now.run is None or not now.at_work:
+        return None
+    if now.status.newest is None:
+        return figures.total(of_rates(_with_sinks(live, now), lambda one: one.rows_out))
+    return now.status.newest.rows_out_per_second if now.status.run == now.run.run else None
+
+
+def _of_the_history(facts: JobFacts, status: Status) -> Newest:
+    """Return the same of the newest checkpoint, where an older version wrote the heartbeat."""
+    record = facts.logs.latest_checkpoint(status)
+    if record is None:
+        return Newest()
+    return Newest(checkpoint_duration_ms=record.duration_ms, checkpoint_bytes=record.state_bytes)
 
 
 def _by_its_clock(facts: JobFacts, now: Now, now_ms: int) -> int:

@@ -75,11 +75,21 @@ class Watch:
             self._facts.pop(gone, None)
 
     def second_look_ms(self) -> int:
-        """Return how long to wait before `look_again`: 0 unless a heartbeat that was read looks old.
+        """Return how long to wait before `look_again_where_in_doubt`: 0 unless a heartbeat that was read looks old.
 
         For those that look once; a server looks again and again.
         """
         return max((facts.doubtful_ms for facts in self._facts.values()), default=0)
+
+    def look_again_where_in_doubt(self) -> None:
+        """Forget the answers about jobs whose heartbeat looks old, and those about all jobs; the others stay good."""
+        doubtful = {name for name, facts in self._facts.items() if facts.doubtful_ms}
+        until_ms = self._elapsed_ms() + _FRESH_MS * self.store.pace
+        self._answers = {
+            key: (max(good_ms, until_ms), answer)
+            for key, (good_ms, answer) in self._answers.items()
+            if key[1:] and key[1] not in doubtful
+        }
 
     def look_again(self) -> None:
         """Forget the answers of a moment ago, so that all is read again."""

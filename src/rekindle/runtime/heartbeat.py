@@ -212,9 +212,9 @@ class Heartbeat:
             self._beat += 1
             self._shown = tasks = {task: self._task(task) for task in self._job.tasks.states}
             status = self._status(tuple(tasks.values()))
-            self.recorder.rates.look(self._job.now_ms, status)
-            self.recorder.flush()
-            self._storage.replace(layout.status(self._storage.job), replace(status, written_ms=self._clock()))
+            newest = self.recorder.beat(self._job.now_ms, status, self._has_sinks)
+            status = replace(status, written_ms=self._clock(), newest=newest)
+            self._storage.replace(layout.status(self._storage.job), status)
             return True
         except (StorageError, ControlError):
             return False

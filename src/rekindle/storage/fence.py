@@ -64,12 +64,13 @@ class Fence(JobDocuments):
         return found is None or found.token != run.token
 
     def forget(self, keep: int, needed: Collection[int]) -> None:
-        """Delete how runs began and ended, except the newest `keep` and those that are `needed`.
+        """Delete how runs began and ended, except the newest `keep`, those that are `needed`, and the one after each.
 
-        Their beginnings go first: a run without an end would look like one that was killed.
+        So who knows a run that is there sees at the next number whether it is the newest. Their beginnings go first: a
+        run without an end would look like one that was killed.
         """
         numbers = sorted({*self._numbers_left()})
-        doomed = [number for number in numbers[: max(len(numbers) - keep, 0)] if number not in needed]
+        doomed = [number for number in numbers[: max(len(numbers) - keep, 0)] if not {number, number - 1} & {*needed}]
         self.store.delete_many([layout.run(self.job, number) for number in doomed])
         self.store.delete_many([layout.result(self.job, number) for number in doomed])
 

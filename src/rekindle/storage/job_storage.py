@@ -33,10 +33,11 @@ class JobStorage(CheckpointDocuments, ControlDocuments, BatchDocuments):
 
 def jobs(store: Store) -> list[str]:
     """Return the names of the jobs in a storage, sorted. A folder that may or may not be a job counts as one."""
-    return [name for name in store.names("") if _may_be_a_job(store, name)]
+    return [name for name in store.names("") if may_be_a_job(store, name)]
 
 
-def _may_be_a_job(store: Store, name: str) -> bool:
+def may_be_a_job(store: Store, name: str) -> bool:
+    """Return True if a folder of a storage has the identity of a job, or may have it."""
     try:
         return store.exists(layout.identity(name))
     except StorageError:  # what opens it learns why

@@ -93,6 +93,17 @@ class TaskStatusDocument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Newest:
+    """The newest figures of the history, for those that read the heartbeat alone, as a list of many jobs does."""
+
+    #: of the newest completed checkpoint; None: there is none, or that is not known
+    checkpoint_duration_ms: int | None = None
+    checkpoint_bytes: int | None = None
+    #: rows given to sinks a second; None where no sink counts rows
+    rows_out_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """``status.json``: the heartbeat of a driver."""
 
@@ -138,6 +149,8 @@ class Status:
     #: over all runs of the job
     batches: int = 0
     restarts_total: int = 0
+    #: None where an older version wrote it: the history has these figures
+    newest: Newest | None = None
     #: of Rekindle
     version: str = ""
     format: int = FORMAT_VERSION
