@@ -51,7 +51,7 @@ class Steps:
 
     def handle(self, job: JobMachine, event: e.Event) -> tuple[c.Command, ...]:
         """Let the job hear the event, and look what it does."""
-        state, statuses = job.state, job.tasks.statuses()
+        state, statuses = job.state, job.tasks.states.statuses()
         phases = _phases(job)
         commands = _HANDLE(job, event)
         if isinstance(event, e.DriverFenced):

@@ -402,9 +402,9 @@ def test_a_request_that_waits_when_the_job_finishes_is_refused_not_called_a_succ
 def test_a_checkpoint_asks_whoever_has_not_finished(statuses_: dict, flag: bool, planned: tuple | Reason) -> None:
     job = running(A, B, checkpoint_after_tasks_finish=flag)
     for task, status in statuses_.items():
-        job.tasks.states[task].status = status
+        job.tasks.states.become(task, status)
     job.coordinator.schedule.ask(CheckpointRequest(kind=CheckpointKind.MANUAL))
-    commands = job.coordinator.advance(0, job.tasks.statuses(), None, periodic=False)
+    commands = job.coordinator.advance(0, job.tasks.states.statuses, None, periodic=False)
     if planned is Reason.NOT_ALL_REQUIRED_TASKS_RUNNING:
         assert commands == () and job.coordinator.schedule.queue, "it waits until they do"
     elif isinstance(planned, Reason):

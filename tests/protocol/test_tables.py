@@ -57,7 +57,7 @@ def test_the_tables_know_every_event_there_is() -> None:
 def test_every_fact_about_a_task_is_a_step_of_the_table_or_illegal(kind: type[e.Event], status: TaskStatus) -> None:
     job = running(A, B)
     state = job.tasks.states[A]
-    state.status = status
+    job.tasks.states.become(A, status)
     if status in TASK_STEPS[kind]:
         job.tasks.step(FACTS[kind])
         assert state.status is TASK_STEPS[kind][status]

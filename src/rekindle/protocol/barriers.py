@@ -76,7 +76,7 @@ class Barriers:
         #: number of changes: a batch recorded, a channel read further, or a task closed
         self.changes = 0
         self._inputs: dict[SubtaskId, dict[SubtaskId, Channel]] = {task: {} for task in subtasks}
-        self._outputs: dict[SubtaskId, list[Channel]] = {task: [] for task in subtasks}
+        self._outputs: dict[SubtaskId, dict[SubtaskId, Channel]] = {task: {} for task in subtasks}
         for edge in topology.edges:
             for consumer in (task for task in subtasks if task.task == edge.target):
                 for index in topology.producers(edge, consumer.subtask):
@@ -89,14 +89,14 @@ class Barriers:
         if producer not in self._inputs[consumer]:
             channel = Channel(producer=producer, consumer=consumer)
             self._inputs[consumer][producer] = channel
-            self._outputs[producer].append(channel)
+            self._outputs[producer][consumer] = channel
 
     # -- what has happened --------------------------------------------------------------------------------------------
 
     def restore(self, task: SubtaskId, batch: int, read: Mapping[SubtaskId, int]) -> None:
         """Take in the last batch of a subtask, and how far it had read each channel, when the driver starts."""
         self.batches[task] = batch
-        for channel in self._outputs[task]:
+        for channel in self._outputs[task].values():
             channel.written = batch + 1
         for producer, place in read.items():
             self._inputs[task][producer].read = self._inputs[task][producer].allowed = place
@@ -115,7 +115,7 @@ class Barriers:
             return ()
         self.changes += batch > self.batches[task]
         self.batches[task] = batch
-        for channel in self._outputs[task]:
+        for channel in self._outputs[task].values():
             channel.written = batch + 1
         outcomes: list[tuple[SubtaskId, Outcome]] = []
         for producer, place in read.items():
@@ -132,9 +132,9 @@ class Barriers:
         """Note that a task is closed: its output channels have ended (EndOfPartition), and it gets no more barriers."""
         self.changes += 1
         for channel in self._inputs[task].values():
-            self._outputs[channel.producer].remove(channel)
+            del self._outputs[channel.producer][task]
         outcomes: list[tuple[SubtaskId, Outcome]] = []
-        for channel in self._outputs[task]:
+        for channel in self._outputs[task].values():
             channel.barriers.clear()  # its end counts for all of them
             outcomes += [(channel.consumer, one) for one in self._alignments[channel.consumer].ended(task)]
         return self._follow(outcomes, set())
@@ -182,9 +182,9 @@ class Barriers:
         channel = self._inputs[consumer][producer]
         return channel.read >= channel.written
 
-    def consumers(self, task: SubtaskId) -> Iterable[SubtaskId]:
+    def consumers(self, task: SubtaskId) -> Collection[SubtaskId]:
         """Return the consumers of the channels that a subtask writes."""
-        return (channel.consumer for channel in self._outputs[task])
+        return self._outputs[task].keys()
 
     # -- how a checkpoint continues -----------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class Barriers:
             if isinstance(outcome, AlignedSnapshot):
                 read = {producer: channel.read for producer, channel in self._inputs[task].items()}
                 self._cuts[task, outcome.checkpoint] = _Cut(self.batches[task], read)
-                for channel in self._outputs[task]:
+                for channel in self._outputs[task].values():
                     todo.extend(self._put_down(channel, outcome))
             else:
                 # None is aborted here: an aligned barrier passes no other, and an unaligned one goes alone.
@@ -247,7 +247,7 @@ class Barriers:
         channels = {
             (channel.producer, channel.consumer): channel
             for task in sorted(tasks)
-            for channel in (*self._inputs[task].values(), *self._outputs[task])
+            for channel in (*self._inputs[task].values(), *self._outputs[task].values())
         }
         for channel in channels.values():
             limit = self._limit(channel)
@@ -262,4 +262,4 @@ class Barriers:
 
     def _channels(self) -> Iterator[Channel]:
         for outputs in self._outputs.values():
-            yield from outputs
+            yield from outputs.values()

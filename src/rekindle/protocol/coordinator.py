@@ -26,7 +26,7 @@ This module does not know why a job stops, what a task does, or what a snapshot 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rekindle.config import Config
 from rekindle.graph.topology import Topology
@@ -43,6 +43,8 @@ from rekindle.protocol.states import TaskStatus
 from rekindle.protocol.under_way import UnderWay
 
 _Commands = tuple[c.Command, ...]
+
+Statuses = Callable[[], Mapping[SubtaskId, TaskStatus]]
 
 
 class Coordinator:
@@ -78,12 +80,13 @@ class Coordinator:
 
     # -- what follows from time and the tasks' statuses ----------------------------------------------------------------
 
-    def advance(
-        self, now_ms: int, statuses: Mapping[SubtaskId, TaskStatus], demanded: CheckpointRequest | None, periodic: bool
-    ) -> _Commands:
+    def advance(self, now_ms: int, statuses: Statuses, demanded: CheckpointRequest | None, periodic: bool) -> _Commands:
         """Do the next thing that is due: expire, overtake, retry a commit, trigger.
 
-        `demanded`: the checkpoint that all tasks wait for; None: they wait for none.
+        Args:
+            statuses: called for the status of each subtask where a checkpoint is to be triggered.
+            demanded: the checkpoint that all tasks wait for; None: they wait for none.
+            periodic: True if periodic checkpoints are taken.
         """
         expired = self.pending.expired(now_ms, self._config.checkpoint_timeout_ms)
         if expired is not None:
@@ -101,13 +104,13 @@ class Coordinator:
         return self.snapshots.overtake(oldest.number)
 
     def _trigger_next(
-        self, now_ms: int, statuses: Mapping[SubtaskId, TaskStatus], demanded: CheckpointRequest | None, periodic: bool
+        self, now_ms: int, statuses: Statuses, demanded: CheckpointRequest | None, periodic: bool
     ) -> _Commands:
         asked = self.schedule.next(now_ms, demanded, periodic=periodic, sealing=bool(self.settlement.completed.sealing))
         most = self._config.checkpoint_max_concurrent
         if asked is None or self.settlement.commits.recovering is not None or not self.pending.has_room(asked, most):
             return ()
-        planned = plan_of(self._topology, statuses, after_tasks_finish=self._config.checkpoint_after_tasks_finish)
+        planned = plan_of(self._topology, statuses(), after_tasks_finish=self._config.checkpoint_after_tasks_finish)
         if planned is Reason.NOT_ALL_REQUIRED_TASKS_RUNNING:
             return ()
         self.schedule.triggered(now_ms, asked)

@@ -72,6 +72,11 @@ class JobMachine(JobParts):
             self._heard.hear(request)
         step = self.story.next_step()
         commands = [*handlers[type(event)](self, event)]
+        if isinstance(event, e.TaskEvent):
+            if not isinstance(event, e.SnapshotTaken):  # if it settles a checkpoint, that touches all
+                self.tasks.states.touch(event.task)
+        elif not isinstance(event, e.Ticked):
+            self.tasks.states.touch_all()
         commands += follow(self)
         for command in commands:
             if isinstance(command, c.TakeSnapshot):

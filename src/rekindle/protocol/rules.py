@@ -6,6 +6,9 @@ not apply a second time. This module does not know events.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol.ending import Error, Stop, final_state
 from rekindle.protocol.engine import GRACE_MS, NEEDS_NO_ENGINE, LostEngine
@@ -34,6 +37,7 @@ def _next(job: JobParts) -> _Commands:
     stop = job.stopping.stop
     settled = job.coordinator.settlement.take_settled()
     if settled:
+        job.tasks.states.touch_all()
         return tuple(command for one in settled for command in _settle(job, one)) or _next(job)
     if job.engines.lost is not None:
         instead = _without_engine(job, job.engines.lost)
@@ -42,19 +46,20 @@ def _next(job: JobParts) -> _Commands:
     if job.coordinator.settlement.failures.too_many:
         return _fail_over(job)
     if stop is not None and stop.may_overtake(job.now_ms):
-        stop.overtake()
-    ordered = (*job.scheduler.orders(job.now_ms, stop), *_closable(job))
+        _overtake(job, stop)
+    due = job.scheduler.due(job.now_ms)
+    ordered = (*job.scheduler.orders(due, job.now_ms, stop), *_closable(job, due))
     if ordered:
         return ordered
-    statuses = job.tasks.statuses()
-    if set(statuses.values()) == {TaskStatus.CLOSED} and not job.coordinator.busy:
+    statuses = job.tasks.states.held()
+    if statuses == {TaskStatus.CLOSED} and not job.coordinator.busy:
         if stop is None and job.coordinator.settlement.completed.sealing:
             return ()  # an end by itself waits for savepoints, a stop for its own alone (`_closable`)
         return end(job, final_state(job.tasks.ends()))
     return job.coordinator.advance(
         job.now_ms,
-        statuses,
-        _demanded(job, set(statuses.values())),
+        job.tasks.states.statuses,
+        _demanded(job, statuses),
         periodic=stop is None and not job.batch,
     )
 
@@ -97,11 +102,17 @@ def _give_up(job: JobParts, stop: Stop, reason: str) -> _Commands:
     return (*job.stopping.give_up(stop, reason), *job.scheduler.go_on())
 
 
-def _closable(job: JobParts) -> _Commands:
-    """Close the tasks that may be closed; a stop with a savepoint waits for the checkpoint of that savepoint first."""
+def _overtake(job: JobParts, stop: Stop) -> None:
+    """Let a stop name what lies in the channels: every task may be held where it is."""
+    stop.overtake()
+    job.tasks.states.touch_all()
+
+
+def _closable(job: JobParts, tasks: Iterable[SubtaskId]) -> _Commands:
+    """Close those of these tasks that may be closed; a stop with a savepoint waits for its checkpoint first."""
     if job.stopping.stop is not None and job.stopping.stop.waits_for_savepoint:
         return ()
-    return tuple(job.scheduler.closable())
+    return tuple(job.scheduler.closable(tasks))
 
 
 def _demanded(job: JobParts, statuses: set[TaskStatus]) -> CheckpointRequest | None:
@@ -134,11 +145,11 @@ def _fail_over(job: JobParts) -> _Commands:
 def _without_engine(job: JobParts, lost: LostEngine) -> _Commands | None:
     """Return the commands for a job without an engine; None: continue as usual."""
     stop = job.stopping.stop
-    statuses = set(job.tasks.statuses().values())
+    statuses = job.tasks.states.held()
     plain_stop = stop is not None and stop.plain
     if lost.may_go_on(statuses, plain_stop=plain_stop, tasks=len(job.tasks.states)):
         if stop is not None and plain_stop:
-            stop.overtake()  # nothing reads what lies between tasks
+            _overtake(job, stop)  # nothing reads what lies between tasks
         job.scheduler.hurry(job.now_ms)
         return None
     if stop is None and not statuses <= NEEDS_NO_ENGINE and job.now_ms < lost.since_ms + GRACE_MS:

@@ -15,7 +15,7 @@ This module does not know checkpoints, requests, or how a job ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
@@ -33,6 +33,8 @@ class Scheduler:
 
     def __init__(self, tasks: Tasks, barriers: Barriers) -> None:
         self._tasks, self._barriers = tasks, barriers
+        #: tasks that wait for a restart, with some that wait no more
+        self._restarting = set[SubtaskId]()
 
     def begin(self, stop: Stop | None) -> Iterator[c.Command]:
         """Yield the first order to each task that has not ended."""
@@ -43,6 +45,7 @@ class Scheduler:
     def order(self, task: SubtaskId, stop: Stop | None) -> c.Command:
         """Order an open task to run, or to end if its inputs have ended or a stop requires it."""
         state = self._tasks.states[task]
+        self._restarting.discard(task)
         state.restart_ms = state.ended = state.final_from = None
         state.covered = False
         how = self._ending_of(task, stop)
@@ -50,9 +53,18 @@ class Scheduler:
             return self._end(task, how)
         return self._ordered(c.StartTask(task=task))
 
-    def orders(self, now_ms: int, stop: Stop | None) -> Iterator[c.Command]:
-        """Order tasks whose data has ended to end, and repeat the orders to those whose restart is due."""
-        for task, state in self._tasks.states.items():
+    def due(self, now_ms: int) -> list[SubtaskId]:
+        """Return the tasks to look at: those that were touched, or whose restart is due, in the order of the graph."""
+        for task in self._restarting:
+            restart_ms = self._tasks.states[task].restart_ms
+            if restart_ms is not None and restart_ms <= now_ms:
+                self._tasks.states.touch(task)
+        return self._tasks.states.take_touched()
+
+    def orders(self, tasks: Iterable[SubtaskId], now_ms: int, stop: Stop | None) -> Iterator[c.Command]:
+        """Order those of these tasks to end whose data has ended; repeat the orders to those whose restart is due."""
+        for task in tasks:
+            state = self._tasks.states[task]
             if state.status in _MAY_END:
                 how = self._ending_of(task, stop)
                 if how is not None:
@@ -62,10 +74,11 @@ class Scheduler:
 
     def fail_over(self, at_ms: int) -> None:
         """Let each task that runs start again from its records; a task that waits or is closed has nothing to start."""
-        for state in self._tasks.states.values():
+        for task, state in self._tasks.states.items():
             after = TASK_STEPS[e.TaskFailed][state.status]
             if after is TaskStatus.RESTARTING and after is not state.status:
-                state.status, state.restart_ms = after, at_ms
+                self._tasks.states.become(task, after)
+                self.restart(task, at_ms)
 
     def stop_sources(self, stop: Stop, now_ms: int) -> Iterator[c.Command]:
         """Yield the orders that begin a stop: sources end at once, channels are still read. Restarts become due."""
@@ -77,9 +90,9 @@ class Scheduler:
 
     def hurry(self, now_ms: int) -> None:
         """Make all restarts that tasks wait for due at once."""
-        for state in self._tasks.states.values():
+        for task, state in self._tasks.states.items():
             if state.status is TaskStatus.RESTARTING:
-                state.restart_ms = now_ms
+                self.restart(task, now_ms)
 
     def go_on(self) -> Iterator[c.Command]:
         """Let tasks run again that were held by a stop that is given up; tasks that had finished keep waiting."""
@@ -90,10 +103,12 @@ class Scheduler:
     def restart(self, task: SubtaskId, at_ms: int) -> None:
         """Let a task that has failed be started again at this time."""
         self._tasks.states[task].restart_ms = at_ms
+        self._restarting.add(task)
 
-    def closable(self) -> Iterator[c.Command]:
-        """Close all tasks that may be closed, at the same time."""
-        for task, state in self._tasks.states.items():
+    def closable(self, tasks: Iterable[SubtaskId]) -> Iterator[c.Command]:
+        """Close those of these tasks that may be closed, at the same time."""
+        for task in tasks:
+            state = self._tasks.states[task]
             if state.status is TaskStatus.WAITING and state.covered and self._tasks.is_acknowledged(task):
                 yield self._ordered(c.CloseTask(task=task))
 
@@ -114,22 +129,25 @@ class Scheduler:
 
     def _ordered(self, command: c.TaskCommand) -> c.TaskCommand:
         """Take the step that the table has for this order."""
-        state = self._tasks.states[command.task]
-        state.status = ORDER_STEPS[type(command)][state.status]
+        before = self._tasks.states[command.task].status
+        self._tasks.states.become(command.task, ORDER_STEPS[type(command)][before])
         return command
 
     def _ending_of(self, task: SubtaskId, stop: Stop | None) -> Ended | None:
         """Return how a task has to end its data now; None while it continues."""
-        state = self._tasks.states[task]
-        ends = set[Ended | None]()
+        held = Ended.SUSPENDED if stop is not None and stop.unaligned else None
+        state, ends = self._tasks.states[task], list[Ended]()
         if state.has_sources:
-            ends.add(Ended.FINISHED if state.sources_ended else _end_by(stop))
+            how = Ended.FINISHED if state.sources_ended else _end_by(stop)
+            if how is None:
+                return held
+            ends.append(how)
         for producer in self._barriers.producers(task):
-            read = self._barriers.has_read(task, producer)
-            ends.add(self._tasks.states[producer].ended if read else None)
-        if None not in ends:
-            return max((how for how in ends if how is not None), key=list(Ended).index)
-        return Ended.SUSPENDED if stop is not None and stop.unaligned else None
+            how = self._tasks.states[producer].ended
+            if how is None or not self._barriers.has_read(task, producer):
+                return held  # the others need not be looked at
+            ends.append(how)
+        return max(ends, key=list(Ended).index)
 
 
 def _end_by(stop: Stop | None) -> Ended | None:

@@ -24,6 +24,7 @@ from rekindle.protocol.barriers import Barriers
 from rekindle.protocol.ending import Ended, TaskState
 from rekindle.protocol.restarts import Restarts
 from rekindle.protocol.states import TASK_STEPS, TaskStatus
+from rekindle.protocol.subtask_states import SubtaskStates
 
 
 class Tasks:
@@ -32,15 +33,16 @@ class Tasks:
     def __init__(self, graph: JobGraph, barriers: Barriers, config: Config) -> None:
         self._barriers = barriers
         has_sources = {task.uid: bool(graph.sources_of(task)) for task in graph.tasks}
-        self.states = {
+        states = {
             task: TaskState(status=TaskStatus.STARTING, has_sources=has_sources[task.task], restarts=Restarts(config))
             for task in graph.subtasks()
         }
+        self.states = SubtaskStates(states, barriers)
 
     def step(self, event: e.TaskEvent) -> TaskState:
         """Move a task to the status that the table has for this event; return its state."""
         state = self.states[event.task]
-        state.status = TASK_STEPS[type(event)][state.status]
+        self.states.become(event.task, TASK_STEPS[type(event)][state.status])
         return state
 
     def ended(self, event: e.TaskSuspended | e.TaskFinished, how: Ended) -> bool:
@@ -51,10 +53,6 @@ class Tasks:
             return False
         state.end(how)
         return True
-
-    def statuses(self) -> dict[SubtaskId, TaskStatus]:
-        """Return the status of each subtask."""
-        return {task: state.status for task, state in self.states.items()}
 
     def ends(self) -> set[Ended | None]:
         """Return the ways in which the subtasks have ended their data; None in it: some have not."""
@@ -70,14 +68,15 @@ class Tasks:
         """Take in the state of a subtask in the storage; `settle_restored` follows when all are taken in."""
         state = self.states[task]
         if fact.closed or fact.ended:
-            state.status, state.covered = TaskStatus.WAITING, fact.closed
+            self.states.become(task, TaskStatus.WAITING)
+            state.covered = fact.closed
             state.ended = Ended.DRAINED if fact.drained else Ended.FINISHED
 
     def settle_restored(self) -> None:
         """Close the subtasks that had finished, as a checkpoint says, and were read to their end."""
         for task, state in self.states.items():
             if state.covered and self.is_acknowledged(task):
-                state.status = TaskStatus.CLOSED
+                self.states.become(task, TaskStatus.CLOSED)
         for task, state in self.states.items():
             if state.status is TaskStatus.CLOSED:
                 self._barriers.closed(task)

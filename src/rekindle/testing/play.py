@@ -124,7 +124,7 @@ class Play:
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def standing(self) -> Answer:
-        statuses = self.driver.job.tasks.statuses().items()
+        statuses = self.driver.job.tasks.states.statuses().items()
         said = [f"{task} is {status.value.replace('_', ' ')}" for task, status in statuses]
         return [f"the job is {self.driver.job.state.value}", *said]
 
