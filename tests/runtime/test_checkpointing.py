@@ -25,6 +25,7 @@ from rekindle.runtime.retention import Retention
 from rekindle.storage import layout
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
 from rekindle.storage.documents.runs import Run
+from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.local import LocalStore
 from rekindle.storage.open import open_store
 from rekindle.storage.origin import find_origin
@@ -437,3 +438,31 @@ def test_a_stop_with_a_savepoint_of_its_own_waits_for_that(world: World, saving:
         assert stopped.result(30).state == "STOPPED"
     assert Path(stopped.result().savepoint or "", "manifest.json").exists()
     assert Path(saving.answer.result(30), "manifest.json").exists()
+
+
+def test_a_manifest_that_is_retained_is_read_once_by_those_who_clear_up(world: World) -> None:
+    """A job may retain thousands of checkpoints: if each read all before it, they would slow down over the years."""
+    world.rows.available, world.rows.ended = 10, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 10)
+    for _ in range(4):
+        handle.checkpoint()
+    read: list[str] = []
+
+    class Noted(LocalStore):
+        def read(self, path: str) -> bytes:
+            read.append(path)
+            return super().read(path)
+
+    run, runner = world.storage.latest_run(), world.runner
+    assert run is not None and runner is not None
+    retention = Retention(JobStorage(Noted(world.location), JOB), run, {SUBTASK: runner})
+    retention.discard_older(c.DiscardOlder(keep=3))
+    manifests = [path for path in read if path.endswith("manifest.json")]
+    read.clear()
+    retention.discard_older(c.DiscardOlder(keep=3))
+
+    assert len(manifests) == 3
+    assert not any(path.endswith("manifest.json") for path in read)
+    assert world.storage.checkpoints() == [4, 3, 2]
+    handle.cancel()

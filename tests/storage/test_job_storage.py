@@ -11,7 +11,7 @@ import pytest
 
 from rekindle.errors import DefinitionError, RestoreError, StorageError
 from rekindle.storage import layout, read_layout
-from rekindle.storage.checkpoint_documents import read_manifest
+from rekindle.storage.checkpoint_documents import newest_checkpoint, read_manifest
 from rekindle.storage.codec import encode
 from rekindle.storage.documents.batch import BatchRecord, ChannelPosition, Drain, End, InputPosition
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot, Transaction
@@ -496,3 +496,21 @@ def test_the_highest_number_left_is_of_anything_that_a_run_writes(
     for path in left:
         storage.store.create(path, b"")
     assert storage.fence.highest_number_left() == number
+
+
+def test_the_newest_checkpoint_is_found_without_reading_those_before(storage: JobStorage, store: MemoryStore) -> None:
+    """A job may retain thousands of them, and each start asks for the newest."""
+    read: list[str] = []
+
+    class Noted(ForwardingStore):
+        def read(self, path: str) -> bytes:
+            read.append(path)
+            return super().read(path)
+
+    for number in range(1, 10):
+        put_manifest(storage, make_manifest(number))
+    storage.use_up(10, run=2)
+    noted = JobStorage(Noted(store), storage.job)
+    assert newest_checkpoint(noted) == 9
+    assert len(read) == 2, "the number that is only used up, and the newest"
+    assert noted.checkpoints() == [*range(9, 0, -1)]

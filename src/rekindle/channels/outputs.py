@@ -65,16 +65,29 @@ def readings_of(manifest: Manifest, producer: SubtaskId) -> Iterator[Reading]:
     """Yield the readers of a producer; those that have finished, and so have read all of it, are left out."""
     topology = topology_of(manifest)
     for edge in topology.edges:
-        if edge.source != producer.task:
-            continue
-        readers = topology.consumers(edge, producer.subtask)
-        for rank, index in enumerate(readers):
-            snapshot = manifest.tasks[edge.target][index]
-            if snapshot.end is None:
-                channels = snapshot.inputs.get(producer.task, InputPosition()).channels
-                reader = Reader(task=edge.target, rank=rank, sharing=len(readers))
-                position = channels.get(producer.subtask, ChannelPosition())
-                yield Reading(SubtaskId(edge.target, index), reader, position)
+        if edge.source == producer.task:
+            yield from _along(edge, topology, manifest, producer)
+
+
+def all_readings(manifest: Manifest) -> Iterator[tuple[SubtaskId, Reading]]:
+    """Yield each producer with each of its readers, as `readings_of` yields them for one."""
+    topology = topology_of(manifest)
+    for edge in topology.edges:
+        for index in manifest.tasks[edge.source]:
+            producer = SubtaskId(edge.source, index)
+            for reading in _along(edge, topology, manifest, producer):
+                yield producer, reading
+
+
+def _along(edge: Edge, topology: Topology, manifest: Manifest, producer: SubtaskId) -> Iterator[Reading]:
+    readers = topology.consumers(edge, producer.subtask)
+    for rank, index in enumerate(readers):
+        snapshot = manifest.tasks[edge.target][index]
+        if snapshot.end is None:
+            channels = snapshot.inputs.get(producer.task, InputPosition()).channels
+            reader = Reader(task=edge.target, rank=rank, sharing=len(readers))
+            position = channels.get(producer.subtask, ChannelPosition())
+            yield Reading(SubtaskId(edge.target, index), reader, position)
 
 
 Records = Callable[[int], BatchRecord | None]

@@ -176,9 +176,12 @@ class Driver:
         self._heartbeat.heard(event)
         if isinstance(event, e.TaskFailed):
             self._orders.failed(event.task)
-        for command in self._job.handle(event):
+        commands = self._job.handle(event)
+        for command in commands:
             self._heartbeat.ordered(command)
             _EXECUTE[type(command)](self, command)
+        if any(isinstance(command, c.TakeSnapshot) for command in commands):
+            self._take_snapshots()  # once for all of them
 
     def _engine_died(self, reason: str) -> None:
         self._events.post(e.EngineDied(reason=reason, replaceable=self._engine.replaceable))
@@ -192,10 +195,6 @@ class Driver:
         return self._fenced_by is not None
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
-
-    def _take_snapshot(self, command: c.TakeSnapshot) -> None:
-        self._checkpointing.order(command)
-        self._take_snapshots()
 
     def _take_snapshots(self) -> None:
         for event in self._checkpointing.snapshots():
@@ -285,7 +284,7 @@ _EXECUTE: dict[type[c.Command], Callable[[Driver, Any], None]] = {
     c.KillTask: lambda driver, command: driver._orders.kill(command),
     c.StopSources: lambda driver, command: driver._orders.stop_sources(command),
     c.AllowReading: lambda driver, command: driver._orders.allow(command),
-    c.TakeSnapshot: Driver._take_snapshot,
+    c.TakeSnapshot: lambda driver, command: driver._checkpointing.order(command),
     c.WriteManifest: Driver._write_manifest,
     c.CommitTransactions: Driver._commit,
     c.SealSavepoint: Driver._seal,

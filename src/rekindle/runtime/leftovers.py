@@ -14,7 +14,7 @@ from rekindle.ids import SubtaskId
 from rekindle.runtime.steps import Steps, step
 from rekindle.sinks import SinkBatch, TwoPhaseSink
 from rekindle.storage import layout
-from rekindle.storage.checkpoint_documents import CheckpointDocuments
+from rekindle.storage.checkpoint_documents import CheckpointDocuments, newest_checkpoint
 from rekindle.storage.documents.checkpoint import Manifest, Rewound
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_documents import JobDocuments
@@ -23,7 +23,7 @@ from rekindle.storage.job_storage import JobStorage
 
 def uncommitted(storage: CheckpointDocuments) -> Manifest | None:
     """Return the checkpoint whose commit a crash may have interrupted: the newest, unless it is marked committed."""
-    newest = next(iter(storage.checkpoints()), None)
+    newest = newest_checkpoint(storage)
     if newest is None:
         return None
     mark = layout.committed(layout.checkpoint(storage.job, newest))

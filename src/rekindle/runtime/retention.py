@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from rekindle.channels.outputs import readings_of
+from rekindle.channels.outputs import all_readings
 from rekindle.errors import ControlError, StorageError
 from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
@@ -32,6 +33,33 @@ _UNREADABLE = ("OBJECT_CORRUPT", "FORMAT_NEWER")
 _LOG = logging.getLogger(__name__)
 
 
+class _Needs(NamedTuple):
+    """The data that a retained checkpoint needs."""
+
+    lineage: int
+    run: int
+    #: subtask → its last batch
+    batches: Mapping[SubtaskId, int]
+    #: subtask → how many of its batches the slowest of its readers has read; only of subtasks that are still read
+    read: Mapping[SubtaskId, int]
+    #: tasks that never run again, and need no state
+    over: frozenset[str]
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> _Needs:
+        """Find it in a manifest."""
+        read = dict[SubtaskId, int]()
+        for producer, reading in all_readings(manifest):
+            read[producer] = min(reading.position.batches, read.get(producer, reading.position.batches))
+        return cls(
+            lineage=manifest.lineage,
+            run=manifest.run,
+            batches={task: snapshot.batch for task, snapshot in snapshots_of(manifest).items()},
+            read=read,
+            over=frozenset(uid for uid in manifest.tasks if manifest.needs_no_state(uid)),
+        )
+
+
 class Retention:
     """The deletions of one run; each checks the fence first (`SteppedStore`)."""
 
@@ -41,6 +69,8 @@ class Retention:
         self._runners = runners
         self._worker = Worker("retention")
         self._last: c.DiscardOlder | None = None
+        #: checkpoint that is retained → what it needs
+        self._known: dict[int, _Needs] = {}
         #: True if folders of older lineages may be left
         self._older_lineages = True
         #: True if runs may be left that need not be kept
@@ -71,16 +101,16 @@ class Retention:
     def discard_older(self, order: c.DiscardOlder) -> None:
         """Delete checkpoints beyond the retained ones, and data that only they needed."""
         kept = self._forget_checkpoints(order)
-        ours = [manifest for manifest in kept if manifest.lineage == self._run.lineage]
+        ours = [needs for needs in kept if needs.lineage == self._run.lineage]
         for task, runner in self._runners.items():
-            batches = [snapshots_of(manifest)[task].batch for manifest in ours if task in snapshots_of(manifest)]
-            read = [reading.position.batches for manifest in ours for reading in readings_of(manifest, task)]
+            batches = [needs.batches[task] for needs in ours if task in needs.batches]
+            read = [needs.read[task] for needs in ours if task in needs.read]
             if batches:
-                over = all(manifest.needs_no_state(task.task) for manifest in ours if task.task in manifest.tasks)
+                over = all(task.task in needs.over for needs in ours if task in needs.batches)
                 # One output more is kept than is still to be read: it has the event time of the rows read.
                 runner.purge(min(batches), min(read, default=min(batches)) - 1, over=over)
         if self._older_lineages:
-            self._forget_lineages({manifest.lineage for manifest in kept} | {self._run.lineage})
+            self._forget_lineages({needs.lineage for needs in kept} | {self._run.lineage})
         self._dispose_claimed(len(ours), order.keep)
         self._forget_runs(kept)
 
@@ -99,49 +129,54 @@ class Retention:
                 dispose_claimed(lineage.restored_from, lineage.restored_checkpoint)
         self._may_own = False
 
-    def _forget_runs(self, kept: list[Manifest]) -> None:
+    def _forget_runs(self, kept: list[_Needs]) -> None:
         """Delete the documents of old runs, once a checkpoint of this run is complete.
 
         From then on only the newest runs are needed, those of the checkpoints that stay, and those that have opened a
         lineage: data written before that checkpoint is on the disk (`rekindle.start.lost`), and a driver that only
         seems to be dead finds the numbers of its checkpoints used.
         """
-        if not self._older_runs or all(manifest.run != self._run.run for manifest in kept):
+        if not self._older_runs or all(needs.run != self._run.run for needs in kept):
             return
         # A lineage has the number of the run that has opened it.
-        opened = {self._run.lineage, *(manifest.lineage for manifest in kept)}
-        self._storage.fence.forget(RUNS, {*opened, *(manifest.run for manifest in kept)})
+        opened = {self._run.lineage, *(needs.lineage for needs in kept)}
+        self._storage.fence.forget(RUNS, {*opened, *(needs.run for needs in kept)})
         self._older_runs = False
 
-    def _forget_checkpoints(self, order: c.DiscardOlder) -> list[Manifest]:
-        """Delete checkpoints that are older than the retained ones, and not pinned; return those that stay.
+    def _forget_checkpoints(self, order: c.DiscardOlder) -> list[_Needs]:
+        """Delete checkpoints that are older than the retained ones, and not pinned; return what those that stay need.
 
         Raises:
             StorageError: one that stays cannot be read. The data that it needs is not known, so all data stays.
         """
         numbers = self._storage.numbers_used()
-        found: dict[int, Manifest | StorageError] = {}
+        found: dict[int, _Needs | StorageError] = {}
         newest: list[int] = []
         for number in reversed(numbers):
             if len(newest) < order.keep or number in order.pinned:
-                manifest = self._read(number)
-                if manifest is not None:
-                    found[number] = manifest
+                needs = self._needs(number)
+                if needs is not None:
+                    found[number] = needs
                     newest += [number] if len(newest) < order.keep else []
         oldest = min(newest, default=0)
         self._storage.forget_checkpoints([number for number in numbers if number < oldest and number not in found])
-        for manifest in found.values():
-            if isinstance(manifest, StorageError):
-                raise manifest
-        return [manifest for manifest in found.values() if isinstance(manifest, Manifest)]
+        self._known = {number: needs for number, needs in found.items() if isinstance(needs, _Needs)}
+        for needs in found.values():
+            if isinstance(needs, StorageError):
+                raise needs
+        return [*self._known.values()]
 
-    def _read(self, number: int) -> Manifest | StorageError | None:
+    def _needs(self, number: int) -> _Needs | StorageError | None:
+        """Return what a checkpoint needs; a manifest never changes, so it is read once."""
+        if number in self._known:
+            return self._known[number]
         try:
-            return self._storage.manifest(number)
+            manifest = self._storage.manifest(number)
         except StorageError as error:
             if error.code not in _UNREADABLE:
                 raise
             return error
+        return _Needs.of(manifest) if manifest is not None else None
 
     def _forget_lineages(self, needed: set[int]) -> None:
         """Delete the folders of lineages before this one that have no checkpoint left."""

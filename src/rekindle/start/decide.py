@@ -32,6 +32,7 @@ from rekindle.start.permissions import Permissions
 from rekindle.start.resolve import AlreadyEnded, Decision, Restore, Resume, StartFacts, resolve
 from rekindle.storage import layout
 from rekindle.storage.bell import ring
+from rekindle.storage.checkpoint_documents import newest_checkpoint
 from rekindle.storage.documents.batch import End
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import Run
@@ -101,7 +102,7 @@ class Decider:
             self._refuse_second_driver()
         newest, lineage = storage.latest_run(), storage.lineage()
         run, result = storage.last_begun(before=claimed)
-        checkpoint = next(iter(storage.checkpoints()), None)
+        checkpoint = newest_checkpoint(storage)
         if lineage is not None and self._came_to_nothing(lineage, run):
             lineage = None
         loss = find_loss(storage, lineage, self._checkpoint_path, claimed) if lineage is not None else None

@@ -34,7 +34,7 @@ from rekindle.start.resolve import AlreadyEnded, Fresh, Restore, Resume
 from rekindle.start.saved import Before, before_start, examination
 from rekindle.storage import layout
 from rekindle.storage.batch_documents import BatchDocuments
-from rekindle.storage.checkpoint_documents import CheckpointDocuments
+from rekindle.storage.checkpoint_documents import CheckpointDocuments, newest_checkpoint
 from rekindle.storage.documents.lineage import Lineage
 from rekindle.storage.documents.runs import JobDescription
 from rekindle.storage.job_storage import JobStorage
@@ -146,7 +146,7 @@ def _sinks(
 def _checkpoint(storage: CheckpointDocuments, decided: Decided) -> int | None:
     if decided.origin is not None:
         return decided.origin.manifest.checkpoint
-    return next(iter(storage.checkpoints()), None)
+    return newest_checkpoint(storage)
 
 
 def _left(storage: JobStorage, graph: JobGraph, decided: Decided) -> Collection[str]:

@@ -10,6 +10,7 @@ from rekindle.protocol import events as e
 from rekindle.runtime.leftovers import uncommitted
 from rekindle.runtime.ports import Subtasks
 from rekindle.storage import layout
+from rekindle.storage.checkpoint_documents import newest_checkpoint
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
@@ -45,7 +46,7 @@ def job_started(
     return e.JobStarted(
         now_ms=0,
         next_checkpoint=max(used, default=0) + 1,
-        latest_checkpoint=next(iter(storage.checkpoints()), None),
+        latest_checkpoint=newest_checkpoint(storage),
         committed=uncommitted(storage) is None,
         tasks=restored,
         draining=draining,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -27,15 +27,7 @@ class CheckpointDocuments(RunDocuments):
 
     def checkpoints(self) -> list[int]:
         """Return the numbers of the completed checkpoints, newest first, with those whose manifests cannot be read."""
-        return [number for number in reversed(self.numbers_used()) if self._is_complete(number)]
-
-    def _is_complete(self, checkpoint: int) -> bool:
-        try:
-            return self.manifest(checkpoint) is not None
-        except StorageError as error:
-            if error.code not in ("OBJECT_CORRUPT", "FORMAT_NEWER"):
-                raise
-            return True
+        return [*_complete_ones(self)]
 
     def numbers_used(self) -> list[int]:
         """Return the numbers that a checkpoint has, or that none may have any more, ascending."""
@@ -90,6 +82,25 @@ class CheckpointDocuments(RunDocuments):
         folders = [layout.checkpoint(self.job, checkpoint) for checkpoint in checkpoints]
         self.store.delete_many([layout.manifest(folder) for folder in folders])
         self.store.delete_trees(layout.checkpoints(self.job), [folder.rpartition("/")[2] for folder in folders])
+
+
+def newest_checkpoint(storage: CheckpointDocuments) -> int | None:
+    """Return the number of the newest completed checkpoint, also if its manifest cannot be read; None: no such."""
+    return next(_complete_ones(storage), None)
+
+
+def _complete_ones(storage: CheckpointDocuments) -> Iterator[int]:
+    """Yield the numbers of the completed checkpoints, newest first; each manifest is read as it is asked for."""
+    return (number for number in reversed(storage.numbers_used()) if _is_complete(storage, number))
+
+
+def _is_complete(storage: CheckpointDocuments, checkpoint: int) -> bool:
+    try:
+        return storage.manifest(checkpoint) is not None
+    except StorageError as error:
+        if error.code not in ("OBJECT_CORRUPT", "FORMAT_NEWER"):
+            raise
+        return True
 
 
 def read_manifest(store: Store, folder: str) -> Manifest:

@@ -240,7 +240,7 @@ class Assembly:
 
 def oldest_needed(storage: CheckpointDocuments, lineage: Lineage) -> dict[SubtaskId, int]:
     """Find the oldest batch of each subtask that a retained checkpoint of `lineage` needs."""
-    for number in reversed(storage.checkpoints()):
+    for number in storage.numbers_used():
         try:
             manifest = storage.manifest(number)
         except StorageError:
