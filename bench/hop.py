@@ -38,7 +38,7 @@ class Nowhere(TwoPhaseSink):
     """Evaluates what it is given, and keeps nothing."""
 
     kind = "Nowhere"
-    output_modes = ("append",)
+    output_modes = ("append", "update")
 
     def prepare(self, df: DataFrame, batch: SinkBatch) -> list[Committable]:
         """Evaluate it."""
