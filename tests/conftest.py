@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from tests.class_archive import submit_arguments
 from tests.crash.pipeline_kit import Gate
@@ -85,6 +85,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.no_cover)
             if missing:
                 item.add_marker(pytest.mark.skip(reason=missing))
+        if is_hypothesis_test(getattr(item, "function", None)):
+            # Nor does what chance reaches: each line of the core has a case that is written down. It also takes long.
+            item.add_marker(pytest.mark.no_cover)
     # Files that need Spark come first, whether of many tests or of one, which may take a minute; then those that need a
     # server. The others are many and quick: they fill up the end, in which one of several workers would wait for the
     # last file of another.

@@ -69,6 +69,13 @@ def test_a_vertex_has_no_other_subtasks_than_its_own(subtask: int) -> None:
     assert subtask not in SubtaskSet.every(3)
 
 
+def test_two_sets_make_a_third() -> None:
+    some, others = SubtaskSet.of(5, {0, 1, 4}), SubtaskSet.of(5, {1, 2})
+    assert some | others == SubtaskSet.of(5, {0, 1, 2, 4})
+    assert some & others == SubtaskSet.of(5, {1})
+    assert some - others == SubtaskSet.of(5, {0, 4})
+
+
 def test_what_is_no_subtask_is_in_no_set() -> None:
     assert "0" not in SubtaskSet.every(3)
 

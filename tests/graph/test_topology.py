@@ -135,6 +135,19 @@ def test_a_set_of_producers_feeds_the_union_of_what_each_of_them_feeds(data: st.
     assert topology.fed_by(edge, producers) == SubtaskSet.of(topology.vertex("1").parallelism, union)
 
 
+@pytest.mark.parametrize(("consumers", "fed"), [(2, {1}), (3, {1}), (4, {2}), (6, {2, 3}), (7, {3, 4})])
+def test_the_second_of_three_producers_feeds_some_of_few_and_of_many(consumers: int, fed: set[int]) -> None:
+    topology = graph(3, consumers, edges=((0, 1, PW),))
+    found = topology.fed_by(topology.edges[0], SubtaskSet.of(3, {1}))
+    assert set(found) == set(topology.consumers(topology.edges[0], 1)) == fed
+
+
+def test_one_producer_feeds_everybody_over_an_edge_of_all_to_all_and_none_feeds_nobody() -> None:
+    topology = graph(3, 2, edges=((0, 1, A2A),))
+    assert topology.fed_by(topology.edges[0], SubtaskSet.of(3, {1})) == SubtaskSet.every(2)
+    assert topology.fed_by(topology.edges[0], SubtaskSet.none(3)) == SubtaskSet.none(2)
+
+
 def test_nothing_is_kept_for_a_single_subtask() -> None:
     """A graph of a million million subtasks is as small as its drawing, and who feeds whom is arithmetic."""
     topology = graph(10**12, 3 * 10**12, edges=((0, 1, PW),))
