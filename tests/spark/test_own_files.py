@@ -1,14 +1,15 @@
-"""Queries in a local folder write their own files without a process for each; elsewhere Spark does as it does."""
+"""Queries write their own files at less cost in a local folder, and in a bucket of S3 where they keep no state."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.session.settings import FILE_MANAGER
-from rekindle.spark.query.own_files import written_by_calls
+from rekindle.spark.query.own_files import keeps_state, written_by_calls
 from tests.jobs.kit import World, rows
 
 
@@ -34,9 +35,37 @@ def test_the_queries_of_a_job_in_a_local_folder_write_through_calls_and_the_sess
     assert spark.conf.get(FILE_MANAGER, None) is None
 
 
-def test_a_bucket_and_what_the_user_has_set_are_left_as_they_are(spark: SparkSession) -> None:
+def test_other_stores_and_what_the_user_has_set_are_left_as_they_are(spark: SparkSession) -> None:
+    rate = spark.readStream.format("rate").load()
     assert written_by_calls(spark, "file:///state")
-    assert not written_by_calls(spark, "s3a://bucket/state")
+    assert written_by_calls(spark, "s3a://bucket/state", rate)
+    for other in ("hdfs://host/state", "abfss://c@a.dfs.core.windows.net/state", "gs://bucket/state"):
+        assert not written_by_calls(spark, other, rate)
     mine = spark.newSession()
     mine.conf.set(FILE_MANAGER, "my.own.Manager")
     assert not written_by_calls(mine, "file:///state")
+    assert not written_by_calls(mine, "s3a://bucket/state", mine.readStream.format("rate").load())
+
+
+def test_in_a_bucket_only_queries_that_keep_no_state_write_so(spark: SparkSession) -> None:
+    rows = spark.readStream.format("rate").load().withWatermark("timestamp", "1 minute")
+    fixed = spark.range(10).withColumnRenamed("id", "value")
+    without = [
+        rows,
+        rows.where("value > 1").selectExpr("value * 2 AS value", "timestamp").union(rows.select("value", "timestamp")),
+        rows.select("timestamp", F.explode(F.array("value", "value"))),
+        rows.select("value").mapInPandas(lambda frames: frames, "value long"),
+    ]
+    keeping = [
+        rows.dropDuplicates(["value"]),
+        rows.dropDuplicatesWithinWatermark(["value"]),
+        rows.groupBy("value").count(),
+        rows.groupBy(F.window("timestamp", "1 hour")).count(),
+        rows.join(rows.selectExpr("value", "timestamp AS other"), "value"),
+        rows.limit(3),
+    ]
+    assert [keeps_state(frame) for frame in without] == [False] * len(without)
+    assert [keeps_state(frame) for frame in keeping] == [True] * len(keeping)
+    assert keeps_state(rows.join(fixed, "value")), "a table beside the stream: it is not looked at so closely"
+    assert not written_by_calls(spark, "s3a://bucket/state", keeping[0])
+    assert not written_by_calls(spark, "s3a://bucket/state")

@@ -177,7 +177,7 @@ _FREE: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "How Spark writes its files. Where it is not set, a query in a local folder starts no process for each file.",
+        "How Spark writes its files. Where it is not set, a query writes at less cost (`spark/query/own_files.py`).",
         (FILE_MANAGER,),
     ),
     (

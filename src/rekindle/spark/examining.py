@@ -193,7 +193,7 @@ class _Bench:
 
         calls = Calls(self._spark, refuse)
         writer = frame.writeStream.foreachBatch(calls).outputMode(task.output_mode).option("checkpointLocation", uri)
-        settings: Mapping[str, str] = {**NEEDED, **same_for_each_batch(frame), **written_by_calls(session, uri)}
+        settings: Mapping[str, str] = {**NEEDED, **same_for_each_batch(frame), **written_by_calls(session, uri, frame)}
         try:
             with started_with(session, settings):
                 query = writer.trigger(once=True).start()

@@ -130,7 +130,7 @@ class Query:
             **NEEDED,
             **same_for_each_batch(self._frame),
             **first_run_in(self._state_partitions),
-            **written_by_calls(session, progress_dir),
+            **written_by_calls(session, progress_dir, self._frame),
             BATCHES_KEPT: str(self._kept.start(max(self.commits.last, self._batches.last))),
             **({STATE_COUNTED: "true"} if counts_state else {}),
         }
