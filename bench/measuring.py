@@ -8,12 +8,12 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import psutil
 
@@ -25,6 +25,8 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 MB = 1_000_000
 BUSY = 0.3
 """Processes at work for each CPU, the mean of a minute, from which on a machine is busy."""
+APART = 0.1
+"""Pairs whose ratio lies further than this share from that of the pair in the middle disagree."""
 PATIENCE_S = 180
 """The mean of a minute falls slowly once a benchmark before has ended."""
 
@@ -76,6 +78,60 @@ def middle(figures: Sequence[float]) -> float:
     return statistics.median(figures)
 
 
+class Timed(Protocol):
+    """Figures of one contender, one of each run."""
+
+    seconds: list[float]
+    cpu_seconds: list[float]
+
+
+def disagreeing(seconds: Sequence[Sequence[float]]) -> list[int]:
+    """Return the numbers of the rounds in which a contender's time, by the first one's, is far from its median.
+
+    Args:
+        seconds: those of each contender, one of each round.
+    """
+    first, *others = seconds
+    found = set[int]()
+    for other in others:
+        ratios = [theirs / base for theirs, base in zip(other, first, strict=True)]
+        found |= {number for number, ratio in enumerate(ratios) if abs(ratio / middle(ratios) - 1) > APART}
+    return sorted(found)
+
+
+class Agreement(NamedTuple):
+    """The outcome of comparing the rounds of a benchmark."""
+
+    #: rounds that were run again, since they disagreed
+    repeated: int
+    #: rounds that disagree in the end
+    disagreeing: int
+
+    @property
+    def said(self) -> str:
+        """A point of a list that says so; empty where none was repeated."""
+        return (
+            f"- {self.repeated} rounds that disagreed by more than {APART:.0%} were repeated\n" if self.repeated else ""
+        )
+
+
+def agree(runs: Mapping[str, Timed], one_round: Callable[[int], None]) -> Agreement:
+    """Repeat the rounds that disagree, at most as many as there were; of a round that is repeated nothing counts.
+
+    Args:
+        one_round: runs each contender once, and adds the figures to `runs`; it is given a number.
+    """
+    rounds, repeated = len(next(iter(runs.values())).seconds), 0
+    while (noisy := disagreeing([run.seconds for run in runs.values()])) and repeated + len(noisy) <= rounds:
+        for run in runs.values():
+            run.seconds[:] = [one for number, one in enumerate(run.seconds) if number not in noisy]
+            run.cpu_seconds[:] = [one for number, one in enumerate(run.cpu_seconds) if number not in noisy]
+        for _ in noisy:
+            repeated += 1
+            one_round(rounds + repeated)
+    return Agreement(repeated, len(noisy))
+
+
 def load() -> float:
     """Return the mean number of processes at work on this machine in the last minute."""
     return os.getloadavg()[0]
@@ -113,16 +169,23 @@ def cpu() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def publish(name: str, text: str, *, load_before: float, page: bool = True, of: Path = PAGE) -> None:
+def publish(
+    name: str, text: str, *, load_before: float, page: bool = True, of: Path = PAGE, disagreeing: int = 0
+) -> None:
     """Print `text` and, unless told otherwise, put it between the markers of `name` in a page of the documents.
 
-    A machine that was at work before is none to measure on: the page is left alone then.
+    The page is left alone where the machine was at work before, and where rounds disagree.
+
+    Args:
+        disagreeing: number of rounds that disagree, as `agree` counts them.
     """
     print(f"\n{text}", flush=True)
     if not page:
         return
     if load_before > BUSY * (os.cpu_count() or 1):
         sys.exit(f"bench: {of.name} was left alone: {load_before:.1f} processes were at work when this began")
+    if disagreeing:
+        sys.exit(f"bench: {of.name} was left alone: {disagreeing} rounds disagree by more than {APART:.0%}")
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     before, rest = of.read_text().split(begin)
     _, after = rest.split(end)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from contenders import CONTENDERS, windows
-from measuring import MB, ROOT, SETTINGS, arguments, cpu_seconds, publish, settled, where
+from measuring import MB, ROOT, SETTINGS, Agreement, agree, arguments, cpu_seconds, publish, settled, where
 from rekindle.session.session import make_session
 
 sys.path.insert(0, str(ROOT / "examples"))
@@ -59,16 +59,20 @@ def measure(name: str, spark: SparkSession, data: Path, scratch: Path, runs: Run
     shutil.rmtree(work)
 
 
-def compare(spark: SparkSession, data: Path, scratch: Path, pairs: int) -> dict[str, Runs]:
-    """Run two pairs to warm up, then `pairs` that count."""
+def compare(spark: SparkSession, data: Path, scratch: Path, pairs: int) -> tuple[dict[str, Runs], Agreement]:
+    """Run two pairs to warm up, then `pairs` that count, and those that disagree again."""
     runs = {name: Runs() for name in CONTENDERS}
-    for pair in range(1 - WARM_UP, pairs + 1):
+
+    def one(pair: int) -> None:
         for name in sorted(CONTENDERS, reverse=pair % 2 == 1):
             run = runs[name] if pair > 0 else Runs()
             measure(name, spark, data, scratch, run)
             times = f"{run.seconds[-1]:6.2f} s, {run.cpu_seconds[-1]:6.2f} s of CPU"
             print(f"pair {pair if pair > 0 else 'to warm up'}: {name:9} {times}", flush=True)
-    return runs
+
+    for pair in range(1 - WARM_UP, pairs + 1):
+        one(pair)
+    return runs, agree(runs, one)
 
 
 def driver_bytes(name: str, data: Path, scratch: Path) -> int:
@@ -82,7 +86,7 @@ def driver_bytes(name: str, data: Path, scratch: Path) -> int:
     return int(done.stdout.split()[-1])
 
 
-def section(spark: SparkSession, runs: dict[str, Runs], bids: int, memory: dict[str, int], load_before: float) -> str:
+def section(spark: SparkSession, runs: dict[str, Runs], bids: int, memory: dict[str, int], said: str) -> str:
     """Return the figures as Markdown."""
     plain, ours = runs["plain"], runs["rekindle"]
     ratios = [a / b for a, b in zip(plain.seconds, ours.seconds, strict=True)]
@@ -106,7 +110,7 @@ Spark session on `{spark.sparkContext.master}`.
 - Throughput of Rekindle against plain, by the medians: **{by_medians:.3f}** (pair by pair {min(ratios):.3f} to
   {max(ratios):.3f}, median {statistics.median(ratios):.3f}). By CPU time: **{by_cpu:.3f}**.
 - Memory of the Python driver beyond plain's: **{beyond / MB:.0f} MB**.
-{where(spark, load_before)}"""
+{said}"""
 
 
 def main() -> None:
@@ -120,14 +124,14 @@ def main() -> None:
         scratch = Path(folder)
         data = scratch / "bids"
         bids = nexmark.write_history(data, given.events, FILES)
-        runs = compare(spark, data, scratch, given.runs)
+        runs, agreed = compare(spark, data, scratch, given.runs)
         expected = windows(spark.read.parquet(str(data))).count()
         if runs["rekindle"].rows != {expected}:
             sys.exit(f"bench: Rekindle wrote {runs['rekindle'].rows} rows, a batch query has {expected}")
         memory = {name: driver_bytes(name, data, scratch) for name in CONTENDERS}
-        text = section(spark, runs, bids, memory, load_before)
+        text = section(spark, runs, bids, memory, f"{agreed.said}{where(spark, load_before)}")
     spark.stop()
-    publish("overhead", text, load_before=load_before, page=not given.no_page)
+    publish("overhead", text, load_before=load_before, page=not given.no_page, disagreeing=agreed.disagreeing)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rekindle as rk
-from measuring import ROOT, SETTINGS, arguments, cpu_seconds, middle, publish, settled, where
+from measuring import ROOT, SETTINGS, Agreement, agree, arguments, cpu_seconds, middle, publish, settled, where
 from rekindle.session.session import make_session
 
 sys.path.insert(0, str(ROOT))
@@ -229,12 +229,16 @@ def kafka_ways(server: kafka_server.KafkaServer) -> list[Way]:
 
 def compare(
     spark: SparkSession, scratch: Path, ways: list[Way], bids: int, runs: int, servers: Collection[int]
-) -> dict[str, Runs]:
-    """Run one round to warm up, then `runs` that count, the ways in turn; leave out the CPU time of `servers`."""
+) -> tuple[dict[str, Runs], Agreement]:
+    """Run one round to warm up, then `runs` that count, the ways in turn; leave out the CPU time of `servers`.
+
+    Rounds that disagree are repeated.
+    """
     data = scratch / "bids"
     bids = nexmark.write_history(data, bids * nexmark.PERIOD // 46, FILES)
     found = {way.name: Runs() for way in ways}
-    for number in range(runs + 1):
+
+    def one(number: int) -> None:
         for way in ways if number % 2 else reversed(ways):
             way.prepare()
             work = scratch / "work"
@@ -248,7 +252,10 @@ def compare(
                 found[way.name].seconds.append(seconds)
                 found[way.name].cpu_seconds.append(cpu)
             shutil.rmtree(work)
-    return found
+
+    for number in range(runs + 1):
+        one(number)
+    return found, agree(found, one)
 
 
 def table(ways: list[Way], runs: dict[str, Runs], bids: int) -> str:
@@ -268,6 +275,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of the rows that each system gets")
     given = parser.parse_args()
     load_before, missing, rows = settled(), [], []
+    agreements: list[Agreement] = []
     driver = jdbc_driver()
     jars = [*([driver] if driver else []), *kafka_server.jars("spark-kafka")]
     settings = SETTINGS | ({"spark.jars": ",".join(map(str, jars))} if jars else {})
@@ -275,8 +283,9 @@ def main() -> None:
 
     def measure(ways: list[Way], bids: int, servers: Collection[int] = ()) -> None:
         with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as folder:
-            found = compare(spark, Path(folder), ways, bids, given.runs, servers)
+            found, agreed = compare(spark, Path(folder), ways, bids, given.runs, servers)
         rows.append(table(ways, found, bids))
+        agreements.append(agreed)
 
     measure(file_ways(), int(16_000_000 * given.scale))
     if why := postgres_server.why_not() or ("no JDBC driver could be fetched" if driver is None else None):
@@ -306,9 +315,10 @@ def main() -> None:
 
 - medians of {given.runs} runs in turn, after one to warm up; a checkpoint every 10 s, and one at the end; servers on
   the same machine, their CPU not counted
-{left_out}{where(spark, load_before)}"""
+{left_out}{"".join(dict.fromkeys(one.said for one in agreements))}{where(spark, load_before)}"""
     spark.stop()
-    publish("sinks", text, load_before=load_before, page=not given.no_page)
+    disagreeing = sum(one.disagreeing for one in agreements)
+    publish("sinks", text, load_before=load_before, page=not given.no_page, disagreeing=disagreeing)
 
 
 if __name__ == "__main__":
