@@ -36,7 +36,7 @@ def test_a_cell_that_is_run_again_replaces_what_it_has_defined() -> None:
     run_cell(job, "before", 1)
     run_cell(job, "after", 2)
     assert [len(items) for items in (job.graph().sources, job.graph().tasks, job.graph().sinks)] == [1, 1, 1]
-    definition = job._definition()
+    definition = job.definition()
     assert definition.sources["history"].spec.path == "after"
     assert definition.functions["work"](None) == 2
     assert "history -&gt; work -&gt; out" in job._repr_html_()
@@ -48,23 +48,6 @@ def test_in_a_file_a_uid_that_comes_twice_is_a_mistake() -> None:
         job.source("history", rk.Files("folder"))
     with pytest.raises(DefinitionError, match="given to two sources"):
         job.graph()
-
-
-def test_a_job_that_runs_keeps_its_definition() -> None:
-    class Running:
-        running = True
-
-        def is_running(self) -> bool:
-            return self.running
-
-    job = rk.Job("notebook")
-    run_cell(job, "before", 1)
-    job._handle = Running()  # type: ignore[assignment]
-    with pytest.raises(DefinitionError) as caught:
-        run_cell(job, "after", 2)
-    assert caught.value.code == "JOB_STARTED"
-    Running.running = False
-    run_cell(job, "after", 2)
 
 
 def test_handles_status_and_results_can_be_read(tmp_path: Path) -> None:

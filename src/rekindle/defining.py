@@ -272,7 +272,7 @@ class DefinedJob:
             )
         )
 
-    def _definition(self) -> Definition:
+    def definition(self) -> Definition:
         """Return the definition that a start takes.
 
         Raises:

@@ -159,7 +159,7 @@ class Job(DefinedJob):
             sink_ahead=allow_sink_ahead,
             other_name=allow_other_name,
         )
-        settings, definition = Config.of(config), self._definition()
+        settings, definition = Config.of(config), self.definition()
         launched = launches(definition, location_of(storage), settings, permissions, mode=mode)
         launch = launched()
         ended = launch.prepare(None if restore is None else str(restore))
@@ -216,7 +216,7 @@ class Job(DefinedJob):
             other_name=allow_other_name,
             rewind_sinks=rewind_sinks,
         )
-        launched = launches(self._definition(), location_of(storage), Config.of(config), permissions, mode=mode)
+        launched = launches(self.definition(), location_of(storage), Config.of(config), permissions, mode=mode)
         engine = None
         if spark is not None:
             from rekindle.session.session import prepare_session
@@ -250,7 +250,7 @@ class Job(DefinedJob):
         Raises:
             RekindleError: the job, the storage, the checkpoint or the plan is wrong; nothing was changed.
         """
-        definition = self._definition()
+        definition = self.definition()
         from rekindle.runtime.elapsed import system_clock
         from rekindle.session.session import make_session, prepare_session, quiet
         from rekindle.spark.plain.adoption import adopt, check_adoptable

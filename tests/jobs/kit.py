@@ -104,8 +104,16 @@ class World:
         folder = str(self.live)
         return rk.Stream(lambda spark: spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(folder))
 
-    def hourly(self, *, history: bool = True, live: bool = True, name: str = "hourly") -> rk.Job:
-        """Rows per hour and key, over the history, the live stream, or both."""
+    def hourly(
+        self,
+        *,
+        history: bool = True,
+        live: bool = True,
+        more: rk.Files | None = None,
+        name: str = "hourly",
+        sink: str = "out",
+    ) -> rk.Job:
+        """Rows per hour and key, over the history, the live stream, or both, and `more` files."""
         from pyspark.sql import functions as F
 
         job = rk.Job(name)
@@ -114,6 +122,8 @@ class World:
             sources.append(job.source("history", self.files(), event_time="ts"))
         if live:
             sources.append(job.source("live", self.stream(), event_time="ts", watermark="4 seconds"))
+        if more is not None:
+            sources.append(job.source("more", more, event_time="ts"))
 
         @job.task(*sources, uid="count")
         def count(*frames: Any) -> Any:
@@ -122,7 +132,7 @@ class World:
                 union = union.unionByName(frame)
             return union.filter("v > 0").groupBy(F.window("ts", "1 hour"), "k").agg(F.sum("v").alias("v"))
 
-        job.sink("out", count, rk.sinks.Parquet(self.out))
+        job.sink(sink, count, rk.sinks.Parquet(self.out))
         return job
 
     def expected(self) -> Counter[tuple[dt.datetime, str, int]]:

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.errors import RekindleError, StorageError
+from rekindle.errors import DefinitionError, RekindleError, StorageError
 from rekindle.runtime.steps import heard_by
 from rekindle.storage import disk
 from rekindle.storage.job_storage import JobStorage
@@ -160,8 +160,7 @@ def test_a_stopped_job_is_not_started_from_what_is_damaged_unknown_or_anothers_a
     assert not Path(elsewhere).exists()
 
     # Not the job that it was.
-    more = world.hourly()
-    more._tasks[0] = _with_inputs(more, more.source("more", rk.Files(str(world.history)), event_time="ts"))
+    more = world.hourly(more=rk.Files(str(world.history)))
     refused(world, more, "INPUT_TOO_LATE", "a task of its own")
     refused(world, _renamed(world), "STATE_NOT_RESTORED", "--allow-non-restored-state")
     refused(world, world.hourly(), "KEY_UNKNOWN", "configuration", config={"checkpoint.intervall": "1 s"})
@@ -171,11 +170,10 @@ def test_a_stopped_job_is_not_started_from_what_is_damaged_unknown_or_anothers_a
     drained(world, world.hourly(), spark, 2)
 
 
-def _with_inputs(job: rk.Job, more: Any) -> Any:
-    from dataclasses import replace
-
-    task = job._tasks[0]
-    return replace(task, inputs=(*task.inputs, more.uid))
+def run_cell_again(job: rk.Job, world: World) -> None:
+    """Define the stream of a job once more, as a notebook does: code without a file."""
+    cell = 'job.source("live", world.stream(), event_time="ts", watermark="4 seconds")'
+    exec(compile(cell, "<cell>", "exec"), {"job": job, "world": world})
 
 
 def _renamed(world: World) -> rk.Job:
@@ -227,16 +225,15 @@ def test_what_was_prepared_is_neither_forgotten_nor_lost_without_a_word(spark: S
     staging = world.out / ".rekindle"
     until(lambda: has_read(handle, 2) and any(staging.rglob("*.parquet")))
     until(lambda: handle.status().tasks[0].batch >= 2)  # the batch without data, which emits the first hour
+    with pytest.raises(DefinitionError, match="JOB_STARTED"):
+        run_cell_again(job, world)
     handle.cancel()
     handle.wait()
+    run_cell_again(job, world)
     assert not world.output()
 
     # The sink that prepared rows is gone from the job.
-    without = world.hourly(history=False)
-    without._targets["other"] = without._targets.pop("out")
-    from dataclasses import replace
-
-    without._sinks[0] = replace(without._sinks[0], uid="other")
+    without = world.hourly(history=False, sink="other")
     gone = refused(world, without, "SINK_UNSETTLED", "as it was")
     assert "Rows are prepared for sink 'out'" in gone.message
 

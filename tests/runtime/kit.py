@@ -17,9 +17,12 @@ from rekindle.errors import StorageError
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
 from rekindle.graph.validation import validated
 from rekindle.ids import SubtaskId
+from rekindle.protocol import events as e
+from rekindle.runtime.checkpointing import Checkpointing
 from rekindle.runtime.definition import Definition, RunContext
 from rekindle.runtime.driver import Driver
 from rekindle.runtime.pauses import Pauses
+from rekindle.runtime.retention import Retention
 from rekindle.runtime.steps import Steps, no_steps
 from rekindle.start.launch import Launch
 from rekindle.start.permissions import Permissions
@@ -61,6 +64,8 @@ class World:
         #: see `FakeRunner`
         self.before: dict[str, Callable[[], None]] = {}
         self.runner: FakeRunner | None = None
+        #: what the newest run has been given
+        self.context: RunContext | None = None
         self.engine = FakeEngine(self._runner)
 
     def definition(self) -> Definition:
@@ -96,12 +101,33 @@ class World:
         return begun, launch.storage
 
     def _runner(self, run: RunContext, task: SubtaskId) -> FakeRunner:
+        self.context = run
         self.runner = FakeRunner(run, task, SOURCE, self.rows, self.before)
         return self.runner
 
+    def checkpointing(self) -> Checkpointing:
+        """Checkpoints as a driver of the newest run takes them."""
+        context, runner = self.context, self.runner
+        assert context is not None and runner is not None, "no run has begun"
+        return Checkpointing(context, {SubtaskId(TASK, 0): runner}, splits={}, custom={}, finished={})
+
+    def retention(self) -> Retention:
+        """The deletions of the newest run."""
+        context, runner = self.context, self.runner
+        assert context is not None and runner is not None, "no run has begun"
+        return Retention(context.storage, context.run, {SubtaskId(TASK, 0): runner})
+
+    def post(self, event: e.Event) -> None:
+        """Report an event to the driver of the newest run, as its tasks do."""
+        assert self.context is not None, "no run has begun"
+        self.context.post(event)
+
     def start(self, steps: Steps = no_steps, **config: object) -> rk.JobHandle:
         """Start the next run in a thread."""
-        driver, storage = self.driver(steps, **config)
+        return self.loop(*self.driver(steps, **config))
+
+    def loop(self, driver: Driver, storage: JobStorage) -> rk.JobHandle:
+        """Let a driver loop in a thread."""
         run = cast("Callable[[], Result]", driver.run)
         return rk.JobHandle(storage, driver=driver, run=run, pauses=self.pauses)
 

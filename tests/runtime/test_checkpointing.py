@@ -18,9 +18,8 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol.commit import CommitPermit
 from rekindle.protocol.reasons import CheckpointKind
-from rekindle.runtime.checkpointing import snapshots_of, write_savepoint
+from rekindle.runtime.checkpointing import Checkpointing, snapshots_of, write_savepoint
 from rekindle.runtime.driven import drive_no_more
-from rekindle.runtime.driver import Driver
 from rekindle.runtime.retention import Retention
 from rekindle.storage import layout
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
@@ -134,11 +133,12 @@ def test_two_drivers_can_only_commit_the_same(world: World) -> None:
 
 
 def test_a_commit_needs_its_manifest(world: World) -> None:
-    driver, _ = world.driver()
+    world.driver()
+    checkpointing = world.checkpointing()
     with pytest.raises(ControlError, match="CHECKPOINT_FAILED"):
-        driver._checkpointing.commit(CommitPermit(7))
+        checkpointing.commit(CommitPermit(7))
     with pytest.raises(ControlError, match="SAVEPOINT_FAILED"):
-        driver._checkpointing.seal(7, world.location)
+        checkpointing.seal(7, world.location)
 
 
 def test_what_was_prepared_and_lost_is_told_by_the_sink_not_passed_over(world: World) -> None:
@@ -155,16 +155,18 @@ def test_what_was_prepared_and_lost_is_told_by_the_sink_not_passed_over(world: W
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_a_driver_that_was_thought_dead_completes_no_checkpoint_whatever_its_number(world: World, number: int) -> None:
     world.rows.available = 5
-    old, storage = world.driver()
+    _, storage = world.driver()
+    old = world.checkpointing()
     drive_no_more(storage, 1)  # as one on a machine that is suspended, which seems to be gone
-    new = world.driver()[0]
+    world.driver()
+    new = world.checkpointing()
     assert storage.checkpoints() == [] and storage.numbers_used() == [1]
 
-    def complete(driver: Driver, checkpoint: int) -> Manifest:
+    def complete(checkpointing: Checkpointing, checkpoint: int) -> Manifest:
         order = c.WriteManifest(checkpoint=checkpoint, kind=CheckpointKind.MANUAL, triggered_ms=1, finished=())
-        driver._checkpointing.order(c.TakeSnapshot(task=SUBTASK, checkpoint=checkpoint, batch=-1))
-        assert [taken.task for taken in driver._checkpointing.snapshots()] == [SUBTASK]
-        return driver._checkpointing.complete(order)
+        checkpointing.order(c.TakeSnapshot(task=SUBTASK, checkpoint=checkpoint, batch=-1))
+        assert [taken.task for taken in checkpointing.snapshots()] == [SUBTASK]
+        return checkpointing.complete(order)
 
     with pytest.raises(ControlError, match="its number is taken"):
         complete(old, number)
@@ -216,18 +218,19 @@ def test_a_manifest_that_arrived_and_whose_answer_was_lost_is_a_complete_checkpo
 
 def test_numbers_of_checkpoints_that_failed_are_used_up_before_the_next_is_complete(world: World) -> None:
     world.rows.available = 5
-    driver, storage = world.driver()
+    _, storage = world.driver()
+    checkpointing = world.checkpointing()
     order = c.WriteManifest(checkpoint=4, kind=CheckpointKind.MANUAL, triggered_ms=1, finished=())
-    driver._checkpointing.order(c.TakeSnapshot(task=SUBTASK, checkpoint=4, batch=-1))
-    assert [*driver._checkpointing.snapshots()]
+    checkpointing.order(c.TakeSnapshot(task=SUBTASK, checkpoint=4, batch=-1))
+    assert [*checkpointing.snapshots()]
 
-    driver._checkpointing.complete(order)
+    checkpointing.complete(order)
 
     assert storage.numbers_used() == [1, 2, 3, 4] and storage.checkpoints() == [4]
     assert storage.newest_manifest() == storage.manifest(4) and storage.manifest(3) is None
     with pytest.raises(RestoreError, match="CHECKPOINT_UNKNOWN"):
         find_origin(f"{world.location}/{layout.checkpoint(JOB, 3)}")
-    driver._retention.discard_older(c.DiscardOlder(keep=1))
+    world.retention().discard_older(c.DiscardOlder(keep=1))
     assert storage.numbers_used() == [4]
 
 
@@ -257,9 +260,7 @@ def test_a_damaged_manifest_keeps_what_it_may_pin_and_goes_when_its_time_has_com
         handle.checkpoint()
     path = layout.manifest(layout.checkpoint(JOB, 2))
     world.storage.store.replace(path, b"{")
-    run, runner = world.storage.latest_run(), world.runner
-    assert run is not None and runner is not None
-    retention = Retention(world.storage, run, {SUBTASK: runner})
+    retention = world.retention()
 
     with pytest.raises(StorageError, match="OBJECT_CORRUPT"):
         retention.discard_older(c.DiscardOlder(keep=2))
@@ -277,12 +278,13 @@ def test_a_fenced_driver_deletes_nothing_and_warns_of_nothing(world: World, capl
         handle.checkpoint()
     handle.stop()
     ended(handle)
-    driver, storage = world.driver()
+    _, storage = world.driver()
+    retention = world.retention()
     before = {path for path in world.files() if "/checkpoints/" in path or "/batches/" in path}
     claim(storage, lambda number: Run(run=number, started_ms=0, lineage=1, host="elsewhere", pid=1))
 
-    driver._retention.order(c.DiscardOlder(keep=1))
-    driver._retention.close(30)
+    retention.order(c.DiscardOlder(keep=1))
+    retention.close(30)
 
     assert before <= set(world.files())
     assert [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING] == []
@@ -336,15 +338,14 @@ def test_folders_of_lineages_gone_by_are_looked_for_until_there_are_none(world: 
 
 
 def test_snapshots_of_an_aborted_checkpoint_are_forgotten(world: World) -> None:
-    driver, _ = world.driver()
-    driver._checkpointing.order(c.TakeSnapshot(task=SUBTASK, checkpoint=1, batch=-1))
-    assert [taken.task for taken in driver._checkpointing.snapshots()] == [SUBTASK]
-    driver._checkpointing.abort(1)
-    driver._checkpointing.abort(1)
+    world.driver()
+    checkpointing = world.checkpointing()
+    checkpointing.order(c.TakeSnapshot(task=SUBTASK, checkpoint=1, batch=-1))
+    assert [taken.task for taken in checkpointing.snapshots()] == [SUBTASK]
+    checkpointing.abort(1)
+    checkpointing.abort(1)
     with pytest.raises(KeyError):
-        driver._checkpointing.complete(
-            c.WriteManifest(checkpoint=1, kind=CheckpointKind.MANUAL, triggered_ms=1, finished=())
-        )
+        checkpointing.complete(c.WriteManifest(checkpoint=1, kind=CheckpointKind.MANUAL, triggered_ms=1, finished=()))
 
 
 @pytest.mark.parametrize("drained", [False, True])

@@ -40,7 +40,7 @@ def test_a_run_that_is_left_to_another_has_no_result(world: World) -> None:
     world.rows.available, world.rows.ended = 10, False
     world.engine.lifeline.replaceable = True
     driver, storage = world.driver(**NEVER)
-    driver._events.post(e.EngineDied(reason="killed", replaceable=True))
+    world.post(e.EngineDied(reason="killed", replaceable=True))
 
     over = driver.run()
 
@@ -52,7 +52,7 @@ def test_what_fails_for_good_while_the_engine_dies_is_tried_again(world: World) 
     world.rows.available = 10
     world.engine.lifeline.gone = True
     driver, _ = world.driver(**NEVER)
-    driver._events.post(e.TaskFailed(task=SubtaskId(TASK, 0), reason="a file has vanished", permanent=True))
+    world.post(e.TaskFailed(task=SubtaskId(TASK, 0), reason="a file has vanished", permanent=True))
 
     ending = driver.run()
 

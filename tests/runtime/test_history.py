@@ -187,9 +187,9 @@ def test_a_storage_that_refuses_the_history_refuses_nothing_else(world: World, m
 
 def test_every_ten_seconds_there_is_a_row_of_rates_while_they_change(world: World) -> None:
     world.rows.available, world.rows.ended = 10, False
-    handle = world.start(**NEVER)
+    driver, storage = world.driver(**NEVER)
+    handle, heartbeat = world.loop(driver, storage), driver.heartbeat
     until(lambda: world.read() == 10)
-    heartbeat = handle._driver.heartbeat  # type: ignore[union-attr]
     rates = heartbeat.recorder.rates
     status = heartbeat.status()
     for second in range(100, 131):

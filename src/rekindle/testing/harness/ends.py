@@ -34,7 +34,7 @@ class Ends:
 
     def prepare(self, job: Job) -> None:
         """Make a stand-in for each end of a job that has none yet."""
-        own = job._definition()  # noqa: SLF001 - what a user has no use for
+        own = job.definition()
         for uid, source in own.sources.items():
             if uid not in self._keep and uid not in self._given:
                 self._given[uid] = GivenSource(self._spark, source, self._folder / uid, self._schemas.get(uid))
@@ -48,7 +48,7 @@ class Ends:
         Raises:
             ValueError: no one has said which columns a source has.
         """
-        own = job._definition()  # noqa: SLF001 - what a user has no use for
+        own = job.definition()
         inputs = {task.uid: [self._given.get(uid) for uid in task.inputs] for task in own.graph.tasks}
         return replace(
             own,
