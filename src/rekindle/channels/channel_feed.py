@@ -6,9 +6,9 @@ further than it was allowed to (`AllowReading`). Between producers there is no o
 turn.
 
 A batch without segments needs no reading: the cursor passes it by itself. That makes no batch record of the reader, so
-the place in its last record may lag far after what it has passed. Checkpoints name the place that was passed, and what
-lies before that may be deleted. After a restart the record is all there is to begin with: the batches between its place
-and the oldest record that is kept had nothing for this reader, or a checkpoint could not have passed them.
+the place in its last one may lie far before what it has passed. Checkpoints name the place that was passed, and what
+lies before that may be deleted. After a restart that batch record is all there is: the batches between
+its place and the producer's oldest one had nothing for this reader, or a checkpoint could not have passed them.
 
 Two threads use a feed, the query's (`recorded`, `after`, `admit`) and the driver's (`allow`); its owner locks.
 """
@@ -41,7 +41,7 @@ class Output(Protocol):
         ...
 
     def segments(self, batch: int) -> Sequence[FrozenFile]:
-        """Return the segments of a batch that has a record, with absolute addresses."""
+        """Return the segments of a recorded batch, with absolute addresses."""
         ...
 
 
@@ -99,8 +99,8 @@ class _Cursor:
 
     def __init__(self, output: Output, recorded: int) -> None:
         self._output = output
-        #: no batch from the place in the reader's last record up to this one has segments, if that place is at the
-        #: beginning of a batch
+        #: no batch from the place in the reader's last batch record up to this one has segments, if that place is
+        #: at the beginning of a batch
         self._empty_until = max(recorded, output.oldest)
         #: number of its batches that may be read
         self.allowed = self._empty_until
@@ -124,7 +124,7 @@ class _Cursor:
         return self._pass(batches, segment)
 
     def passed(self, position: ChannelPosition) -> ChannelPosition:
-        """Return the position in the last record, moved past the empty batches after it, as far as it may go."""
+        """Return the position in the last batch record, moved past the empty batches after it, as far as it may go."""
         if position.segment:
             return position
         reached = self._pass(max(position.batches, self._empty_until), 0)

@@ -2,7 +2,7 @@
 
 A feed owns the cursor into what there is to read. It admits the next files only when the admission before is in a batch
 record, so that one admission is one batch's input, and Spark's own offset counts them. What it has admitted is durable
-in the inbox: after a crash the admission that no record covers yet is adopted unchanged.
+in the inbox: after a crash the admission that no batch record covers yet is adopted unchanged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Feed(ABC):
         self._sizer = sizer
         #: as of the last batch record
         self.position = position
-        #: files of the admission that no record covers yet
+        #: files of the admission that no batch record covers yet
         self._outstanding: Sequence[FrozenFile] = ()
         last = inbox.last_admitted()
         if last > position.admission:
@@ -41,7 +41,7 @@ class Feed(ABC):
 
     @property
     def outstanding(self) -> Sequence[FrozenFile]:
-        """The files on their way that no record covers yet."""
+        """The files on their way that no batch record covers yet."""
         return self._outstanding
 
     @property
@@ -131,7 +131,7 @@ class FileFeed(Feed):
         return self._as_listed(self._outstanding, self.position.files)
 
     def recorded_last(self) -> Sequence[FrozenFile]:
-        """Return the files of the newest admission in a record, which a replay reads again; none if long past."""
+        """Return the files of the newest admission in a batch record, which a replay reads again; none if long past."""
         try:
             admitted = self._inbox.admitted(self.position.admission)
         except NotFound:

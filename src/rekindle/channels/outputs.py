@@ -2,7 +2,7 @@
 
 A channel's content is the batch records of its producer, and the segments they name. A checkpoint names no
 segment: how far each reader had come and where the producer stood tell what was in flight. So a savepoint takes those
-records along, and a new lineage finds in them what its readers have still to be given.
+batch records along, and a new lineage finds in them what its readers have still to be given.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def topology_of(manifest: Manifest) -> Topology:
 def with_read(snapshot: SubtaskSnapshot, read: Mapping[SubtaskId, int]) -> SubtaskSnapshot:
     """Return the snapshot with the channels read as far as `read` says, where its batch record says less.
 
-    Between the two lie batches that put nothing into the channel. A reader that has nothing to do makes no record for
-    them; only the checkpoint tells that it needs them no more.
+    Between the two lie batches that put nothing into the channel. A reader that has nothing to do makes no batch record
+    for them; only the checkpoint tells that it needs them no more.
     """
     inputs = dict(snapshot.inputs)
     for producer, batches in read.items():
@@ -91,7 +91,7 @@ def _along(edge: Edge, topology: Topology, manifest: Manifest, producer: Subtask
 
 
 Records = Callable[[int], BatchRecord | None]
-"""A function that reads the record of a batch of one producer."""
+"""A function that reads a batch record of one producer."""
 
 
 def in_flight(manifest: Manifest, producer: SubtaskId, record_of: Records) -> list[Segment]:
@@ -141,7 +141,7 @@ def _unread(manifest: Manifest, producer: SubtaskId, record_of: Records) -> Iter
 def copy_outputs(
     source: Store, source_folder: str, target: Store, target_folder: str, manifest: Manifest, producer: SubtaskId
 ) -> int:
-    """Copy the records, and segments, of a producer that a consumer had still to read; return their size in bytes.
+    """Copy a producer's batch records, and segments, that a consumer had still to read; return their bytes.
 
     Args:
         source_folder: of the subtask, in a lineage.

@@ -8,9 +8,9 @@ A read becomes durable in four steps, and each of them ends a time in which a cr
 3. its files are admitted to the inbox;
 4. a batch record covers the admission: the position in it is the one of the document.
 
-So a subtask has read what its documents say, its query has consumed what its records say, and between the two lies what
-is staged. One read is staged ahead, and no more. Documents are created if absent: of two drivers that read the same the
-second adopts the first one's read, and its own rows are dropped.
+So a subtask has read what its documents say, its query has consumed what its batch records say, and between the two
+lies what is staged. One read is staged ahead, and no more. Documents are created if absent: of two drivers that make
+the same read the second adopts the first one's read, and its own rows are dropped.
 
 A read without rows has no document. It has changed nothing that could be lost: what it says of the position goes along
 with the next read that has rows, and is asked for again after a crash. Only that all splits have ended is written down,
@@ -62,7 +62,7 @@ class SplitFeed(Feed):
         self._folder = folder
         self._splits = splits
         self._subtask = subtask
-        #: number → documents that no record covers
+        #: number → documents that no batch record covers
         self._staged: dict[int, SplitRead] = {}
         #: number of the next document, as far as the reader has come
         self._next = position.reads
@@ -109,7 +109,7 @@ class SplitFeed(Feed):
 
     @property
     def newest(self) -> SplitRead | None:
-        """The newest document, unless a record covers it."""
+        """The newest document, unless a batch record covers it."""
         return self._staged.get(self._next - 1)
 
     @property

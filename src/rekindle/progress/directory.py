@@ -147,8 +147,8 @@ def plant_due(store: Store, folder: str) -> bool:
 def unplant(store: Store, folder: str, keep: int | None = None) -> tuple[int, ...]:
     """Remove every batch that is planned and not committed, except `keep`; return their numbers.
 
-    Nothing is lost: Spark plans their input again, even if a source's own log is ahead. A batch that has a record must
-    not be removed: a new plan of it could differ from the record.
+    Nothing is lost: Spark plans their input again, even if a source's own log is ahead. A recorded batch must
+    not be removed: a new plan of it could differ from its batch record.
     """
     last = last_committed(store, folder)
     planned = tuple(batch for batch in numbered(store, f"{folder}/offsets") if batch > last and batch != keep)

@@ -33,7 +33,7 @@ channel                            the least output watermark of its producers
    restart or a restore the caller, whose new query has none yet, sets all of it again.
 
 What a producer says counts once the rows that it says it of are read: a watermark, or an end, belongs to a batch record
-and is to be given here when that record's segments have been admitted. What lies unread in a channel would be late.
+and is to be given here when that batch record's segments have been admitted. What is unread in a channel would be late.
 
 This module does not know how a watermark is set on an input, in which unit Spark counts, nor how far its end of time
 lies.
@@ -159,7 +159,7 @@ def watermarks(
 
     Args:
         inputs: all inputs of the query, by uid.
-        in_force: the result of the last call, by this driver or by the one whose records are read; may name other
+        in_force: the result of the last call, by this driver or by the one whose batch records are read; may name other
             inputs.
         draining: True if the user drains the job; False for a plain stop.
     """

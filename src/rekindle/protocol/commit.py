@@ -26,7 +26,7 @@ is one `Transactions` for each subtask that has sinks, and a transaction in it g
   43 is the first to be complete. The batches up to ``finish()`` were pre-committed for 42 and go with it; those of 44
   must be empty, and are aborted when the task is closed.
 - A subtask that is closed without having finished (a stop), or that dies, aborts nothing that holds a batch: its
-  records are durable and the next run resumes after them. Only a restore goes back: to what its checkpoint names.
+  batch records are durable and the next run resumes after them. Only a restore goes back: to what its checkpoint names.
 
 This module does not know what a batch holds, which sinks there are, or how a commit is done or tried again.
 """

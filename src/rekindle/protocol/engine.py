@@ -1,9 +1,9 @@
 """The death of the engine that runs the queries: the work that needs no engine, and the move to another one.
 
 Everything that is recorded is durable, and commits need no engine. So a job of which only the last checkpoint or its
-commits are missing ends as usual, and a plain stop holds each task after its last record. All other work needs a query,
-and so another engine: if the process can make one, a new run of the job continues with it (`FailOver`), for as long as
-the restart strategy allows; else the job has failed.
+commits are missing ends as usual, and a plain stop holds each task after its last batch record. All other work needs a
+query, and so another engine: if the process can make one, a new run of the job continues with it (`FailOver`), for as
+long as the restart strategy allows; else the job has failed.
 
 A signal that ends the engine often ends the job too, a moment later. So work that needs a query is not tried for
 `GRACE_MS`: a stop may come.

@@ -34,7 +34,7 @@ class RestoredTask:
     batch: int = -1
     #: last batch that a checkpoint has named to be committed, or that another run commits; -1 for none
     committed: int = -1
-    #: producer → number of its batches that have been read, as of that record
+    #: producer → number of its batches that have been read, as of that batch record
     read: Mapping[SubtaskId, int] = field(default_factory=dict)
 
 

@@ -73,7 +73,7 @@ class Scheduler:
                 yield self.order(task, stop)
 
     def fail_over(self, at_ms: int) -> None:
-        """Let each task that runs start again from its records; a task that waits or is closed has nothing to start."""
+        """Restart each running task from its batch records; a task that waits or is closed has nothing to start."""
         for task, state in self._tasks.states.items():
             after = TASK_STEPS[e.TaskFailed][state.status]
             if after is TaskStatus.RESTARTING and after is not state.status:

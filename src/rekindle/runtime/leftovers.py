@@ -1,6 +1,6 @@
 """The leftovers of earlier runs in the sinks: prepared rows that may still have to be committed, and orphans.
 
-A batch's committables are in its record. They are committed by the first checkpoint that covers the batch. A crash may
+A batch's committables are in its batch record. The first checkpoint that covers the batch commits them. A crash may
 interrupt that commit, so those of the newest manifest still count as prepared until it is marked as committed.
 """
 
@@ -59,15 +59,15 @@ def clean(
     read_named: Callable[[], Mapping[str, list[dict[str, Any]]]],
     steps: Steps,
 ) -> None:
-    """Remove rows that earlier attempts staged and no record names; check the fence before each removal.
+    """Remove rows that earlier attempts staged and no batch record names; check the fence before each removal.
 
-    Rows staged for a batch without a record stay for the next start: the driver that staged them may only be paused,
-    and its record, if it is the first, is the one that counts.
+    Rows staged for a batch that is not recorded stay for the next start: the driver that staged them may only be
+    paused, and its batch record, if it is the first, is the one that counts.
 
     Args:
-        read_named: sink uid → committables that a record names, as `prepared` reads them.
+        read_named: sink uid → committables that a batch record names, as `prepared` reads them.
     """
-    # In this order: a record that a late driver writes in between is of a batch that is kept here, and is named.
+    # In this order: a batch record that a late driver writes in between is of a batch that is kept here, and is named.
     last = {
         task: max(storage.records(layout.subtask(storage.job, *task, run.lineage)), default=-1) for task in subtasks
     }
@@ -84,7 +84,7 @@ def clean(
 
 
 def rewound(storage: JobDocuments, checkpoint: int) -> Rewound | None:
-    """Return the record that the commits of a checkpoint were taken back; None: they were not."""
+    """Return the document that says that the commits of a checkpoint were taken back; None: they were not."""
     return storage.read(layout.rewound(layout.checkpoint(storage.job, checkpoint)), Rewound)
 
 

@@ -162,7 +162,7 @@ class Delta(TwoPhaseSink):
         return read_files(spark, store := open_store(self.path), Attempts(store, job, sink).paths(all_of(commits)))
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
-        """Remove files that neither a record nor the log names."""
+        """Remove files that neither a batch record nor the log names."""
 
         def holds(attempt: str) -> bool:
             return any(f"/{attempt}/" in unquote(uri) for uri in self._table().file_uris())

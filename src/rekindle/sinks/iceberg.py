@@ -178,7 +178,7 @@ class Iceberg(TwoPhaseSink):
         return read_files(spark, store, paths, columns_in_folders=False)  # all are in the files
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
-        """Remove files that neither a record nor a snapshot names."""
+        """Remove files that neither a batch record nor a snapshot names."""
         table = self._load()
         if table is None:
             return

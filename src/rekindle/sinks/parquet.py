@@ -130,7 +130,7 @@ class Parquet(TwoPhaseSink):
         return read_files(spark, open_store(self.path), paths)
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
-        """Remove staging directories that no record names."""
+        """Remove staging directories that no batch record names."""
         kept = {committable["attempt"] for committable in named}
         for name in self._store.names(self._staging):
             batch = SinkBatch.named(name, job=self._job, sink=self._sink)

@@ -5,8 +5,8 @@ says what to do to make them seen. They are kept in the batch record (the pre-co
 the batch is complete, `commit` gets them back, with the permit that only the protocol hands out. A crash may fall
 anywhere:
 
-- between the rows and the record: the attempt is an orphan, `clean` removes it, the batch is prepared again;
-- between the record and the manifest: the committables are kept and committed by a later checkpoint;
+- between the rows and the batch record: the attempt is an orphan, `clean` removes it, the batch is prepared again;
+- between the batch record and the manifest: the committables are kept and committed by a later checkpoint;
 - between the manifest and the end of `commit`: `commit` is called again, so it is idempotent.
 
 FLIP-147 puts `finish` before the last checkpoint. It must not write rows: nothing would commit them. It may raise.
@@ -222,7 +222,7 @@ class TwoPhaseSink(ABC):
         return rows
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
-        """Remove what attempts have left that no record names (`named` holds all that do).
+        """Remove what attempts have left that no batch record names (`named` holds all that do).
 
         Ask `may_remove` before each removal. It says no where a driver that was thought dead may still record the
         attempt, and where a newer driver has taken over.

@@ -71,7 +71,7 @@ def resolve(
     2. A restore that a crash interrupted (its run has no lineage yet) is repeated.
     3. A job that has ended stays ended; a drained one continues from before its flush if that is allowed.
     4. After a possible loss of power, the job begins from the last checkpoint of its lineage.
-    5. Otherwise it resumes after its last records.
+    5. Otherwise it resumes after its last batch records.
     """
     run, result, lineage = facts.run, facts.result, facts.lineage
     if restore is not None:

@@ -2,7 +2,7 @@
 
 The new query has an id of its own and inboxes of its own, whose first admission stands for all that was read before.
 Its batch records begin with one that carries the positions over and has nothing to commit: the transactions of the
-checkpoint are committed by the job that took it. Segments in flight are put into that record of their producer again,
+checkpoint are committed by the job that took it. Segments in flight are put into that batch record of their producer,
 as if its last batch had written all of them. Unread files of bounded sources go back to their enumerators (the document
 of the lineage has them). A task that has finished for good has no query any more: only its end, its positions and its
 segments in flight are copied. So the restore does not depend on which subtask had read which rows, and a task without
@@ -148,7 +148,7 @@ def _positions(
     first: Mapping[SubtaskId, int],
     plan: Numbers | None,
 ) -> dict[str, InputPosition]:
-    """Return input → position: no files of sources are given yet, and channels begin with their first record."""
+    """Return input → position: no files of sources are assigned, and channels begin with their first batch record."""
     positions = {}
     for uid in task.inputs:
         old = start.snapshot.inputs.get(uid, InputPosition())
@@ -229,9 +229,9 @@ def _begin_records(
     folder: str,
     run: int,
 ) -> None:
-    """Write the record of the batch that a subtask resumes after."""
+    """Write the batch record of the batch that a subtask resumes after."""
     snapshot = start.snapshot
-    # Readers of its channels take the time from this record: the end of time, if a flush is not undone.
+    # Readers of its channels take the time from this batch record: the end of time, if a flush is not undone.
     flushed = start.end is not None and start.end.batch_before_flush < snapshot.batch
     attempt = f"{run:06d}"
     progress_dir = layout.spark_progress_dir(folder)

@@ -1,8 +1,8 @@
 """The runs of a job in this process: one, or several, one after the other, if the engine dies.
 
 A run whose engine has died, and which may continue with another, ends without a result (`FailOver`). Then a new engine
-is made, and the next run is started like any other: it resumes after the job's last records, and hears the requests
-that its predecessor did not answer. If no next run can be started, the job ends as FAILED with ``SPARK_DIED``.
+is made, and the next run is started like any other: it resumes after the job's last batch records, and hears the
+requests that its predecessor did not answer. If no next run can be started, the job ends as FAILED with ``SPARK_DIED``.
 """
 
 from __future__ import annotations

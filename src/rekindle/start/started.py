@@ -39,7 +39,7 @@ def job_started(
             notes=end.notes if end else (),
             batch=end.batch if end else max(records, default=-1),
             read=assembly.read(task),
-            # A lineage begins with the record of the batch that it resumes after, which has nothing to commit.
+            # A lineage begins with the batch record of the batch that it resumes after, which has nothing to commit.
             committed=covered.get(task, min(records, default=0) - 1),
         )
         draining = draining or (end is None and storage.drain(folder) is not None)

@@ -1,4 +1,4 @@
-"""The documents of subtasks: records of batches, drains and ends, and the frozen lists of sources."""
+"""The documents of subtasks: batch records, drains and ends, and the frozen lists of sources."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class BatchDocuments(JobDocuments):
         return self.read(layout.frozen_files(self.job, source), FrozenFiles)
 
     def records(self, subtask_folder: str) -> list[int]:
-        """Return the numbers of the batches that have a record, ascending."""
+        """Return the numbers of the recorded batches, ascending."""
         return self.numbers(layout.batches(subtask_folder))
 
     def record(self, subtask_folder: str, batch: int) -> BatchRecord | None:
-        """Return the record of a batch; None where there is none."""
+        """Return the batch record of a batch; None where there is none."""
         return self.read(layout.batch(subtask_folder, batch), BatchRecord)
 
     def last_record(self, subtask_folder: str) -> BatchRecord | None:
-        """Return the record of the highest batch, after which the subtask resumes; None where no batch has a record."""
+        """Return the newest batch record, after which the subtask resumes; None where there is none."""
 
         def read(batch: int) -> BatchRecord | None:
             return self.record(subtask_folder, batch)

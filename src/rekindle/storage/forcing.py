@@ -1,8 +1,8 @@
 """The writes that are forced to the disk so that they survive a loss of power, and what is forced before them.
 
-A manifest rests on what others have written: Spark's driver and executors their logs and state, tasks their records and
-segments, sinks what they have staged. These are not forced one by one, and not batch by batch. Before a manifest
-appears, its whole file system is (`rekindle.storage.disk`): one call, whatever number of files there are. So a manifest
+A manifest rests on what others have written: Spark's driver and executors their logs and state, tasks their batch
+records and segments, sinks what they have staged. These are not forced one by one, and not batch by batch. Before a
+manifest appears, its whole file system is (`rekindle.storage.disk`): one call, for any number of files. So a manifest
 on the disk means that all it names is there too. What is newer than the newest manifest may be lost, in part or torn: a
 start that finds signs of a loss of power makes no use of it (`rekindle.start.lost`).
 """

@@ -45,7 +45,7 @@ class Origin:
         return layout.subtask(self.manifest.job, uid, task.subtask, self.manifest.lineage)
 
     def record(self, task: SubtaskId, batch: int) -> BatchRecord | None:
-        """Return the record of a batch; None where there is none."""
+        """Return the batch record of a batch; None where there is none."""
         record = JobStorage(self.store, self.manifest.job).record(self.subtask(task), batch)
         return record and renamed_record(record, {old: now for now, old in self.renamed.items()})
 

@@ -33,7 +33,7 @@ def renamed_manifest(manifest: Manifest, names: Names) -> Manifest:
 
 
 def renamed_record(record: BatchRecord, names: Names) -> BatchRecord:
-    """Return the record as one of the job whose tasks have these names."""
+    """Return the batch record as one of the job whose tasks have these names."""
     segments = tuple(replace(one, readers=tuple(names.get(uid, uid) for uid in one.readers)) for one in record.segments)
     return replace(record, inputs=_renamed(record.inputs, names), segments=segments)
 

@@ -170,7 +170,7 @@ class Kafka(TwoPhaseSink):
         return as_texts(rows.selectExpr(*self._form.made(_types(rows))), self._form, names, types)
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
-        """Remove staged files that no record names."""
+        """Remove staged files that no batch record names."""
         kept = {one["attempt"] for one in named}
         for name in self._staging.names(self._folder):
             batch = SinkBatch.named(name, job=self._job, sink=self._sink)

@@ -219,7 +219,7 @@ class Postgres(TwoPhaseSink):
             raise SinkError("SINK_REWIND_FAILED", sink=self._sink, checkpoint=to, reason=reason) from None
 
     def clean(self, named: Sequence[Committable], may_remove: Callable[[SinkBatch], bool]) -> None:
-        """Roll back and drop what attempts have left that no record names: prepared transactions hold locks."""
+        """Roll back and drop what attempts have left that no batch record names: prepared transactions hold locks."""
         dsn = self._current_dsn()
         kept = {committable["name"] for committable in named}
         with self._errors(dsn):

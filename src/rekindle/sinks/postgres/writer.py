@@ -2,7 +2,7 @@
 
 A Spark task may run twice (a retry, a speculative copy), so each run is a *part* with a name of its own, and only the
 parts whose names came back to the driver count. A crash between any two lines leaves one of these: nothing (the server
-rolls back), a prepared transaction or staged rows that no record names. `Postgres.clean` removes them.
+rolls back), a prepared transaction or staged rows that no batch record names. `Postgres.clean` removes them.
 
 A partition without rows does not even connect. This module must not know which parts will be committed.
 """

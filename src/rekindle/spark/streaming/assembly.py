@@ -1,4 +1,4 @@
-"""Put the subtasks of a run together: inputs, channels and back-pressure, each where its last record stands.
+"""Put the subtasks of a run together: inputs, channels and back-pressure, each where its last batch record stands.
 
 Reads the storage; the frozen lists of sources and the schemas of channels are written where they are missing.
 """
@@ -96,9 +96,9 @@ class Assembly:
         return found
 
     def read(self, subtask: SubtaskId) -> dict[SubtaskId, int]:
-        """Return how many batches of each producer a subtask has read: all if it has ended, else as its record says.
+        """Return how many batches of each producer a subtask has read: all if it has ended, else by its batch record.
 
-        Batches that the record does not count, and that were deleted, had nothing for it (see `ChannelFeed`).
+        Batches that the batch record does not count, and that were deleted, had nothing for it (see `ChannelFeed`).
         """
         folder = self._of.folder(subtask)
         record, has_ended = self._of.storage.last_record(folder), self._of.storage.end(folder) is not None

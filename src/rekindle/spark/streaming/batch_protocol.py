@@ -3,7 +3,7 @@
 1. A batch after the hold raises. Returning would let Spark commit a batch whose outputs were not written. So does one
    of a driver that a newer run has fenced: its plan may have been replaced, and its rows must not be recorded under
    another. So does one that is planned in the storage otherwise than the query runs it.
-2. A batch that has a record is a replay: its outputs are durable. It is evaluated for its state's sake, nothing more,
+2. A batch that is recorded already is a replay: its outputs are durable. It is evaluated for its state only,
    and only from the files that it had.
 3. Otherwise every sink prepares it, from one evaluation, unless ``finish()`` has been called. What Spark would silently
    leave out or mistake is looked for: files that have vanished or changed, rows of bounded inputs that came late;
@@ -72,7 +72,7 @@ class BatchProtocol(Batches):
         self.begin_attempt()
 
     def begin_attempt(self) -> None:
-        """Begin to try the subtask (again) from its last record: what was finished before is not any more."""
+        """Begin to try the subtask (again) from its last batch record: what was finished before is not any more."""
         #: True while a batch waits for room in its channels; True once none is to wait any longer
         self._waiting = self._impatient = False
         #: batches from this one on are planted flushes
@@ -147,14 +147,14 @@ class BatchProtocol(Batches):
                 self._take_in(record, 0, {})
 
     def _refuse_gap(self, batch: int) -> None:
-        """Refuse a batch if the record before it, from which its reading is counted, is not known; see `catch_up`."""
-        # In a new lineage the first batch follows one that has no record there.
+        """Refuse a batch if the last one is not known, from whose record its reading is counted; see `catch_up`."""
+        # In a new lineage the first batch follows one that is not recorded there.
         if batch > self.last + 1 and self._storage.record(self._place.folder, batch - 1) is not None:
             raise StorageError("BATCH_RECORDED_MEANWHILE", task=self._place.task, batch=batch - 1)
 
     def _check_replay(self, record: BatchRecord, offsets: Offsets) -> None:
-        """Refuse a replay if the record is of another plan: a driver that was thought dead was quicker. The next
-        attempt puts that plan back and runs it.
+        """Refuse a replay if the batch record is of another plan: a driver that was thought dead was quicker. The
+        next attempt puts that plan back and runs it.
         """
         if record.offsets_hash == offsets.hash:
             return

@@ -54,7 +54,7 @@ def flush_state(
 
 
 def last_not_planted(storage: BatchDocuments, folder: str) -> BatchRecord | None:
-    """Return the last record of a batch that was not planted: a flush may have been begun by an earlier run."""
+    """Return the last batch record, of a batch that was not planted: a flush may have been begun by an earlier run."""
     for batch in reversed(storage.records(folder)):
         record = storage.record(folder, batch)
         if record is not None and not record.flush:

@@ -1,4 +1,4 @@
-"""Deleting what no retained checkpoint needs of a subtask: Spark's logs of its sources, its outputs and its records."""
+"""The deletion of what no retained checkpoint needs of a subtask: logs of sources, outputs and batch records."""
 
 from __future__ import annotations
 
