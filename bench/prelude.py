@@ -1,6 +1,7 @@
 """`make bench-backlog`: a history before a live stream, streamed, computed as a batch before, and as a batch run.
 
-Bids in Parquet, a history and a live stream that continues it, in Nexmark's windows: with ``backlog.mode=stream`` and
+Bids and auctions in Parquet, a history and a live stream that continues it, in Nexmark's windows and sessions (q11),
+and in a join with bounds of time (bids with their auction, while that lasts): with ``backlog.mode=stream`` and
 ``backlog.mode=batch``, from the start of the job until its history is in batch records and all windows that the live
 stream has closed are out; and beside them the same rows as a batch run, in which all windows come out. They take turns,
 in one Spark session. The two streams are then drained, and must have written the same rows.
@@ -16,15 +17,18 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import functions as F
 
 import rekindle as rk
-from contenders import SCHEMA, windows
+from contenders import windows
 from measuring import ROOT, SETTINGS, arguments, cpu_seconds, load, middle, publish, settled, where
-from nexmark_queries import q5
+from nexmark_queries import SCHEMAS, q5, q11
 from rekindle.session.session import make_session
 from rekindle.storage import layout
 from rekindle.storage.job_storage import JobStorage
@@ -38,31 +42,72 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EVENTS, FILES, LIVE = 4_000_000, 16, 100_000
-QUERIES: dict[str, Callable[[DataFrame], DataFrame]] = {"windows per auction": windows, "q5": q5}
+
+
+def bids_in_time(bids: DataFrame, auctions: DataFrame) -> DataFrame:
+    """Return the bids with their auction, while that lasts, which is 30 seconds at most."""
+    opened = auctions.selectExpr("id", "item", "seller", "expires", "ts AS opened")
+    times = "ts >= opened AND ts <= expires AND ts <= opened + INTERVAL 30 SECONDS"
+    return bids.join(opened, F.expr(f"auction = id AND {times}")).select("auction", "bidder", "price", "ts", "item")
+
+
+QUERIES: dict[str, Callable[..., DataFrame]] = {
+    "windows per auction": windows,
+    "q5": q5,
+    "q11, sessions": q11,
+    "bids in time, a join": bids_in_time,
+}
+READS = {"bids in time, a join": ("bids", "auctions")}
+"""Queries that read more than bids."""
 MODES = ("stream", "batch", "a batch run")
 JOB, TASK = "backlog", "windows"
 _POLL_S = 0.01
 
 
-def make(query: Callable[[DataFrame], DataFrame], data: Path, out: Path, *, ends: bool) -> rk.Job:
-    """Define the job; as a batch run its live stream is bounded."""
-    job = rk.Job(JOB)
-    folder = str(data / "live")
-    history = job.source("history", rk.Files(str(data / "history"), schema=SCHEMA), event_time="ts")
-    if ends:
-        live = job.source("live", rk.Files(folder, schema=SCHEMA), event_time="ts")
-    else:
-        stream = rk.Stream(lambda spark: spark.readStream.schema(SCHEMA).parquet(folder))
-        live = job.source("live", stream, event_time="ts", watermark="4 seconds")
-    task = job.task(history, live, uid=TASK)(lambda past, now: query(past.unionByName(now)))
-    job.sink("out", task, rk.sinks.Parquet(str(out)))
+def make(name: str, data: Path, out: Path, *, ends: bool) -> rk.Job:
+    """Define the job; as a batch run its live streams are bounded."""
+    job, sources = rk.Job(JOB), []
+    for table in READS.get(name, ("bids",)):
+        history = rk.Files(str(data / table / "history"), schema=SCHEMAS[table])
+        sources.append(job.source(f"{table}_history", history, event_time="ts"))
+        folder = str(data / table / "live")
+        if ends:
+            live = job.source(f"{table}_live", rk.Files(folder, schema=SCHEMAS[table]), event_time="ts")
+        else:
+            stream = rk.Stream(partial(_stream, folder, SCHEMAS[table]))
+            live = job.source(f"{table}_live", stream, event_time="ts", watermark="4 seconds")
+        sources.append(live)
+
+    def task(*frames: DataFrame) -> DataFrame:
+        pairs = zip(frames[::2], frames[1::2], strict=True)
+        return QUERIES[name](*(past.unionByName(now) for past, now in pairs))
+
+    job.sink("out", job.task(*sources, uid=TASK)(task), rk.sinks.Parquet(str(out)))
     return job
+
+
+def _stream(folder: str, schema: str, spark: SparkSession) -> DataFrame:
+    return spark.readStream.schema(schema).parquet(folder)
+
+
+def write(data: Path, events: int) -> tuple[int, int]:
+    """Write histories and live streams; return how many bids each has."""
+    counts = [0, 0]
+    for table, make_rows in (("bids", nexmark.bids), ("auctions", nexmark.auctions)):
+        step = events // FILES
+        parts = [("history", first, first + step) for first in range(0, events, step)]
+        for number, (folder, first, last) in enumerate([*parts, ("live", events, events + LIVE)]):
+            (data / table / folder).mkdir(parents=True, exist_ok=True)
+            rows = make_rows(first, last)
+            pq.write_table(rows, data / table / folder / f"{number:03}.parquet")
+            counts[folder == "live"] += rows.num_rows if table == "bids" else 0
+    return counts[0], counts[1]
 
 
 def measure(spark: SparkSession, mode: str, name: str, data: Path, work: Path) -> tuple[float, float, int, int]:
     """Run it; return seconds, CPU seconds, batches until the history was through, and rows in the end."""
     out, storage = work / "out", str(work / "state")
-    job = make(QUERIES[name], data, out, ends=mode == "a batch run")
+    job = make(name, data, out, ends=mode == "a batch run")
     began, cpu_began = time.perf_counter(), cpu_seconds()
     if mode == "a batch run":
         result: Any = job.run(spark, storage=storage, mode="batch")
@@ -71,10 +116,8 @@ def measure(spark: SparkSession, mode: str, name: str, data: Path, work: Path) -
     else:
         handle = job.start(spark, storage=storage, config={"backlog.mode": mode})
         documents = JobStorage(open_store(storage), JOB)
-        last_us = max(
-            pq.read_metadata(path).row_group(0).column(5).statistics.max_raw for path in (data / "live").glob("*")
-        )
-        while not through(documents, last_us // 1000 - 4_000):
+        watermark_ms = min(_last_ms(data / table / "live") for table in READS.get(name, ("bids",))) - 4_000
+        while not through(documents, watermark_ms):
             time.sleep(_POLL_S)
         took, cpu = time.perf_counter() - began, cpu_seconds() - cpu_began
         batches = len(documents.records(layout.subtask(JOB, TASK, 0, 1)))
@@ -87,26 +130,28 @@ def measure(spark: SparkSession, mode: str, name: str, data: Path, work: Path) -
     return took, cpu, batches, rows
 
 
+def _last_ms(folder: Path) -> int:
+    return max(int(pc.max(pq.read_table(path, columns=["ts"])["ts"]).value) for path in folder.glob("*")) // 1000
+
+
 def through(documents: JobStorage, watermark_ms: int) -> bool:
     """Return whether the history is recorded, and the watermark of the live stream is in force."""
     record = documents.last_record(layout.subtask(JOB, TASK, 0, 1))
-    return record is not None and record.inputs["history"].files == FILES and record.watermark_ms == watermark_ms
+    return record is not None and record.inputs["bids_history"].files == FILES and record.watermark_ms == watermark_ms
 
 
 def main() -> None:
     parser = arguments("A history as a batch, and then the stream.", runs=3)
     parser.add_argument("--events", type=int, default=EVENTS, help="auction events, 92 %% of them bids")
+    parser.add_argument("--queries", nargs="*", choices=QUERIES, help="only these")
     given = parser.parse_args()
     load_before = settled() if not given.no_page else load()
     spark = make_session("rekindle-bench", SETTINGS)
     lines = []
     with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as folder:
         data = Path(folder, "data")
-        bids = nexmark.write_history(data / "history", given.events, FILES)
-        (data / "live").mkdir()
-        live = nexmark.bids(given.events, given.events + LIVE)
-        pq.write_table(live, data / "live" / "0.parquet")
-        for name in QUERIES:
+        bids, live = write(data, given.events)
+        for name in given.queries or QUERIES:
             figures: dict[str, list[tuple[float, float, int, int]]] = {mode: [] for mode in MODES}
             for run in range(given.runs + 1):
                 for mode in MODES if run % 2 else MODES[::-1]:
@@ -128,7 +173,7 @@ def main() -> None:
 | --- | --- | ---: | ---: | ---: | ---: |
 {chr(10).join(lines)}
 
-- {bids:,} bids in {FILES} files, and {live.num_rows:,} of a live stream; medians of {given.runs} runs in turn, after \
+- {bids:,} bids in {FILES} files, and {live:,} of a live stream; medians of {given.runs} runs in turn, after \
 one more; the same rows in the end
 {where(spark, load_before)}"""
     spark.stop()

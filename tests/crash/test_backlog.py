@@ -18,6 +18,21 @@ from tests.crash.kit import CONFIG, LAST_LIVE_BATCH, CrashWorld, persist
 from tests.crash.lives import read_and_drain
 from tests.crash.victim import FEW_CHECKPOINTS, Victim
 from tests.jobs.kit import rows, until
+from tests.jobs.test_backlog import (
+    Generator,
+    Pipeline,
+    distinct,
+    expected,
+    folder_of,
+    have_read_all,
+    make,
+    output,
+    records,
+    sessions,
+    storage_of,
+    two_sides,
+    within_an_hour,
+)
 
 BATCH = {"backlog.mode": "batch"}
 
@@ -68,6 +83,37 @@ def test_a_fault_at_every_step_of_it_loses_nothing(spark: SparkSession, world: C
     world.check()
     assert not faults.waiting, "each of them was reached"
     assert is_decided(world)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pipeline", [sessions, distinct, within_an_hour])
+def test_a_fault_at_every_step_of_a_first_batch_that_reads_a_history_loses_nothing(
+    spark: SparkSession, tmp_path: Path, pipeline: Pipeline
+) -> None:
+    worlds = two_sides(tmp_path)
+    moments = (*MOMENTS, "inbox.admit/before", "inbox.admit/after")
+    faults = Moments(map(Moment.parse, moments))
+    start = heard_by(faults, make(worlds, "batch", (pipeline,), "1 minute").start)
+    mode = Generator(pipeline.__name__)
+
+    def read_and_go_on(handle: JobHandle) -> None:
+        until(lambda: handle.wait(0) is not None or records(worlds[""], "batch", (pipeline,))[0])
+        if len(list(worlds[""].live.iterdir())) == 1:
+            for side in worlds.values():
+                side.add_live(rows(6.05, 150))  # a row at 6:00 would be late
+        until(lambda: handle.wait(0) is not None or have_read_all(worlds, (pipeline,)))
+        handle.stop(drain=True)
+
+    def start_in_any_mode() -> JobHandle:
+        # Once it is decided, what its first batch reads is no choice any more.
+        decided = storage_of(worlds[""], "batch").prelude(folder_of("batch", pipeline)) is not None
+        config = {**CONFIG, "backlog.mode": mode.choice(("stream", "auto")) if decided else "batch"}
+        return start(spark, storage=worlds[""].storage, config=config)
+
+    persist(start_in_any_mode, "DRAINED", read_and_go_on)
+
+    assert output(spark, worlds[""], "batch", pipeline) == expected(spark, worlds, pipeline)
+    assert not faults.waiting, "each of them was reached"
 
 
 def test_a_stop_in_it_leaves_a_savepoint_that_continues_elsewhere(spark: SparkSession, world: CrashWorld) -> None:

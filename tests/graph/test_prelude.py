@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rekindle.graph.prelude import REASONS, PreludeFacts, PreludeInput, why_streamed
+from rekindle.graph.prelude import FIRST_READS, REASONS, PreludeFacts, PreludeInput, why_streamed
 
 HISTORY = PreludeInput(uid="history", bounded=True)
 LIVE = PreludeInput(uid="live", bounded=False, reads=frozenset({"files"}))
@@ -15,7 +15,7 @@ WINDOWS = PreludeFacts(
     output_mode="append",
     parallelism=1,
     operators=frozenset({"Project", "Aggregate", "Union", "EventTimeWatermark", "StreamingRelation"}),
-    windows=None,
+    kept=None,
 )
 
 AGAINST = {
@@ -27,11 +27,12 @@ AGAINST = {
     "overlap": replace(WINDOWS, inputs=(replace(HISTORY, overlaps=True), LIVE)),
     "may have been replaced": replace(WINDOWS, changed_files=True),
     "reading rate twice": replace(WINDOWS, inputs=(HISTORY, replace(LIVE, reads=frozenset({"files", "rate"})))),
-    "a join of two streams": replace(WINDOWS, operators=WINDOWS.operators | {"Join"}),
-    "deduplication remembers": replace(WINDOWS, operators=frozenset({"Project", "Deduplicate"})),
+    "hand on to each other": replace(WINDOWS, operators=WINDOWS.operators | {"Join"}),
+    "depends on their order": replace(WINDOWS, operators=frozenset({"Project", "DeduplicateWithinWatermark"})),
     "GlobalLimit is not known": replace(WINDOWS, operators=WINDOWS.operators | {"GlobalLimit"}),
     "it keeps no state": replace(WINDOWS, operators=frozenset({"Project"})),
-    "goes on after it": replace(WINDOWS, windows="a session that has begun goes on after it"),
+    "goes on after it": replace(WINDOWS, kept="a session that has begun goes on after it"),
+    "in several places": replace(WINDOWS, operators=frozenset({"Join"}), reads_twice=True),
     "chance": replace(WINDOWS, deterministic=False),
 }
 
@@ -41,6 +42,18 @@ def test_windows_over_a_history_and_a_live_stream_may() -> None:
     assert why_streamed(WINDOWS) is None
     joined = replace(WINDOWS, operators=WINDOWS.operators | {"Join with a table"})
     assert why_streamed(joined) is None
+
+
+@pytest.mark.parametrize("keeping", FIRST_READS)
+def test_each_operator_that_lets_go_may(keeping: frozenset[str]) -> None:
+    facts = replace(WINDOWS, operators=keeping | {"Project", "Union"})
+    assert why_streamed(facts) is None
+    assert facts.keeping == keeping
+    assert facts.first_reads == ("Aggregate" not in keeping)
+
+
+def test_windows_of_an_input_that_is_read_twice_may() -> None:
+    assert why_streamed(replace(WINDOWS, reads_twice=True)) is None
 
 
 @pytest.mark.parametrize("words", AGAINST)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
@@ -23,7 +25,7 @@ from rekindle.storage.open import open_store
 from tests.jobs.kit import DDL, QUICK, UTC, Row, World, at, rows, until
 
 Frame = Any
-Pipeline = Callable[[Frame, Frame], Frame]
+Pipeline = Callable[..., Frame]
 Generator = random.Random
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=UTC)
@@ -59,10 +61,62 @@ def named(history: Frame, live: Frame) -> Frame:
 
 
 def distinct(history: Frame, live: Frame) -> Frame:
-    return history.unionByName(live).dropDuplicates(["ts", "k"])
+    return history.unionByName(live).where("v > 0").select("k", "ts").dropDuplicates()
+
+
+def first_of_hours(history: Frame, live: Frame) -> Frame:
+    both = live.unionByName(history).select(F.window("ts", "1 hour").alias("hour"), "k", F.lit("seen").alias("is"))
+    return both.dropDuplicates(["hour", "k"])
+
+
+def sessions(history: Frame, live: Frame) -> Frame:
+    both = history.unionByName(live).where("v > 0").groupBy(F.session_window("ts", "10 minutes"), "k")
+    return both.agg(F.sum("v").alias("v"), F.min("ts").alias("first"))
+
+
+def long_sessions(history: Frame, live: Frame) -> Frame:
+    gap = F.when(F.col("k") < "c", "70 minutes").otherwise("25 minutes")
+    both = live.unionByName(history).groupBy("k", F.session_window("ts", gap)).agg(F.count("*").alias("n"))
+    return both.where("n > 1").select("n", "k", "session_window")
+
+
+def unbound(history: Frame, live: Frame) -> Frame:
+    return history.join(live.select("k", F.col("v").alias("w")), "k")
+
+
+def sides(left: Frame, right: Frame) -> tuple[Frame, Frame]:
+    return left.withColumnsRenamed({"ts": "left_ts", "k": "left_k"}), right.withColumnsRenamed({"v": "w"})
+
+
+def within_an_hour(history: Frame, live: Frame, other_history: Frame, other_live: Frame) -> Frame:
+    left, right = sides(history.unionByName(live), other_live.unionByName(other_history))
+    bounds = "ts BETWEEN left_ts - INTERVAL 20 MINUTES AND left_ts + INTERVAL 1 HOUR"
+    return left.join(right, F.expr(f"left_k = k AND v < 8 AND {bounds}")).drop("left_k")
+
+
+def much_later(history: Frame, live: Frame, other_history: Frame, other_live: Frame) -> Frame:
+    left, right = sides(history.unionByName(live), other_history.unionByName(other_live))
+    bounds = "ts > left_ts + INTERVAL 90 MINUTES AND ts < left_ts + INTERVAL 3 HOURS"
+    return right.join(left, F.expr(f"left_k = k AND {bounds}")).where("v + w > 2")
+
+
+def in_a_window(history: Frame, live: Frame, other_history: Frame, other_live: Frame) -> Frame:
+    left, right = (
+        one.select(F.window("ts", "2 hours", "1 hour").alias("hours"), "k", "v")
+        for one in (history.unionByName(live), other_history.unionByName(other_live))
+    )
+    return left.join(right.select("hours", "k", F.col("v").alias("w")), ["hours", "k"])
+
+
+def at_a_time(history: Frame, live: Frame, other_history: Frame, other_live: Frame) -> Frame:
+    left, right = history.unionByName(live), other_history.unionByName(other_live)
+    return left.join(right.select("ts", "k", F.col("v").alias("w")), ["ts", "k"])
 
 
 PIPELINES: tuple[Pipeline, ...] = (tumbling, sliding, by_time, tops, named)
+DUPLICATES: tuple[Pipeline, ...] = (distinct, first_of_hours)
+SESSIONS: tuple[Pipeline, ...] = (sessions, long_sessions)
+JOINS: tuple[Pipeline, ...] = (within_an_hour, much_later, in_a_window, at_a_time)
 
 
 @pytest.fixture
@@ -80,33 +134,63 @@ def some_rows(chance: Generator, count: int, first: float, last: float) -> list[
 class Cut:
     """Files of a history and of a live stream, the second in two parts: before a job starts and while it is stopped."""
 
-    def __init__(self, seed: int) -> None:
-        chance = Generator(seed)
+    def __init__(self, chance: Generator, delay_minutes: int) -> None:
+        self.grid = chance.random() < 0.5  # many rows at the same times
         end = chance.uniform(4, 12)
         self.history = [
-            some_rows(chance, chance.randint(1, 60), begin, chance.uniform(begin, end))
+            self._rows(chance, chance.randint(1, 60), begin, chance.uniform(begin, end))
             for begin in (chance.uniform(0, end - 1) for _ in range(chance.randint(1, 4)))
         ]
         begin = chance.uniform(0, end + 2)
         self.now = [
-            [(at(begin + 1), "a", 1), *some_rows(chance, chance.randint(0, 40), begin, begin + chance.uniform(1, 6))]
+            [
+                (at(begin + 1), "a", 1),
+                *self._rows(chance, chance.randint(0, 40), begin, begin + chance.uniform(1, 6)),
+            ]
             for _ in range(chance.randint(1, 2))
         ]
         # Some of them are late, and some are not although other rows are later.
-        self.later = [some_rows(chance, 40, max(0, begin - 3), begin + 9)]
-        self.delay_minutes = chance.choice((0, 1, 45))
+        self.later = [self._rows(chance, 40, max(0, begin - 3), begin + 9)]
+        last = max(ts for ts, _, _ in chain(*self.now) if ts is not None) - dt.timedelta(minutes=delay_minutes)
+        self.watermark_ms = (last - EPOCH) // dt.timedelta(milliseconds=1)
+
+    def _rows(self, chance: Generator, count: int, first: float, last: float) -> list[Row]:
+        found = some_rows(chance, count, first, last)
+        if self.grid:
+            found = [
+                (ts and ts.replace(minute=ts.minute // 6 * 6, second=0, microsecond=0), *row) for ts, *row in found
+            ]
+        return found
 
 
-def make(world: World, mode: str, pipelines: tuple[Pipeline, ...], delay: str) -> rk.Job:
-    folder = str(world.live)
-    job = rk.Job(mode)
-    history = job.source("history", world.files(), event_time="ts")
-    live = rk.Stream(lambda spark: spark.readStream.schema(DDL).parquet(folder))
-    stream = job.source("live", live, event_time="ts", watermark=delay)
+class Side(NamedTuple):
+    """One of the two sides of joins: sources of it have names of their own."""
+
+    prefix: str
+    world: World
+    cut: Cut
+
+
+def reads(pipeline: Pipeline) -> list[str]:
+    return list(inspect.signature(pipeline).parameters)
+
+
+def make(worlds: Mapping[str, World], mode: str, pipelines: tuple[Pipeline, ...], delay: str) -> rk.Job:
+    job, sources = rk.Job(mode), dict[str, Any]()
+    for prefix, world in worlds.items():
+        sources[f"{prefix}history"] = job.source(f"{prefix}history", world.files(), event_time="ts")
+        # The stream that has no prelude takes the copied rows as one batch.
+        read = dict[str, Any]() if mode == "stream" else {"maxFilesPerTrigger": 1}
+        live = rk.Stream(partial(stream_of, str(world.live), read))
+        sources[f"{prefix}live"] = job.source(f"{prefix}live", live, event_time="ts", watermark=delay)
     for pipeline in pipelines:
-        task = job.task(history, stream, uid=pipeline.__name__)(pipeline)
-        job.sink(f"{pipeline.__name__}_out", task, rk.sinks.Parquet(world.out / mode / pipeline.__name__))
+        task = job.task(*(sources[name] for name in reads(pipeline)), uid=pipeline.__name__)(pipeline)
+        job.sink(f"{pipeline.__name__}_out", task, rk.sinks.Parquet(worlds[""].out / mode / pipeline.__name__))
     return job
+
+
+def stream_of(folder: str, options: dict[str, Any], spark: SparkSession) -> Frame:
+    return spark.readStream.schema(DDL).options(**options).parquet(folder)
 
 
 def storage_of(world: World, mode: str) -> JobStorage:
@@ -119,101 +203,140 @@ def records(world: World, mode: str, pipelines: tuple[Pipeline, ...]) -> list[Ba
     return [storage.last_record(folder_of(mode, pipeline)) for pipeline in pipelines]
 
 
-def has_read(record: BatchRecord, batches: int) -> bool:
-    """Whether the live stream is read so far, and the history to its end."""
-    return record.inputs["live"].offset["logOffset"] >= batches - 1 and record.inputs["history"].files == 3
-
-
 def folder_of(mode: str, pipeline: Pipeline) -> str:
     return layout.subtask(mode, pipeline.__name__, 0, 1)
 
 
 def output(spark: SparkSession, world: World, mode: str, pipeline: Pipeline) -> Counter[Any]:
     folder = world.out / mode / pipeline.__name__
-    return Counter(map(str, spark.read.parquet(str(folder)).collect())) if folder.exists() else Counter()
+    is_there = any(folder.glob("*.parquet"))
+    return Counter(map(str, spark.read.parquet(str(folder)).collect())) if is_there else Counter()
 
 
-def compare(spark: SparkSession, world: World, cut: Cut, pipelines: tuple[Pipeline, ...]) -> None:
+def compare(spark: SparkSession, world: World, seed: int, pipelines: tuple[Pipeline, ...]) -> None:
     """Let a job begin in each mode, stop it, let more come, drain it."""
-    world.add_history(*cut.history)
-    world.add_live(*cut.now)
-    delay = f"{cut.delay_minutes} minutes"
+    chance = Generator(seed)
+    delay_minutes = chance.choice((0, 1, 45))
+    sides = [
+        Side("", world, Cut(chance, delay_minutes)),
+        Side("other_", World(world.root / "other"), Cut(chance, delay_minutes)),
+    ]
+    for side in sides:
+        side.world.add_history(*side.cut.history)
+        side.world.add_live(*side.cut.now)
 
     def start(mode: str) -> rk.JobHandle:
-        job = make(world, mode, pipelines, delay)
+        job = make({side.prefix: side.world for side in sides}, mode, pipelines, f"{delay_minutes} minutes")
         return job.start(spark, storage=world.storage, config={**QUICK, "backlog.mode": mode})
 
-    last = max(ts for ts, _, _ in chain(*cut.now) if ts is not None) - dt.timedelta(minutes=cut.delay_minutes)
-    watermark_ms = (last - EPOCH) // dt.timedelta(milliseconds=1)
+    def read_by(pipeline: Pipeline) -> list[Side]:
+        return [side for side in sides if f"{side.prefix}live" in reads(pipeline)]
 
-    def has_settled(mode: str) -> bool:
-        """The history is read, and the watermark that the live stream has now is in force."""
-        found = records(world, mode, pipelines)
-        return all(
-            one is not None and one.inputs["history"].files == len(cut.history) and one.watermark_ms == watermark_ms
-            for one in found
-        )
+    def has_settled(_: str, record: BatchRecord, read: list[Side]) -> bool:
+        """The history is read, and the watermark that the live streams have now is in force."""
+        are_read = all(record.inputs[f"{side.prefix}history"].files == len(side.cut.history) for side in read)
+        return are_read and record.watermark_ms == min(side.cut.watermark_ms for side in read)
 
-    def has_read_more(mode: str) -> bool:
-        found = records(world, mode, pipelines)
-        return all(one is not None and one.inputs["live"].offset["logOffset"] >= 1 for one in found)
+    def has_read_more(mode: str, record: BatchRecord, read: list[Side]) -> bool:
+        batches = {side.prefix: 1 if mode == "stream" else len(side.cut.now) for side in read}
+        return all(record.inputs[f"{one}live"].offset["logOffset"] >= least for one, least in batches.items())
+
+    def has(mode: str, what: Callable[[str, BatchRecord, list[Side]], bool]) -> bool:
+        found = zip(records(world, mode, pipelines), map(read_by, pipelines), strict=True)
+        return all(one is not None and what(mode, one, read) for one, read in found)
 
     ends = {}
-    for has, how, state in ((has_settled, {}, "STOPPED"), (has_read_more, {"drain": True}, "DRAINED")):
+    for what, how, state in ((has_settled, {}, "STOPPED"), (has_read_more, {"drain": True}, "DRAINED")):
         handles = {mode: start(mode) for mode in MODES}
         for mode, handle in handles.items():
-            until(lambda mode=mode, handle=handle, has=has: handle.wait(0) or has(mode))
+            until(lambda mode=mode, handle=handle, what=what: handle.wait(0) or has(mode, what))
             handle.stop(**how)
             assert handle.wait().state == state
         ends[state] = {mode: {one.__name__: output(spark, world, mode, one) for one in pipelines} for mode in MODES}
-        world.add_live(*cut.later)
+        for side in sides:
+            side.world.add_live(*side.cut.later)
     for of_modes in ends.values():
         for name, wanted in of_modes["stream"].items():
             found = of_modes["batch"][name]
             assert found == wanted, (name, wanted - found, found - wanted)
-    assert all(ends["DRAINED"]["stream"].values())
+    assert any(ends["DRAINED"]["stream"].values())
     storage = JobStorage(open_store(world.storage), "batch")
     assert all(storage.prelude(folder_of("batch", one)) is not None for one in pipelines)
 
 
-def test_a_history_is_computed_as_a_batch_and_the_stream_goes_on(spark: SparkSession, world: World) -> None:
+def two_sides(root: Path) -> dict[str, World]:
+    """Two sides whose histories are in the order of time, each with a live stream whose watermark is 6:00."""
+    world, other = World(root), World(root / "other")
     world.add_history(rows(0, 90), rows(2, 60), rows(3, 240))
     world.add_live(rows(4, 122))  # a minute after the hour, so that the watermark is the very end of windows
-    pipelines = (tumbling, tops)
+    other.add_history(rows(0, 60), rows(1, 300, "bcd"), rows(4.8, 5, "x"), rows(2, 30))
+    other.add_live(rows(5, 62))
+    return {"": world, "other_": other}
 
-    job = make(world, "batch", pipelines, "1 minute")
+
+FIRST_READ = {
+    "tumbling": None,
+    "tops": None,
+    # One row a minute: the session that is open at 6:00 has begun at 2:00.
+    "sessions": {"history": [1, 2]},
+    "distinct": {"history": [2]},
+    "within_an_hour": {"history": [2], "other_history": [1]},
+}
+
+
+def expected(spark: SparkSession, worlds: Mapping[str, World], pipeline: Pipeline) -> Counter[Any]:
+    """Return the rows that a batch query makes of all that there is."""
+    data = {side: spark.createDataFrame(world.data, DDL) for side, world in worlds.items()}
+    frames = [data[""], data[""].where("false"), data["other_"], data["other_"].where("false")]
+    return Counter(map(str, pipeline(*frames[: len(reads(pipeline))]).collect()))
+
+
+def have_read_all(worlds: Mapping[str, World], pipelines: tuple[Pipeline, ...]) -> bool:
+    """Return whether the histories are read, and two files of the live streams."""
+    found = [one.inputs if one else None for one in records(worlds[""], "batch", pipelines)]
+    files = {f"{side}history": len(list(world.history.iterdir())) for side, world in worlds.items()}
+    return all(
+        inputs is not None
+        and all(
+            at.offset["logOffset"] >= 1 if uid not in files else at.files == files[uid] for uid, at in inputs.items()
+        )
+        for inputs in found
+    )
+
+
+def test_a_history_is_computed_as_a_batch_and_the_stream_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    worlds, pipelines = two_sides(tmp_path), (tumbling, tops, sessions, distinct, within_an_hour)
+    world = worlds[""]
+
+    job = make(worlds, "batch", pipelines, "1 minute")
     config = {**QUICK, "backlog.mode": "auto", "checkpoint.retained": "1000"}  # so that the first record stays
     handle = job.start(spark, storage=world.storage, config=config)
     until(lambda: handle.wait(0) is not None or all(records(world, "batch", pipelines)))
-    world.add_live(rows(6, 150))
-    until(
-        lambda: (
-            handle.wait(0) is not None or all(one and has_read(one, 2) for one in records(world, "batch", pipelines))
-        )
-    )
+    for side in worlds.values():
+        side.add_live(rows(6.05, 150))  # a row at 6:00 would be late
+    until(lambda: handle.wait(0) is not None or have_read_all(worlds, pipelines))
     handle.stop(drain=True)
     assert handle.wait().state == "DRAINED"
 
-    storage, data = JobStorage(open_store(world.storage), "batch"), spark.createDataFrame(world.data, DDL)
-    none = data.where("false")
+    storage = JobStorage(open_store(world.storage), "batch")
     for pipeline in pipelines:
         folder = folder_of("batch", pipeline)
         first, found = storage.record(folder, 0), storage.prelude(folder)
         assert first is not None
         assert found is not None
-        # What closes by 6:00 is out with the first batch; the one file with rows of open windows is read again.
-        assert (first.watermark_ms, first.inputs["history"].files) == (found.watermark_ms, 2)
+        # What is out by 6:00 is out with the first batch. What is still needed is read by it, or of windows after it.
+        assert found.first == FIRST_READ[pipeline.__name__]
+        assert (first.watermark_ms, first.inputs["history"].files) == (found.watermark_ms, 3 if found.first else 2)
         assert first.rows_out
         assert storage.store.names(read_layout.prelude_folder(folder)) == []
-        expected = Counter(map(str, pipeline(data, none).collect()))
-        assert output(spark, world, "batch", pipeline) == expected
+        assert output(spark, world, "batch", pipeline) == expected(spark, worlds, pipeline), pipeline.__name__
 
 
 def test_a_start_is_refused_where_a_task_has_to_and_cannot(spark: SparkSession, world: World) -> None:
     world.add_history(rows(0, 3))
 
-    with pytest.raises(DefinitionError, match="deduplication") as refused:
-        make(world, "batch", (distinct,), "1 minute").run(
+    with pytest.raises(DefinitionError, match="keeps every row") as refused:
+        make({"": world}, "batch", (unbound,), "1 minute").run(
             spark, storage=world.storage, config={"backlog.mode": "batch"}
         )
 
@@ -223,9 +346,9 @@ def test_a_start_is_refused_where_a_task_has_to_and_cannot(spark: SparkSession, 
 @pytest.mark.parametrize(
     ("mode", "said"),
     [
-        ("stream", {"tumbling": (None, None), "distinct": (None, None)}),
-        ("auto", {"tumbling": ("batch", None), "distinct": ("stream", None)}),
-        ("batch", {"tumbling": ("batch", None), "distinct": ("stream", "BACKLOG_UNSUPPORTED")}),
+        ("stream", {"tumbling": (None, None), "unbound": (None, None)}),
+        ("auto", {"tumbling": ("batch", None), "unbound": ("stream", None)}),
+        ("batch", {"tumbling": ("batch", None), "unbound": ("stream", "BACKLOG_UNSUPPORTED")}),
     ],
 )
 def test_a_check_says_which_tasks_do_it(
@@ -233,7 +356,7 @@ def test_a_check_says_which_tasks_do_it(
 ) -> None:
     world.add_history(rows(0, 3))
 
-    preview = make(world, mode, (tumbling, distinct), "1 minute").check(
+    preview = make({"": world}, mode, (tumbling, unbound), "1 minute").check(
         spark, storage=world.storage, config={"backlog.mode": mode}
     )
 
@@ -241,11 +364,10 @@ def test_a_check_says_which_tasks_do_it(
     assert found == said
     reasons = {task.uid: task.history_streams for task in preview.tasks}
     assert reasons["tumbling"] is None
-    assert (reasons["distinct"] is None) == (mode == "stream")
+    assert (reasons["unbound"] is None) == (mode == "stream")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 40))
+@pytest.mark.parametrize("seed", range(2, 102))
 def test_it_gives_the_rows_of_the_streaming_run_for_any_cut(spark: SparkSession, world: World, seed: int) -> None:
-    chance = Generator(seed)
-    compare(spark, world, Cut(seed), tuple(chance.sample(PIPELINES, 3)))
+    compare(spark, world, seed, (*Generator(seed).sample(PIPELINES, 2), *JOINS, *DUPLICATES, *SESSIONS))

@@ -15,8 +15,10 @@ from rekindle.graph.job_graph import Task
 from rekindle.graph.prelude import why_streamed
 from rekindle.progress.directory import read_offsets
 from rekindle.spark.inputs.input import Input
+from rekindle.spark.plan_text import nodes
 from rekindle.spark.prelude.closing import NotClosedError, closed, windows_of
 from rekindle.spark.prelude.facts import facts_of
+from rekindle.spark.prelude.keeping import kept_of
 from rekindle.spark.prelude.prelude import NoPrelude, Prelude
 from rekindle.storage import layout, read_layout
 from rekindle.storage.documents.batch import InputPosition, PreludeDocument
@@ -83,6 +85,58 @@ def rows(history: Frame, live: Frame) -> Frame:
     return history.unionByName(live)
 
 
+def filtered_sessions(history: Frame, live: Frame) -> Frame:
+    ends = sessions(history, live).select("count", F.col("session_window.end").alias("until"))
+    return ends.select("count", (F.col("until") + F.expr("INTERVAL 1 HOUR")).alias("later")).where("later > now()")
+
+
+def paired(history: Frame, live: Frame) -> Frame:
+    other = live.select(F.col("k").alias("other_k"), F.col("ts").alias("other_ts"))
+    bounds = "other_ts BETWEEN ts - INTERVAL 1 HOUR AND ts + INTERVAL 30 MINUTES"
+    return history.join(other, F.expr(f"k = other_k AND {bounds}"))
+
+
+def after(history: Frame, live: Frame) -> Frame:
+    other = live.select(F.col("k").alias("other_k"), F.col("ts").alias("other_ts"))
+    return history.join(other, F.expr("k = other_k AND other_ts > ts"))
+
+
+def unbound(history: Frame, live: Frame) -> Frame:
+    return history.join(live.select("k", F.col("v").alias("w")), "k")
+
+
+def outer(history: Frame, live: Frame) -> Frame:
+    return history.join(live.select("ts", "k", F.col("v").alias("w")), ["ts", "k"], "left")
+
+
+def with_itself(history: Frame, live: Frame) -> Frame:
+    return paired(history.unionByName(live), live)
+
+
+def of_chance(history: Frame, live: Frame) -> Frame:
+    return paired(history.where(F.rand() < 0.5), live)
+
+
+def chained(history: Frame, live: Frame) -> Frame:
+    return paired(history, live).groupBy(F.window("ts", "1 hour")).count()
+
+
+def first_of_hours(history: Frame, live: Frame) -> Frame:
+    return history.unionByName(live).select(F.window("ts", "1 hour"), "k").dropDuplicates()
+
+
+def at_a_time(history: Frame, live: Frame) -> Frame:
+    return history.join(live.select("ts", "k", F.col("v").alias("w")), ["ts", "k"])
+
+
+def distinct_keys(history: Frame, live: Frame) -> Frame:
+    return history.unionByName(live).dropDuplicates(["k"])
+
+
+def within_watermark(history: Frame, live: Frame) -> Frame:
+    return history.unionByName(live).dropDuplicatesWithinWatermark(["k"])
+
+
 REASONS: dict[Query, str | None] = {
     hours: None,
     days: "other windows of its windows",
@@ -90,12 +144,22 @@ REASONS: dict[Query, str | None] = {
     apart: "aggregates beside each other",
     beside_rows: "put together with other rows",
     of_other_times: "another time than its event time",
-    sessions: "a session that has begun",
+    sessions: None,
+    filtered_sessions: "before it makes it",
+    paired: None,
+    after: "keeps every row of a side",
+    unbound: "keeps every row of a side",
+    outer: "not an inner join",
+    with_itself: "in several places",
+    of_chance: "chance or the time of day",
+    chained: "hand on to each other",
+    distinct_keys: "remembers every row",
+    within_watermark: "depends on their order",
     by_key: "no window, or no event time",
     sampled: "chance or the time of day",
     of_late: "chance or the time of day",
-    joined: "a join of two streams",
-    distinct: "deduplication",
+    joined: "hand on to each other",
+    distinct: None,
     rows: "it keeps no state",
 }
 
@@ -107,8 +171,10 @@ def test_a_query_says_whether_a_watermark_closes_what_it_keeps(spark: SparkSessi
 
     history, live = stream("history"), stream("live")
     inputs = [
-        Input(uid="history", frame=history, position=InputPosition(), bounded=True, event_time="ts"),
-        Input(uid="live", frame=live, position=InputPosition(), event_time="ts", delay_ms=4_000),
+        Input(
+            uid="history", frame=history, position=InputPosition(), bounded=True, event_time="ts", spark_sources=(0,)
+        ),
+        Input(uid="live", frame=live, position=InputPosition(), event_time="ts", delay_ms=4_000, spark_sources=(1,)),
     ]
     found = {}
     for query in REASONS:
@@ -123,6 +189,21 @@ def test_a_query_says_whether_a_watermark_closes_what_it_keeps(spark: SparkSessi
         if (found[query] is None) != (words is None) or (words or "") not in (found[query] or "")
     }
     assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    ("query", "reach_s"), [(hours, 3600), (paired, 3600.001), (distinct, 0), (first_of_hours, 3600), (at_a_time, 0)]
+)
+def test_a_query_says_how_long_before_the_watermark_a_row_is_kept(
+    spark: SparkSession, tmp_path: Path, query: Query, reach_s: float
+) -> None:
+    one, other = (
+        spark.readStream.schema(DDL).parquet(str(tmp_path)).withWatermark("ts", "4 seconds") for _ in range(2)
+    )
+    frame = query(one, other)
+    names = frozenset(node.name for node in nodes(frame))
+
+    assert kept_of(frame, names & {"Aggregate", "Join", "Deduplicate"}).reach_us == reach_s * 1_000_000
 
 
 def test_a_batch_of_another_shape_than_its_stream_is_none_to_go_by(spark: SparkSession, tmp_path: Path) -> None:

@@ -130,6 +130,13 @@ class FileFeed(Feed):
         """See `Feed`."""
         return self._as_listed(self._outstanding, self.position.files)
 
+    def admit_first(self, numbers: Sequence[int]) -> None:
+        """Admit some files before all others, by their numbers among those of the subtask, unless some are admitted."""
+        if numbers and not self._outstanding:
+            chosen = [self._files[number] for number in numbers]
+            admission = self.position.admission + 1
+            self._outstanding = chosen if self._inbox.admit(admission, chosen) else self._inbox.admitted(admission)
+
     def recorded_last(self) -> Sequence[FrozenFile]:
         """Return the files of the newest admission in a batch record, which a replay reads again; none if long past."""
         try:

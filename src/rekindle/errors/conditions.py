@@ -124,6 +124,10 @@ CONDITIONS: dict[str, Condition] = {
             "Task {task!r} cannot compute its history as a batch, as backlog.mode=batch asks for: {reason}.",
             "Set backlog.mode to auto, where such a task streams its history, with the same rows.",
         ),
+        BACKLOG_BEGUN=(
+            "Task {task!r} has begun to compute its history as a batch, and cannot end it: {reason}.",
+            "Start it with the query that it began with; or under another name, as no batch of it is recorded.",
+        ),
         OUTPUT_MODE_UNKNOWN=(
             "Task {task!r} has output_mode {output_mode!r}, which Spark does not have.",
             "Use 'append', 'update' or 'complete'.",

@@ -1,10 +1,14 @@
 """Rules for the tasks that compute their history as a batch before they stream (docs/backlog.md).
 
-A task that reads a history and a live stream may begin with a *prelude*: Spark's batch engine computes every window
-that the watermark of the live stream has closed when the job starts, and the query streams from that watermark on. Rows
-of a closed window that the stream then reads are late, and Spark drops them, so each window comes from one of the two.
-That holds for windows of event time only: a session, a pair of rows or a running total that has begun before the
-watermark continues after it. `REASONS` is the table of the reasons against a prelude.
+A task that reads a history and a live stream may begin with a *prelude*: Spark's batch engine computes what the stream
+would have put out by the time at which the watermark of the live stream, when the job starts, is in force. The query
+streams from that watermark on. What it needs of earlier rows depends on the operator (`FIRST_READS`):
+
+- Rows of a closed window are late for the stream, and Spark drops them, so each window comes from one of the two.
+- A pair of rows or a session may have begun before the watermark. The first batch of the query reads all rows that its
+  state keeps at that watermark, and puts out nothing.
+
+A running total that no watermark closes would need every row. `REASONS` is the table of the reasons against a prelude.
 
 This module reads no plan of Spark's: `PreludeFacts` holds what was found in one.
 """
@@ -23,11 +27,19 @@ ROW_BY_ROW = frozenset(
 )  # fmt: skip
 """Operators that turn a row into the same rows in a batch and in a stream, whatever other rows are read with it."""
 
+FIRST_READS = {
+    frozenset({"Aggregate"}): False,
+    frozenset({"Session"}): True,
+    frozenset({"Join"}): True,
+    frozenset({"Deduplicate"}): True,
+}
+"""The operators of a task that keep rows → True if its first batch has to read what they still keep of its history."""
+
+_KEEPING: frozenset[str] = frozenset().union(*FIRST_READS)
+
 _SAYS = {
-    "Join": "a join of two streams keeps rows that wait for others",
-    "Deduplicate": "deduplication remembers rows that it has emitted",
-    "DeduplicateWithinWatermark": "deduplication remembers rows that it has emitted",
-    "Distinct": "deduplication remembers rows that it has emitted",
+    "DeduplicateWithinWatermark": "which rows of a deduplication within the watermark count depends on their order",
+    "Distinct": "deduplication by columns without an event time remembers every row",
 }
 
 _READ_TWICE = frozenset({"files"})
@@ -61,10 +73,12 @@ class PreludeFacts:
     parallelism: int
     #: its operators that run on a stream, each name once
     operators: frozenset[str]
-    #: reason why a watermark does not close its windows for good; None: it does
-    windows: str | None
-    #: True if what it computes before its windows depends on the row alone, not on chance or the time of day
+    #: reason why a watermark does not let go what it keeps; None: it does
+    kept: str | None
+    #: True if what it computes of a row before it keeps it depends on the row alone, not on chance or the time of day
     deterministic: bool = True
+    #: True if it reads an input in several places
+    reads_twice: bool = False
     #: True if files may have been replaced by others since they were listed
     changed_files: bool = False
 
@@ -72,6 +86,16 @@ class PreludeFacts:
     def has_history(self) -> bool:
         """Return whether the task reads both a bounded and an unbounded input."""
         return len({one.bounded for one in self.inputs}) == 2
+
+    @property
+    def keeping(self) -> frozenset[str]:
+        """The operators that keep rows, of those that are known."""
+        return self.operators & _KEEPING
+
+    @property
+    def first_reads(self) -> bool:
+        """Return whether the first batch of its query has to read a part of its history."""
+        return FIRST_READS[self.keeping]
 
 
 _Found = Callable[[PreludeFacts], str | None]
@@ -91,7 +115,7 @@ def _unreadable(facts: PreludeFacts) -> str | None:
 
 
 def _other_operators(facts: PreludeFacts) -> str | None:
-    others = sorted(facts.operators - ROW_BY_ROW - {"Aggregate"})
+    others = sorted(facts.operators - ROW_BY_ROW - _KEEPING)
     return _SAYS.get(others[0], f"{others[0]} is not known to close with the watermark") if others else None
 
 
@@ -105,8 +129,10 @@ REASONS: tuple[_Found, ...] = (
     _where("files of its history may have been replaced", lambda facts: facts.changed_files),
     _unreadable,
     _other_operators,
-    _where("it keeps no state that a batch would spare it", lambda facts: "Aggregate" not in facts.operators),
-    lambda facts: facts.windows,
+    _where("it keeps no state that a batch would spare it", lambda facts: not facts.keeping),
+    _where("its operators hand on to each other what they keep", lambda facts: facts.keeping not in FIRST_READS),
+    lambda facts: facts.kept,
+    _where("it reads an input in several places", lambda facts: facts.first_reads and facts.reads_twice),
     _where("what it computes of a row depends on chance or the time of day", lambda facts: not facts.deterministic),
 )
 """Reasons against a prelude: each returns its wording, or None if it does not apply."""

@@ -271,3 +271,12 @@ def _copy_all(
 ) -> int:
     pairs = ((f"{source_folder}/{path}", f"{target_folder}/{path}") for path in paths)
     return copy_all(source_store, target_store, pairs)
+
+
+def replace_log(store: Store, source: str, target: str) -> None:
+    """Let the log of one source say what that of another says."""
+    names = set(store.names(source))
+    for name in names:
+        store.replace(f"{target}/{name}", store.read(f"{source}/{name}"))
+    for name in set(store.names(target)) - names:
+        store.delete(f"{target}/{name}")

@@ -17,7 +17,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from rekindle.channels.inbox import unstamp
@@ -168,11 +169,15 @@ def set_watermark(store: Store, folder: str, batch: int, watermark_ms: int) -> N
     store.replace(path, f"v1\n{_compact(commit)}".encode())
 
 
-def plan_at(store: Store, folder: str, batch: int, watermark_ms: int) -> None:
-    """Let the planned `batch` run with `watermark_ms`."""
+def plan_at(
+    store: Store, folder: str, batch: int, watermark_ms: int, ends: Mapping[int, str | None] = MappingProxyType({})
+) -> None:
+    """Let the planned `batch` run with `watermark_ms`, and read some sources up to other ends."""
     planned = read_offsets(store, folder, batch)
-    if planned.batch_watermark_ms != watermark_ms:
-        store.replace(f"{folder}/offsets/{batch}", planned.to_bytes(batchWatermarkMs=watermark_ms))
+    sources = tuple(ends.get(source, end) for source, end in enumerate(planned.sources))
+    wanted = replace(planned, sources=sources).to_bytes(batchWatermarkMs=watermark_ms)
+    if planned.batch_watermark_ms != watermark_ms or planned.sources != sources:
+        store.replace(f"{folder}/offsets/{batch}", wanted)
 
 
 class SourceInputs:

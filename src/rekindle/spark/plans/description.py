@@ -49,9 +49,14 @@ def _windows(frame: DataFrame) -> tuple[tuple[str, ...], ...]:
         if _AGGREGATE.match(line):
             found.append(set())
         elif found:
-            found[-1].update(number for made in _MADE.findall(line) for number in _NUMBER.findall(made))
-    described = tuple(tuple(sorted(numbers - {"0", "1"})) for numbers in found)
+            found[-1] |= window_numbers(line)
+    described = tuple(tuple(sorted(numbers)) for numbers in found)
     return tuple(each for each in described if each)
+
+
+def window_numbers(text: str) -> set[str]:
+    """Return the numbers of the definitions of windows in a node: microseconds, or the gap of a session as text."""
+    return {number for made in _MADE.findall(text) for number in _NUMBER.findall(made)} - {"0", "1"}
 
 
 def _computed(node: Any) -> Iterator[str]:

@@ -19,9 +19,12 @@ from rekindle.spark.inputs.watermark_rows import WATERMARKED
 from rekindle.spark.plan_text import PlanNode, nodes
 from rekindle.spark.plans.description import description_of
 
-_CATALYST = "org.apache.spark.sql.catalyst"
+CATALYST = "org.apache.spark.sql.catalyst"
 _SESSION = "spark.sessionWindow"
 """The key that Spark adds to the metadata of a column of sessions."""
+
+_NEVER = "spark_partition_id() < 0"
+"""A condition that never holds, and keeps Spark's optimizer from filtering rows before they are put into sessions."""
 
 _ONE_BY_ONE = frozenset({"Project", "Filter", "SubqueryAlias", "View", "Generate", "ResolvedHint", "Aggregate", "Join"})
 """The nodes that may stand above the windows."""
@@ -40,6 +43,8 @@ class Windows:
     column: int
     #: it is a window; else a time
     is_window: bool
+    #: it is the window of a session, which grows with its rows
+    is_session: bool
     #: longest time from a row to the end of one of its windows, microseconds; None: not known
     length_us: int | None
 
@@ -63,25 +68,31 @@ def windows_of(frame: DataFrame) -> Windows:
         raise NotClosedError("it has several aggregates beside each other")
     if any(plan[index].name not in _ONE_BY_ONE for index in above):
         raise NotClosedError("its windows are put together with other rows")
-    _refuse_other_times(below(frame))
+    refuse_other_times(plan)
     column = _window_column(plan[lowest].plan)
     for upper, lower in pairwise(made):
         _refuse_other_windows(plan[upper].plan, plan[lower].plan)
     attribute = plan[lowest].plan.output().apply(column)
-    is_window = attribute.dataType().typeName() == "struct"
+    if attribute.metadata().contains(_SESSION):
+        _refuse_filters([plan[index].plan for index in reversed(above)], attribute)
+    is_window, is_session = attribute.dataType().typeName() == "struct", attribute.metadata().contains(_SESSION)
     return Windows(
         path=tuple((str(plan[index].plan.nodeName()), child) for index, child in path),
         column=column,
         is_window=is_window,
+        is_session=is_session,
         length_us=_length_us(frame) if is_window else 0,
     )
 
 
-def below(frame: DataFrame) -> Sequence[PlanNode]:
-    """Return the nodes on a stream from which a query makes its windows."""
-    plan = nodes(frame)
-    lowest = max(index for index, node in enumerate(plan) if node.is_streaming and node.name == "Aggregate")
-    return [node for node in plan[lowest + 1 :] if node.is_streaming and node.depth > plan[lowest].depth]
+def joins_streams(join: Any) -> bool:
+    """Return whether both sides of a join are streams."""
+    return bool(join.left().isStreaming() and join.right().isStreaming())
+
+
+def makes_sessions(aggregate: Any) -> bool:
+    """Return whether an aggregate has groups by session."""
+    return any(column.metadata().contains(_SESSION) for column in _all(aggregate.output()))
 
 
 def closed(frame: DataFrame, windows: Windows, watermark_ms: int) -> DataFrame:
@@ -94,6 +105,33 @@ def closed(frame: DataFrame, windows: Windows, watermark_ms: int) -> DataFrame:
         NotClosedError: its plan has another shape than that of the stream.
     """
     jvm: Any = frame.sparkSession._jvm
+    plan = _aggregate(frame, windows)
+    made = java_class(jvm, f"{CATALYST}.plans.logical.Filter")(_is_closed(frame, plan, windows, watermark_ms), plan)
+    # A map of Scala's is a function.
+    replaced = java_class(jvm, "org.apache.spark.api.python.PythonUtils").toScalaMap({plan: made})
+    whole = frame._jdf.queryExecution().analyzed().transformUp(replaced)
+    return _frame_of(frame, whole)
+
+
+def first_open_us(frame: DataFrame, windows: Windows, watermark_ms: int) -> int | None:
+    """Return the begin of the first window that a watermark leaves open, microseconds; None: there is none.
+
+    Args:
+        frame: see `closed`.
+
+    Raises:
+        NotClosedError: see `closed`.
+    """
+    plan = _aggregate(frame, windows)
+    made = _frame_of(frame, plan).toDF(*map(str, range(plan.output().size())))
+    window = f"`{windows.column}`"
+    is_open = f"unix_micros({window}.end) > {watermark_ms * 1000} OR {_NEVER}"
+    found = made.where(is_open).selectExpr(f"unix_micros(min({window}.start))").first()
+    return None if found is None else found[0]
+
+
+def _aggregate(frame: DataFrame, windows: Windows) -> Any:
+    """Return the node of a batch query that makes the windows."""
     plan = frame._jdf.queryExecution().analyzed()
     for name, child in windows.path:
         if plan.nodeName() != name or child >= plan.children().size():
@@ -101,17 +139,19 @@ def closed(frame: DataFrame, windows: Windows, watermark_ms: int) -> DataFrame:
         plan = plan.children().apply(child)
     if plan.nodeName() != "Aggregate" or windows.column >= plan.output().size():
         raise NotClosedError("Spark plans it in another way where it is no stream")
-    made = java_class(jvm, f"{_CATALYST}.plans.logical.Filter")(_is_closed(jvm, plan, windows, watermark_ms), plan)
-    # A map of Scala's is a function.
-    replaced = java_class(jvm, "org.apache.spark.api.python.PythonUtils").toScalaMap({plan: made})
-    whole = frame._jdf.queryExecution().analyzed().transformUp(replaced)
+    return plan
+
+
+def _frame_of(frame: DataFrame, plan: Any) -> DataFrame:
     # The class has moved with Spark 4.0.
-    of_rows = java_class(jvm, frame._jdf.getClass().getName()).ofRows
-    return DataFrame(of_rows(frame._jdf.sparkSession(), whole), frame.sparkSession)
+    of_rows = java_class(frame.sparkSession._jvm, frame._jdf.getClass().getName()).ofRows
+    return DataFrame(of_rows(frame._jdf.sparkSession(), plan), frame.sparkSession)
 
 
-def _is_closed(jvm: Any, aggregate: Any, windows: Windows, watermark_ms: int) -> Any:
-    expressions = f"{_CATALYST}.expressions"
+def _is_closed(frame: DataFrame, aggregate: Any, windows: Windows, watermark_ms: int) -> Any:
+    session: Any = frame.sparkSession._jsparkSession
+    jvm: Any = frame.sparkSession._jvm
+    expressions = f"{CATALYST}.expressions"
     time = aggregate.output().apply(windows.column)
     kind = time.dataType()
     if windows.is_window:
@@ -120,7 +160,11 @@ def _is_closed(jvm: Any, aggregate: Any, windows: Windows, watermark_ms: int) ->
     # A number below 2^31 would come to the JVM as an Integer.
     value = java_class(jvm, "java.lang.Long").valueOf(str(watermark_ms * 1000))
     watermark = java_class(jvm, f"{expressions}.Literal")(value, kind)
-    return java_class(jvm, f"{expressions}.LessThanOrEqual")(time, watermark)
+    is_closed = java_class(jvm, f"{expressions}.LessThanOrEqual")(time, watermark)
+    if not windows.is_session:
+        return is_closed
+    never = session.sessionState().sqlParser().parseExpression(_NEVER)
+    return java_class(jvm, f"{expressions}.Or")(is_closed, never)
 
 
 def _path(plan: Sequence[PlanNode], index: int) -> list[tuple[int, int]]:
@@ -143,8 +187,6 @@ def _window_column(aggregate: Any) -> int:
     found = [index for index in range(output.size()) if output.apply(index).metadata().contains(WATERMARKED)]
     if len(found) != 1:
         raise NotClosedError("it has no window, or no event time, among the keys that it puts out")
-    if output.apply(found[0]).metadata().contains(_SESSION):
-        raise NotClosedError("a session that has begun before the watermark continues after it")
     made = expressions.apply(found[0])
     source = made if _is_attribute(made) else made.child()
     if not _is_attribute(source) or source.exprId().id() not in keys:
@@ -152,13 +194,13 @@ def _window_column(aggregate: Any) -> int:
     return found[0]
 
 
-def _refuse_other_times(plan: Sequence[PlanNode]) -> None:
+def refuse_other_times(plan: Sequence[PlanNode]) -> None:
     """Refuse an input whose windows go by another time than the one that its watermark does.
 
     Spark takes the columns of a union for those of its first part.
     """
     for node in plan:
-        if node.name != "Union":
+        if node.name != "Union" or not node.is_streaming:
             continue
         parts = [list(_all(part.output())) for part in _all(node.plan.children())]
         timed = [[column.metadata().contains(WATERMARKED) for column in part] for part in parts]
@@ -174,6 +216,23 @@ def _refuse_other_windows(upper: Any, lower: Any) -> None:
         raise NotClosedError("it makes other windows of its windows")
 
 
+def _refuse_filters(above: Sequence[Any], session: Any) -> None:
+    """Refuse what Spark's optimizer would apply to the rows of a session as if each were one.
+
+    Args:
+        above: nodes above the sessions, the lowest first.
+    """
+    of_sessions = {session.exprId().id()}
+    for node in above:
+        for expression in _all(node.expressions()):
+            read = {one.exprId().id() for one in _each(expression.references())}
+            if read & of_sessions:
+                if node.nodeName() in ("Filter", "Join"):
+                    raise NotClosedError("Spark filters rows by the begin or end of their session before it makes it")
+                if expression.getClass().getSimpleName() == "Alias":
+                    of_sessions.add(expression.exprId().id())
+
+
 def _length_us(frame: DataFrame) -> int | None:
     numbers = [number for one in description_of(frame, "append").aggregates for number in one]
     return max(map(int, numbers), default=None) if all(number.isdigit() for number in numbers) else None
@@ -181,6 +240,12 @@ def _length_us(frame: DataFrame) -> int | None:
 
 def _is_attribute(expression: Any) -> bool:
     return bool(expression.getClass().getSimpleName() == "AttributeReference")
+
+
+def _each(found: Any) -> Iterator[Any]:
+    iterator = found.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
 
 
 def _all(expressions: Any) -> Iterator[Any]:

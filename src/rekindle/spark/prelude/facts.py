@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
 from rekindle.graph.job_graph import Task
-from rekindle.graph.prelude import PreludeFacts, PreludeInput
+from rekindle.graph.prelude import FIRST_READS, PreludeFacts, PreludeInput
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.watermark_rows import MARKER
 from rekindle.spark.plan_text import PlanNode, nodes
-from rekindle.spark.plans.plan import is_mark, readers_of
-from rekindle.spark.prelude.closing import NotClosedError, Windows, below, windows_of
+from rekindle.spark.plans.plan import is_mark, readers_of, shares_a_source
+from rekindle.spark.prelude.closing import NotClosedError, joins_streams, makes_sessions
+from rekindle.spark.prelude.keeping import Kept, kept_from, kept_of
 
 _NOW = re.compile(r"\b(?:current_(?:timestamp|date|time)|localtimestamp|now)\(")
 """The time at which a row is looked at: it is another one the second time."""
@@ -21,26 +23,30 @@ _NOW = re.compile(r"\b(?:current_(?:timestamp|date|time)|localtimestamp|now)\(")
 
 def facts_of(
     task: Task, frame: DataFrame, inputs: Sequence[Input], *, changed_files: bool
-) -> tuple[PreludeFacts, Windows | None]:
-    """Return what is known of a task, and where it makes its windows."""
-    operators = frozenset(_operators(nodes(frame)))
-    windows, problem, deterministic = None, None, True
-    if "Aggregate" in operators:
-        deterministic = all(map(_is_deterministic, below(frame)))
-        try:
-            windows = windows_of(frame)
-        except NotClosedError as error:
-            problem = str(error)
+) -> tuple[PreludeFacts, Kept | None]:
+    """Return what is known of a task, and what its query keeps; None: nothing is known of that."""
     facts = PreludeFacts(
         inputs=tuple(map(_input, inputs)),
         output_mode=task.output_mode,
         parallelism=task.parallelism,
-        operators=operators,
-        windows=problem,
-        deterministic=deterministic,
+        operators=frozenset(_operators(nodes(frame))),
+        kept=None,
         changed_files=changed_files,
     )
-    return facts, windows
+    if not (facts.has_history and facts.keeping in FIRST_READS):
+        return facts, None
+    kept, problem = None, None
+    try:
+        kept = kept_of(frame, facts.keeping)
+    except NotClosedError as error:
+        problem = str(error)
+    numbered = sum(len(item.spark_sources) + len(item.mark_sources) for item in inputs)
+    return replace(
+        facts,
+        kept=problem,
+        deterministic=all(map(_is_deterministic, kept_from(frame, facts.keeping))),
+        reads_twice=shares_a_source(frame) or len(readers_of(frame)) > numbered,
+    ), kept
 
 
 def _input(item: Input) -> PreludeInput:
@@ -65,9 +71,12 @@ def _reads(item: Input) -> Iterator[str]:
 def _operators(plan: Sequence[PlanNode]) -> Iterator[str]:
     for node in plan:
         if node.is_streaming:
-            children = node.plan.children()
-            sides = [bool(children.apply(index).isStreaming()) for index in range(children.size())]
-            yield "Join with a table" if node.name == "Join" and not all(sides) else node.name
+            if node.name == "Join" and not joins_streams(node.plan):
+                yield "Join with a table"
+            elif node.name == "Aggregate" and makes_sessions(node.plan):
+                yield "Session"
+            else:
+                yield node.name
 
 
 def _is_deterministic(node: PlanNode) -> bool:

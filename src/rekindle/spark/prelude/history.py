@@ -4,14 +4,18 @@
 
     copy what the live streams have            prelude/<attempt>/rows/<source>
     their watermark w                          prelude.json                      ← binding from here on
-    let Spark plan batch 0, of the live streams alone
-    let that plan run with w                   spark/offsets/0
-    batch 0: its rows are those of a batch query, over the history and the copy, that w has closed;
-             its own rows go nowhere, its state is that of the windows that w leaves open
+    let Spark plan batch 0                     spark/offsets/0
+    let that plan run with w
+    batch 0: its rows are those of a batch query, over the history and the copy, that are out by w;
+             its own rows go nowhere, its state is what w leaves in it
                                                batches/000000000.json            ← as any batch
-    stream on: what is read of the history now, and is closed, is late
+    stream on
 
-A file of the history that has nothing for an open window is not read again. Everything after ``prelude.json`` follows
+Of windows, batch 0 reads the live streams alone: what is read of the history later, and is closed by w, is late. Of all
+else (`PreludeFacts.first_reads`) it reads the copied rows of the live streams, no more and no fewer, and the files of
+the history that have a row which its state keeps at w: Spark takes no row of batch 0 for late.
+
+A file of the history that has nothing for the state is not read again. Everything after ``prelude.json`` follows
 from it and from what lies there, so that a driver which is started again, or overtaken, does the same.
 """
 
@@ -20,15 +24,17 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
 from rekindle.errors import StorageError
+from rekindle.graph.queries import QueryDescription
 from rekindle.progress.directory import last_planned, plan_at, read_offsets
 from rekindle.sources.listing import check_unchanged
 from rekindle.spark.prelude.closing import NotClosedError
 from rekindle.spark.prelude.prelude import FIRST, NoPrelude, Prelude, PreludeBatch
-from rekindle.spark.prelude.reading import History, PreludeReading
+from rekindle.spark.prelude.reading import Computed, History, PreludeReading
 from rekindle.spark.query.query import Query
 from rekindle.storage import layout, read_layout
 from rekindle.storage.batch_documents import BatchDocuments
@@ -44,6 +50,7 @@ class HistoryPrelude(Prelude):
         run: the number of the driver's run.
         folder: the subtask's.
         reading: what it reads.
+        described: the identity of its query.
         check_fence: raises where a newer run has taken over.
     """
 
@@ -54,6 +61,7 @@ class HistoryPrelude(Prelude):
         task: str,
         folder: str,
         reading: PreludeReading,
+        described: QueryDescription,
         check_fence: Callable[[], None],
     ) -> None:
         self._storage = storage
@@ -62,12 +70,13 @@ class HistoryPrelude(Prelude):
         self._folder = folder
         self._progress_dir = layout.spark_progress_dir(folder)
         self._reading = reading
+        self._described = described
         self._check_fence = check_fence
         self._none = NoPrelude(storage, folder)
         #: the decision, once it is known, until the query is started again
         self._due: PreludeDocument | None = None
         #: its rows and what they are made of, where they are known by now
-        self._ready: tuple[DataFrame, Sequence[History]] | None = None
+        self._ready: Computed | None = None
         #: the histories that the batch has read which is not recorded yet
         self._histories: Sequence[History] = ()
 
@@ -81,15 +90,21 @@ class HistoryPrelude(Prelude):
             self._none.begin(last)
             return False
         self._due = self._storage.prelude(self._folder) or self._decide()
+        if self._due is not None and self._due.first is not None:
+            self._reading.admit(self._due.first)
         return self._due is not None
 
     def _reads_history_already(self) -> bool:
-        """Return True if a batch is planned that is not one of a prelude, of the live streams alone."""
-        if last_planned(self._storage.store, self._progress_dir) < FIRST:
+        """Return True if a batch is planned, or its files admitted, that is not one of a prelude of this query."""
+        found = self._storage.prelude(self._folder)
+        is_planned = last_planned(self._storage.store, self._progress_dir) >= FIRST
+        if found is None:
+            return is_planned or self._reading.has_admitted
+        if found.first is not None or self._reading.first_reads:
+            return found.first is None
+        if not is_planned:
             return False
         planned = read_offsets(self._storage.store, self._progress_dir, FIRST)
-        if self._storage.prelude(self._folder) is None:
-            return True
         return any(planned.sources[source] is not None for source in self._reading.sources_of_histories)
 
     def plant(self, query: Query) -> None:
@@ -103,7 +118,8 @@ class HistoryPrelude(Prelude):
             query.stop_after(FIRST - 1)
         # Where Spark has failed to plan it, it will say why when the query is started.
         if last_planned(store, folder) >= FIRST:
-            plan_at(store, folder, FIRST, self._due.watermark_ms)
+            ends = {} if self._due.first is None else self._reading.ends_of_copies(self._due.attempt, folder)
+            plan_at(store, folder, FIRST, self._due.watermark_ms, ends)
 
     def compute(self, df: DataFrame, batch: int, watermark_ms: int) -> PreludeBatch | None:
         """See `Prelude`."""
@@ -113,9 +129,13 @@ class HistoryPrelude(Prelude):
         if found.watermark_ms != watermark_ms:
             raise StorageError("BATCH_PLAN_OVERWRITTEN", task=self._task, batch=batch)
         df.write.format("noop").mode("overwrite").save()
-        rows, self._histories = self._ready or self._reading.closed(found)
-        self._ready = None
-        return PreludeBatch(rows, {history.item.uid: history.read() for history in self._histories})
+        ready = self._ready or self._reading.closed(found)
+        self._ready, self._histories = None, ready.histories
+        files = {history.item.uid: history.files for history in ready.histories}
+        if found.first is None:
+            again = self._reading.open_files(ready, watermark_ms)
+            files = {uid: listed[: min(again[uid], default=len(listed))] for uid, listed in files.items()}
+        return PreludeBatch(ready.rows, files)
 
     def refuse_changed_files(self) -> None:
         """See `Prelude`."""
@@ -139,6 +159,9 @@ class HistoryPrelude(Prelude):
         try:
             if reason is None:
                 self._ready = self._reading.closed(made)
+                if self._reading.first_reads:
+                    first = self._reading.open_files(self._ready, watermark_ms)
+                    made = replace(made, first=first, query=self._described)
         except NotClosedError as error:
             reason = str(error)
         if reason is not None:

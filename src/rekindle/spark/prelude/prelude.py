@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
@@ -11,7 +11,7 @@ from rekindle.progress.directory import last_planned, plan_at
 from rekindle.spark.query.query import Query
 from rekindle.storage import layout, read_layout
 from rekindle.storage.batch_documents import BatchDocuments
-from rekindle.storage.documents.batch import InputPosition
+from rekindle.storage.documents.sources import FrozenFile
 
 FIRST = 0
 """The batch that a prelude is."""
@@ -21,8 +21,8 @@ class PreludeBatch(NamedTuple):
     """The result of a prelude."""
 
     rows: DataFrame
-    #: bounded source → where it stands once its first files need not be read again
-    read: Mapping[str, InputPosition]
+    #: bounded source → its files, from the first on, that need not be read again
+    read: Mapping[str, Sequence[FrozenFile]]
 
 
 class Prelude:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +15,8 @@ from rekindle.channels.feed import FileFeed
 from rekindle.channels.inbox import Inbox
 from rekindle.errors import JobError
 from rekindle.graph.job_graph import Task
+from rekindle.progress.copies import replace_log
+from rekindle.progress.directory import last_committed, read_offsets
 from rekindle.runtime.definition import RunContext
 from rekindle.session.failures import brief, spellings
 from rekindle.sinks.session_settings import for_old_times
@@ -25,10 +27,11 @@ from rekindle.spark.inputs.reading import made_by, read_inbox
 from rekindle.spark.inputs.watermark_rows import quoted, timely
 from rekindle.spark.output.outputs import SubtaskPlace
 from rekindle.spark.plans.plan import build_batch_task
-from rekindle.spark.prelude.closing import Windows, closed
+from rekindle.spark.prelude.closing import closed, first_open_us
+from rekindle.spark.prelude.keeping import Kept
 from rekindle.spark.query.optimizer import started_with
 from rekindle.storage import layout, read_layout
-from rekindle.storage.documents.batch import InputPosition, PreludeDocument
+from rekindle.storage.documents.batch import PreludeDocument
 from rekindle.storage.documents.sources import FrozenFile
 
 
@@ -38,22 +41,27 @@ class History:
 
     item: Input
     files: Sequence[FrozenFile]
-    #: the files of rows that may be of a window that stays open, whatever the rest of the plan; None: not known
-    open_rows: DataFrame | None
+    #: the same as a batch query, by which to look for files; None: it does not tell of which file a row is
+    frame: DataFrame | None
 
-    def read(self) -> InputPosition:
-        """Return its position after the files, from the first on, that have no such row."""
-        position = self.item.position
-        if self.open_rows is None:
-            return position
-        found = {spelled for row in self.open_rows.distinct().collect() for spelled in spellings(row[0])}
-        first = next((at for at, file in enumerate(self.files) if spellings(file.path) & found), len(self.files))
-        done = self.files[:first]
-        return replace(
-            position,
-            files=position.files + len(done),
-            bytes=position.bytes + sum(file.size for file in done),
-        )
+    def open_files(self, after_us: int | None) -> list[int]:
+        """Return the numbers of the files that may have a row after some time, or without a time; None: not known."""
+        if self.frame is None or after_us is None:
+            return list(range(len(self.files)))
+        rows = _open_rows(self.frame, str(self.item.event_time), after_us)
+        found = {spelled for row in rows.distinct().collect() for spelled in spellings(row[0])}
+        return [number for number, file in enumerate(self.files) if spellings(file.path) & found]
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """The batch query of a prelude."""
+
+    rows: DataFrame
+    #: the same without a watermark
+    whole: DataFrame
+    #: the histories that it reads
+    histories: Sequence[History]
 
 
 class PreludeReading:
@@ -61,7 +69,8 @@ class PreludeReading:
 
     Args:
         inputs: those of its query.
-        windows: of that.
+        kept: what that keeps.
+        first_reads: its first batch reads what it keeps of the histories.
     """
 
     def __init__(
@@ -71,7 +80,9 @@ class PreludeReading:
         task: Task,
         place: SubtaskPlace,
         inputs: Sequence[Input],
-        windows: Windows,
+        kept: Kept,
+        *,
+        first_reads: bool,
     ) -> None:
         self._run = run
         self._spark = spark
@@ -79,7 +90,8 @@ class PreludeReading:
         self._place = place
         self._store = run.storage.store
         self._inputs = inputs
-        self._windows = windows
+        self._kept = kept
+        self.first_reads = first_reads
         #: makes a copy
         self._copying: StreamingQuery | None = None
         self._interrupted = False
@@ -88,8 +100,8 @@ class PreludeReading:
         """Copy what the live streams have; return the watermark after it, 0 where one of them has no time."""
         return min((self._copy(item, attempt) for item in self._inputs if not item.bounded), default=0)
 
-    def closed(self, found: PreludeDocument) -> tuple[DataFrame, list[History]]:
-        """Return the batch query of the windows that are closed, and the histories that it reads.
+    def closed(self, found: PreludeDocument) -> Computed:
+        """Return the batch query of the rows that are out by the watermark.
 
         Raises:
             NotClosedError: it cannot be made.
@@ -97,13 +109,52 @@ class PreludeReading:
         frames, histories = [], []
         for item in self._inputs:
             if item.bounded:
-                frame, history = self._history(item, found.watermark_ms)
+                frame, history = self._history(item)
                 histories.append(history)
             else:
                 frame = self._timely(item, self._copied(item, found.attempt))
             frames.append(frame)
         whole = build_batch_task(self._task, self._run.definition.functions[self._task.uid], frames)
-        return closed(whole, self._windows, found.watermark_ms), histories
+        windows = self._kept.windows
+        rows = whole if windows is None else closed(whole, windows, found.watermark_ms)
+        return Computed(rows, whole, histories)
+
+    def open_files(self, computed: Computed, watermark_ms: int) -> dict[str, list[int]]:
+        """Return, for each history, the numbers of the files that may have a row which the state keeps."""
+        windows, reach_us = self._kept.windows, self._kept.reach_us
+        after_us = None if reach_us is None else watermark_ms * 1000 - reach_us
+        if windows is not None and windows.is_session:
+            first_us = first_open_us(computed.whole, windows, watermark_ms)
+            after_us = watermark_ms * 1000 if first_us is None else first_us - 1
+        return {history.item.uid: history.open_files(after_us) for history in computed.histories}
+
+    @property
+    def has_admitted(self) -> bool:
+        """True if files of a history were admitted that no batch has been recorded of."""
+        return any(item.feed is not None and item.feed.waiting for item in self._inputs if item.bounded)
+
+    def admit(self, first: Mapping[str, Sequence[int]]) -> None:
+        """Admit, for the first batch, files of the histories by their numbers."""
+        for item in self._inputs:
+            if item.uid in first:
+                assert isinstance(item.feed, FileFeed), "a history is made of files"
+                item.feed.admit_first(first[item.uid])
+
+    def ends_of_copies(self, attempt: str, progress_dir: str) -> dict[int, str | None]:
+        """Let the first batch of a query read of the live streams what was copied: return where its sources end.
+
+        Args:
+            progress_dir: that of the query, which gets the logs of these sources too.
+        """
+        ends: dict[int, str | None] = {}
+        for item in self._inputs:
+            if not item.bounded:
+                folder = read_layout.prelude_progress(self._place.folder, attempt, item.uid)
+                read = read_offsets(self._store, folder, last_committed(self._store, folder)).sources
+                ends |= zip(item.spark_sources, read, strict=True)
+                for number, source in enumerate(item.spark_sources):
+                    replace_log(self._store, f"{folder}/sources/{number}", f"{progress_dir}/sources/{source}")
+        return ends
 
     @property
     def sources_of_histories(self) -> Sequence[int]:
@@ -157,7 +208,7 @@ class PreludeReading:
         path = read_layout.prelude_copy(self._place.folder, attempt, item.uid)
         return self._spark.read.schema(self._live(item).schema).parquet(self._store.spark_path(path))
 
-    def _history(self, item: Input, watermark_ms: int) -> tuple[DataFrame, History]:
+    def _history(self, item: Input) -> tuple[DataFrame, History]:
         store, frozen = self._store, self._run.frozen[item.uid]
         spec = self._run.definition.sources[item.uid].spec
         assert isinstance(item.feed, FileFeed), "a history is made of files"
@@ -170,11 +221,8 @@ class PreludeReading:
             inbox.admit(0, files)
         transformed = isinstance(spec, Files) and spec.transform is not None
         frame = made_by(item.uid, lambda: read_inbox(self._spark.read, store, folder, spec, frozen))
-        asked = None
         hidden = any(name.lower() == "_metadata" for name in frame.columns)
-        if not (transformed or hidden) and self._windows.length_us is not None:
-            asked = _open_rows(frame, str(item.event_time), watermark_ms * 1000 - self._windows.length_us)
-        return self._timely(item, frame), History(item, files, asked)
+        return self._timely(item, frame), History(item, files, None if transformed or hidden else frame)
 
     def _timely(self, item: Input, frame: DataFrame) -> DataFrame:
         spec = self._run.definition.sources[item.uid]
@@ -182,7 +230,7 @@ class PreludeReading:
 
 
 def _open_rows(frame: DataFrame, event_time: str, closed_us: int) -> DataFrame:
-    """Return the files of the rows that may be of an open window: later than `closed_us`, or at no time.
+    """Return the files of the rows that the state may keep: later than `closed_us`, or at no time.
 
     Spark passes over the files, or parts of them, whose statistics tell that there are none.
     """

@@ -144,7 +144,10 @@ class Assembly:
             for change in settle_query(task.uid, record.windows if record else None, described):
                 _LOG.warning("%s", change)
             too_old_ms = files_too_old_ms(frame, self._logs.spark_path(folder))
-            prelude = prelude_of(self._of, self._spark, task, place, frame, inputs)
+            prelude = prelude_of(
+                self._of, self._spark, task, place, frame, inputs,
+                described=described, last=record.batch if record else -1,
+            )  # fmt: skip
         backlog = None
         if self._of.graph.consumers_of(task):
             self._outputs[task.uid] = output_schema(storage, folder, task.uid, frame)

@@ -170,7 +170,8 @@ class BatchProtocol(Batches):
         prelude = self._prelude.compute(df, batch, offsets.batch_watermark_ms)
         if prelude is not None:
             df = prelude.rows
-            positions.update(prelude.read)
+            for uid, files in prelude.read.items():
+                positions[uid] = replace(positions[uid], files=len(files), bytes=sum(file.size for file in files))
         prepared = self._outputs.prepare(df, batch)
         prepared_ms = _ms_since(started)
         self._refuse_losses(offsets, batch)

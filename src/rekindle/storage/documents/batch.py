@@ -69,6 +69,10 @@ class PreludeDocument:
     watermark_ms: int
     attempt: str
     run: int
+    #: bounded source → numbers, in its list, of the files that the first batch reads; None: that is none of any
+    first: dict[str, list[int]] | None = None
+    #: description of the query that needs these files, and no others, in its state
+    query: QueryDescription | None = None
     format: int = FORMAT_VERSION
 
 
