@@ -399,6 +399,8 @@ class StreamingQuery:
         self.isActive = True
         self.lastProgress: dict[str, Any] | None = None
         self._stopped = False
+        #: it has looked and found nothing
+        self._looked = False
         self._died_of: BaseException | None = None
         #: metadata and ends of the batch under way, as they are written
         self.running: tuple[str, list[str]] = ("", [])
@@ -420,6 +422,20 @@ class StreamingQuery:
             self.engine.scheduler.pause(60, lambda: not self.isActive)
         if self._died_of is not None:
             raise OSError(str(self._died_of))
+
+    @property
+    def _jsq(self) -> SimpleNamespace:
+        """What is reached of Spark's own objects: the tracker of the watermark."""
+        found = SimpleNamespace(currentWatermark=lambda: self._next_ms, setWatermark=self._set_watermark)
+        looked = {"noNewData_$eq": self._set_looked, "noNewData": lambda: self._looked}
+        execution = SimpleNamespace(watermarkTracker=lambda: found, **looked)
+        return SimpleNamespace(streamingQuery=lambda: execution)
+
+    def _set_watermark(self, watermark_ms: int) -> None:
+        self._next_ms = watermark_ms
+
+    def _set_looked(self, looked: bool) -> None:
+        self._looked = looked
 
     def die(self, reason: str) -> None:
         """Something kills it."""
@@ -466,7 +482,8 @@ class StreamingQuery:
             ends = [source.fetch() for source in self._sources]
             self._check()
             moved = self._frame.windowed and self._next > 0 and self._next_ms > ran_with_ms
-            if ends == self._ends and not moved:
+            self._looked = ends == self._ends and not moved
+            if self._looked:
                 self._wait(_IDLE_S)
                 continue
             ran_with_ms = self._next_ms

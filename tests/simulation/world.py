@@ -831,7 +831,7 @@ def _watermarked(_: Any, data: Frame, *__: Any, delay: str, marks: str, **___: A
 
 
 def _leftovers_of(frame: Frame) -> Leftovers:
-    return Leftovers.SPARKS_OWN if frame.windowed else Leftovers.NONE
+    return Leftovers.WINDOWS if frame.windowed else Leftovers.NONE
 
 
 def _nothing(*_: Any) -> None:

@@ -56,6 +56,23 @@ def _counted_pairs(left: Frame, right: Frame) -> Frame:
     return _near("inner")(left, right).groupBy(F.window("ts", "1 hour")).count()
 
 
+def _counted_once(left: Frame, right: Frame) -> Frame:
+    return _hours(_once(left, right), right)
+
+
+def _named(left: Frame, right: Frame) -> Frame:
+    return _hours(left.join(left.sparkSession.createDataFrame([("a", 1)], "k string, n int"), "k"), right)
+
+
+def _days(left: Frame, right: Frame) -> Frame:
+    return _hours(left, right).groupBy(F.window(F.window_time("window"), "1 day")).count()
+
+
+def _times(left: Frame, _right: Frame) -> Frame:
+    """Rows without a time are a group that never closes."""
+    return left.groupBy("ts").count()
+
+
 def _distinct(left: Frame, _right: Frame) -> Frame:
     return left.select("k").distinct()
 
@@ -73,9 +90,13 @@ QUERIES: dict[str, tuple[Callable[[Frame, Frame], Frame], Leftovers]] = {
     "left join": (_near("left"), Leftovers.SPARKS_OWN),
     "right join": (_near("right"), Leftovers.SPARKS_OWN),
     "full join": (_near("full"), Leftovers.SPARKS_OWN),
-    "windows": (_hours, Leftovers.SPARKS_OWN),
-    "sessions": (_sessions, Leftovers.SPARKS_OWN),
+    "windows": (_hours, Leftovers.WINDOWS),
+    "sessions": (_sessions, Leftovers.WINDOWS),
     "windows after a join": (_counted_pairs, Leftovers.SPARKS_OWN),
+    "windows after deduplication": (_counted_once, Leftovers.SPARKS_OWN),
+    "windows beside a table": (_named, Leftovers.WINDOWS),
+    "windows of windows": (_days, Leftovers.WINDOWS),
+    "times": (_times, Leftovers.SPARKS_OWN),
     "distinct": (_distinct, Leftovers.NONE),
     "processor": (_own, Leftovers.USERS_OWN),
     "processor after deduplication": (_own_of_distinct, Leftovers.USERS_OWN),

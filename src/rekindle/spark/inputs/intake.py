@@ -220,7 +220,8 @@ class Intake:
     @property
     def outstanding(self) -> bool:
         """True if something was admitted that no record covers yet."""
-        return any(item.feed is not None and item.feed.waiting for item in self._inputs)
+        with self._lock:  # a record may be followed by an admission
+            return any(item.feed is not None and item.feed.waiting for item in self._inputs)
 
     @property
     def only_inboxes(self) -> bool:

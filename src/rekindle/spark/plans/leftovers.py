@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from typing import Any
 
 from pyspark.sql import DataFrame
 
-from rekindle.spark.plan_text import tree
+from rekindle.spark.plan_text import PlanNode, nodes
 
-_STREAMING = re.compile(r" *~(\w+)(?: (\w+))?")
-"""A node of a plan that Spark runs on a stream; of a join also its type."""
+_NAMED = re.compile(r"(\w+)(?: (\w+))?")
+"""The name of a node of a plan; of a join also its type."""
+
+_WINDOWED = ("spark.timeWindow", "spark.sessionWindow")
+"""The keys by which Spark knows a column of windows; of a row without a time it makes none."""
 
 _NEVER_EMITS = re.compile(
     r"(?:Project|Filter|Union|SubqueryAlias|View|Generate|Expand|ResolvedHint|CollectMetrics|Repartition\w*"
@@ -33,17 +37,44 @@ class Leftovers(Enum):
     """The kinds of rows that may come out when time has passed for all of them."""
 
     NONE = "none"
+    WINDOWS = "windows and sessions: all at once, and nothing stays"
     SPARKS_OWN = "windows, sessions, outer rows: all at once"
     USERS_OWN = "rows of a user's processor, and timers that may set others"
 
 
 def leftovers_of(frame: DataFrame) -> Leftovers:
     """Read from its plan what the state of a streaming query may hold at its end."""
-    found = Leftovers.NONE
-    for node in filter(None, map(_STREAMING.match, tree(frame))):
-        if _USERS_OWN.fullmatch(node[1]):
+    emits, keeps = False, False
+    for node in nodes(frame):
+        named = _NAMED.match(node.text) if node.is_streaming else None
+        if named is None:
+            continue
+        if _USERS_OWN.fullmatch(named[1]):
             return Leftovers.USERS_OWN
-        named = f"{node[1]} {node[2]}" if node[1] == "Join" else node[1]
-        if not _NEVER_EMITS.fullmatch(named):
-            found = Leftovers.SPARKS_OWN
-    return found
+        if not _NEVER_EMITS.fullmatch(f"{named[1]} {named[2]}" if named[1] == "Join" else named[1]):
+            emits = True
+            keeps = keeps or not _is_of_windows(node)
+        elif named[1].startswith(("Join", "Deduplicate")):
+            keeps = keeps or _is_of_streams(node)
+    if not emits:
+        return Leftovers.NONE
+    return Leftovers.SPARKS_OWN if keeps else Leftovers.WINDOWS
+
+
+def _is_of_windows(node: PlanNode) -> bool:
+    """Return True for an aggregate that has a window among its keys."""
+    if node.name != "Aggregate":
+        return False
+    keys = node.plan.groupingExpressions()
+    known = (keys.apply(index).metadata() for index in range(keys.size()) if _is_attribute(keys.apply(index)))
+    return any(metadata.contains(key) for metadata in known for key in _WINDOWED)
+
+
+def _is_attribute(expression: Any) -> bool:
+    return bool(expression.getClass().getSimpleName() == "AttributeReference")
+
+
+def _is_of_streams(node: PlanNode) -> bool:
+    """Return False for a join with a table, which keeps nothing."""
+    children = node.plan.children()
+    return all(children.apply(index).isStreaming() for index in range(children.size()))

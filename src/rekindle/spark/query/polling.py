@@ -65,6 +65,7 @@ class Polling:
     Args:
         every_ms: the pause between two looks.
         at_most_ms: the same after a long silence; None: `every_ms`.
+        busy: tells whether a batch is at work: unless it is asked to, the query does not look right after that then.
     """
 
     def __init__(
@@ -74,7 +75,9 @@ class Polling:
         every_ms: int,
         at_most_ms: int | None = None,
         rows_read: RowsRead | None = None,
+        busy: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._busy = busy
         self._jvm: Any = spark._jvm
         #: counts what the reports say
         self._rows_read = rows_read
@@ -173,8 +176,8 @@ class Polling:
         field = trigger.getClass().getDeclaredField("clock")
         field.setAccessible(True)
         field.set(trigger, clock)
+        # A wake that could do nothing until now is still wanted.
         self._clock = clock
-        self.wake()  # what would have done so until now could not
         return True
 
     def _tend(self, query: StreamingQuery) -> None:
@@ -189,8 +192,10 @@ class Polling:
             if self._wanted or now_s >= wake_s:
                 if self._wanted:
                     self._found_s = now_s
+                looks = self._wanted or not self._busy()
                 self._wanted, wake_s = False, now_s + self.pause_s(now_s)
-                self._tried(lambda: self._clock and self._clock.advance(INTERVAL_MS))
+                if looks:
+                    self._tried(lambda: self._clock and self._clock.advance(INTERVAL_MS))
             if self._asked and self._is_due():
                 self._asked, self._fetched_s = False, now_s
                 self._tried(lambda: self.fetch_report(query))

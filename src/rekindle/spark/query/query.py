@@ -23,12 +23,14 @@ from rekindle.runtime.steps import Steps
 from rekindle.session.failures import brief
 from rekindle.session.session import NEEDED, check_settings
 from rekindle.session.settings import BATCHES_KEPT, STATE_COUNTED
+from rekindle.spark.query.alive import is_active, stop, stop_quietly
 from rekindle.spark.query.batches import Batches
 from rekindle.spark.query.calls import Calls
 from rekindle.spark.query.commits import QueryCommits
 from rekindle.spark.query.kept_batches import KeptBatches
 from rekindle.spark.query.optimizer import same_for_each_batch, started_with
 from rekindle.spark.query.own_files import written_by_calls
+from rekindle.spark.query.passing import has_found_nothing, raise_watermark
 from rekindle.spark.query.polling import INTERVAL_MS, Polling, longest_ms
 from rekindle.spark.query.rows_read import RowsRead, without_state_rows
 from rekindle.spark.query.state_partitions import first_run_in
@@ -140,6 +142,7 @@ class Query:
             every_ms=self._polls_every_ms,
             at_most_ms=longest_ms(self._polls_every_ms, self._store.pace),
             rows_read=self._rows_read,
+            busy=lambda: self._batches.running is not None,
         )
         self._last_before = self._batches.last
         try:
@@ -166,14 +169,14 @@ class Query:
         query = self._query
         if query is None:
             return
-        was_active = _is_active(query)
+        was_active = is_active(query)
         self._batches.hold_after = batch
         self.wait(lambda: self._batches.running is None and self.commits.has(self._batches.last))
-        died_of = self._batches.failure if was_active and not _is_active(query) else None
+        died_of = self._batches.failure if was_active and not is_active(query) else None
         self.expect_end()
         with suppress(Exception):
             self._await_last_report()
-        _stop(query)
+        stop(query)
         self._query = None
         if died_of is not None:
             raise died_of
@@ -186,14 +189,9 @@ class Query:
         else:
             self.wait(lambda: self._fetch_report().get("batchId", -1) >= last or time.monotonic() > deadline)
 
-    def hold_all_after(self, batch: int) -> None:
-        """Let no batch after `batch` run; `stop_after` follows. Called on the query's own thread."""
-        self.expect_end()
-        self._batches.hold_after = batch
-
     def abandon(self) -> None:
         """Forget the query of an earlier attempt; one that still runs is stopped first."""
-        if self._query is not None and _is_active(self._query):
+        if self._query is not None and is_active(self._query):
             self.stop_after(self._batches.last)
         self._query = None
 
@@ -215,10 +213,30 @@ class Query:
         self.stop_after(batch)
         return report
 
+    def pass_time(self, watermark_ms: int) -> bool:
+        """Let time pass in the query that runs: it runs one batch without data, with this watermark; return True if so.
+
+        Where it returns False, the query has to be stopped for that. Raises what the batch raised. The query's end is
+        expected from here on.
+        """
+        self.wait(lambda: self._batches.running is None and self.commits.has(self._batches.last))
+        query, batch = self._query, self._batches.last + 1
+        if query is None or batch - 1 <= self._last_before or not is_active(query):
+            return False  # Spark compares with the last batch that this query has run
+        self.expect_end()
+        if raise_watermark(query, watermark_ms):
+            self.wake()
+            self.wait(lambda: self.commits.has(batch) or has_found_nothing(query))
+        if self._batches.failure is not None:
+            raise self._batches.failure
+        passed = self.commits.has(batch)
+        self._counts_state |= passed  # all windows are closed: the 0 that is reported where no one counts is true
+        return passed
+
     def _raise_what_spark_died_of(self) -> None:
         """Raise ``QUERY_DIED`` if Spark itself failed, before or after its batch; not where the query runs."""
         query = self._query
-        error: Any = query.exception() if query is not None and not _is_active(query) else None
+        error: Any = query.exception() if query is not None and not is_active(query) else None
         if query is not None and error is not None:
             # PySpark keeps no more than the text of what this method returns.
             error._origin = query._jsq.exception().get()
@@ -228,7 +246,7 @@ class Query:
     def wait(self, until: Callable[[], bool]) -> None:
         """Wait until something holds, or the query is over."""
         query = self._query
-        while query is not None and not until() and _is_active(query):
+        while query is not None and not until() and is_active(query):
             time.sleep(_POLL_S * self._store.pace)
 
     def report(self) -> Mapping[str, Any]:
@@ -246,14 +264,19 @@ class Query:
         self.interrupted = True
         query = self._query
         if query is not None:
-            self._batches.hold_after = -1
-            self.expect_end()
-            threading.Thread(target=_stop_quietly, args=(query,), daemon=True).start()
+            self.expect_end(hold_after=-1)
+            threading.Thread(target=stop_quietly, args=(query,), daemon=True).start()
 
-    def expect_end(self) -> None:
-        """Expect the query that runs now to end on purpose: that is no failure."""
+    def expect_end(self, hold_after: int | None = None) -> None:
+        """Expect the query that runs now to end on purpose: that is no failure.
+
+        Args:
+            hold_after: no batch after this one runs; None: as it was.
+        """
         if self._query is not None:
             self._expected.add(self._run_id)
+        if hold_after is not None:
+            self._batches.hold_after = hold_after
 
     def _watch(self, query: StreamingQuery, run_id: str, polling: Polling, calls: Calls) -> None:
         reason: BaseException | None = None
@@ -263,25 +286,5 @@ class Query:
             reason = error
         if run_id not in self._expected:
             self._died(self._batches.failure or reason)
-        if not _is_active(query):
+        if not is_active(query):
             calls.close()
-
-
-def _is_active(query: StreamingQuery) -> bool:
-    try:
-        return query.isActive
-    except Exception:  # there is no Spark left to ask
-        return False
-
-
-def _stop(query: StreamingQuery) -> None:
-    try:
-        query.stop()
-    except Exception:
-        if _is_active(query):
-            raise
-
-
-def _stop_quietly(query: StreamingQuery) -> None:
-    with suppress(Exception):
-        query.stop()

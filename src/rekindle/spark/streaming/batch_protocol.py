@@ -33,6 +33,7 @@ from rekindle.sources.listing import check_present, check_unchanged
 from rekindle.spark.inputs.event_times import EventTimeStats, refuse_late_rows, seen
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.query.batches import Batches, BatchHeldError
+from rekindle.spark.query.flush import END_OF_TIME_MS
 from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.spark.streaming.running_plan import RunningPlan, plan_of, running_plan
 from rekindle.storage import layout
@@ -75,7 +76,7 @@ class BatchProtocol(Batches):
         """Begin to try the subtask (again) from its last batch record: what was finished before is not any more."""
         #: True while a batch waits for room in its channels; True once none is to wait any longer
         self._waiting = self._impatient = False
-        #: batches from this one on are planted flushes
+        #: batches from this one on are flushes; none that has another watermark is carried out
         self.flush_from: int | None = None
         #: of this attempt's query and its sinks: after ``finish()`` nothing is written
         self.life = OperatorLife(f"{self._place.task}/{self._place.subtask}", (item.uid for item in self._inputs))
@@ -124,6 +125,10 @@ class BatchProtocol(Batches):
                 self._wait_for_room(self._backlog, batch)
                 started = time.monotonic()
             self._refuse_gap(batch)
+            is_flush = offsets.batch_watermark_ms >= END_OF_TIME_MS
+            if self._follows_all_data(batch) and not is_flush:
+                # Were it committed now, Spark would note the end of time as the next batch's, before that is planned.
+                raise BatchHeldError(f"batch {batch} is held")
             record = self._write(df, batch, offsets)
             met |= seen(self._spark, self._inputs)
         self._take_in(record, _ms_since(started), met)
@@ -185,7 +190,7 @@ class BatchProtocol(Batches):
             segments=prepared.segments,
             rows_out=prepared.rows,
             watermark_ms=offsets.batch_watermark_ms,
-            flush=self.flush_from is not None and batch >= self.flush_from,
+            flush=self._follows_all_data(batch) and offsets.batch_watermark_ms >= END_OF_TIME_MS,
             windows=self._described,
             timings_ms={"prepare": prepared_ms},
         )
@@ -194,6 +199,9 @@ class BatchProtocol(Batches):
             self._outputs.abort(prepared)
             self._check_replay(record, offsets)
         return record
+
+    def _follows_all_data(self, batch: int) -> bool:
+        return self.flush_from is not None and batch >= self.flush_from
 
     def _refuse_losses(self, offsets: Offsets, batch: int) -> None:
         """Refuse a batch if files have gone or changed, or rows were late; called once it has been read."""

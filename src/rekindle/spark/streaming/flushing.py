@@ -10,6 +10,7 @@ from rekindle.channels.feed import FileFeed
 from rekindle.errors import JobError
 from rekindle.graph.job_graph import Task
 from rekindle.spark.inputs.input import Input
+from rekindle.spark.inputs.intake import Intake
 from rekindle.spark.plans.leftovers import Leftovers, leftovers_of
 from rekindle.spark.query.flush import BEYOND_TIME_MS, END_OF_TIME_MS, Flushed, flush
 from rekindle.spark.query.planned import PlannedBatches
@@ -19,6 +20,22 @@ from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.storage import layout
 from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.documents.batch import BatchRecord
+
+
+def flush_running(
+    parts: SubtaskParts, query: Query, planned: PlannedBatches, protocol: BatchProtocol, intake: Intake
+) -> Flushed | None:
+    """Flush a query that runs, where all that its state holds are windows; return None where it has to be stopped.
+
+    Nothing of these is left, so that no one has to count it.
+    """
+    reads_nothing = intake.only_inboxes and not intake.outstanding and planned.found <= protocol.last
+    if not reads_nothing or parts.frame is None or parts.task.output_mode == "complete":
+        return None
+    if leftovers_of(parts.frame) is not Leftovers.WINDOWS:
+        return None
+    protocol.flush_from = protocol.last + 1
+    return Flushed(1, complete=True) if query.pass_time(BEYOND_TIME_MS) else None
 
 
 def flush_state(
@@ -62,7 +79,12 @@ def last_not_planted(storage: BatchDocuments, folder: str) -> BatchRecord | None
     return None
 
 
-def notes_on_unread(inputs: Iterable[Input]) -> Sequence[str]:
+def notes_at_end(task: Task, inputs: Iterable[Input], flushed: Flushed) -> tuple[str, ...]:
+    """Say what inputs were not read, and what a flush has left in the state."""
+    return (*_on_unread(inputs), *_on_unflushed(task, flushed))
+
+
+def _on_unread(inputs: Iterable[Input]) -> Sequence[str]:
     """Say what of bounded sources was not read."""
     unread = [item for item in inputs if item.bounded and not item.ended]
     return [
@@ -73,7 +95,7 @@ def notes_on_unread(inputs: Iterable[Input]) -> Sequence[str]:
     ]
 
 
-def notes_on_unflushed(task: Task, flushed: Flushed) -> Sequence[str]:
+def _on_unflushed(task: Task, flushed: Flushed) -> Sequence[str]:
     """Say what a flush has left in the state."""
     if flushed.left and task.output_mode == "append":
         return [f"{task.uid}: {flushed.left} rows stay in its state forever (no event time, or no time bound)"]

@@ -25,7 +25,7 @@ from rekindle.spark.query.polling import INBOXES_MS, STREAM_MS
 from rekindle.spark.query.query import Query
 from rekindle.spark.streaming.batch_protocol import BatchProtocol
 from rekindle.spark.streaming.blame import Blame
-from rekindle.spark.streaming.flushing import flush_state, last_not_planted, notes_on_unflushed, notes_on_unread
+from rekindle.spark.streaming.flushing import flush_running, flush_state, last_not_planted, notes_at_end
 from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.spark.streaming.purging import Purging
 from rekindle.spark.streaming.readings import listen_to_readings
@@ -163,7 +163,8 @@ class SparkTask:
         with self._orders, self._blame.explained():
             self._runs = False
             self._siblings.begin(self._place.subtask)
-            self._hold()
+            self._read_out()
+            self._query.stop_after(self._protocol.last)
             self._replay()
             return self._query.commits.last
 
@@ -184,22 +185,22 @@ class SparkTask:
             begun = Drain(run=self._place.run, begun_ms=self._clock())
             self._storage.create(layout.drain(folder), begun)
         with self._blame.explained():
-            self._hold()
+            self._read_out()
+            of_query = self._parts, self._query, self._planned, self._protocol
+            flushed = flush_running(*of_query, self._intake)
+            self._query.stop_after(self._protocol.last)
             self._replay()
             self._protocol.begin_attempt()  # an earlier one may have failed in finish() of a sink
             self._planned.run_found(self._query, self._protocol.last)
             before = last_not_planted(self._storage, folder)
-            flushed = flush_state(
-                self._storage, self._parts, self._query, self._planned, self._protocol, self._max_rounds
-            )
+            flushed = flushed or flush_state(self._storage, *of_query, self._max_rounds)
         for uid in sorted(self._protocol.life.open_inputs):
             self._protocol.life.end_input(uid)
         self._protocol.life.call(Call.FINISH)
         last = self._siblings.finish(self._place.subtask)
         if last:
             self._outputs.finish()
-        unread = notes_on_unread(self._inputs) if last else ()
-        notes = (*unread, *notes_on_unflushed(self._task, flushed))
+        notes = notes_at_end(self._task, self._inputs if last else (), flushed)
         end = End(
             batch=self._query.commits.last,
             run=self._place.run,
@@ -227,14 +228,13 @@ class SparkTask:
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
-    def _hold(self) -> None:
-        """Bring the query to a stop after a committed batch; what was admitted is read first, if that ends."""
+    def _read_out(self) -> None:
+        """Let the query read what was admitted, if that ends, and nothing more."""
         self._intake.close()
         if self._protocol.give_up_waiting():
             self._query.expect_end()
         if self._intake.only_inboxes:
             self._query.wait(lambda: not self._intake.outstanding)
-        self._query.stop_after(self._protocol.last)
 
     def _replay(self) -> None:
         self._planned.replay(self._query, self._protocol.last, self._last_record())
@@ -248,17 +248,17 @@ class SparkTask:
         self._rows_out = record.batch, record.rows_out
         self._last_duration_ms = duration_ms
         if self._kept.ran(record.batch) and self._runs:
-            self._query.hold_all_after(record.batch)
+            self._query.expect_end(hold_after=record.batch)
             threading.Thread(target=self._start_again, name=f"again-{self._id}", daemon=True).start()
         progress, ended = self._intake.recorded(record, duration_ms, met)
-        self._query.wake()
+        if not ended or self._intake.has_channels:
+            self._query.wake()  # else it looks again once time has passed for all that it holds, and for nothing before
         self._tell(progress)
         if ended:
             self._post(e.SourcesEnded(task=self._id))
 
     def _tell(self, progress: Progress) -> None:
-        batch, rows = self._rows_out
-        rows_out = rows if batch == progress.batch else None
+        rows_out = self._rows_out[1] if self._rows_out[0] == progress.batch else None
         self._post(e.BatchRecorded(task=self._id, batch=progress.batch, read=progress.read, rows_out=rows_out))
         for producer, batches in progress.read.items():
             self._read_from[producer].read(self._id, batches)
