@@ -71,7 +71,7 @@ def rewrite_state(
     (found,) = source.operators(operator)
     try:
         from rekindle.session.session import active_or_made, check_classic
-        from rekindle.spark.state_rewriting import prepare
+        from rekindle.state_rewriting import prepare
     except ModuleNotFoundError as error:
         if error.name in ("pyspark", "py4j"):
             raise DefinitionError("PYSPARK_MISSING") from error

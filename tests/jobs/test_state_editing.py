@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from rekindle.errors import RestoreError
 from rekindle.progress.stored_state import find_state
-from rekindle.spark.state_rewriting import can_rewrite
+from rekindle.state_rewriting import can_rewrite
 from rekindle.storage import layout
 from tests.docs.test_docs import ROOT, blocks
 from tests.jobs.kit import QUICK, UTC, World, at, committed, has_read, rows, until

@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 
 from rekindle.progress.directory import read_offsets
 from rekindle.progress.stored_state import find_state
-from rekindle.spark.state_rewriting import can_rewrite
-from rekindle.spark.state_rewriting.stores import Stores
-from rekindle.spark.state_rewriting.variables import ExpiringVariable
+from rekindle.state_rewriting import can_rewrite
+from rekindle.state_rewriting.stores import Stores
+from rekindle.state_rewriting.variables import ExpiringVariable
 from tests.docs.test_docs import ROOT, blocks
 from tests.jobs.kit import until
 from tests.spark import test_state_of_all_types as every

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from rekindle.spark.state_rewriting import can_rewrite
+from rekindle.state_rewriting import can_rewrite
 from tests.spark.test_state_rewriting import Query
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ from rekindle.errors import RestoreError
 from rekindle.progress.copies import copy_without_rows
 from rekindle.progress.stored_state import StoredTaskState, find_state
 from rekindle.spark.state import state_frame
-from rekindle.spark.state_rewriting import can_rewrite, prepare
+from rekindle.state_rewriting import can_rewrite, prepare
 from tests.docs.test_docs import ROOT, blocks
 
 pytestmark = [

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rekindle.progress.stored_state import JOIN, TIMERS, StatefulOperator
-from rekindle.spark.state_rewriting.layouts import Groups, JoinSide, Sessions, StateTable
-from rekindle.spark.state_rewriting.variables import ExpiringVariable, Timers, Variable
+from rekindle.state_rewriting.layouts import Groups, JoinSide, Sessions, StateTable
+from rekindle.state_rewriting.variables import ExpiringVariable, Timers, Variable
 
 _STREAMING = "spark.sql.streaming."
 

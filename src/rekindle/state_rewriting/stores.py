@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from rekindle.progress.stored_state import StatefulOperator, StoredTaskState
 from rekindle.spark.state import read_state, with_distinct_names
-from rekindle.spark.state_rewriting.encoding import NotAsKept, unsafe_bytes
+from rekindle.state_rewriting.encoding import NotAsKept, unsafe_bytes
 
 DEFAULT = "default"
 """The name of a state store, and of a column family, where an operator has one."""

@@ -7,14 +7,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, NullType, StructField, StructType
 from pyspark.sql.window import Window
 
-from rekindle.spark.state_rewriting.encoding import (
+from rekindle.state_rewriting.encoding import (
     NotAsKept,
     conformed,
     normalized,
     null_where_none_may_be,
     nullable,
 )
-from rekindle.spark.state_rewriting.stores import DEFAULT, PLACE, StateRows, Stores, struct
+from rekindle.state_rewriting.stores import DEFAULT, PLACE, StateRows, Stores, struct
 
 _WINDOW = ["start", "end"]
 _MATCHED = "matched"

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from rekindle.spark.state import state_frame
-from rekindle.spark.state_rewriting.encoding import unsafe_bytes
-from rekindle.spark.state_rewriting.layouts import StateTable, evolved
-from rekindle.spark.state_rewriting.stores import (
+from rekindle.state_rewriting.encoding import unsafe_bytes
+from rekindle.state_rewriting.layouts import StateTable, evolved
+from rekindle.state_rewriting.stores import (
     DEFAULT,
     StateRows,
     as_bytes,

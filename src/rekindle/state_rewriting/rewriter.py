@@ -28,9 +28,9 @@ from rekindle.progress.state_schema import with_value, with_value_of
 from rekindle.progress.stored_state import StatefulOperator, StoredTaskState
 from rekindle.session.failures import brief
 from rekindle.spark.state import state_frame
-from rekindle.spark.state_rewriting.encoding import NotAsKept
-from rekindle.spark.state_rewriting.kinds import KINDS, OperatorKind
-from rekindle.spark.state_rewriting.stores import DEFAULT, StateRows, Stores, fingerprint, struct
+from rekindle.state_rewriting.encoding import NotAsKept
+from rekindle.state_rewriting.kinds import KINDS, OperatorKind
+from rekindle.state_rewriting.stores import DEFAULT, StateRows, Stores, fingerprint, struct
 
 Edit = Callable[[DataFrame], DataFrame]
 
