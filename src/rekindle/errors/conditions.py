@@ -79,9 +79,15 @@ CONDITIONS: dict[str, Condition] = {
             "Task {task!r} asks for parallelism {parallelism}, but {reason}.",
             "Leave parallelism at 1: Spark parallelises inside the query.",
         ),
-        SPEC_UNKNOWN=("Source {source!r} is a {found}.", "Pass rk.Files, rk.Batch, rk.Stream or your rk.SplitSource."),
-        LATE_UNKNOWN=("Source {source!r} has late={late!r}.", "Use late='fail' or late='drop'."),
-        SINK_UNKNOWN=("Sink {sink!r} is a {found}.", "Pass one of rk.sinks, or your own TwoPhaseSink."),
+        SPEC_UNKNOWN=(
+            "Source {source!r} is no source but a {found}.",
+            "Pass rk.Files, rk.Batch, rk.Stream or your rk.SplitSource.",
+        ),
+        LATE_UNKNOWN=("Source {source!r} has late={late!r}, which is not known.", "Use late='fail' or late='drop'."),
+        SINK_UNKNOWN=(
+            "Sink {sink!r} is no sink but a {found}.",
+            "Pass one of rk.sinks, or your own TwoPhaseSink.",
+        ),
         SINK_LIBRARY_MISSING=(
             "Sink {sink!r} needs the library {library}, which is not installed.",
             "pip install 'rekindle[{extra}]'",
@@ -154,11 +160,11 @@ CONDITIONS: dict[str, Condition] = {
         ),
         WATERMARK_IN_TASK=(
             "Task {task!r} calls withWatermark on column {column!r}, whose input already has a watermark.",
-            "Remove the call and say it on the source: job.source(..., event_time='{column}', watermark=...).",
+            "Remove the call and set it on the source: job.source(..., event_time='{column}', watermark=...).",
         ),
         WATERMARK_IN_SOURCE=(
             "The function of source {source!r} calls withWatermark, and the source has an event_time.",
-            "Leave the call out and say it on the source: job.source(..., event_time=..., watermark=...).",
+            "Remove the call and set it on the source: job.source(..., event_time=..., watermark=...).",
         ),
         EVENT_TIME_MISSING=(
             "Source {source!r} has no column {column!r} for its event time; it has: {columns}.",
@@ -222,8 +228,11 @@ CONDITIONS: dict[str, Condition] = {
         ),
         FORMAT_UNKNOWN=("Files has no format {format!r}.", "Use one of: {supported}."),
         FILES_SCHEME_UNSUPPORTED=(
-            "rk.Files reads paths, and s3://, gs:// or az://BUCKET, abfss://CONTAINER@HOST, hdfs://NODE, not {path}.",
-            "Mount it, or read it with rk.Batch(lambda spark: spark.read...); az:// wants AZURE_STORAGE_ACCOUNT_NAME.",
+            "rk.Files does not read {path}: it is neither a path nor an address of a known kind.",
+            (
+                "It reads s3://BUCKET, gs://BUCKET, az://CONTAINER, abfss://CONTAINER@HOST and hdfs://NODE. Mount any "
+                "other, or read it with rk.Batch(lambda spark: spark.read...); az:// needs AZURE_STORAGE_ACCOUNT_NAME."
+            ),
         ),
         FILES_OPTION_REFUSED=("The option {option!r} makes no sense on rk.Files: {reason}", "Leave it out."),
         SPARK_CONNECT_UNSUPPORTED=(
@@ -298,7 +307,7 @@ CONDITIONS: dict[str, Condition] = {
         OPTION_UNKNOWN=("{command!r} has no option {option}.{hint}", "See: {command} --help"),
         COMMAND_LINE_INVALID=("{reason}.", "See: {command} --help"),
         CLAIM_OF_NOTHING=(
-            "To claim a savepoint, name it: none is named.",
+            "A savepoint is to be claimed, and none is named.",
             'Name it: --from SAVEPOINT --claim-mode claim (restore=..., claim_mode="claim").',
         ),
         CLAIM_MODE_UNKNOWN=(
@@ -416,7 +425,7 @@ CONDITIONS: dict[str, Condition] = {
             "If a mount is missing, mount it and run again: it resumes. If it was deleted, sinks keep what they have.",
         ),
         STORAGE_PATH_UNSUPPORTED=(
-            "The storage {uri} has one of the letters {letters} in its path, which Spark takes for a pattern.",
+            "The storage {uri} has one of the characters {letters} in its path, which Spark takes for a pattern.",
             "Choose a path without them.",
         ),
         PLACE_NOT_KEPT=(
@@ -424,7 +433,7 @@ CONDITIONS: dict[str, Condition] = {
             "Give storage= (or REKINDLE_STORAGE) and each file sink an address, or a path that all machines share.",
         ),
         STORAGE_SCHEME_UNSUPPORTED=(
-            "Storage of the kind {scheme!r} is not supported in this version.",
+            "Storage of the kind {scheme!r} is not supported.",
             "Use a local or mounted path, or one of s3://, abfss://, gs://, hdfs://; see docs/object-storage.md.",
         ),
         STORAGE_LIBRARY_MISSING=(
@@ -457,7 +466,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         STORAGE_NO_REPLACE=(
             "The storage {uri} is reached through a gateway (HttpFS), which cannot replace a file in one step.",
-            "Have HADOOP_CONF_DIR lead to the name nodes. Through the gateway jobs are looked at and stopped, not run.",
+            "Let HADOOP_CONF_DIR lead to the name nodes. Through the gateway you can look at jobs and stop them only.",
         ),
         OBJECT_CORRUPT=(
             "{path} is damaged: {reason}",
@@ -566,7 +575,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         SAVEPOINT_NEEDED=(
             "{path} is {found}, and only the state of a savepoint can be rewritten.",
-            "Take one of a job: rekindle savepoint JOB. Of a query without a job: rekindle adopt.",
+            "Make a savepoint of a job with rekindle savepoint JOB, and of a query without a job with rekindle adopt.",
         ),
         CHECKPOINT_REPLACED=(
             "Newer checkpoints have replaced the one at {path}: its job deleted it while it was copied.",
@@ -812,7 +821,7 @@ CONDITIONS: dict[str, Condition] = {
             "Give --key and --ignore columns of the rows that the sinks get: {columns}.",
         ),
         SHADOW_NOT_FINISHED=(
-            "The shadow of job {job!r} was cancelled, so nothing was compared.",
+            "The shadow of job {job!r} was canceled, so nothing was compared.",
             "Start a new one. To delete what it has written: rekindle dispose {folder}",
         ),
         COPY_OCCUPIED=(
@@ -888,7 +897,7 @@ CONDITIONS: dict[str, Condition] = {
         SAVEPOINT_TARGET_EXISTS=("{path} is not empty.", "Choose a new directory."),
         CHECKPOINT_IN_USE=(
             "Checkpoint {checkpoint} is the one job {job!r} would resume from.",
-            "Forget the whole job.",
+            "To delete the whole job: rekindle forget {job}",
         ),
         CHECKPOINT_NEWEST=(
             "Checkpoint {checkpoint} is the newest of job {job!r}: sinks may still have to commit what it names.",
