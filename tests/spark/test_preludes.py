@@ -191,6 +191,24 @@ def test_a_query_says_whether_a_watermark_closes_what_it_keeps(spark: SparkSessi
     assert wrong == {}
 
 
+@pytest.mark.parametrize("said", ["delete", "archive", "OFF"])
+def test_a_live_stream_that_removes_what_it_has_read_is_not_read_twice(
+    spark: SparkSession, tmp_path: Path, said: str
+) -> None:
+    reader = spark.readStream.schema(DDL).option("CLEANsource", said).option("sourceArchiveDir", str(tmp_path / "old"))
+    (tmp_path / "live").mkdir()
+    live = reader.parquet(str(tmp_path / "live")).withWatermark("ts", "4 seconds")
+    history = spark.readStream.schema(DDL).parquet(str(tmp_path / "live")).withWatermark("ts", "4 seconds")
+    inputs = [
+        Input(uid="history", frame=history, position=InputPosition(), bounded=True, event_time="ts"),
+        Input(uid="live", frame=live, position=InputPosition(), event_time="ts", delay_ms=4_000),
+    ]
+    task = Task(uid="task", inputs=("history", "live"))
+    facts, _ = facts_of(task, hours(history, live), inputs, changed_files=False)
+
+    assert ("cleanSource" in str(why_streamed(facts))) == (said != "OFF")
+
+
 @pytest.mark.parametrize(
     ("query", "reach_s"), [(hours, 3600), (paired, 3600.001), (distinct, 0), (first_of_hours, 3600), (at_a_time, 0)]
 )

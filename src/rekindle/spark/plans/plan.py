@@ -143,17 +143,18 @@ def files_too_old_ms(frame: DataFrame, ours: str) -> int | None:
     Args:
         ours: the folder, as Spark takes it, of what is fed by inboxes.
     """
-    streams = (leaf for leaf in _streaming_leaves(frame) if leaf.sourceName().startswith("FileSource["))
-    ages = [_too_old_ms(frame.sparkSession, leaf) for leaf in streams if f"[{ours}/" not in leaf.sourceName()]
+    streams = (leaf for leaf in _file_streams(frame) if f"[{ours}/" not in leaf.sourceName())
+    ages = [_too_old_ms(frame.sparkSession, leaf) for leaf in streams]
     return None if None in ages else max((age for age in ages if age is not None), default=None)
 
 
+def removes_files(frame: DataFrame) -> bool:
+    """Return True if a file stream of the plan deletes or moves the files that it has read."""
+    return any(_options(leaf).get("cleansource", "off").lower() != "off" for leaf in _file_streams(frame))
+
+
 def _too_old_ms(spark: SparkSession, leaf: Any) -> int | None:
-    options: dict[str, str] = {}
-    found = leaf.dataSource().options().iterator()
-    while found.hasNext():
-        option = found.next()
-        options[str(option._1()).lower()] = str(option._2())
+    options = _options(leaf)
     if options.get("latestfirst", "false").lower() == "true":
         return None  # Spark may come to the oldest files last
     utils = java_class(spark._jvm, "org.apache.spark.network.util.JavaUtils")
@@ -177,6 +178,20 @@ def _described(leaf: Any) -> SourceReader:
         return SourceReader("files", name, place=kind.removeprefix("FileSource[").removesuffix("]"))
     topics = (leaf.extraOptions().get("subscribe") or "").split(",") if kind == "kafka" else ()
     return SourceReader(kind, name, topics=frozenset(topic.strip() for topic in topics if topic.strip()))
+
+
+def _file_streams(frame: DataFrame) -> list[Any]:
+    return [leaf for leaf in _streaming_leaves(frame) if leaf.sourceName().startswith("FileSource[")]
+
+
+def _options(leaf: Any) -> dict[str, str]:
+    """Return the options of a file stream, their names in small letters."""
+    options: dict[str, str] = {}
+    found = leaf.dataSource().options().iterator()
+    while found.hasNext():
+        option = found.next()
+        options[str(option._1()).lower()] = str(option._2())
+    return options
 
 
 def _given_name(leaf: Any) -> str | None:

@@ -13,7 +13,7 @@ from rekindle.graph.prelude import FIRST_READS, PreludeFacts, PreludeInput
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.watermark_rows import MARKER
 from rekindle.spark.plan_text import PlanNode, nodes
-from rekindle.spark.plans.plan import is_mark, readers_of, shares_a_source
+from rekindle.spark.plans.plan import is_mark, readers_of, removes_files, shares_a_source
 from rekindle.spark.prelude.closing import NotClosedError, joins_streams, makes_sessions
 from rekindle.spark.prelude.keeping import Kept, kept_from, kept_of
 
@@ -66,6 +66,8 @@ def _reads(item: Input) -> Iterator[str]:
         yield "a custom source"
     elif not (item.bounded or item.is_channel):
         yield from (one.kind for one in readers_of(item.frame) if not is_mark(one, [item]))
+        if removes_files(item.frame):
+            yield "a stream with cleanSource"  # the copy would have its files removed, before the stream reads them
 
 
 def _operators(plan: Sequence[PlanNode]) -> Iterator[str]:
