@@ -8,8 +8,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -58,19 +57,6 @@ def _used(process: psutil.Process) -> float:
         return float(sum(process.cpu_times()[:4]))
     except psutil.NoSuchProcess:
         return 0.0
-
-
-@contextmanager
-def changed(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set the session's settings inside, and put them back."""
-    before = {key: spark.conf.get(key, None) for key in settings}
-    try:
-        for key, value in settings.items():
-            spark.conf.set(key, value)
-        yield
-    finally:
-        for key, old in before.items():
-            spark.conf.unset(key) if old is None else spark.conf.set(key, old)
 
 
 def middle(figures: Sequence[float]) -> float:

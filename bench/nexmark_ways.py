@@ -12,9 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from measuring import changed, cpu_seconds
+from measuring import cpu_seconds
 from nexmark_queries import QUERIES, Query
 from nexmark_runs import differences, run_job, run_plain
+from rekindle.spark.query.optimizer import changed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from measuring import SETTINGS, arguments, changed, cpu_seconds, middle, publish, settled, where
+from measuring import SETTINGS, arguments, cpu_seconds, middle, publish, settled, where
 from nexmark_queries import QUERIES
 from nexmark_runs import run_plain, write_streams
 from rekindle.session.session import make_session
+from rekindle.spark.query.optimizer import changed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

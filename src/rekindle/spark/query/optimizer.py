@@ -53,15 +53,21 @@ def same_for_each_batch(frame: DataFrame) -> Mapping[str, str]:
 @contextmanager
 def started_with(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Set the session for a query that is started inside, which copies it; put it back after."""
-    with SESSION:
-        before = {key: spark.conf.get(key, None) for key in settings}
-        try:
-            for key, value in settings.items():
-                spark.conf.set(key, value)
-            yield
-        finally:
-            for key, old in before.items():
-                if old is None:
-                    spark.conf.unset(key)
-                else:
-                    spark.conf.set(key, old)
+    with SESSION, changed(spark, settings):
+        yield
+
+
+@contextmanager
+def changed(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Set the session inside, and put it back after. Queries that other threads start meanwhile have it too."""
+    before = {key: spark.conf.get(key, None) for key in settings}
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)
