@@ -21,6 +21,7 @@ from rekindle.errors import RekindleError
 from rekindle.handle import JobHandle
 from rekindle.results import JobResult
 from rekindle.sinks import TwoPhaseSink
+from rekindle.spark.query.query import Query
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.job_storage import JobStorage
@@ -223,6 +224,15 @@ def goes_on(handle: JobHandle) -> bool:
         return handle.wait(0) is None
     except (RekindleError, StepFailedError):
         return False
+
+
+def plant_each_flush(patch: Callable[[type, str, Any], None]) -> None:
+    """Let no query that runs be flushed, as with a Spark whose watermark cannot be raised: its flush is planted.
+
+    Args:
+        patch: sets an attribute, as ``setattr`` does.
+    """
+    patch(Query, "pass_time", lambda query, watermark_ms: False)
 
 
 def lose_the_first_record(patch: Callable[[type, str, Any], None]) -> None:

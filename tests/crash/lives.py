@@ -86,17 +86,22 @@ def read_and_drain(world: BrokenWorld, handle: JobHandle) -> None:
     handle.stop(drain=True)
 
 
-def kill_at(spark: SparkSession, world: BrokenWorld, moment: Moment, *, live: bool, rival: bool = False) -> str:
-    """Kill a driver there, run the job on; returns what came of it, in a few words."""
-    victim = Victim(world, "--kill-at", str(moment), live=live, rival=rival)
+def kill_at(spark: SparkSession, world: BrokenWorld, moment: Moment, *, live: bool, **how: bool) -> str:
+    """Kill a driver there, run the job on; returns what came of it, in a few words.
+
+    Args:
+        live: with a live stream.
+        how: what else of the driver is as it seldom is, see `Victim`.
+    """
+    victim = Victim(world, "--kill-at", str(moment), live=live, **how)
     code = victim.wait()
     assert code == -signal.SIGKILL, f"exit code {code}:\n{victim.log.read_text()[-3000:]}"
     return resume(spark, world, live=live)
 
 
-def kill_engine_at(spark: SparkSession, world: BrokenWorld, moment: Moment, *, live: bool, rival: bool = False) -> str:
+def kill_engine_at(spark: SparkSession, world: BrokenWorld, moment: Moment, *, live: bool, **how: bool) -> str:
     """Kill the JVM there, and not its driver, which goes on with another; returns what came of it, in a few words."""
-    victim = Victim(world, "--kill-engine-at", str(moment), live=live, rival=rival)
+    victim = Victim(world, "--kill-engine-at", str(moment), live=live, **how)
     code, log = victim.wait(), victim.log.read_text()
     if code == 1 and "[SPARK_DIED]" in log:
         return f"{resume(spark, world, live=live)}: it had not started yet"

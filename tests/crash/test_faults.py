@@ -30,6 +30,7 @@ def test_a_job_that_ends_by_itself_lives_through_a_fault_at_every_step(
             "drain.create",
             "mark.admit",
             "mark.write",
+            "progress.write",
             "request.create",
             "segments.copy",
         }

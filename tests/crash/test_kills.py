@@ -46,12 +46,21 @@ def engines() -> Iterator[Report]:
         yield report
 
 
+def how(moment: Moment) -> dict[str, bool]:
+    """What a driver must be like to reach a moment."""
+    return {
+        "live": moment.step in ONLY_LIVE,
+        "rival": moment.step == "sink.abort",
+        "planted": moment.step == "progress.write",
+    }
+
+
 def kill(spark: SparkSession, world: CrashWorld, moment: Moment) -> str:
-    return kill_at(spark, world, moment, live=moment.step in ONLY_LIVE, rival=moment.step == "sink.abort")
+    return kill_at(spark, world, moment, **how(moment))
 
 
 def kill_engine(spark: SparkSession, world: CrashWorld, moment: Moment) -> str:
-    return kill_engine_at(spark, world, moment, live=moment.step in ONLY_LIVE, rival=moment.step == "sink.abort")
+    return kill_engine_at(spark, world, moment, **how(moment))
 
 
 @pytest.mark.parametrize("text", TELLING)

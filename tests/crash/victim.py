@@ -30,6 +30,7 @@ class Victim:
         *arguments: str,
         live: bool,
         rival: bool = False,
+        planted: bool = False,
         config: Mapping[str, str] = FEW_CHECKPOINTS,
     ) -> None:
         environment = {
@@ -39,6 +40,7 @@ class Victim:
             "CRASH_WORLD": str(world.root),
             "CRASH_LIVE": "1" if live else "",
             "CRASH_RIVAL": "1" if rival else "",
+            "CRASH_PLANTED": "1" if planted else "",
         }
         asked = ("--ask", "savepoint", "--ask", "drain", "--ask-at", str(LAST_LIVE_BATCH)) if live else ()
         spark = {"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
