@@ -224,6 +224,27 @@ def test_a_query_says_how_long_before_the_watermark_a_row_is_kept(
     assert kept_of(frame, names & {"Aggregate", "Join", "Deduplicate"}).reach_us == reach_s * 1_000_000
 
 
+@pytest.mark.parametrize(
+    ("gap", "seconds"),
+    [
+        ("'10 minutes'", 600),
+        ("'1 hour 30 seconds'", 3630),
+        ("'1 day'", 25 * 3600),  # of the day on which clocks are set back
+        ("'1 month'", None),
+        ("CASE WHEN k = 'a' THEN '10 minutes' ELSE '5 minutes' END", None),
+        ("k", None),
+    ],
+)
+def test_the_gap_of_sessions_is_known_where_it_is_the_same_for_all_rows(
+    spark: SparkSession, tmp_path: Path, gap: str, seconds: int | None
+) -> None:
+    stream = spark.readStream.schema(DDL).parquet(str(tmp_path)).withWatermark("ts", "4 seconds")
+
+    found = windows_of(stream.groupBy(F.session_window("ts", F.expr(gap)), "k").count())
+
+    assert found.length_us == (None if seconds is None else seconds * 1_000_000)
+
+
 def test_a_batch_of_another_shape_than_its_stream_is_none_to_go_by(spark: SparkSession, tmp_path: Path) -> None:
     stream = spark.readStream.schema(DDL).parquet(str(tmp_path)).withWatermark("ts", "4 seconds")
     batch = spark.createDataFrame([], DDL)

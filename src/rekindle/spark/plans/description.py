@@ -9,7 +9,7 @@ that has another name is another one here: nothing tells whether it has other va
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyspark
@@ -23,6 +23,20 @@ from rekindle.spark.plan_text import PlanNode, nodes, tree
 _AGGREGATE = re.compile(r" *~Aggregate ")
 _MADE = re.compile(r"named_struct\(start, .*?precisetimestampconversion.*?, end, .*?(?=named_struct\(|\) AS |$)")
 """The expressions of windows in a node; sessions are among them."""
+
+_GAP = re.compile(r" \+ cast\(([^()]+) as interval\)")
+"""The gap of a session, where it is the same for all rows."""
+
+_IN_MICROSECONDS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 25 * 3_600_000_000,
+    "week": (7 * 24 + 1) * 3_600_000_000,
+}
+"""Units of time; a day has 25 hours when clocks are set back."""
 
 _NUMBER = re.compile(r"(?<![#\w.])\d+(?: (?:micro|milli)?(?:second|minute|hour|day|week|month|year)s?\b)?")
 
@@ -57,6 +71,16 @@ def _windows(frame: DataFrame) -> tuple[tuple[str, ...], ...]:
 def window_numbers(text: str) -> set[str]:
     """Return the numbers of the definitions of windows in a node: microseconds, or the gap of a session as text."""
     return {number for made in _MADE.findall(text) for number in _NUMBER.findall(made)} - {"0", "1"}
+
+
+def gap_us(texts: Iterable[str]) -> int | None:
+    """Return the gap, at most, of the sessions that are made in some nodes, microseconds; None: rows differ in it."""
+    gaps = {gap for text in texts for made in _MADE.findall(text) for gap in _GAP.findall(made)}
+    parts = gaps.pop().split() if len(gaps) == 1 else []
+    units = [_IN_MICROSECONDS.get(unit.removesuffix("s")) for unit in parts[1::2]]
+    if not units or len(parts) % 2 or not all(number.isdigit() for number in parts[::2]) or None in units:
+        return None
+    return sum(int(number) * unit for number, unit in zip(parts[::2], units, strict=True) if unit)
 
 
 def _computed(node: Any) -> Iterator[str]:

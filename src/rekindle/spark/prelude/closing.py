@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from rekindle.session.classes import java_class
 from rekindle.spark.inputs.watermark_rows import WATERMARKED
 from rekindle.spark.plan_text import PlanNode, nodes
-from rekindle.spark.plans.description import description_of
+from rekindle.spark.plans.description import description_of, gap_us
 
 CATALYST = "org.apache.spark.sql.catalyst"
 _SESSION = "spark.sessionWindow"
@@ -45,7 +45,7 @@ class Windows:
     is_window: bool
     #: it is the window of a session, which grows with its rows
     is_session: bool
-    #: longest time from a row to the end of one of its windows, microseconds; None: not known
+    #: longest time from a row to the end of one of its windows, or its gap, microseconds; None: not known
     length_us: int | None
 
 
@@ -81,7 +81,7 @@ def windows_of(frame: DataFrame) -> Windows:
         column=column,
         is_window=is_window,
         is_session=is_session,
-        length_us=_length_us(frame) if is_window else 0,
+        length_us=_length_us(frame, is_session=is_session) if is_window else 0,
     )
 
 
@@ -233,7 +233,9 @@ def _refuse_filters(above: Sequence[Any], session: Any) -> None:
                     of_sessions.add(expression.exprId().id())
 
 
-def _length_us(frame: DataFrame) -> int | None:
+def _length_us(frame: DataFrame, *, is_session: bool) -> int | None:
+    if is_session:
+        return gap_us(node.text for node in nodes(frame) if node.is_streaming)
     numbers = [number for one in description_of(frame, "append").aggregates for number in one]
     return max(map(int, numbers), default=None) if all(number.isdigit() for number in numbers) else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -27,12 +27,15 @@ from rekindle.spark.inputs.reading import made_by, read_inbox
 from rekindle.spark.inputs.watermark_rows import quoted, timely
 from rekindle.spark.output.outputs import SubtaskPlace
 from rekindle.spark.plans.plan import build_batch_task
-from rekindle.spark.prelude.closing import closed, first_open_us
+from rekindle.spark.prelude.closing import Windows, closed, first_open_us
 from rekindle.spark.prelude.keeping import Kept
 from rekindle.spark.query.optimizer import started_with
 from rekindle.storage import layout, read_layout
 from rekindle.storage.documents.batch import PreludeDocument
 from rekindle.storage.documents.sources import FrozenFile
+
+_LOOKS_BACK = (16, 256)
+"""Distances before a watermark, in gaps, within which open sessions are looked for before all rows are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,8 @@ class Computed:
     """The batch query of a prelude."""
 
     rows: DataFrame
-    #: the same without a watermark
-    whole: DataFrame
+    #: returns the same without a watermark, of the rows after a time (microseconds), or of all for None
+    whole: Callable[[int | None], DataFrame]
     #: the histories that it reads
     histories: Sequence[History]
 
@@ -114,9 +117,15 @@ class PreludeReading:
             else:
                 frame = self._timely(item, self._copied(item, found.attempt))
             frames.append(frame)
-        whole = build_batch_task(self._task, self._run.definition.functions[self._task.uid], frames)
+
+        def whole(after_us: int | None) -> DataFrame:
+            function = self._run.definition.functions[self._task.uid]
+            pairs = zip(self._inputs, frames, strict=True)
+            read = frames if after_us is None else [_rows_after(frame, item, after_us) for item, frame in pairs]
+            return build_batch_task(self._task, function, read)
+
         windows = self._kept.windows
-        rows = whole if windows is None else closed(whole, windows, found.watermark_ms)
+        rows = whole(None) if windows is None else closed(whole(None), windows, found.watermark_ms)
         return Computed(rows, whole, histories)
 
     def open_files(self, computed: Computed, watermark_ms: int) -> dict[str, list[int]]:
@@ -124,7 +133,7 @@ class PreludeReading:
         windows, reach_us = self._kept.windows, self._kept.reach_us
         after_us = None if reach_us is None else watermark_ms * 1000 - reach_us
         if windows is not None and windows.is_session:
-            first_us = first_open_us(computed.whole, windows, watermark_ms)
+            first_us = _first_open_us(computed, windows, watermark_ms)
             after_us = watermark_ms * 1000 if first_us is None else first_us - 1
         return {history.item.uid: history.open_files(after_us) for history in computed.histories}
 
@@ -227,6 +236,26 @@ class PreludeReading:
     def _timely(self, item: Input, frame: DataFrame) -> DataFrame:
         spec = self._run.definition.sources[item.uid]
         return timely(frame, item.uid, str(item.event_time), late=spec.late)
+
+
+def _first_open_us(computed: Computed, windows: Windows, watermark_ms: int) -> int | None:
+    """Return the begin of the first session that a watermark leaves open, from as few of the last rows as may be.
+
+    Of the rows after a time, a session that has begun a gap later or more has no earlier row. And none is open that has
+    no row in the last gap before the watermark.
+    """
+    gap_us = windows.length_us
+    for gaps in _LOOKS_BACK if gap_us else ():
+        assert gap_us is not None
+        after_us = watermark_ms * 1000 - gaps * gap_us
+        first_us = first_open_us(computed.whole(after_us), windows, watermark_ms)
+        if first_us is None or first_us >= after_us + gap_us:
+            return first_us
+    return first_open_us(computed.whole(None), windows, watermark_ms)
+
+
+def _rows_after(frame: DataFrame, item: Input, after_us: int) -> DataFrame:
+    return frame.where(f"{quoted(str(item.event_time))} > timestamp_micros({after_us})")
 
 
 def _open_rows(frame: DataFrame, event_time: str, closed_us: int) -> DataFrame:
