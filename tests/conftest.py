@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
+from tests import quick_files
 from tests.class_archive import submit_arguments
 from tests.crash.pipeline_kit import Gate
 from tests.jobs.kit import INTERPRETED
@@ -161,6 +162,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    quick_files.delete_without_processes(session)
     yield session
     for query in session.streams.active:
         query.stop()

@@ -98,6 +98,28 @@ def test_the_defaults_that_a_jvm_here_has_are_hadoops_but_for_those_left_out(con
         assert there.isdisjoint(left_out)
 
 
+@pytest.mark.since("4.3")
+def test_a_folder_is_deleted_with_all_that_is_in_it_and_not_what_links_in_it_point_to(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    java_utils = spark._jvm.org.apache.spark.network.util.JavaUtils
+    field = spark._jvm.java.lang.Class.forName(java_utils._fqn).getField("isUnix")
+    assert field.getBoolean(None) is False, "no process is started for it"
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").write_bytes(b"rows")
+    folder = tmp_path / "folder"
+    (folder / "inner" / "most").mkdir(parents=True)
+    (folder / "inner" / "file").write_bytes(b"rows")
+    os.symlink(kept, folder / "inner" / "link")
+    os.symlink(tmp_path / "nothing", folder / "to-nothing")
+
+    java_utils.deleteRecursively(spark._jvm.java.io.File(str(folder)))
+
+    assert not folder.exists()
+    assert (kept / "file").read_bytes() == b"rows"
+
+
 def _named(document: bytes) -> dict[str, tuple[str, ...]]:
     """Each setting with all that is said of it but what it is for."""
     given = (each for each in ET.fromstring(document).findall("property") if each.findtext("value"))
