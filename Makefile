@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Material's notice is known: docs/decisions/0038-mkdocs-now-zensical-later.md
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-backlog bench-pipeline bench-nexmark flink bench-profile bench-settings bench-growth bench-sinks bench-requests bench-plan clean types archive lint compiled strict-site all-but-core core
+.PHONY: help setup demo test check site screenshots crash soak matrix simulate bench bench-backlog bench-pipeline bench-nexmark flink bench-profile bench-latency bench-settings bench-growth bench-sinks bench-requests bench-plan clean types archive lint compiled strict-site all-but-core core
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s%s\n", $$1, $$2 }' Makefile
@@ -92,6 +92,9 @@ bench-pipeline: setup ## jobs of several tasks: idle, checkpoints, ends, steps, 
 
 bench-profile: setup ## where the time of a job goes: its start, a batch, a row; rewrites docs/performance.md
 	@$(ENV) python bench/start_profile.py $(ARGS)
+
+bench-latency: setup ## where the time of a single row goes, and what idle tasks use; rewrites its part of docs/performance.md
+	@$(ENV) python bench/latency.py $(ARGS)
 
 bench-backlog: setup ## a history before a live stream: streamed, and as a batch; rewrites its part of docs/benchmarks.md
 	@$(ENV) python bench/prelude.py $(ARGS)

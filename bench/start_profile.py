@@ -65,9 +65,10 @@ OF_SPARK = {
 
 
 class Reports(StreamingQueryListener):
-    """Collects what Spark reports of the batches with rows, ms."""
+    """Collects what Spark reports of the batches with more than so many rows, ms."""
 
-    def __init__(self) -> None:
+    def __init__(self, more_than: int = EVENTS_A_BATCH // 2) -> None:
+        self._more_than = more_than
         self.found: dict[str, list[int]] = defaultdict(list)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
@@ -75,7 +76,7 @@ class Reports(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """See Spark."""
-        if event.progress.numInputRows > EVENTS_A_BATCH // 2:
+        if event.progress.numInputRows > self._more_than:
             for name in OF_SPARK:
                 self.found[name].append(event.progress.durationMs.get(name, 0))
 
