@@ -1,7 +1,8 @@
 """The choice of the next checkpoint: requests in their order, then periodic checkpoints when they are due.
 
 A checkpoint that all tasks wait for (a stop, a final checkpoint) comes first. Requests wait in a queue, savepoints
-before manual checkpoints, then by age. If too many wait, the last one is dropped. Periodic checkpoints come last.
+before manual checkpoints, then by age. If too many wait, the last one is dropped. Periodic checkpoints come last; their
+times are in `periodic`.
 
 This module does not know whether there is room for a checkpoint, or which subtasks take part.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from rekindle.config import Config
 from rekindle.protocol.pending_checkpoint import CheckpointRequest
+from rekindle.protocol.periodic import Periodic
 from rekindle.protocol.reasons import CheckpointKind
 
 QUEUE_LIMIT = 100
@@ -27,14 +29,9 @@ class Schedule:
     def __init__(self, config: Config) -> None:
         self._config = config
         self.queue: list[CheckpointRequest] = []
-        #: time from which the next periodic checkpoint may be taken
-        self.periodic_due_ms = 0
+        self.periodic = Periodic(config.checkpoint_interval_ms)
         #: time before which a failed final or stop checkpoint is not tried again
         self.not_before_ms = 0
-
-    def begin(self, now_ms: int) -> None:
-        """Count the interval of periodic checkpoints from now."""
-        self.periodic_due_ms = now_ms + self._config.checkpoint_interval_ms
 
     @property
     def unaligned(self) -> bool:
@@ -67,14 +64,14 @@ class Schedule:
         waiting = next((one for one in self.queue if one.directory is None or not sealing), None)
         if waiting is not None:
             return waiting
-        if periodic and self._config.checkpoint_interval_ms and now_ms >= self.periodic_due_ms:
+        if periodic and self._config.checkpoint_interval_ms and now_ms >= self.periodic.due_ms:
             return CheckpointRequest(kind=CheckpointKind.PERIODIC, unaligned=self.unaligned)
         return None
 
     def triggered(self, now_ms: int, asked: CheckpointRequest) -> None:
         """Note that the checkpoint that `next` returned is taken."""
         if asked.kind is CheckpointKind.PERIODIC:
-            self.begin(now_ms)
+            self.periodic.taken(now_ms)
         elif asked.kind not in DEMANDED:
             self.queue.remove(asked)
 
@@ -85,9 +82,9 @@ class Schedule:
 
     def settled(self, now_ms: int) -> None:
         """Note that a checkpoint is committed: the next periodic one keeps the minimum pause."""
-        self.periodic_due_ms = max(self.periodic_due_ms, now_ms + self._config.checkpoint_min_pause_ms)
+        self.periodic.pause(now_ms + self._config.checkpoint_min_pause_ms)
 
     def wait(self, until_ms: int) -> None:
         """Take no checkpoint before this time, except those that a user asks for."""
         self.not_before_ms = max(self.not_before_ms, until_ms)
-        self.periodic_due_ms = max(self.periodic_due_ms, until_ms)
+        self.periodic.pause(until_ms)

@@ -16,9 +16,10 @@ Theory of operation
    savepoint begins meanwhile, except that of a stop.
 6. Union-list state is whole or not in a checkpoint at all (`operator_state.check_union`).
 7. A task that fails, or is closed before it has acknowledged, fails the checkpoint at once, not at the time-out.
-8. A periodic checkpoint is left out where it would say what the newest one says: nothing was recorded, read, ended or
+8. After a recovery the first rows for a sink do not wait for an interval (`periodic`).
+9. A periodic checkpoint is left out where it would say what the newest one says: nothing was recorded, read, ended or
    closed since. What is asked for, and what all tasks wait for, is always taken. The first of a run is too.
-9. Failures are counted in `checkpoint_failures`. Too many fail the job over: its tasks start again, as the restart
+10. Failures are counted in `checkpoint_failures`. Too many fail the job over: its tasks start again, as the restart
    strategy says (`rules`).
 
 This module does not know why a job stops, what a task does, or what a snapshot holds.
@@ -60,15 +61,16 @@ class Coordinator:
         self.snapshots = Snapshots(topology, self.pending)
         self.settlement = Settlement(config, self.pending, self.schedule, self.snapshots)
 
-    def start(self, now_ms: int, next_number: int, latest: int | None, committed: bool) -> _Commands:
+    def start(self, now_ms: int, next_number: int, latest: int | None, *, committed: bool, recovers: bool) -> _Commands:
         """Begin with the state of the storage: commit what the newest manifest has left (rule 2), else clean up.
 
         Args:
             latest: the newest checkpoint; None: there is none.
             committed: True if all transactions of `latest` are committed.
+            recovers: True if the job has had batches before.
         """
         self.next_number, self.settlement.completed.latest = next_number, latest
-        self.schedule.begin(now_ms)
+        self.schedule.periodic.begin(now_ms, recovers=recovers)
         if latest is None or committed:
             return () if latest is None else (self.settlement.completed.discard_older(),)
         return (self.settlement.commits.recover(latest),)

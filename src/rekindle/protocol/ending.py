@@ -27,6 +27,8 @@ class TaskState:
     status: TaskStatus
     #: True if sources are chained into it
     has_sources: bool = True
+    #: True if its rows go to a sink
+    has_sinks: bool = False
     #: True once everything of its sources is in a batch record
     sources_ended: bool = False
     #: its failures in a row; a completed checkpoint with new batches is progress

@@ -84,7 +84,7 @@ class BatchRecorded(TaskEvent):
     batch: int
     #: producer → number of its batches that have been read by now; channels that were not read may be left out
     read: Mapping[SubtaskId, int] = field(default_factory=dict)
-    #: number of rows of its output, for display only; None: they are not counted
+    #: number of rows of its output; None: they are not counted
     rows_out: int | None = field(default=None, compare=False)
 
 

@@ -27,7 +27,13 @@ _Commands = tuple[c.Command, ...]
 def _job_started(job: JobParts, event: e.JobStarted) -> _Commands:
     job.now_ms = event.now_ms
     job.engines.restarts.resume(event.engine_failures, event.now_ms)
-    commands = job.coordinator.start(event.now_ms, event.next_checkpoint, event.latest_checkpoint, event.committed)
+    commands = job.coordinator.start(
+        event.now_ms,
+        event.next_checkpoint,
+        event.latest_checkpoint,
+        committed=event.committed,
+        recovers=any(restored.batch >= 0 for restored in event.tasks.values()),
+    )
     if event.draining or any(restored.drained for restored in event.tasks.values()):
         job.stopping.carry_through()
     job.become(JobState.RUNNING if job.stopping.stop is None else JobState.STOPPING)
@@ -53,6 +59,8 @@ def _task_started(job: JobParts, event: e.TaskStarted) -> _Commands:
 
 
 def _batch_recorded(job: JobParts, event: e.BatchRecorded) -> _Commands:
+    if job.tasks.states[event.task].has_sinks and event.rows_out != 0:
+        job.coordinator.schedule.periodic.shown(job.now_ms)
     return job.coordinator.snapshots.recorded(event.task, event.batch, event.read)
 
 

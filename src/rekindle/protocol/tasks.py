@@ -32,10 +32,15 @@ class Tasks:
 
     def __init__(self, graph: JobGraph, barriers: Barriers, config: Config) -> None:
         self._barriers = barriers
-        has_sources = {task.uid: bool(graph.sources_of(task)) for task in graph.tasks}
         states = {
-            task: TaskState(status=TaskStatus.STARTING, has_sources=has_sources[task.task], restarts=Restarts(config))
-            for task in graph.subtasks()
+            SubtaskId(task.uid, index): TaskState(
+                status=TaskStatus.STARTING,
+                has_sources=bool(graph.sources_of(task)),
+                has_sinks=bool(graph.sinks_of(task)),
+                restarts=Restarts(config),
+            )
+            for task in graph.tasks
+            for index in range(task.parallelism)
         }
         self.states = SubtaskStates(states, barriers)
 

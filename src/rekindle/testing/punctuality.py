@@ -61,6 +61,6 @@ def _waits(job: JobMachine, config: Config) -> Iterator[Wait]:
     plain = job.state is JobState.RUNNING and job.stopping.stop is None and job.engines.lost is None
     if running and plain and config.checkpoint_interval_ms and not coordinator.busy:
         most_ms = max(config.checkpoint_interval_ms, config.checkpoint_min_pause_ms)
-        if coordinator.schedule.periodic_due_ms == coordinator.schedule.not_before_ms:
+        if coordinator.schedule.periodic.due_ms == coordinator.schedule.not_before_ms:
             most_ms = config.restart_delay_max_ms  # too many have failed
-        yield Wait("the next checkpoint", coordinator.schedule.periodic_due_ms, most_ms)
+        yield Wait("the next checkpoint", coordinator.schedule.periodic.due_ms, most_ms)
