@@ -90,8 +90,8 @@ simulate: setup ## SEEDS=5000 whole lives of jobs without Spark; a failing seed 
 bench-pipeline: setup ## jobs of several tasks: idle, checkpoints, ends, steps, hops, recovery; rewrites docs/benchmarks.md
 	@$(ENV) for part in idle backlog ending shared_step hop recovery; do python bench/$$part.py $(ARGS); done
 
-bench-profile: setup ## where the time of a job goes: its start, a batch, a row; rewrites docs/performance.md
-	@$(ENV) python bench/start_profile.py $(ARGS)
+bench-profile: setup ## where the time of a job goes: its start, a batch, a row, a restart; rewrites docs/performance.md
+	@$(ENV) for part in start_profile restart; do python bench/$$part.py $(ARGS); done
 
 bench-latency: setup ## where the time of a single row goes, and what idle tasks use; rewrites its part of docs/performance.md
 	@$(ENV) python bench/latency.py $(ARGS)
