@@ -40,15 +40,15 @@ def checkpoint(job: str, detached: bool, storage: str, as_json: bool) -> None:
 @click.command(epilog=example("rekindle savepoint hourly_bids /backup/before-upgrade"))
 @click.argument("job")
 @click.argument("directory", metavar="[DIR]", required=False)
-@click.option("--unaligned", is_flag=True, help="Do not wait for data between tasks: copy it.")
+@click.option("--unaligned", is_flag=True, help="Do not wait until tasks have read the data between them: copy it.")
 @_DETACHED
 @with_storage
 @with_json
 def savepoint(*, job: str, directory: str | None, unaligned: bool, detached: bool, storage: str, as_json: bool) -> None:
     """Make a savepoint: a copy that can be moved, and started from.
 
-    It becomes a new folder below DIR, which the driver must reach too; without DIR, in the storage. Of a job that does
-    not run, its last checkpoint is copied.
+    It is a new folder below DIR, which the driver must be able to reach; without DIR, it is in the storage. If the job
+    is not running, its last checkpoint is copied.
     """
     found = job_storage(storage, job)
     target = open_store(directory).location if directory else default_folder(found.store.location)
@@ -62,9 +62,11 @@ def savepoint(*, job: str, directory: str | None, unaligned: bool, detached: boo
 @click.command(epilog=example("rekindle stop hourly_bids --savepoint /backup/before-upgrade"))
 @click.argument("job")
 @click.option("--drain", is_flag=True, help="End for good: flush all windows and timers, as if every source had ended.")
-@click.option("--savepoint", "directory", metavar="DIR", help="Make a savepoint of the same moment there.")
-@click.option("--unaligned", is_flag=True, help="Do not read data between tasks first: copy it into the savepoint.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="S", help="Wait at most so many seconds.")
+@click.option("--savepoint", "directory", metavar="DIR", help="Make a savepoint there too, of the same moment.")
+@click.option("--unaligned", is_flag=True, help="Do not read the data between tasks first: copy it into the savepoint.")
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="S", help="Wait at most this many seconds."
+)
 @_DETACHED
 @with_storage
 @with_json
@@ -96,7 +98,7 @@ def stop(
     default=USUAL.cancel_s,
     show_default=True,
     metavar="S",
-    help="Wait at most so many seconds.",
+    help="Wait at most this many seconds.",
 )
 @with_storage
 @with_json
@@ -108,13 +110,15 @@ def cancel(job: str, timeout_s: float, storage: str, as_json: bool) -> None:
 @click.command(epilog=example("rekindle answer hourly_bids 1735689600000-3e222f01"))
 @click.argument("job")
 @click.argument("request")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="S", help="Wait at most so many seconds.")
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="S", help="Wait at most this many seconds."
+)
 @with_storage
 @with_json
 def answer(*, job: str, request: str, timeout_s: float | None, storage: str, as_json: bool) -> None:
     """Wait for the answer to a REQUEST that was made with --detached.
 
-    It can be asked for again: the driver keeps an answer for an hour, and when the job has ended it stays.
+    You can ask again: the driver keeps an answer for an hour, and once the job has ended the answer stays.
     """
     found = job_storage(storage, job)
     asked = found.request(request)

@@ -47,12 +47,12 @@ _SINKS = {
 @with_storage
 @with_json
 def check(jobfile: str, as_json: bool, no_spark: bool, spark_config: Mapping[str, str], **arguments: Any) -> int:
-    """Say what `run` would do with JOBFILE now, and do none of it.
+    """Show what `run` would do with JOBFILE now, and do nothing.
 
-    For each task, source and sink whether it begins, resumes, has finished or is dropped, and what has changed since
-    the last run. It starts a Spark session of its own, in which it builds each query and lets Spark compare it with its
-    state, and reads no row; where there is no Spark it says so. It writes nothing, also while the job runs. Exit code:
-    0 where a start is possible, 1 with the reason where it is refused.
+    It shows whether each task, source and sink begins, resumes, has finished or is dropped, and what has changed since
+    the last run. In a Spark session of its own, it builds each query and lets Spark compare it with its state. It reads
+    no row; without Spark it leaves the queries out and says so. It writes nothing, and the job may run. Exit code: 0 if
+    a start is possible; 1, with the reason, if it is refused.
     """
     return show(jobfile, arguments, spark_config, no_spark=no_spark, as_json=as_json)
 

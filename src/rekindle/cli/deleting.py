@@ -17,7 +17,7 @@ from rekindle.storage.open import open_store
 from rekindle.storage.run_documents import RUNNING, RunDocuments
 from rekindle.storage.savepoints import find_savepoint
 
-WITHOUT_ASKING = click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
+WITHOUT_ASKING = click.option("--yes", is_flag=True, help="Do not ask; needed without a terminal.")
 
 
 @click.command(epilog=example("rekindle forget hourly_bids 7"))
@@ -27,9 +27,9 @@ WITHOUT_ASKING = click.option("--yes", is_flag=True, help="Do not ask; needed wh
 @with_storage
 @with_json
 def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: bool) -> None:
-    """Delete a job that does not run, or one of its CHECKPOINTs (a number).
+    """Delete a job that is not running, or one of its checkpoints: the number CHECKPOINT.
 
-    What sinks have committed stays, and so do savepoints.
+    Rows that sinks have committed stay, and so do savepoints.
     """
     found = job_storage(storage, job)
     if checkpoint is not None:
@@ -55,9 +55,9 @@ def forget(job: str, checkpoint: int | None, yes: bool, storage: str, as_json: b
 @with_storage
 @with_json
 def dispose(path: str, yes: bool, storage: str, as_json: bool) -> None:
-    """Delete a savepoint, or what a shadow has left: the folder at PATH with all that is in it.
+    """Delete the savepoint or the folder of a shadow at PATH, with everything in it.
 
-    A savepoint for which no place was given is found by its name.
+    A savepoint in the storage can be given by its name.
 
     A job that was started from a savepoint has its own copy of what it needed once it runs. A shadow that runs is not
     deleted. A deletion that is cut short is finished by the next one.

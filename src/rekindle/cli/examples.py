@@ -27,7 +27,7 @@ _DATA = {"bids/history": (0, 6), "bids/live": (6, 2)}
 def make_example(folder: str, as_json: bool) -> int:
     """Write a job and its sample data into FOLDER.
 
-    FOLDER is rekindle-example unless given. It is made if it does not exist, and no file in it is overwritten.
+    The default FOLDER is rekindle-example. It is created if it does not exist. No file in it is overwritten.
     """
     root = Path(folder)
     names = [*_FILES, *_DATA]

@@ -35,15 +35,15 @@ def runs(job: str, storage: str, as_json: bool) -> None:
 
 @click.command(epilog=example("rekindle events hourly_bids --follow"))
 @click.argument("job")
-@click.option("--run", "number", type=int, metavar="N", help="Of this run only.")
-@click.option("--follow", is_flag=True, help="Continue with new ones, until Ctrl-C.")
+@click.option("--run", "number", type=int, metavar="N", help="Show this run only.")
+@click.option("--follow", is_flag=True, help="Continue with new events, until Ctrl-C.")
 @click.option("--traces", is_flag=True, help="Show where errors were raised.")
 @with_storage
 @with_json
 def events(*, job: str, number: int | None, follow: bool, traces: bool, storage: str, as_json: bool) -> None:
-    """List what has happened to a job, oldest first.
+    """List the events of a job, oldest first.
 
-    With --json --follow each event is a line of its own.
+    With --json --follow, each event is a JSON document on a line of its own.
     """
     monitor = watch(storage)
     identity, last, first = "", -1, True

@@ -22,14 +22,14 @@ _FOLLOW_S = 1.0
 
 @click.command(epilog=example("rekindle logs hourly_bids --follow"))
 @click.argument("job")
-@click.option("--run", "number", type=int, metavar="N", help="Of this run; default: the newest.")
+@click.option("--run", "number", type=int, metavar="N", help="Show the log of this run; default: the newest.")
 @click.option("--follow", is_flag=True, help="Continue with new lines, of newer runs too, until Ctrl-C.")
 @with_storage
 @with_json
 def logs(*, job: str, number: int | None, follow: bool, storage: str, as_json: bool) -> None:
-    """Show what the driver of a job has logged, Spark's own warnings among it.
+    """Show the log of a job's driver, with Spark's own warnings.
 
-    With --json each line is a document of its own.
+    With --json, each line is a JSON document.
     """
     from rekindle.logs import lines, pieces
 

@@ -50,10 +50,12 @@ def with_allowed(*names: str) -> Callable[[Verb], Verb]:
 
 _ALLOWED: dict[str, Callable[[Any], Any]] = {
     "non_restored_state": click.option(
-        "--allow-non-restored-state", is_flag=True, help="Drop state of tasks the job no longer has."
+        "--allow-non-restored-state", is_flag=True, help="Drop the state of tasks that the job no longer has."
     ),
     "drained": click.option("--allow-drained", is_flag=True, help="Continue from before the flush of a drained job."),
-    "sink_ahead": click.option("--allow-sink-ahead", is_flag=True, help="Start before what a sink has committed."),
+    "sink_ahead": click.option(
+        "--allow-sink-ahead", is_flag=True, help="Start before rows that a sink has committed: they may come twice."
+    ),
     "other_name": click.option(
         "--allow-other-name", is_flag=True, help="Start from a checkpoint of a job with another name."
     ),
@@ -66,9 +68,9 @@ _STARTED: tuple[Callable[[Any], Any], ...] = (
         default="streaming",
         show_default=True,
         metavar="MODE",
-        help="How to run it: streaming; or batch, where every source is bounded.",
+        help="streaming, or batch if every source is bounded.",
     ),
-    click.option("--rewind-sinks", is_flag=True, help="Take back what sinks have committed after that checkpoint."),
+    click.option("--rewind-sinks", is_flag=True, help="Take back all that sinks have committed after that checkpoint."),
     *_ALLOWED.values(),
 )
 

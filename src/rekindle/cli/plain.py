@@ -25,8 +25,14 @@ _SHOWN = 20
 @click.argument("query")
 @click.option("--checkpoint", required=True, metavar="DIR", help="The checkpointLocation of the stopped query.")
 @click.option("--out", metavar="DIR", help="A new folder for the rows, as Parquet; without it they are printed.")
-@click.option("--output-mode", default="append", show_default=True, metavar="MODE", help="The query's: append, update.")
-@click.option("--work", metavar="DIR", help="Where the checkpoint is copied to, if not to a temporary folder.")
+@click.option(
+    "--output-mode",
+    default="append",
+    show_default=True,
+    metavar="MODE",
+    help="The query's output mode: append or update.",
+)
+@click.option("--work", metavar="DIR", help="Copy the checkpoint to this folder; default: a temporary one.")
 @with_settings("drain.max_rounds=N.")
 @with_spark_settings
 @with_json
@@ -40,10 +46,10 @@ def flush(
     spark_config: dict[str, str],
     as_json: bool,
 ) -> int:
-    """Let out what a stopped Structured Streaming query has still in its state.
+    """Emit the rows that a stopped Structured Streaming query still has in its state.
 
     QUERY is FILE.py:FUNCTION or MODULE:FUNCTION: the function takes a session and returns the streaming DataFrame that
-    was written with writeStream. It is run on a copy of the checkpoint, which itself is only read.
+    was written with writeStream. The query runs on a copy of the checkpoint; the checkpoint itself is only read.
     """
     from rekindle.cli import jobfile
     from rekindle.flushing import flush
@@ -103,10 +109,10 @@ def _say(result: FlushResult) -> None:
 @with_storage
 @with_json
 def adopt(jobfile: str, checkpoint: str, task: str, storage: str, spark_config: dict[str, str], as_json: bool) -> int:
-    """Let a task of the job that JOBFILE defines begin where a Structured Streaming query stands.
+    """Let a task of the job in JOBFILE begin where a Structured Streaming query stopped.
 
-    State, positions in the sources and watermark are taken over, the checkpoint is only read. The job must not have
-    run; rekindle run then begins there.
+    The task takes over the state, the positions in the sources and the watermark. The checkpoint is only read. The job
+    must not have run yet; rekindle run then begins there.
     """
     from rekindle.cli import jobfile as jobfiles
 

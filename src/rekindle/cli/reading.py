@@ -95,14 +95,14 @@ def list_jobs(storage: str, as_json: bool) -> None:
     "max_age_ms",
     metavar="D",
     callback=_span,
-    help="With --check: exit with 3 if it runs and its last checkpoint is older, as '5 min'.",
+    help="With --check: exit with 3 if the job runs and its last checkpoint is older than this, e.g. '5 min'.",
 )
 @click.option(
     "--max-lag",
     "max_lag_ms",
     metavar="D",
     callback=_span,
-    help="With --check: exit with 4 if it runs and a watermark lags further behind the clock.",
+    help="With --check: exit with 4 if the job runs and a watermark is further behind the clock than this.",
 )
 @click.option("--watch", "watching", is_flag=True, help="Show it again every second, until the job ends or Ctrl-C.")
 @with_storage
@@ -117,7 +117,7 @@ def status(
     storage: str,
     as_json: bool,
 ) -> int:
-    """Show where a job stands."""
+    """Show the state of a job and of its tasks."""
     if watching and (check or as_json):
         raise click.UsageError("--watch is for people: leave it out, or --check and --json.")
     if not check and (max_age_ms is not None or max_lag_ms is not None):
@@ -188,7 +188,7 @@ def _say_status(view: JobView, now: Now) -> None:
 @with_storage
 @with_json
 def checkpoints(job: str, storage: str, as_json: bool) -> None:
-    """List a job's checkpoints, newest first: as text the newest ones, with --json all of them and their subtasks."""
+    """List the newest checkpoints of a job, newest first; with --json all of them, with their subtasks."""
     monitor = watch(storage)
     found = monitor.checkpoints.all(job)
     if as_json:
@@ -205,10 +205,10 @@ def checkpoints(job: str, storage: str, as_json: bool) -> None:
 @with_storage
 @with_json
 def inspect(path: str, storage: str, as_json: bool) -> None:
-    """Show what a checkpoint or savepoint holds.
+    """Show the content of a checkpoint or savepoint.
 
-    PATH is its folder, wherever that lies, or its manifest; a relative one may start at the storage. A savepoint for
-    which no place was given is found by its name.
+    PATH is its folder or its manifest; a relative path may start at the storage. A savepoint in the storage can be
+    given by its name.
     """
     location = find_savepoint(path, storage)
     origin = find_origin(location)

@@ -49,26 +49,24 @@ _WRONG_COMMAND_LINE = (
     "--metrics-port",
     metavar="[ADDRESS:]PORT",
     callback=scraping.parsed,
-    help="Serve the metrics of this job at /metrics; at 127.0.0.1 unless an address is given.",
+    help="Serve the metrics of this job at /metrics, on 127.0.0.1 unless you give an address.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
-    help="Print the driver's log to stderr, in this format, in place of the display.",
+    help="Print the driver's log to stderr in this format, instead of the progress.",
 )
 @click.option(
     "--claim-mode",
     type=click.Choice(["no-claim", "claim"]),
     default="no-claim",
     show_default=True,
-    help="Let the job own the savepoint: it is deleted once the job has all the checkpoints that it retains.",
+    help="Let the job own the savepoint, and delete it once the job has as many checkpoints as it retains.",
 )
-@click.option("--allow-shared-target", is_flag=True, help="Write to what another job, or a copy, has written to.")
+@click.option("--allow-shared-target", is_flag=True, help="Write to a target that another job, or a copy, writes to.")
 @click.option("--allow-changed-files", is_flag=True, help="Read files of a history that were replaced.")
-@click.option(
-    "--yes", is_flag=True, help="Do not ask before sinks go back; needed where there is no terminal to ask on."
-)
-@click.option("--dry-run", is_flag=True, help="Say what it would do, as rekindle check does, and do none of it.")
+@click.option("--yes", is_flag=True, help="Do not ask before sinks go back; needed without a terminal.")
+@click.option("--dry-run", is_flag=True, help="Show what the run would do, as rekindle check does, and do nothing.")
 @with_storage
 @with_json
 def run(
@@ -80,10 +78,10 @@ def run(
     dry_run: bool,
     **arguments: Any,
 ) -> int:
-    """Run the job that JOBFILE defines; resume it, if it ran before.
+    """Run the job in JOBFILE, or resume it if it ran before.
 
-    SIGTERM and the first Ctrl-C stop it, a second Ctrl-C cancels it; a batch run is canceled by the first. Exit code: 0
-    finished, stopped or drained, 1 failed, 130 canceled, 2 wrong command line.
+    SIGTERM and the first Ctrl-C stop the job, a second Ctrl-C cancels it. The first Ctrl-C cancels a batch run.
+    Exit code: 0 finished, stopped or drained, 1 failed, 130 canceled, 2 wrong command line.
     """
     if dry_run:
         from rekindle.cli.checking import show

@@ -14,13 +14,13 @@ from rekindle.storage.savepoints import StoredSavepoint, default_folder, savepoi
 
 @click.command(epilog=example("rekindle savepoints /backup --job hourly_bids"))
 @click.argument("directory", metavar="[DIR]", required=False)
-@click.option("--job", metavar="JOB", help="Of this job only.")
+@click.option("--job", metavar="JOB", help="List those of this job only.")
 @with_storage
 @with_json
 def savepoints(directory: str | None, job: str | None, storage: str, as_json: bool) -> None:
     """List the savepoints in DIR, the newest first; without DIR, those in the storage.
 
-    `run --from`, `inspect` and `dispose` take those in the storage by their names.
+    `run --from`, `inspect` and `dispose` accept the name of a savepoint that is in the storage.
     """
     folder = open_store(directory or default_folder(open_store(storage).location)).location
     found = [one for one in savepoints_in(folder) if job is None or (one.manifest and one.manifest.job == job)]

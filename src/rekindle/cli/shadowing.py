@@ -41,14 +41,14 @@ def _seconds(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 @click.option(
     "--from", "restore", metavar="PATH", required=True, help="Start from this savepoint or checkpoint of the job."
 )
-@click.option("--key", multiple=True, metavar="COLUMN", help="A column that tells which rows are to be the same.")
+@click.option("--key", multiple=True, metavar="COLUMN", help="A column of the key by which rows of both are matched.")
 @click.option("--ignore", multiple=True, metavar="COLUMN", help="A column that is not compared.")
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=0),
     default=0.0,
     metavar="PART",
-    help="With --key: let numbers of type float or double differ by this part, as 1e-9.",
+    help="With --key: let columns of type float or double differ by this relative amount, e.g. 1e-9.",
 )
 @click.option(
     "--examples",
@@ -56,21 +56,21 @@ def _seconds(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     default=10,
     show_default=True,
     metavar="N",
-    help="Show so many rows of each sink that differ.",
+    help="Show at most this many different rows of each sink.",
 )
-@click.option("--for", "for_s", metavar="DURATION", callback=_seconds, help="Stop after so long, as '1 hour'.")
+@click.option("--for", "for_s", metavar="DURATION", callback=_seconds, help="Stop after this time, e.g. '1 hour'.")
 @click.option(
     "--until-checkpoint",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Stop once the shadow has all that the job had at its checkpoint N.",
+    help="Stop once the shadow has everything that the job had at its checkpoint N.",
 )
 @click.option(
     "--target",
     metavar="DIR",
-    help="Where the shadow gets a folder; default: the storage's address with '-shadow' after it.",
+    help="Make the shadow's folder there; default: the storage's address with '-shadow' appended.",
 )
-@click.option("--keep", is_flag=True, help="Keep that folder also where all is equal.")
+@click.option("--keep", is_flag=True, help="Keep the shadow's folder even if all rows are equal.")
 @with_allowed("non_restored_state", "drained", "other_name")
 @click.option("--allow-changed-files", is_flag=True, help="Read files of a history that were replaced.")
 @with_settings("A setting of the shadow.")
@@ -80,9 +80,9 @@ def _seconds(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 def shadow(jobfile: str, as_json: bool, **arguments: Any) -> int:
     """Run the new code in JOBFILE from a savepoint of the job, beside the job, and compare the rows of both.
 
-    The shadow reads the same inputs and writes all rows into a folder of its own; of the job only the storage and the
-    committed rows are read. It runs until Ctrl-C, SIGTERM, --for or --until-checkpoint, then the rows are compared, as
-    far as both have come.
+    The shadow reads the same inputs and writes all rows into a folder of its own. It only reads the storage and the
+    committed rows of the job. It runs until Ctrl-C, SIGTERM, --for or --until-checkpoint. Then the rows are compared,
+    as far as both jobs have come.
 
     \b
     Exit code:

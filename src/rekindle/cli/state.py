@@ -44,9 +44,9 @@ class _Part(NamedTuple):
 
 @click.group(cls=_ShowUnlessNamed, epilog=example("rekindle state PATH hourly\nrekindle state diff BEFORE AFTER"))
 def state() -> None:
-    """Show what the state of a checkpoint or savepoint holds, or how two of them differ.
+    """Show the state in a checkpoint or savepoint, or how the states of two differ.
 
-    rekindle state PATH is short for rekindle state show PATH. Spark reads the state: it must be version 4.0 or newer.
+    rekindle state PATH is short for rekindle state show PATH. Spark reads the state, and must be version 4.0 or newer.
     """
 
 
@@ -55,7 +55,7 @@ def _choosing(verb: Any) -> Any:
         with_json,
         with_storage,
         with_spark_settings,
-        click.option("--limit", default=5, show_default=True, metavar="N", help="How many keys to show of each."),
+        click.option("--limit", default=5, show_default=True, metavar="N", help="Show at most this many keys of each."),
         click.option("--part", metavar="NAME", help="Only this part: left, right, a state variable, timers."),
         click.option("--operator", type=int, metavar="N", help="Only this stateful operator, counted from 0."),
     ):
@@ -119,7 +119,7 @@ def diff(
     storage: str,
     as_json: bool,
 ) -> None:
-    """Say which keys came, went and changed from the state in BEFORE to that in AFTER."""
+    """Show which keys were added, removed and changed between the states in BEFORE and AFTER."""
     first, second = (find_state(find_savepoint(path, storage)) for path in (before, after))
     meant = [(one, _other(second, one)) for one in _parts(first, task, operator, part)]
     with _session(spark_config, f"{first.path} or {second.path}", as_json) as session:

@@ -25,7 +25,7 @@ ORPHANS = 3
 
 @click.group(cls=Group, epilog=example("rekindle storage check /srv/rekindle"))
 def storage() -> None:
-    """Look after a storage: check it, copy a job to another."""
+    """Check a storage, or copy a job to another one."""
 
 
 @storage.command(
@@ -34,22 +34,22 @@ def storage() -> None:
     )
 )
 @click.argument("path", envvar=VARIABLE, default=DEFAULT, metavar="[PATH]")
-@click.option("--job", metavar="JOB", help="Check this job alone.")
+@click.option("--job", metavar="JOB", help="Check this job only.")
 @click.option("--repair", is_flag=True, help="Delete the orphans, and nothing else; refused while a job runs.")
 @WITHOUT_ASKING
 @with_json
 def check(*, path: str, job: str | None, repair: bool, yes: bool, as_json: bool) -> None:
     """Check a storage, or one savepoint: the folder or address PATH.
 
-    Every document is opened; everything that checkpoints, savepoints and batch records name is looked for, with the
-    sizes and hashes that they hold; and what nothing names is listed: orphans. They do no harm but take up room. It
-    needs no JVM and changes nothing without --repair. While a job runs, its orphans are not looked for.
+    It opens every document, and looks for everything that checkpoints, savepoints and batch records name, with the
+    sizes and hashes in them. It lists orphans: files that nothing names, which do no harm but take up room. It does not
+    look for the orphans of a running job. It needs no JVM, and changes nothing without --repair.
 
     \b
     Exit code:
-      0  all is whole
+      0  everything is complete
       1  something is missing or damaged
-      3  all is whole, and there are orphans
+      3  everything is complete, and there are orphans
     """
     store = open_store(path)
     parent, _, name = store.location.rstrip("/").rpartition("/")
@@ -79,13 +79,13 @@ def check(*, path: str, job: str | None, repair: bool, yes: bool, as_json: bool)
 @click.argument("target")
 @with_json
 def copy(*, source: str, job: str, target: str, as_json: bool) -> None:
-    """Copy a job that does not run from the storage SOURCE to the storage TARGET, where it can be resumed.
+    """Copy a job that is not running from the storage SOURCE to the storage TARGET, where it can be resumed.
 
-    Its checkpoints, history and logs come along; savepoints stay where they are. Each object is compared with its
-    original, and the whole is checked as by `storage check`, before the copy becomes a job. Nothing is changed at
-    SOURCE. A copy that was cut off is no job; the same command finishes it.
+    Its checkpoints, history and logs are copied; savepoints stay where they are. Before the copy becomes a job, each
+    object is compared with its original, and the copy is checked as by `storage check`. Nothing is changed at SOURCE.
+    If a copy is cut off, the same command finishes it.
 
-    Start the job at one of the two places alone, and delete it at the other: both would write to the same sinks.
+    Start the job in only one of the two storages, and delete it in the other: both would write to the same sinks.
     """
     there, here = open_store(target), open_store(source)
     copied = copy_job(here, job, there, system_clock())

@@ -30,9 +30,15 @@ _PATIENCE_S = 2.0
     help=f"Where jobs keep their state; may be given several times.  [env var: {VARIABLE}; default: {DEFAULT}]",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
-@click.option("--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="0 takes any free one.")
-@click.option("--allowed-host", "allowed_hosts", multiple=True, metavar="NAME", help="Another name it goes by.")
-@click.option("--allow-actions", is_flag=True, help="Let pages ask for checkpoints, savepoints, stops; with a token.")
+@click.option(
+    "--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="Port to listen on; 0: any free one."
+)
+@click.option(
+    "--allowed-host", "allowed_hosts", multiple=True, metavar="NAME", help="Another host name of this server."
+)
+@click.option(
+    "--allow-actions", is_flag=True, help="Allow requests for checkpoints, savepoints and stops; with a token."
+)
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False),
