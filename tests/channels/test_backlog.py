@@ -37,7 +37,7 @@ def test_what_lay_there_when_the_driver_started_counts() -> None:
     assert backlog.bytes == 50
 
 
-def test_readers_that_have_ended_hold_nobody_back() -> None:
+def test_readers_that_have_ended_hold_no_producer_back() -> None:
     backlog = Backlog(0, {}, {0: 10})
     backlog.wait(lambda: False)
     backlog.read(ENDED, 1)

@@ -161,7 +161,7 @@ def test_what_was_admitted_before_a_crash_stands() -> None:
     assert (places(reached), reached.admission) == ([(1, 0)], 0)
 
 
-def test_an_admission_that_somebody_else_made_counts_as_it_stands() -> None:
+def test_an_admission_that_another_driver_made_counts_unchanged() -> None:
     content, store = segments(4), MemoryStore()
     late, early = feed(content, store, budget_bytes=10), feed(content, store, budget_bytes=30)
     for fed in (early, late):
@@ -231,7 +231,7 @@ def test_a_producer_that_may_not_be_read_further_holds_no_other_back() -> None:
     assert [fed.read(producer) for producer in (0, 1)] == [0, 1]
 
 
-def test_what_was_admitted_of_several_before_a_crash_is_told_apart_by_its_addresses() -> None:
+def test_what_was_admitted_of_several_before_a_crash_is_distinguished_by_its_addresses() -> None:
     contents, store = [segments(2, 1), segments(1, 2, by=1)], MemoryStore()
     before = feed_of(contents, store, budget_bytes=40)
     for producer in (0, 1):

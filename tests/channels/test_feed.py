@@ -41,7 +41,7 @@ def test_an_admission_that_failed_is_tried_again_and_is_one_admission(when: str)
     assert fed.after(0).files == 2
 
 
-def test_an_admission_that_somebody_else_made_counts_as_it_stands() -> None:
+def test_an_admission_that_another_driver_made_counts_unchanged() -> None:
     store = MemoryStore()
     late = feed(store, budget_bytes=10)
     feed(store, budget_bytes=30).admit()

@@ -59,7 +59,7 @@ def test_the_stamp_tells_the_inbox_and_the_admission() -> None:
     assert unstamp(stamp_ms(3, 0) + 1_000) is None
 
 
-def test_whoever_comes_second_with_an_admission_finds_the_first_one_standing() -> None:
+def test_the_second_to_write_an_admission_finds_the_first_one() -> None:
     store = MemoryStore()
     assert Inbox(store, FOLDER, 0).admit(0, [file("first")])
     assert not Inbox(store, FOLDER, 0).admit(0, [file("second")])

@@ -47,7 +47,7 @@ def test_a_mark_that_comes_second_leaves_no_file(store: LocalStore) -> None:
     assert store.names(ROWS) == before
 
 
-def test_rows_that_nobody_can_read_again_are_deleted_and_the_others_are_not() -> None:
+def test_rows_that_no_one_can_read_again_are_deleted_and_the_others_are_not() -> None:
     store = MemoryStore()
     marks = Marks(store, FOLDER, 0)
     most = 0

@@ -123,7 +123,7 @@ def test_the_topology_is_that_of_the_job_as_it_was() -> None:
     assert topology.edges == (Edge("read", "work", EdgeKind.ALL_TO_ALL),)
 
 
-def test_a_savepoint_takes_what_somebody_had_still_to_read() -> None:
+def test_a_savepoint_takes_what_a_reader_had_still_to_read() -> None:
     store, target = MemoryStore(), MemoryStore()
     job = JobStorage(store, "job")
     for batch, one in RECORDS.items():

@@ -55,7 +55,7 @@ def test_sets_are_joined_as_pythons_are(
     assert ours(made(a), made(b)) == SubtaskSet.of(len(pairs), theirs(members(a), members(b)))
 
 
-def test_nobody_and_everybody() -> None:
+def test_no_subtask_and_every_subtask() -> None:
     assert list(SubtaskSet.none(3)) == []
     assert list(SubtaskSet.every(3)) == [0, 1, 2]
     assert SubtaskSet.every(3).is_full

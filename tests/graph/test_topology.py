@@ -142,7 +142,7 @@ def test_the_second_of_three_producers_feeds_some_of_few_and_of_many(consumers: 
     assert set(found) == set(topology.consumers(topology.edges[0], 1)) == fed
 
 
-def test_one_producer_feeds_everybody_over_an_edge_of_all_to_all_and_none_feeds_nobody() -> None:
+def test_one_producer_feeds_every_subtask_over_an_edge_of_all_to_all_and_none_feeds_none() -> None:
     topology = graph(3, 2, edges=((0, 1, A2A),))
     assert topology.fed_by(topology.edges[0], SubtaskSet.of(3, {1})) == SubtaskSet.every(2)
     assert topology.fed_by(topology.edges[0], SubtaskSet.none(3)) == SubtaskSet.none(2)

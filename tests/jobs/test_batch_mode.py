@@ -119,7 +119,7 @@ def test_every_form_of_task_gives_the_rows_of_the_streaming_run(spark: SparkSess
     )
 
 
-def test_it_is_a_run_like_any_other_to_whoever_looks(spark: SparkSession, world: World) -> None:
+def test_the_verbs_show_it_like_any_other_run(spark: SparkSession, world: World) -> None:
     world.add_history(rows(0, 90))
     world.hourly(live=False).start(spark, storage=world.storage, mode="batch").wait()
 

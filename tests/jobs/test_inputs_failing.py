@@ -176,9 +176,7 @@ def test_modes_of_malformed_rows_are_sparks(spark: SparkSession, world: World) -
     assert (len(found["PERMISSIVE"]), len(found["DROPMALFORMED"])) == (5, 3)
 
 
-def test_what_is_wrong_at_the_first_start_is_told_there_and_nothing_is_frozen(
-    spark: SparkSession, world: World
-) -> None:
+def test_a_fault_at_the_first_start_is_reported_there_and_nothing_is_frozen(spark: SparkSession, world: World) -> None:
     place = world.root / "in"
     sources = {
         "PATH_MISSING": rk.Files(str(place / "none")),

@@ -130,7 +130,9 @@ def test_a_time_before_1970_fails_the_batch_and_nothing_of_it_is_recorded_unless
     assert sorted(str(time) for time in found) == ["1970-01-01 00:00:00.000001", "2025-01-01 00:00:00", "None"]
 
 
-def test_a_row_of_an_outer_join_that_has_no_time_and_so_never_comes_is_told(spark: SparkSession, world: World) -> None:
+def test_a_row_of_an_outer_join_that_never_comes_for_want_of_a_time_is_reported(
+    spark: SparkSession, world: World
+) -> None:
     world.add_history([(None, "a", 1), (at(0), "a", 1), (at(0), "b", 1)])
 
     def outer(left: Frame, right: Frame) -> Frame:

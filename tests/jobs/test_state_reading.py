@@ -62,7 +62,9 @@ def command(*words: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_state_is_a_table_of_each_operator_and_two_savepoints_are_told_apart(spark: SparkSession, world: World) -> None:
+def test_state_is_a_table_of_each_operator_and_two_savepoints_can_be_compared(
+    spark: SparkSession, world: World
+) -> None:
     world.add_live(rows(0, 90))
     handle = job_of(world).start(spark, storage=world.storage, config=QUICK)
     until(lambda: all_have_read(handle, 1))

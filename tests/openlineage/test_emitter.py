@@ -179,7 +179,7 @@ def test_a_run_that_ends_at_an_awkward_moment_begins_once(when: str) -> None:
     assert sent == ["START", "COMPLETE"]
 
 
-def test_a_checkpoint_completed_while_the_beginning_is_sent_is_told() -> None:
+def test_a_checkpoint_completed_while_the_beginning_is_sent_is_reported() -> None:
     sent: list[str] = []
     completed = [7]
 

@@ -254,7 +254,7 @@ def test_of_a_million_files_in_a_sources_log_only_the_first_is_read_and_that_onc
         (12, stamp_ms(11_000, 0), 0),
     ],
 )
-def test_real_times_are_told_from_admissions(
+def test_real_times_are_distinguished_from_admissions(
     store: LocalStore, log_offset: int, time_ms: int, expected: object
 ) -> None:
     put(store, {f"p/sources/0/{log_offset}": "v1\n" + entry(log_offset, time_ms)})
@@ -354,7 +354,7 @@ def test_a_needed_file_that_vanishes_fails_the_copy(tmp_path: Path) -> None:
     assert code(lambda: copy_for_savepoint(store, "p", store, "q", 10)) == "OBJECT_CORRUPT"
 
 
-def test_a_new_lineage_starts_its_inboxes_anew_and_keeps_other_sources(store: LocalStore) -> None:
+def test_a_new_lineage_starts_its_inboxes_from_empty_and_keeps_other_sources(store: LocalStore) -> None:
     batches(store, 1, "-", '{"logOffset":8}', "55", "-")
     put(store, {"p/offsets/1": offsets(1, '{"logOffset":12}', '{"logOffset":9}', "55", "-"), "p/commits/1": "v1\n{}"})
     put(

@@ -131,7 +131,7 @@ def test_each_line_has_its_folder_unless_all_are_of_one_source(
     assert folders_of("/c", names, ends, present) == expected
 
 
-def test_folders_that_cannot_be_told_apart_are_refused() -> None:
+def test_folders_that_cannot_be_distinguished_are_refused() -> None:
     for ends, present in (((FILES, FILES, KAFKA), ["0", "1"]), ((FILES, '{"logOffset":4}'), ["0"])):
         assert "is not known" in refusal(lambda ends=ends, present=present: folders_of("/c", (), ends, present))
 

@@ -49,7 +49,7 @@ def test_what_is_left_is_never_needed_and_never_more_than_is_deleted_at_once(sto
     assert looks == (BATCHES - 2) // at_once + 1
 
 
-def test_a_task_that_is_over_leaves_nothing_that_nobody_reads_any_more() -> None:
+def test_a_task_that_is_over_leaves_nothing_that_no_one_reads_any_more() -> None:
     purging, storage = purging_in(Bucket())
     purging.purge(1, 1, committed=BATCHES - 1)
     purging.purge_all(AT_ONCE // 2, AT_ONCE // 2, now_ms=0)

@@ -31,7 +31,7 @@ def test_each_source_that_stays_has_the_number_that_it_had_and_one_that_is_new_h
     assert lines_of_plan(numbers(live=((0,), (1,))), timed) == (0, None), "it has an event time now"
 
 
-def test_what_cannot_be_told_is_refused() -> None:
+def test_what_cannot_be_decided_is_refused() -> None:
     with pytest.raises(UnknownNumbersError, match="an older version"):
         lines_of_plan(numbers(live=((0,), ())), {"live": InputPosition(offset={"logOffset": 3})})
     with pytest.raises(UnknownNumbersError, match="its input live 2 times, and 1 times before"):

@@ -283,7 +283,7 @@ def test_a_task_all_of_whose_producers_have_ended_is_triggered_like_a_source() -
     assert channels.trigger(1, [C], unaligned=False) == (cut(C, 1, 0),)
 
 
-def test_a_task_that_is_closed_before_its_producer_is_told_of_no_checkpoint_any_more() -> None:
+def test_a_task_that_is_closed_before_its_producer_hears_of_no_checkpoint_any_more() -> None:
     world = Obedient(graph(a="s", b="a", c="a"), slow=[C], checkpoint_mode="unaligned")
     world.write(A)
     world.hear(sources_ended(A), checkpoint("r1"))

@@ -85,7 +85,7 @@ def test_it_can_be_cancelled() -> None:
     assert job.handle(cancel()) == (c.RecordResult(state="CANCELED"),)
 
 
-def test_a_stop_that_comes_when_it_has_ended_is_told_so() -> None:
+def test_a_stop_that_comes_when_it_has_ended_is_answered_with_that() -> None:
     job = batch_job(A)
     job.handle(cancel())
     job.handle(stop("late"))

@@ -214,7 +214,7 @@ def test_a_subtask_that_has_neither_finished_nor_runs_is_a_reason_to_refuse(runn
     assert plan is Reason.NOT_ALL_REQUIRED_TASKS_RUNNING
 
 
-def test_whoever_has_finished_need_not_run() -> None:
+def test_a_subtask_that_has_finished_need_not_run() -> None:
     topology = graph(1, 2, edges=((0, 1, A2A),))
     finished, running = ended(topology, {"0": [0], "1": [0]}), ended(topology, {"1": [1]})
     plan = calculate(topology, finished, running, after_tasks_finish=True)

@@ -76,7 +76,7 @@ def test_a_savepoint_is_sealed_after_its_checkpoint_has_committed() -> None:
     assert job.handle(sealed(1)) == (discard(), c.AnswerRequest(request="r1", checkpoint=1, savepoint="/save/1"))
 
 
-def test_a_savepoint_that_cannot_be_written_is_told_and_the_job_goes_on() -> None:
+def test_a_savepoint_that_cannot_be_written_is_reported_and_the_job_continues() -> None:
     job = running()
     tell(job, checkpoint(directory="/save"), *done(1))
     error = ("SAVEPOINT_FAILED", {"path": "/save", "reason": "full"})
@@ -130,7 +130,7 @@ def test_the_pause_counts_from_the_end_of_the_last_checkpoint() -> None:
     assert tick(job, 1) == snapshot(2, batch=0)
 
 
-def test_the_pause_does_not_hold_up_what_somebody_asks_for() -> None:
+def test_the_pause_does_not_hold_up_a_checkpoint_that_was_asked_for() -> None:
     job = running(checkpoint_interval_ms=1_000, checkpoint_min_pause_ms=5_000)
     tell(job, checkpoint(), *done(1))
     assert job.handle(checkpoint("r2")) == snapshot(2)
@@ -167,7 +167,7 @@ def test_checkpoints_and_commits_go_on_while_a_savepoint_is_made_and_what_it_is_
     assert job.handle(sealed(1)) == (discard(1), answer)
 
 
-def test_a_stop_does_not_wait_for_a_savepoint_that_somebody_else_asked_for() -> None:
+def test_a_stop_does_not_wait_for_a_savepoint_of_another_request() -> None:
     job = running()
     tell(job, checkpoint("s", "/save"), *done(1), stop(), suspended(), *done(2))
     (result,) = job.handle(closed())
@@ -347,7 +347,7 @@ def test_a_final_checkpoint_that_fails_too_often_fails_the_job() -> None:
     assert tell(job, sources_ended(), finished(), declined(1))[-1].state == "FAILED"  # type: ignore[attr-defined]
 
 
-def test_the_pending_checkpoint_of_a_job_that_fails_is_aborted_and_everybody_is_told_why() -> None:
+def test_the_pending_checkpoint_of_a_job_that_fails_is_aborted_and_its_requests_get_the_reason() -> None:
     job = running()
     tell(job, checkpoint("r1"), checkpoint("r2"))
     error = ("TASK_FAILED", {"task": "a/0", "reason": "boom"})
@@ -360,7 +360,7 @@ def test_the_pending_checkpoint_of_a_job_that_fails_is_aborted_and_everybody_is_
     )
 
 
-def test_who_waits_for_a_checkpoint_that_is_being_committed_is_told_of_a_cancel() -> None:
+def test_a_request_for_a_checkpoint_that_is_being_committed_is_answered_at_a_cancel() -> None:
     job = running()
     tell(job, checkpoint(), taken(1), written(1), cancel())
     told = ("CANCELED_MEANWHILE", {"job": "bids"})
@@ -399,7 +399,9 @@ def test_a_request_that_waits_when_the_job_finishes_is_refused_not_called_a_succ
         ),
     ],
 )
-def test_a_checkpoint_asks_whoever_has_not_finished(statuses_: dict, flag: bool, planned: tuple | Reason) -> None:
+def test_a_checkpoint_asks_every_task_that_has_not_finished(
+    statuses_: dict, flag: bool, planned: tuple | Reason
+) -> None:
     job = running(A, B, checkpoint_after_tasks_finish=flag)
     for task, status in statuses_.items():
         job.tasks.states.become(task, status)

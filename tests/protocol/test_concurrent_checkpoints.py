@@ -55,7 +55,7 @@ def several(kinds: str, **config: Any) -> Obedient:
     return world
 
 
-def test_who_takes_part_in_a_checkpoint_is_whoever_acknowledges_it_or_had_finished_before() -> None:
+def test_a_subtask_takes_part_in_a_checkpoint_if_it_acknowledges_it_or_had_finished_before() -> None:
     world = Obedient(graph(a="s", b="a t"))
     world.hear(sources_ended(A), checkpoint("r1"))
     assert world.status(A) is TaskStatus.CLOSED
@@ -140,7 +140,7 @@ def test_a_completed_checkpoint_subsumes_none_that_is_later() -> None:
 
 
 @pytest.mark.parametrize("kinds", ["sp", "mp"])
-def test_what_somebody_asked_for_is_not_subsumed(kinds: str) -> None:
+def test_a_checkpoint_that_was_asked_for_is_not_subsumed(kinds: str) -> None:
     """Flink, PendingCheckpointTest: canBeSubsumed is false for savepoints."""
     world = several(kinds)
     world.hear(*acknowledged(2, A, B))
@@ -280,7 +280,7 @@ def test_without_the_setting_a_checkpoint_stays_aligned() -> None:
 # -- giving up ---------------------------------------------------------------------------------------------------------
 
 
-def test_whoever_was_held_back_goes_on_when_a_checkpoint_is_declined() -> None:
+def test_a_task_that_was_held_back_continues_when_a_checkpoint_is_declined() -> None:
     world = Obedient(JOIN, slow=[C], keep=[TakeSnapshot], checkpoint_tolerable_failures=9)
     world.write(B)
     world.hear(checkpoint())
@@ -290,7 +290,7 @@ def test_whoever_was_held_back_goes_on_when_a_checkpoint_is_declined() -> None:
     assert world.allowed[C] == {A: 1, B: 1}
 
 
-def test_whoever_was_held_back_goes_on_when_a_checkpoint_has_expired() -> None:
+def test_a_task_that_was_held_back_continues_when_a_checkpoint_has_expired() -> None:
     world = Obedient(JOIN, slow=[C], checkpoint_timeout_ms=1_000, checkpoint_tolerable_failures=9)
     world.write(B)
     world.hear(checkpoint())
@@ -315,7 +315,7 @@ def test_a_late_message_of_one_that_was_given_up_does_not_touch_the_others() -> 
     assert (manifests(world), pending(world)) == ([], [2])
 
 
-def test_whoever_waits_for_a_checkpoint_that_failed_is_told_and_the_others_wait_on() -> None:
+def test_a_request_for_a_checkpoint_that_failed_is_answered_and_the_others_wait_on() -> None:
     world = several("mm", checkpoint_tolerable_failures=9)
     world.hear(declined(1))
     assert [(one.request, one.error and one.error[0]) for one in world.said(c.AnswerRequest)] == (

@@ -103,7 +103,7 @@ def test_an_entry_that_hands_out_nothing_or_what_is_not_there_is_refused(until: 
         enumerator.append(Assignment(0, until))
 
 
-def test_what_a_subtask_may_still_read_is_what_is_left_of_its_own_and_what_nobody_has() -> None:
+def test_a_subtask_may_still_read_the_rest_of_its_own_splits_and_those_that_no_subtask_has() -> None:
     enumerator = Enumerator([1] * 8, 2, ((0, 3), (5, 8)))
     for subtask in (0, 1):
         ask(enumerator, subtask)

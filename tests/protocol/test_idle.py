@@ -105,7 +105,7 @@ def test_it_stays_where_it_is_while_another_tells_no_time(others: tuple[SourceIn
 
 
 @pytest.mark.parametrize("others", [(OVER,), (IDLE,), (IDLE, OVER)])
-def test_where_no_other_goes_on_there_is_nobody_to_be_held_back(others: tuple[SourceInput, ...]) -> None:
+def test_where_no_other_input_continues_none_is_held_back(others: tuple[SourceInput, ...]) -> None:
     assert w(IDLE, *others) is None
 
 

@@ -238,7 +238,7 @@ def test_close_comes_from_everywhere(status: OperatorStatus) -> None:
     assert operator.status is OperatorStatus.CLOSED
 
 
-def test_an_operator_is_told_of_checkpoints_before_finish_and_after_it() -> None:
+def test_an_operator_hears_of_checkpoints_before_finish_and_after_it() -> None:
     """FLIP-147, 42/43/44: after finish() it takes part in 42, 43 and 44, and is told of one of them."""
     operator = life()
     for call in (Call.SNAPSHOT, Call.COMMIT, Call.FINISH, Call.SNAPSHOT, Call.SNAPSHOT, Call.SNAPSHOT, Call.COMMIT):

@@ -84,7 +84,7 @@ def test_every_entry_of_a_list_comes_back_once(old: dict, new: int) -> None:
 
 
 @given(old=olds, new=parallelisms)
-def test_what_is_dealt_out_anew_is_dealt_out_evenly(old: dict, new: int) -> None:
+def test_what_is_dealt_out_again_is_dealt_out_evenly(old: dict, new: int) -> None:
     held = [some for _, some in sorted(old.items()) if some is not None]
     sizes = [len(part) for part in reassign(LIST, old, new)]
     assert sizes == [len(some) for some in held] or max(sizes) - min(sizes) <= 1

@@ -222,7 +222,7 @@ def test_a_good_savepoint_and_a_failed_stop_is_failed_not_restarted_and_the_path
     assert job.handle(e.ResultRecorded())[0] == answer
 
 
-def test_the_path_of_a_good_savepoint_is_told_when_a_cancel_overtakes_the_stop() -> None:
+def test_the_path_of_a_good_savepoint_is_reported_when_a_cancel_overtakes_the_stop() -> None:
     job = running()
     tell(job, stop(directory="/save"), suspended(), *done(1), sealed(1))
     assert job.handle(cancel()) == (c.RecordResult(state="CANCELED", checkpoint=1, savepoint="/save/1"),)
@@ -300,7 +300,7 @@ def test_a_drain_whose_checkpoint_fails_is_tried_again_and_not_given_up() -> Non
     assert job.handle(declined(2))[-1].state == "FAILED"  # type: ignore[attr-defined]
 
 
-def test_a_drain_whose_savepoint_fails_ends_drained_and_whoever_asked_for_the_savepoint_is_told() -> None:
+def test_a_drain_whose_savepoint_fails_ends_drained_and_the_request_for_the_savepoint_gets_the_reason() -> None:
     job = running()
     tell(job, stop(drain=True, directory="/save"), finished(drained=True), *done(1))
     assert job.handle(seal_failed(1)) == (discard(), c.CloseTask(task=A))

@@ -62,7 +62,7 @@ def test_an_aligned_stop_reads_what_is_in_the_channels_and_that_is_not_in_vain()
     }  # fmt: skip
 
 
-def test_an_unaligned_stop_names_what_is_in_the_channels_and_waits_for_nobody() -> None:
+def test_an_unaligned_stop_names_what_is_in_the_channels_and_waits_for_no_task() -> None:
     world = stopped("unaligned")
     assert {one.task: dict(one.in_flight) for one in world.said(c.TakeSnapshot)} == {
         A: {}, B: {A: (2, 3)}, C: {B: (0, 1)},
@@ -95,7 +95,7 @@ def test_a_drain_and_a_stop_with_a_savepoint_read_all_however_long_that_takes(or
 
 @pytest.mark.parametrize("first", [(), (stop("s0", directory="/unaligned"),)])
 @pytest.mark.parametrize("directory", ["/unaligned", None])
-def test_a_stop_that_is_asked_not_to_read_on_names_the_backlog_and_waits_for_nobody(
+def test_a_stop_that_is_asked_not_to_read_on_names_the_backlog_and_waits_for_no_task(
     first: tuple[e.StopRequested, ...], directory: str | None
 ) -> None:
     """FLIP-76: barriers overtake the data. So does that of a stop, also where one that waits is under way already."""

@@ -111,7 +111,7 @@ def test_a_start_that_names_an_unknown_task_is_illegal() -> None:
     assert "x/0 is no task of this job" in refuses(created(), e.JobStarted(now_ms=0, tasks=facts))
 
 
-def test_the_story_is_told_inside_the_error_and_does_not_grow_afterwards() -> None:
+def test_the_story_is_in_the_error_and_does_not_grow_afterwards() -> None:
     job = running()
     message = refuses(job, e.TaskClosed(task=A))
     assert "Story:" in message

@@ -141,7 +141,7 @@ def test_a_commit_needs_its_manifest(world: World) -> None:
         checkpointing.seal(7, world.location)
 
 
-def test_what_was_prepared_and_lost_is_told_by_the_sink_not_passed_over(world: World) -> None:
+def test_the_sink_reports_prepared_rows_that_were_lost(world: World) -> None:
     world.rows.available = 20
     world.sinks["out"].before["commit"] = world.sinks["out"].staged.clear
 

@@ -124,7 +124,7 @@ def test_what_an_answer_says_is_durable_before_the_answer_is(world: World, verb:
     assert heard.index(f"{first}/after") < heard.index("answer.create/before")
 
 
-def test_who_asks_is_told_of_a_driver_that_failed_instead_of_answering(world: World) -> None:
+def test_a_request_is_answered_with_the_failure_of_its_driver(world: World) -> None:
     world.rows.available, world.rows.ended = 6, False
 
     def fail() -> None:
@@ -221,7 +221,7 @@ def answered() -> JobStorage:
     return storage
 
 
-def test_of_many_answers_that_nobody_takes_the_newest_are_kept_and_these_for_an_hour(answered: JobStorage) -> None:
+def test_of_many_answers_that_no_one_reads_the_newest_are_kept_for_an_hour(answered: JobStorage) -> None:
     clock = Clock(answered)
     clock.pass_s(0)
     clock.pass_s(59, looks=20)
@@ -255,7 +255,7 @@ def test_a_clean_up_that_is_cut_short_leaves_no_request_without_its_answer(answe
     assert answered.control().requests == ()
 
 
-def test_who_comes_for_an_answer_too_late_is_told_so(world: World, running: Any) -> None:
+def test_a_request_for_a_deleted_answer_says_so(world: World, running: Any) -> None:
     gone = Request(id="gone", run=1, verb="checkpoint", created_ms=1)
     with pytest.raises(ControlError, match="ANSWER_FORGOTTEN"):
         client.wait(world.storage, ControlRequest(verb="checkpoint"), gone, 30, pauses=HURRY)

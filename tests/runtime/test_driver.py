@@ -543,7 +543,7 @@ def test_a_driver_that_sees_a_newer_run_ends_and_writes_nothing_more(world: Worl
     assert world.files() == before
 
 
-def test_a_fenced_driver_answers_nobody_and_leaves_no_heartbeat(world: World) -> None:
+def test_a_fenced_driver_answers_no_request_and_leaves_no_heartbeat(world: World) -> None:
     world.store = store = Looked(world.location)
     world.rows.available, world.rows.ended = 4, False
     after: list[str] = []  # what the loop looks at, or is about to write, after it has seen the newer run

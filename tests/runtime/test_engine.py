@@ -59,7 +59,7 @@ def test_what_fails_for_good_while_the_engine_dies_is_tried_again(world: World) 
     assert not isinstance(ending, c.FailOver) and ending.state == "FINISHED"
 
 
-def test_whoever_asked_a_run_is_answered_by_the_run_that_goes_on_in_its_process(tmp_path: Path) -> None:
+def test_a_request_is_answered_by_the_run_that_continues_in_the_same_process(tmp_path: Path) -> None:
     storage = JobStorage(LocalStore(str(tmp_path)), "job")
     first = Run(run=1, started_ms=0, lineage=1, **client_process())
     storage.fence.claim(first)

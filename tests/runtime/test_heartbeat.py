@@ -162,7 +162,7 @@ def test_the_history_goes_on_from_run_to_run_and_what_was_in_progress_has_failed
     assert (stats.status, stats.failure) == ("failed", "the driver ended")
 
 
-def test_each_beat_is_told_from_the_one_before_and_a_refusing_storage_is_not_its_business() -> None:
+def test_each_heartbeat_differs_from_the_one_before_and_a_refusing_storage_does_not_stop_it() -> None:
     told = Told(store := Refusing())
     told.heartbeat.beat()
     first = told.storage.status()
@@ -292,7 +292,7 @@ def test_the_status_tells_of_commits_and_of_checkpoints_that_fail_and_of_another
 
 
 @pytest.mark.parametrize("since", [1, None])
-def test_a_failure_is_told_by_the_next_run_of_the_same_process_and_of_no_other(since: int | None) -> None:
+def test_a_failure_is_shown_by_the_next_run_of_the_same_process_only(since: int | None) -> None:
     store = MemoryStore()
     told = Told(store)
     told(e.TaskFailed(task=TASKS[0], reason="no such customer"))

@@ -25,7 +25,7 @@ def fenced() -> None:
     ],
     ids=["delete", "delete_tree", "replace"],
 )
-def test_a_fenced_driver_neither_deletes_nor_replaces_however_late_it_is_told(act) -> None:
+def test_a_fenced_driver_neither_deletes_nor_replaces_however_late_it_notices(act) -> None:
     inner = MemoryStore()
     inner.create(STATUS, b"old")
     store = SteppedStore(inner, lambda name: setattr(store, "look", fenced))  # it happens while the step is announced

@@ -207,7 +207,7 @@ def test_a_file_that_is_no_sources_is_left_in_sparks_words() -> None:
     assert brief(error) == "FileNotFoundException: File /data/prices/1 does not exist"
 
 
-def test_the_innermost_cause_is_told_and_not_what_wraps_it() -> None:
+def test_the_innermost_cause_is_shown_and_not_what_wraps_it() -> None:
     full = Java("java.io.IOException", "No space left on device")
     write = Java("org.apache.spark.SparkException", "[TASK_WRITE_FAILED] x", condition="TASK_WRITE_FAILED", cause=full)
     assert brief(FromSpark(write)) == "IOException: No space left on device"

@@ -35,7 +35,7 @@ def test_only_the_line_about_the_incubator_module_is_cut_out(capfd):
     assert passed_on(told, capfd) == "first\nOutOfMemoryError\nno newline"
 
 
-def test_other_incubator_modules_are_told_of(capfd):
+def test_other_incubator_modules_are_reported(capfd):
     told = b"WARNING: Using incubator modules: jdk.incubator.vector, jdk.incubator.foreign\n"
     assert passed_on(told, capfd) == told.decode()
 

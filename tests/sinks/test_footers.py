@@ -172,7 +172,7 @@ def test_a_row_group_that_tells_no_bounds_leaves_the_file_without_them() -> None
     assert column.bounds is None, "not a number lies in no bounds"
 
 
-def test_columns_inside_structs_are_told_apart_from_columns_with_dots_in_their_names() -> None:
+def test_columns_inside_structs_are_distinguished_from_columns_with_dots_in_their_names() -> None:
     inner = pa.array([{"b": 1}, {"b": 2}], pa.struct([("b", pa.int64())]))
     footer = footer_of({"a.b": pa.array([8, 9]), "a": inner, "x.y": pa.array([3, 4]), "many": pa.array([[5], [6]])})
     found = json.loads(delta_statistics(footer))

@@ -188,7 +188,7 @@ def test_messages_of_kafka_are_read_back_by_the_offsets_of_their_checkpoints(
 
 
 @pytest.mark.spark
-def test_messages_that_cannot_be_told_from_others_are_not_read_back(
+def test_messages_that_cannot_be_distinguished_from_others_are_not_read_back(
     spark: SparkSession, kafka: KafkaServer, tmp_path: Path
 ) -> None:
     topic = Topic(kafka, "not-read-back", tmp_path)

@@ -19,7 +19,7 @@ def ended(state: str) -> Result:
     return Result(run=1, state=state, ended_ms=0)
 
 
-def test_a_job_nobody_has_run_begins_at_the_beginning() -> None:
+def test_a_job_that_has_never_run_begins_at_the_beginning() -> None:
     assert resolve(StartFacts(), restore=None, allow_drained=False) == Fresh()
 
 

@@ -61,7 +61,7 @@ def test_what_has_finished_in_part_starts_again_as_a_whole(parallelism: int) -> 
     assert all(start.end is None for start in starts(stood(3, ended=True), stood(5), parallelism=parallelism))
 
 
-def test_a_drain_that_is_undone_ends_nobody_and_takes_the_time_back() -> None:
+def test_a_drain_that_is_undone_ends_no_task_and_takes_the_time_back() -> None:
     begun = starts(stood(3, 700, drained=True), stood(5, 300, ended=True), undo_drain=True)
     assert [(start.end, start.watermark_ms) for start in begun] == [(None, 700)] * 2
     assert all(start.end is not None for start in starts(stood(3, 700, drained=True), stood(5, ended=True)))

@@ -164,7 +164,7 @@ def test_what_there_is_not_is_an_error_with_a_code(address: str, path: str, stat
     assert answer.headers["content-type"] == "application/json"
 
 
-def test_jobs_of_several_storages_are_told_apart(tmp_path, serve) -> None:
+def test_jobs_of_several_storages_are_distinguished(tmp_path, serve) -> None:
     stores = []
     for name in ("one", "two"):
         world = World(str(tmp_path / name))

@@ -67,7 +67,7 @@ def rate(value: float | None) -> str:
     return f"{rounded(value, 1)}" if value and abs(value) < 9.95 else f"{rounded(value, 0):,}"
 
 
-def test_bytes_that_are_unread_are_told_of_jobs_that_run(world: World, address: str) -> None:
+def test_unread_bytes_are_shown_for_jobs_that_run(world: World, address: str) -> None:
     told = {job for metric, job in metrics(address) if metric == "rekindle_channel_unread_bytes"}
     ended = {"failed", "lost", "finished", "stopped"}
     assert not told & ended, "what a job that has ended left unread is no figure of now"

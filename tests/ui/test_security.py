@@ -82,7 +82,7 @@ def test_no_action_is_done_by_get(world: World, serve, verb: str) -> None:
     assert world.store.names("healthy/control") == []
 
 
-def test_whoever_reads_over_the_network_needs_the_token(world: World, serve) -> None:
+def test_a_reader_over_the_network_needs_the_token(world: World, serve) -> None:
     address = serve([world.store], host="0.0.0.0", token=TOKEN)
 
     for path in ("/api/v1/jobs", "/metrics", "/v1/jobs", "/openapi.json", "/"):
