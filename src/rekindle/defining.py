@@ -273,7 +273,7 @@ class DefinedJob:
         )
 
     def definition(self) -> Definition:
-        """Return the definition that a start takes.
+        """Return the whole definition: the graph, and the functions and objects that the job file gives. Starts no JVM.
 
         Raises:
             DefinitionError: raised by `graph`; ``PYSPARK_MISSING``.

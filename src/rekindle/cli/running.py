@@ -61,7 +61,7 @@ _WRONG_COMMAND_LINE = (
     type=click.Choice(["no-claim", "claim"]),
     default="no-claim",
     show_default=True,
-    help="Let the job own the savepoint, and delete it once the job has as many checkpoints as it retains.",
+    help="claim: the job owns the savepoint, and deletes it once it has as many checkpoints as it retains.",
 )
 @click.option("--allow-shared-target", is_flag=True, help="Write to a target that another job, or a copy, writes to.")
 @click.option("--allow-changed-files", is_flag=True, help="Read files of a history that were replaced.")
