@@ -114,14 +114,16 @@ def to_reader(spark: SparkSession, scratch: Path, interval_s: int, rows: int) ->
     handle = define(data, out, 1).start(spark, storage=str(state), config=config)
     recorded, visible = [], []
     for number in range(rows + 2):
-        before = len(list(out.glob("*.parquet")))
+        files, (before, _) = len(list(out.glob("*.parquet"))), newest(state, 0)
         began = time.time()
         send(data, number)
-        while len(list(out.glob("*.parquet"))) == before:
+        while (found := newest(state, 0))[0] <= before:
+            time.sleep(0.01)
+        while len(list(out.glob("*.parquet"))) == files:
             time.sleep(0.01)
         if number > 1:
             visible.append(time.time() - began)
-            recorded.append(newest(state, 0)[1] - began)
+            recorded.append(found[1] - began)
         # Rows come at any time between two checkpoints.
         time.sleep(interval_s * (number % rows) / rows)
     handle.stop()
