@@ -259,7 +259,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         FLUSH_REFUSED=(
             "Spark refuses to run the query in output mode {mode!r}: {reason}",
-            "Only a query that runs in append mode holds results back. In update or complete mode all is written.",
+            "Only a query in append mode holds results back. In other modes all results are written already.",
         ),
         ADOPT_TASK_UNKNOWN=("Job {job!r} has no task {task!r}; it has: {tasks}.", "Name one of these with --task."),
         ADOPT_TASK_UNFIT=(
@@ -558,12 +558,12 @@ CONDITIONS: dict[str, Condition] = {
             "If a newer checkpoint has replaced it, read a savepoint instead: rekindle savepoint JOB",
         ),
         STATE_MOVED=(
-            "The state in {path} was moved: its schema is looked for in {file}.",
-            "Read it where it was made, or start a job from it and read a savepoint of that.",
+            "The state in {path} was moved, but it still names its schema at the old place: {file}.",
+            "Read it where it was made. Or start a job from it, and read a savepoint of that job.",
         ),
         STATE_REWRITE_UNSUPPORTED=(
             "The state of operator {operator} ({name}) cannot be rewritten: {reason}.",
-            "See what can be rewritten: docs/state.md. The savepoint is as it was.",
+            "See docs/state.md for what can be rewritten. The savepoint is unchanged.",
         ),
         STATE_REWRITE_REFUSED=(
             "The result of fn cannot be the state of operator {operator} ({name}): {reason}.",
@@ -574,7 +574,7 @@ CONDITIONS: dict[str, Condition] = {
             "The savepoint is unchanged, and no job can start from the unfinished copy. Try again.",
         ),
         SAVEPOINT_NEEDED=(
-            "{path} is {found}, and only the state of a savepoint can be rewritten.",
+            "Only the state of a savepoint can be rewritten, and {path} is {found}.",
             "Make a savepoint of a job with rekindle savepoint JOB, and of a query without a job with rekindle adopt.",
         ),
         CHECKPOINT_REPLACED=(
@@ -584,8 +584,8 @@ CONDITIONS: dict[str, Condition] = {
         INPUTS_CHANGED=(
             "Task {task!r} cannot continue from {path} with other inputs: {reason}.",
             (
-                "Put the inputs back as they were; or put what is new into a task of its own; or give the task a new "
-                "uid, drop its old state with --allow-non-restored-state, and start from the last checkpoint."
+                "Put the inputs back as they were; or put the new inputs into a task of their own; or give the task a "
+                "new uid, drop its old state with --allow-non-restored-state, and start from the last checkpoint."
             ),
         ),
         INPUT_NOT_RESTORED=(
@@ -610,7 +610,7 @@ CONDITIONS: dict[str, Condition] = {
             ),
         ),
         FINISHED_TASK_READ=(
-            "Task {task!r} newly reads {producer!r}, which had finished in {path}: nothing of its output is kept.",
+            "Task {task!r} now reads {producer!r}, which had finished in {path}: nothing of its output is kept.",
             (
                 "Let {task!r} read what {producer!r} reads; or run {producer!r} again: give it a new uid and drop its "
                 "old state with --allow-non-restored-state."
@@ -619,8 +619,8 @@ CONDITIONS: dict[str, Condition] = {
         SINK_UNSETTLED=(
             "Rows are prepared for sink {sink!r} in {path}, and the sink {difference}: nothing could commit them.",
             (
-                "Run the job once with that sink as it was, and stop it (rekindle stop): a stop commits all of them. "
-                "Then start it with the change."
+                "Run the job once with that sink as it was, and stop it (rekindle stop): a stop commits these rows. "
+                "Then start the job with the change."
             ),
         ),
         TASKS_CHANGED=(
@@ -673,15 +673,15 @@ CONDITIONS: dict[str, Condition] = {
             ),
         ),
         STATE_PARTITIONS_FIXED=(
-            "Task {task!r} keeps its state in {found} partitions, not in {wanted}: in place that cannot be changed.",
+            "Task {task!r} keeps its state in {found} partitions; a start in place cannot change that to {wanted}.",
             "Start from a checkpoint or savepoint, with --from; or leave state.partitions at {found}.",
         ),
         STATE_PARTITIONS_UNCHANGEABLE=(
-            "The state of task {task!r} cannot be put from {found} into {wanted} partitions: {reason}",
+            "The state of task {task!r} cannot change from {found} to {wanted} partitions: {reason}",
             "Leave state.partitions at {found}. It can be changed with Spark 4.2 or later and state in RocksDB.",
         ),
         JOB_DRAINED=(
-            "{path} is of a drained job: windows were emitted before their time.",
+            "{path} belongs to a drained job: windows were emitted before their time.",
             "Use --allow-drained to continue from before the flush; windows already emitted may come again.",
         ),
         SINK_AHEAD=(
@@ -701,7 +701,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         REWIND_UNCONFIRMED=(
             "A start from {path} takes back what sinks have committed since. {what}",
-            "To do that: --yes",
+            "If you want that, repeat the command with --yes.",
         ),
         CHECKPOINT_REWOUND=(
             "What {path} had committed was taken back: the sinks went back to a checkpoint before it.",
@@ -743,7 +743,7 @@ CONDITIONS: dict[str, Condition] = {
             "Run it with --mode {found}; or start in {mode} mode under another name or in another storage.",
         ),
         BATCH_FROM_CHECKPOINT=(
-            "A batch run cannot start from {path}: it begins at the beginning, and has no checkpoint but its last.",
+            "A batch run cannot start from {path}: it always begins at the beginning.",
             "Leave --from out; or run the job in streaming mode.",
         ),
         JOB_DIFFERENT=(
@@ -755,13 +755,13 @@ CONDITIONS: dict[str, Condition] = {
             "Give the query's checkpointLocation: the folder that holds metadata, offsets and commits.",
         ),
         SPARK_CHECKPOINT_EMPTY=(
-            "The query of {path} has committed no batch, so nothing is in its state.",
+            "The query of {path} has committed no batch, so its state is empty.",
             "Nothing is lost by starting from the beginning: there is nothing to flush or to adopt.",
         ),
         SPARK_CHECKPOINT_GAP=(
-            "{path} is not of a query that stopped between two batches or in one: {reason}.",
+            "{path} cannot be continued: {reason}.",
             (
-                "Run the query once more where it ran, let it stop, and try again. Asynchronous progress tracking and "
+                "Run the query once more where it ran, stop it, and try again. Asynchronous progress tracking and "
                 "continuous processing are not supported."
             ),
         ),
@@ -770,8 +770,8 @@ CONDITIONS: dict[str, Condition] = {
             "Stop it first, and try again. Nothing was changed.",
         ),
         SPARK_CHECKPOINT_DIFFERS=(
-            "{path} is of another query: {reason}",
-            "Give the query that ran with it: the same sources in the same order, the same stateful steps.",
+            "{path} belongs to another query: {reason}",
+            "Pass the query that ran with it: the same sources in the same order, the same stateful steps.",
         ),
         SPARK_CHECKPOINT_NEWER=(
             "{path} was written by a newer Spark than {version}: {reason}",
@@ -790,8 +790,8 @@ CONDITIONS: dict[str, Condition] = {
         COPY_NOT_AT_REST=(
             "The job {job!r} in {storage} is not known to be at rest: {reason}.",
             (
-                "Start it where it is, and stop it (rekindle run JOBFILE, rekindle stop {job}); or copy it on the "
-                "machine that it ran on."
+                "Start it where it is, and stop it (rekindle run JOBFILE, rekindle stop {job}); or copy it on "
+                "the machine on which it ran."
             ),
         ),
         COPY_SOURCE_CHANGED=(
@@ -800,12 +800,12 @@ CONDITIONS: dict[str, Condition] = {
         ),
         COPY_TARGET_TAKEN=(
             "There is a job {job!r} in {storage} already.",
-            "Leave it, if it is the copy that you have made; else copy to another storage, or: rekindle forget {job}",
+            "If it is your copy, there is nothing to do. Else copy to another storage, or: rekindle forget {job}",
         ),
         SHADOW_ORIGINAL_UNKNOWN=(
-            "It is not known what job {job!r} has committed since that checkpoint: {reason}.",
+            "Rekindle cannot find out what job {job!r} has committed since that checkpoint: {reason}.",
             (
-                "Take a savepoint now and start a shadow from that (rekindle savepoint {job}). If the job replaces its "
+                "Take a savepoint now (rekindle savepoint {job}), and start a shadow from it. If the job deletes its "
                 "checkpoints faster than they can be read, let it keep more: checkpoint.retained."
             ),
         ),
@@ -832,8 +832,8 @@ CONDITIONS: dict[str, Condition] = {
             ),
         ),
         COPY_OVERTAKEN=(
-            "This copy of job {job!r} stopped: another command has taken over, or has removed it.",
-            "Wait for the other command, or run this one again when there is none.",
+            "This copy of job {job!r} stopped: another command has taken it over or removed it.",
+            "Wait for the other command. If none is running, run this one again.",
         ),
         COPY_UNFINISHED=(
             "The job {job!r} in {storage} is an unfinished copy of the one in {source}.",
@@ -848,11 +848,11 @@ CONDITIONS: dict[str, Condition] = {
         ),
         REQUEST_STALE=(
             "The request was meant for run {run}, which has ended.",
-            "Ask again, if you still want it.",
+            "If you still want it, ask again.",
         ),
         REQUEST_NOT_FOUND=(
             "There is no request {request!r} of the job {job!r}: an answer is kept for an hour.",
-            "What came of it is shown by: rekindle events {job}",
+            "See its outcome with: rekindle events {job}",
         ),
         REQUEST_TIMED_OUT=(
             "No answer within {seconds} s; the request stays.",
@@ -863,8 +863,8 @@ CONDITIONS: dict[str, Condition] = {
             "The request stays. If rekindle status {job} says SILENT: kill -9 {pid} on {host}, and run the job again.",
         ),
         ANSWER_FORGOTTEN=(
-            "The answer was given, and deleted before it was read: more than a minute passed between two looks.",
-            "What came of it is shown by: rekindle status {job}",
+            "The answer was deleted before it was read: more than a minute passed between two looks.",
+            "See its outcome with: rekindle status {job}",
         ),
         ADOPT_JOB_HAS_RUN=(
             "The job {job!r} has run in {storage}: it resumes from its own last checkpoint.",
@@ -872,8 +872,8 @@ CONDITIONS: dict[str, Condition] = {
         ),
         STOP_REFUSED=("The job {job!r} is already {state}.", "Wait for it: rekindle status {job}"),
         BATCH_VERB_REFUSED=(
-            "The job {job!r} runs in batch mode, where there is no {verb}: all is committed once, at its end.",
-            "Wait for its end, or: rekindle cancel {job}. What its tasks have finished is kept for the next run.",
+            "The job {job!r} runs in batch mode, where there is no {verb}: everything is committed at its end.",
+            "Wait for its end, or: rekindle cancel {job}. The next run keeps the tasks that have finished.",
         ),
         STOP_FAILED=(
             "The stop was given up and the job continues: {reason}",
@@ -904,12 +904,12 @@ CONDITIONS: dict[str, Condition] = {
             "Forget it once the job has completed another one, or forget the whole job.",
         ),
         CHECKPOINT_NOT_KNOWN=(
-            "There is no checkpoint {checkpoint} of job {job!r}, or no longer.",
+            "There is no checkpoint {checkpoint} of job {job!r}; it may have been deleted.",
             "See: rekindle checkpoints {job}",
         ),
         REQUEST_UNKNOWN=(
-            "This server knows of no request {request!r} to job {job!r}.",
-            "Ask for something first; a server forgets requests when it is started again.",
+            "This server has no request {request!r} to job {job!r}.",
+            "Check the id. A server forgets its requests when it is started again; if so, make the request again.",
         ),
         REQUEST_FAILED=("The request could not be carried out: {reason}", "See the log of the server."),
         ADDRESS_UNKNOWN=("There is nothing at {method} {path}.", "See /openapi.json, and docs/rest.md."),
@@ -936,32 +936,32 @@ CONDITIONS: dict[str, Condition] = {
             "Change the task's columns, or the table; with Delta and Iceberg merge_schema=True adds columns to it.",
         ),
         SINK_PARTITION_UNKNOWN=(
-            "Sink {sink!r}: rows of a batch belong to no partition of {target} that is known for certain: {reason}",
+            "Sink {sink!r}: the partition of {target} for some rows of a batch is not certain: {reason}",
             "Clean that column in the task, or partition the table by another one.",
         ),
         TARGET_TAKEN=(
             "Sink {sink!r}: {target} belongs to another job, {owner} in {storage}, since {since}.",
-            "Choose another target. If both are to write there, each all of its own rows: --allow-shared-target.",
+            "Choose another target. If both jobs are to write their rows there: --allow-shared-target.",
         ),
         SINK_REWIND_FAILED=(
             "Sink {sink!r} cannot go back to checkpoint {checkpoint}: {reason}",
             "Correct its target yourself and add --allow-sink-ahead; or start from a later checkpoint.",
         ),
         SINK_STAGING_LOST=(
-            "Sink {sink!r}: {path} was prepared and is gone, and is not in the target.",
-            "Something else has removed what was prepared. Start from an earlier checkpoint.",
+            "Sink {sink!r}: {path} was prepared, but now it is neither there nor in the target.",
+            "Find out what has removed it: not this job. Then start from an earlier checkpoint.",
         ),
         SINK_SERVER_FAILED=(
             "Sink {sink!r}: {server} failed: {reason}",
-            "See that the server runs and this user may write there. What is prepared is committed by the next run.",
+            "Check that the server runs and that this user may write there. The next run commits what is prepared.",
         ),
         SINK_COMMIT_FAILED=(
             "Sink {sink!r} could not commit checkpoint {checkpoint}: {reason}",
             "Fix the cause and run again: the data is prepared and will be committed.",
         ),
         SINK_READ_BACK_FAILED=(
-            "Sink {sink!r}: what it has committed cannot be read back: {reason}",
-            "See that the server runs, and that this user may read there. How rows are found: docs/shadow.md#sinks.",
+            "Sink {sink!r}: its committed rows cannot be read back: {reason}",
+            "Check that the server runs and that this user may read there. How rows are found: docs/shadow.md#sinks.",
         ),
         SINK_FINISH_FAILED=("Sink {sink!r} failed in finish(): {reason}", "Fix the cause; run again."),
         SINK_COMMITTABLE_INVALID=(
@@ -989,7 +989,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         FLUSH_FAILED=(
             "The flush of {path} failed: {reason}",
-            "Fix the cause and try again: the checkpoint is as it was.",
+            "Fix the cause and try again: the checkpoint is unchanged.",
         ),
         QUERY_DIED=("The query of task {task!r} ended by itself: {reason}", "Fix the cause and run again."),
         JOB_CANCELED=(
