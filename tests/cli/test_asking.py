@@ -87,7 +87,7 @@ def test_a_savepoint_of_a_job_that_does_not_run_needs_a_checkpoint_that_is_commi
 
 
 @pytest.mark.parametrize("verb", ["checkpoint", "stop", "cancel"])
-def test_nobody_is_asked_where_nobody_runs(verb: str, command: Command, job: JobStorage) -> None:
+def test_no_request_is_made_when_no_driver_runs(verb: str, command: Command, job: JobStorage) -> None:
     assert command.error(verb, "bids") == "JOB_UNKNOWN"
     start(job, **GONE)
     assert command.error(verb, "bids") == "JOB_NOT_RUNNING"
@@ -204,7 +204,7 @@ ENDS: dict[str, tuple[str, Callable[[JobStorage], object]]] = {
 
 
 @pytest.mark.parametrize("what_happens", ENDS)
-def test_a_verb_that_waits_notices_that_nobody_will_answer(
+def test_a_verb_that_waits_notices_that_no_driver_will_answer(
     what_happens: str, command: Command, job: JobStorage, drive: Drive
 ) -> None:
     code, happen = ENDS[what_happens]

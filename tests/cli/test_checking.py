@@ -86,7 +86,7 @@ def test_json_has_all_of_it(command: Command, job_file: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_job_that_has_ended_and_one_whose_start_is_refused_are_told_apart(command: Command, job_file: Path) -> None:
+def test_a_job_that_has_ended_and_a_refused_start_are_distinguished(command: Command, job_file: Path) -> None:
     storage = JobStorage(LocalStore(command.storage), "bids")
     start(storage)
     end(storage, "FINISHED", checkpoint=3)

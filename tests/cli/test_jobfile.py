@@ -91,7 +91,7 @@ def test_functions_of_a_loaded_file_still_see_its_names_and_belong_to_no_module_
     assert function.__module__ not in sys.modules
 
 
-def test_a_missing_job_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_job_file_is_reported(tmp_path: Path) -> None:
     assert refusal(str(tmp_path / "nope.py")).code == "JOBFILE_MISSING"
     assert refusal(str(tmp_path)).code == "JOBFILE_MISSING"
 
@@ -107,7 +107,7 @@ def test_a_missing_job_file_is_told(tmp_path: Path) -> None:
         ("raise KeyError\n", "KeyError (line 1)"),
     ],
 )
-def test_what_a_job_file_raises_is_told_in_one_line_with_the_place(text: str, reason: str, write: Write) -> None:
+def test_an_error_of_a_job_file_is_reported_in_one_line_with_the_place(text: str, reason: str, write: Write) -> None:
     error = refusal(write(text))
 
     assert error.code == "JOBFILE_FAILED"
@@ -156,7 +156,7 @@ def test_what_names_no_function_is_refused(write: Write, target: str, code: str)
     assert raised.value.code == code
 
 
-def test_what_wants_spark_while_the_file_is_loaded_is_told_where_to_stand(
+def test_code_that_needs_spark_while_the_file_is_loaded_gets_a_place_for_it(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)

@@ -196,7 +196,7 @@ def test_status_tells_the_last_failure_what_to_do_and_when_the_next_attempt_come
     ]
 
 
-def test_a_failure_of_no_task_is_told_of_the_job_and_what_is_over_has_no_next_attempt(
+def test_a_failure_of_no_task_is_shown_for_the_job_and_an_ended_job_has_no_next_attempt(
     command: Command, job: JobStorage
 ) -> None:
     start(job)
@@ -573,7 +573,7 @@ def test_inspect_as_text_says_what_a_checkpoint_holds(command: Command, job: Job
     ]
 
 
-def test_inspect_of_nothing_of_damage_and_of_the_future_is_told_apart(command: Command, tmp_path: Path) -> None:
+def test_inspect_distinguishes_nothing_damage_and_a_newer_version(command: Command, tmp_path: Path) -> None:
     assert command.error("inspect", str(tmp_path)) == "CHECKPOINT_UNKNOWN"
     (tmp_path / "manifest.json").write_text("{")
     assert command.error("inspect", str(tmp_path)) == "OBJECT_CORRUPT"

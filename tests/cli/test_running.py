@@ -212,7 +212,7 @@ def test_a_wrong_command_line_ends_with_2_before_the_job_is_loaded(
     assert "loaded" not in result.stdout
 
 
-def test_an_unknown_setting_is_told_with_the_one_that_may_be_meant(tmp_path: Path) -> None:
+def test_an_unknown_setting_is_reported_with_the_one_that_may_be_meant(tmp_path: Path) -> None:
     result = run(tmp_path, "Job()", "--set", "checkpoint.intervall=10 s", "--json")
 
     assert "Did you mean 'checkpoint.interval'?" in json.loads(result.stdout)["error"]["message"]

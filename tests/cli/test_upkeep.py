@@ -90,7 +90,7 @@ def test_a_job_is_copied_to_another_storage(checked: Command, job: JobStorage, t
     assert again.exit_code == 1 and "[COPY_TARGET_TAKEN]" in again.stderr and "next: " in again.stderr
 
 
-def test_a_copy_is_told_in_json_errors_included(checked: Command, job: JobStorage, tmp_path: Path) -> None:
+def test_a_copy_is_reported_in_json_errors_included(checked: Command, job: JobStorage, tmp_path: Path) -> None:
     there = str(tmp_path / "there")
     assert checked.plain_json("storage", "copy", checked.storage, "bids", there) == {
         "source": checked.storage,

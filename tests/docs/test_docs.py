@@ -62,7 +62,7 @@ def test_the_generated_parts_of_the_pages_are_up_to_date() -> None:
     assert not [str(page.relative_to(ROOT)) for page in make_docs.stale()], "run: python tools/make_docs.py"
 
 
-def test_a_generated_part_that_is_out_of_date_is_noticed_and_made_anew(tmp_path: Path) -> None:
+def test_a_generated_part_that_is_out_of_date_is_noticed_and_made_again(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("above\n<!-- generated: settings -->\n| old |\n<!-- end generated -->\nbelow\n")
 
@@ -262,7 +262,7 @@ def test_the_sink_of_the_guide_shows_rows_once_they_are_committed_and_only_once(
     assert json_lines.prepare(Rows(), batch(1, "y")) == []
 
 
-def test_the_sink_of_the_guide_removes_what_nobody_names_and_nothing_else(json_lines: Any) -> None:
+def test_the_sink_of_the_guide_removes_only_what_no_one_names(json_lines: Any) -> None:
     named = json_lines.prepare(Rows({"a": 1}), batch(0, "named"))
     json_lines.prepare(Rows({"a": 2}), batch(0, "orphan"))
     later = json_lines.prepare(Rows({"a": 3}), batch(0, "later", run=2))

@@ -34,7 +34,7 @@ def test_a_set_has_the_members_it_was_made_of_in_order(flags: list[bool]) -> Non
 
 
 @given(FLAGS)
-def test_the_complement_holds_everybody_else(flags: list[bool]) -> None:
+def test_the_complement_holds_all_others(flags: list[bool]) -> None:
     assert ~made(flags) == made([not flag for flag in flags])
 
 

@@ -40,7 +40,7 @@ def test_other_incubator_modules_are_reported(capfd):
     assert passed_on(told, capfd) == told.decode()
 
 
-def test_log4j_is_ours_to_configure_where_nobody_else_has(bare):
+def test_log4j_is_configured_only_if_it_was_not_yet(bare):
     (bare / "spark-defaults.conf").touch()
     assert not jvm.configures_log4j({"spark.driver.extraJavaOptions": "-XX:+UseG1GC"})
 

@@ -70,7 +70,7 @@ def test_what_is_listed_is_what_sparks_batch_reader_reads(spark_on_s3: SparkSess
         assert ["value", *listed.partition_columns] == frame.columns, (path, options)
 
 
-def test_what_is_not_there_is_told_by_name(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_is_reported_by_name(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(s3, bucket, "in/_hidden", "in/plain/a")
     assert code(f"s3://{bucket}/nowhere") == "PATH_MISSING"
     assert code(f"s3://{bucket}/no*") == "PATH_MISSING"

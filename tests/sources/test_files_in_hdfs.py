@@ -53,7 +53,7 @@ def test_what_is_listed_is_what_sparks_batch_reader_reads(spark: SparkSession, f
         assert ["value", *listed.partition_columns] == frame.columns, (path, options)
 
 
-def test_what_is_not_there_has_vanished_or_was_replaced_is_told_by_name(folder: Store) -> None:
+def test_a_file_that_is_missing_has_vanished_or_was_replaced_is_reported_by_name(folder: Store) -> None:
     fill(folder, "in/a b%", "in/c", "in/d")
     for path in ("nowhere", "no*"):
         with pytest.raises(InputError, match="PATH_MISSING"):
@@ -73,7 +73,7 @@ def test_what_is_not_there_has_vanished_or_was_replaced_is_told_by_name(folder: 
     assert error.value.parameters == {"source": "history", "path": f"{folder.location}/in/a b%"}
 
 
-def test_a_name_node_that_is_away_is_told(hdfs: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_node_that_is_away_is_reported(hdfs: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", hdfs.configured("nobody", dfs_namenode_http__address="127.0.0.1:9"))
     with pytest.raises(InputError, match="FILE_UNREADABLE"):
         Files("hdfs:///in").list_files("history")

@@ -77,7 +77,7 @@ def test_what_is_listed_is_what_sparks_batch_reader_reads(spark_there: SparkSess
         assert ["value", *listed.partition_columns] == frame.columns, (path, options)
 
 
-def test_what_is_not_there_has_vanished_or_was_replaced_is_told_by_name(folder: Store) -> None:
+def test_a_file_that_is_missing_has_vanished_or_was_replaced_is_reported_by_name(folder: Store) -> None:
     fill(folder, "in/a b%", "in/c", "in/d", "hidden/_x")
     for path, code in (("nowhere", "PATH_MISSING"), ("no*", "PATH_MISSING"), ("hidden", "PATH_EMPTY")):
         with pytest.raises(InputError, match=code):
@@ -97,7 +97,7 @@ def test_what_is_not_there_has_vanished_or_was_replaced_is_told_by_name(folder: 
     assert error.value.parameters == {"source": "history", "path": f"{folder.location}/in/a b%"}
 
 
-def test_a_container_that_is_not_there_is_told(folder: Store) -> None:
+def test_a_missing_container_is_reported(folder: Store) -> None:
     place = folder.location.replace("gs://", "gs://no").replace("abfs://", "abfs://no")
     with pytest.raises(InputError) as error:
         Files(f"{place}/in").list_files("history")

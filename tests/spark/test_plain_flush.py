@@ -259,7 +259,7 @@ def test_a_query_that_writes_while_it_is_flushed_was_no_stopped_one(spark: Any, 
 
 
 @pytest.mark.slow
-def test_sources_that_have_names_are_told_apart_by_these(spark: Any, tmp_path: Path) -> None:
+def test_sources_that_have_names_are_distinguished_by_these(spark: Any, tmp_path: Path) -> None:
     conf = {
         "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
         "spark.sql.streaming.offsetLog.formatVersion": "2",

@@ -83,7 +83,7 @@ def test_where_spark_has_no_clock_to_be_set_the_query_polls(start: Start, spark:
     until(lambda: has_read(2))
 
 
-def test_a_report_is_fetched_anew_at_once_where_a_batch_came_since_and_else_now_and_then(
+def test_a_report_is_fetched_again_at_once_after_a_batch_and_else_now_and_then(
     start: Start, spark: Any, tmp_path: Path
 ) -> None:
     polling = Polling(spark, every_ms=INTERVAL_MS)

@@ -63,7 +63,7 @@ def test_what_is_written_has_the_same_names_bytes_and_permissions(
     assert {"second", ".second.crc", "inner/third", "inner/.third.crc", "inner/most"} <= there[0].keys()
 
 
-def test_a_file_a_folder_a_link_and_what_is_not_there_are_told_apart(
+def test_a_file_a_folder_a_link_and_a_missing_path_are_distinguished(
     spark: SparkSession, confs: tuple[Any, Any], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_bytes(b"rows")

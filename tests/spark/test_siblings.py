@@ -5,7 +5,7 @@ from __future__ import annotations
 from rekindle.spark.streaming.siblings import Siblings
 
 
-def test_the_last_one_is_told_whatever_the_order() -> None:
+def test_the_last_one_is_known_whatever_the_order() -> None:
     siblings = Siblings(3)
     assert [siblings.finish(index) for index in (2, 0, 1)] == [False, False, True]
     assert [siblings.close(index) for index in (1, 2, 0)] == [False, False, True]

@@ -147,7 +147,7 @@ class StoreContract:
     def test_of_sixteen_concurrent_creates_exactly_one_wins_and_its_bytes_stand(self, store: Store) -> None:
         race_of_sixteen(store, self.rounds)
 
-    def test_create_after_delete_makes_the_object_anew(self, store: Store) -> None:
+    def test_create_after_delete_makes_the_object_again(self, store: Store) -> None:
         store.create("a", b"first")
         store.delete("a")
         assert store.create("a", b"second") is True

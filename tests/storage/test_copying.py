@@ -39,7 +39,7 @@ def test_several_are_copied_at_a_time() -> None:
     assert copy_all(filled(), Meeting(), PATHS) == sum(range(40))
 
 
-def test_what_vanishes_is_told_and_the_rest_is_not_begun() -> None:
+def test_a_file_that_vanishes_is_reported_and_the_rest_is_not_begun() -> None:
     source, target = filled(), MemoryStore()
     source.delete("from/3")
     with pytest.raises(StorageError, match="from/3") as caught:

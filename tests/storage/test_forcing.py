@@ -109,7 +109,7 @@ def test_all_that_a_manifest_rests_on_is_forced_before_it_appears(root: Path, li
     assert f"sync {os.path.dirname(folder)}" in listener.heard, "the name of a new folder too"
 
 
-def test_a_document_that_is_there_already_is_forced_by_whoever_comes_second(root: Path, listener: Listener) -> None:
+def test_a_document_that_is_there_already_is_forced_by_the_second_writer(root: Path, listener: Listener) -> None:
     LocalStore(str(root)).create(DRAIN, b"{}")
     LocalStore(str(root)).create(MANIFEST, b"{}")
     listener.clear()

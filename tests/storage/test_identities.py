@@ -181,7 +181,7 @@ def shown(asked: Asked) -> str:
 
 
 @each
-def test_who_asks_is_told_by_an_endpoint_which_is_asked_again_before_that_ends(
+def test_credentials_of_an_endpoint_are_renewed_before_they_expire(
     root: str, identity: Identity, bucket: FakeServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -280,7 +280,7 @@ def _decoded(part: str) -> bytes:
     [{"AZURE_STORAGE_ACCOUNT_KEY": f"{SECRET} is no key"}, {"AZURE_STORAGE_SAS_TOKEN": f"{SECRET} is no token"}],
     ids=["a key", "a token"],
 )
-def test_what_azure_gives_nobody_is_an_error_that_does_not_show_it(
+def test_an_unusable_identity_of_azure_is_an_error_that_does_not_show_it(
     given: dict[str, str], bucket: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in given.items():

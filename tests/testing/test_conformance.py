@@ -71,7 +71,7 @@ def test_a_plan_is_compared_with_what_its_case_says(case: dict[str, Any]) -> Non
     assert actual == {key: case[key] for key in ("trigger", "fullyFinished", "reason") if key in case}
 
 
-def test_a_refused_plan_triggers_nobody() -> None:
+def test_a_refused_plan_triggers_no_subtask() -> None:
     case = {key: value for key, value in PLAN["nothing is left to trigger"].items() if key != "reason"}
     assert plan.check(case) == (True, {"trigger": {}, "fullyFinished": [0, 1]})
 
