@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.errors import ControlError, RestoreError
@@ -15,7 +17,10 @@ from rekindle.runtime.steps import heard_by
 from rekindle.spark.query.query import Query
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
-from tests.jobs.kit import QUICK, World, at, committed, has_read, rows, until
+from tests.jobs.kit import QUICK, World, at, committed, has_read, rows, until, write
+
+RESTS = {"restart.delay": "1 hour", "restart.delay_max": "1 hour"}
+"""A task that has failed is not started again."""
 
 
 def storage_of(world: World, name: str = "hourly") -> JobStorage:
@@ -90,6 +95,28 @@ def test_a_drained_job_goes_on_only_if_allowed_and_later_rows_are_not_late(spark
     handle.stop(drain=True)
     assert handle.wait().state == "DRAINED"
     assert world.output() == world.expected()
+
+
+def test_a_drain_says_what_a_failing_task_could_not_read(spark: SparkSession, world: World) -> None:
+    world.add_live(rows(0, 60))
+    job = rk.Job("failing")
+    live = job.source("live", world.stream(), event_time="ts", watermark="4 seconds")
+
+    @job.task(live)
+    def divided(live: Any) -> Any:
+        return live.withColumn("v", F.expr("IF(k = 'poison', raise_error('no luck'), v)"))
+
+    job.sink("out", divided, rk.sinks.Parquet(world.out))
+    handle = job.start(spark, storage=world.storage, config={**QUICK, **RESTS})
+    until(lambda: has_read(handle, 1))
+    write(world.live, "9999.parquet", [(at(1), "poison", 1)])
+    until(lambda: handle.status().tasks[0].status == "restarting")
+    handle.stop(drain=True)
+
+    result = handle.wait()
+    assert result.state == "DRAINED"
+    assert [note for note in result.notes if "after batch 0" in note and "no luck" in note]
+    assert len(committed(world.out)) == 60
 
 
 def test_a_rollback_refuses_a_sink_that_is_ahead_and_repeats_only_what_was_allowed(

@@ -10,18 +10,42 @@ from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
 from rekindle.session.failures import brief, is_same_file, task_failed, translate
 from rekindle.spark.inputs.input import Input
+from rekindle.spark.streaming.batch_protocol import BatchProtocol
+from rekindle.storage.documents.batch import BatchRecord
 
 
 class Blame:
-    """An explainer of what the query of one subtask has died of."""
+    """An explainer of what the query of one subtask has died of.
 
-    def __init__(self, subtask: SubtaskId, inputs: Sequence[Input]) -> None:
+    Args:
+        inputs: those of the query.
+        protocol: of its batches.
+    """
+
+    def __init__(self, subtask: SubtaskId, inputs: Sequence[Input], protocol: BatchProtocol) -> None:
         self.subtask = subtask
         self._inputs = inputs
+        self._protocol = protocol
+        #: the last recorded batch when the query last failed to read more, and what it died of
+        self._failed: tuple[int, str] | None = None
 
     def failed(self, reason: BaseException | None) -> e.TaskFailed:
         """Return what the driver is to hear."""
+        if self._protocol.flush_from is None:
+            self._failed = self._protocol.last, "" if reason is None else f" ({brief(reason)})"
         return task_failed(self.subtask, reason, self._source_of)
+
+    def left_out(self, last: BatchRecord | None) -> tuple[str, ...]:
+        """Say of a query that is drained whether it could not read what it was to read.
+
+        Args:
+            last: its last batch record that is not of a flush.
+        """
+        batch = -1 if last is None else last.batch
+        if self._failed is None or self._failed[0] != batch:
+            return ()
+        after = "in its first batch" if batch < 0 else f"after batch {batch}"
+        return (f"{self.subtask.task}: it failed {after}{self._failed[1]}, and rows that were there may not be read",)
 
     @contextmanager
     def explained(self) -> Iterator[None]:

@@ -57,7 +57,7 @@ class SparkTask:
         if parts.frame is not None:  # where it has ended, an overtaken driver may have left anything
             self._planned.look()
         self._purging = Purging(storage, place.folder, parts.kept, parts.source_logs)
-        self._blame = Blame(self._id, parts.inputs)
+        self._blame = Blame(self._id, parts.inputs, self._protocol)
         #: orders of the driver, and starting the query again, one at a time
         self._orders = threading.Lock()
         #: True while the query is to run; not while and after it is suspended or finished
@@ -177,8 +177,7 @@ class SparkTask:
 
     def _finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
         folder = self._place.folder
-        done = self._storage.end(folder)
-        if done is not None:
+        if (done := self._storage.end(folder)) is not None:
             # The order is repeated: what it asks for was done, and only the word of it was lost.
             return done.batch, done.notes
         if drain:
@@ -200,7 +199,8 @@ class SparkTask:
         last = self._siblings.finish(self._place.subtask)
         if last:
             self._outputs.finish()
-        notes = notes_at_end(self._task, self._inputs if last else (), flushed)
+        left_out = self._blame.left_out(before) if drain else ()
+        notes = (*left_out, *notes_at_end(self._task, self._inputs if last else (), flushed))
         end = End(
             batch=self._query.commits.last,
             run=self._place.run,
