@@ -254,6 +254,16 @@ def test_what_cannot_go_well_is_refused_before_anything_runs_with_what_to_do(spa
             same,
             [(rk.Batch(lambda s: s.range(1).selectExpr("raise_error('no luck')")), {})],
         ),
+        "no-such-format": (
+            "CONNECTOR_MISSING",
+            same,
+            [(rk.Stream(lambda s: s.readStream.format("nowhere").load()), {})],
+        ),
+        "no-such-format-in-task": (
+            "CONNECTOR_MISSING",
+            lambda frame: frame.join(spark.read.format("nowhere").load(), "k"),
+            [(files, {})],
+        ),
         "batch-task": ("TASK_BATCH_FRAME", lambda _: spark.range(1), [(files, {})]),
         "no-task": ("TASK_BATCH_FRAME", lambda _: None, [(files, {})]),
         "bad-task": ("TASK_FUNCTION_FAILED", lambda frame: frame.select("x"), [(files, {})]),

@@ -110,8 +110,8 @@ CONDITIONS: dict[str, Condition] = {
             ),
         ),
         CONNECTOR_MISSING=(
-            "This session has no Kafka connector of Spark.",
-            "rekindle run ... --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
+            "This session has no data source {format!r}: Spark has none of that name without a package.",
+            "Check the name. If it is right: rekindle run ... --conf spark.jars.packages={package}",
         ),
         MODE_UNKNOWN=("There is no mode {mode!r}.", "Use mode='streaming' or mode='batch'."),
         BATCH_UNBOUNDED=(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rekindle.errors import DefinitionError
+from rekindle.sources.connectors import connector_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,9 +29,9 @@ def load(reader: Any, spark: SparkSession, options: Options) -> DataFrame:
     try:
         frame: DataFrame = reader.format("kafka").options(**options).load()
     except Exception as error:
-        if "find data source: kafka" not in str(error):
-            raise
-        raise DefinitionError("CONNECTOR_MISSING", version=spark.version) from error
+        if (missing := connector_missing(error, spark.version)) is not None:
+            raise missing from error
+        raise
     return frame
 
 

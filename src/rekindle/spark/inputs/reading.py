@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pyspark
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -13,19 +14,25 @@ from pyspark.sql import types as T
 from rekindle.errors import DefinitionError, RekindleError
 from rekindle.session.failures import brief
 from rekindle.sources import Files, Source
+from rekindle.sources.connectors import connector_missing
 from rekindle.spark.inputs.watermark_rows import quoted
 from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.port import Store
 
 
 def made_by(uid: str, function: Callable[[], Any]) -> DataFrame:
-    """Return the DataFrame that the user's function makes; raise ``SOURCE_FUNCTION_FAILED`` if it makes none."""
+    """Return the DataFrame that the user's function makes.
+
+    Raises:
+        DefinitionError: ``SOURCE_FUNCTION_FAILED``: it makes none; ``CONNECTOR_MISSING``.
+    """
     try:
         frame = function()
     except RekindleError:
         raise
     except Exception as error:
-        raise DefinitionError("SOURCE_FUNCTION_FAILED", source=uid, reason=brief(error)) from error
+        missing = connector_missing(error, pyspark.__version__)
+        raise missing or DefinitionError("SOURCE_FUNCTION_FAILED", source=uid, reason=brief(error)) from error
     if not isinstance(frame, DataFrame):
         reason = f"it returned {type(frame).__name__}, not a DataFrame"
         raise DefinitionError("SOURCE_FUNCTION_FAILED", source=uid, reason=reason)

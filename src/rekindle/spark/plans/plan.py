@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +17,7 @@ from rekindle.graph.job_graph import Task
 from rekindle.progress.plain import SourceReader
 from rekindle.session.classes import java_class
 from rekindle.session.failures import brief
+from rekindle.sources.connectors import connector_missing
 from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.watermark_rows import quoted
 from rekindle.spark.plan_text import nodes, tree
@@ -117,7 +119,8 @@ def _called(task: Task, function: Callable[..., DataFrame], frames: Sequence[Dat
     try:
         return function(*frames)
     except Exception as error:
-        raise DefinitionError("TASK_FUNCTION_FAILED", task=task.uid, reason=brief(error)) from error
+        missing = connector_missing(error, pyspark.__version__)
+        raise missing or DefinitionError("TASK_FUNCTION_FAILED", task=task.uid, reason=brief(error)) from error
 
 
 def _sources_of(stream: Input, whole: DataFrame) -> tuple[int, ...]:
