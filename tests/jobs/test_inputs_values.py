@@ -240,6 +240,11 @@ def test_what_cannot_go_well_is_refused_before_anything_runs_with_what_to_do(spa
         "window-without-time": ("EVENT_TIME_UNDECLARED", hours, [(files, {})]),
         "cube": ("TOTALS_NEVER_END", lambda frame: frame.cube(F.window("ts", "1 hour"), "k").count(), [(files, timed)]),
         "rollup": ("TOTALS_NEVER_END", lambda frame: frame.rollup("ts", "k").count(), [(stream, live)]),
+        "session-filter": (
+            "SESSION_FILTER_MOVED",
+            lambda frame: frame.groupBy(F.session_window("ts", "1 hour")).count().where("session_window.end > '2025'"),
+            [(files, timed)],
+        ),
         "deduplication": ("DEDUPLICATION_UNSUPPORTED", once, [(files, timed)]),
         "no-such-column": ("EVENT_TIME_MISSING", same, [(files, {"event_time": "TS"})]),
         "not-a-time": ("EVENT_TIME_TYPE", same, [(files, {"event_time": "v"})]),
@@ -249,11 +254,6 @@ def test_what_cannot_go_well_is_refused_before_anything_runs_with_what_to_do(spa
         "no-frame": ("SOURCE_FUNCTION_FAILED", same, [(rk.Batch(lambda s: None), {})]),  # type: ignore[arg-type]
         "no-frame-live": ("SOURCE_FUNCTION_FAILED", same, [(rk.Stream(lambda s: {}["x"]), {})]),
         "bad-transform": ("SOURCE_FUNCTION_FAILED", same, [(rk.Files(history, transform=lambda f: f.select("x")), {})]),
-        "failing-batch": (
-            "SOURCE_FUNCTION_FAILED",
-            same,
-            [(rk.Batch(lambda s: s.range(1).selectExpr("raise_error('no luck')")), {})],
-        ),
         "no-such-format": (
             "CONNECTOR_MISSING",
             same,
@@ -263,6 +263,11 @@ def test_what_cannot_go_well_is_refused_before_anything_runs_with_what_to_do(spa
             "CONNECTOR_MISSING",
             lambda frame: frame.join(spark.read.format("nowhere").load(), "k"),
             [(files, {})],
+        ),
+        "failing-batch": (
+            "SOURCE_FUNCTION_FAILED",
+            same,
+            [(rk.Batch(lambda s: s.range(1).selectExpr("raise_error('no luck')")), {})],
         ),
         "batch-task": ("TASK_BATCH_FRAME", lambda _: spark.range(1), [(files, {})]),
         "no-task": ("TASK_BATCH_FRAME", lambda _: None, [(files, {})]),

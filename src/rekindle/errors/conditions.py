@@ -194,6 +194,16 @@ CONDITIONS: dict[str, Condition] = {
                 "where all sources end."
             ),
         ),
+        SESSION_FILTER_MOVED=(
+            (
+                "Task {task!r} filters its sessions by {condition}: Spark would apply that to single rows before it "
+                "makes sessions of them, and rows of sessions would be lost."
+            ),
+            (
+                'Add "OR spark_partition_id() < 0" to the condition: it is never true, and with it Spark leaves the '
+                "filter above the sessions."
+            ),
+        ),
         DEDUPLICATION_UNSUPPORTED=(
             (
                 "Task {task!r} uses dropDuplicatesWithinWatermark over source {source!r}, whose rows are not held by a "

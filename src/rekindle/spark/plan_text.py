@@ -44,13 +44,18 @@ def nodes(frame: DataFrame) -> tuple[PlanNode, ...]:
     """Return the nodes of the plan, from above."""
     found = _READ.get(frame)
     if found is None:
-        found = _READ[frame] = tuple(_read(frame))
+        query: Any = frame._jdf.queryExecution()
+        found = _READ[frame] = nodes_of(query.analyzed())
     return found
 
 
-def _read(frame: DataFrame) -> Iterator[PlanNode]:
-    query: Any = frame._jdf.queryExecution()
-    left = [(query.analyzed(), 0)]
+def nodes_of(plan: Any) -> tuple[PlanNode, ...]:
+    """Return the nodes of a plan of Spark's, from above."""
+    return tuple(_read(plan))
+
+
+def _read(whole: Any) -> Iterator[PlanNode]:
+    left = [(whole, 0)]
     while left:  # no recursion: a plan may be deeper than Python's stack
         plan, depth = left.pop()
         children = plan.children()

@@ -22,6 +22,7 @@ from rekindle.spark.inputs.input import Input
 from rekindle.spark.inputs.watermark_rows import quoted
 from rekindle.spark.plan_text import nodes, tree
 from rekindle.spark.plans.refuse import refuse_plan, refuse_without_worker_module
+from rekindle.spark.plans.session_filters import refuse_session_filters
 
 _TIMERS = re.compile(r"TransformWithState\w* .*, (?:EventTime|ProcessingTime),")
 """A transformWithState that may set timers: in batch mode Spark runs it, and they never fire."""
@@ -33,13 +34,14 @@ def build_task(task: Task, function: Callable[..., DataFrame], inputs: Sequence[
     Raises:
         DefinitionError: ``TASK_FUNCTION_FAILED``, ``TASK_BATCH_FRAME``, ``WATERMARK_IN_TASK``,
             ``EVENT_TIME_UNDECLARED``, ``TOTALS_NEVER_END``, ``DEDUPLICATION_UNSUPPORTED``, ``PARALLELISM_UNSUPPORTED``,
-            ``WORKER_MODULE_MISSING``, ``INPUT_IGNORED``.
+            ``SESSION_FILTER_MOVED``, ``WORKER_MODULE_MISSING``, ``INPUT_IGNORED``, ``CONNECTOR_MISSING``.
     """
     frame = _called(task, function, [item.frame for item in inputs])
     if not isinstance(frame, DataFrame) or not frame.isStreaming:
         returned = "a batch DataFrame" if isinstance(frame, DataFrame) else type(frame).__name__
         raise DefinitionError("TASK_BATCH_FRAME", task=task.uid, returned=returned)
     refuse_plan(task, frame, inputs)
+    refuse_session_filters(task, frame)
     _number_sources(task, frame, inputs)
     return frame
 
@@ -96,7 +98,8 @@ def build_batch_task(task: Task, function: Callable[..., DataFrame], frames: Seq
     """Call the user's function with batch DataFrames; look whether Spark can run what it returned.
 
     Raises:
-        DefinitionError: ``TASK_FUNCTION_FAILED``, ``BATCH_UNSUPPORTED``, ``WORKER_MODULE_MISSING``.
+        DefinitionError: ``TASK_FUNCTION_FAILED``, ``BATCH_UNSUPPORTED``, ``SESSION_FILTER_MOVED``,
+            ``WORKER_MODULE_MISSING``, ``CONNECTOR_MISSING``.
     """
     frame = _called(task, function, frames)
     if not isinstance(frame, DataFrame) or frame.isStreaming:
@@ -106,6 +109,7 @@ def build_batch_task(task: Task, function: Callable[..., DataFrame], frames: Seq
     if any(_TIMERS.search(line) for line in plan_lines):
         reason = "it is a transformWithState with a time mode, whose timers never fire there."
         raise DefinitionError("BATCH_UNSUPPORTED", task=task.uid, reason=reason)
+    refuse_session_filters(task, frame)
     refuse_without_worker_module(frame, plan_lines)
     plan: Any = frame._jdf.queryExecution()
     try:

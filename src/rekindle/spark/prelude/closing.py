@@ -18,11 +18,9 @@ from rekindle.session.classes import java_class
 from rekindle.spark.inputs.watermark_rows import WATERMARKED
 from rekindle.spark.plan_text import PlanNode, nodes
 from rekindle.spark.plans.description import description_of, gap_us
+from rekindle.spark.plans.session_filters import is_session_column
 
 CATALYST = "org.apache.spark.sql.catalyst"
-_SESSION = "spark.sessionWindow"
-"""The key that Spark adds to the metadata of a column of sessions."""
-
 _NEVER = "spark_partition_id() < 0"
 """A condition that never holds, and keeps Spark's optimizer from filtering rows before they are put into sessions."""
 
@@ -73,9 +71,9 @@ def windows_of(frame: DataFrame) -> Windows:
     for upper, lower in pairwise(made):
         _refuse_other_windows(plan[upper].plan, plan[lower].plan)
     attribute = plan[lowest].plan.output().apply(column)
-    if attribute.metadata().contains(_SESSION):
+    is_window, is_session = attribute.dataType().typeName() == "struct", is_session_column(attribute)
+    if is_session:
         _refuse_filters([plan[index].plan for index in reversed(above)], attribute)
-    is_window, is_session = attribute.dataType().typeName() == "struct", attribute.metadata().contains(_SESSION)
     return Windows(
         path=tuple((str(plan[index].plan.nodeName()), child) for index, child in path),
         column=column,
@@ -88,11 +86,6 @@ def windows_of(frame: DataFrame) -> Windows:
 def joins_streams(join: Any) -> bool:
     """Return whether both sides of a join are streams."""
     return bool(join.left().isStreaming() and join.right().isStreaming())
-
-
-def makes_sessions(aggregate: Any) -> bool:
-    """Return whether an aggregate has groups by session."""
-    return any(column.metadata().contains(_SESSION) for column in _all(aggregate.output()))
 
 
 def closed(frame: DataFrame, windows: Windows, watermark_ms: int) -> DataFrame:
