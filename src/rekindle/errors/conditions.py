@@ -80,12 +80,12 @@ CONDITIONS: dict[str, Condition] = {
             "Leave parallelism at 1: Spark parallelises inside the query.",
         ),
         SPEC_UNKNOWN=(
-            "Source {source!r} is no source but a {found}.",
+            "Source {source!r} is of type {found}, which is not a source.",
             "Pass rk.Files, rk.Batch, rk.Stream or your rk.SplitSource.",
         ),
         LATE_UNKNOWN=("Source {source!r} has late={late!r}, which is not known.", "Use late='fail' or late='drop'."),
         SINK_UNKNOWN=(
-            "Sink {sink!r} is no sink but a {found}.",
+            "Sink {sink!r} is of type {found}, which is not a sink.",
             "Pass one of rk.sinks, or your own TwoPhaseSink.",
         ),
         SINK_LIBRARY_MISSING=(
@@ -131,8 +131,8 @@ CONDITIONS: dict[str, Condition] = {
             "Set backlog.mode to auto, where such a task streams its history, with the same rows.",
         ),
         BACKLOG_BEGUN=(
-            "Task {task!r} has begun to compute its history as a batch, and cannot end it: {reason}.",
-            "Start it with the query that it began with; or under another name, as no batch of it is recorded.",
+            "Task {task!r} has begun to compute its history as a batch, and cannot finish it: {reason}.",
+            "Start the job with the query that it began with, or under another name: nothing is recorded yet.",
         ),
         OUTPUT_MODE_UNKNOWN=(
             "Task {task!r} has output_mode {output_mode!r}, which Spark does not have.",
@@ -260,8 +260,8 @@ CONDITIONS: dict[str, Condition] = {
         ),
         PYSPARK_TOO_OLD=("PySpark {version} is too old: {reason}", "Use PySpark {wanted} or newer."),
         FLUSH_FUNCTION_INVALID=(
-            "{function} is no function that makes a query: {reason}",
-            "Give one that takes a session and returns the streaming DataFrame that was written with writeStream.",
+            "{function} does not make a query: {reason}",
+            "Pass a function of a session that returns the streaming DataFrame which was written with writeStream.",
         ),
         FLUSH_MODE_REFUSED=(
             "There is nothing to flush in output mode {mode!r}: {reason}",
@@ -292,10 +292,10 @@ CONDITIONS: dict[str, Condition] = {
             "Install rekindle[metrics], or leave the option out: rekindle ui has the metrics of all jobs.",
         ),
         METRICS_PORT_TAKEN=(
-            "Metrics cannot be served at {address}, port {port}: {reason}",
+            "The metrics server cannot listen at {address}, port {port}: {reason}",
             "Name another port (--metrics-port [ADDRESS:]PORT); nothing was started.",
         ),
-        UI_PORT_TAKEN=("Nothing can listen at {host}, port {port}: {reason}", "Name another port: --port N"),
+        UI_PORT_TAKEN=("The server cannot listen at {host}, port {port}: {reason}", "Name another port: --port N"),
         BODY_INVALID=("The body of the request is not valid: {reason}", "See /openapi.json."),
         EXAMPLE_EXISTS=(
             "The folder {folder} has files of this name already: {names}.",
@@ -317,7 +317,7 @@ CONDITIONS: dict[str, Condition] = {
         OPTION_UNKNOWN=("{command!r} has no option {option}.{hint}", "See: {command} --help"),
         COMMAND_LINE_INVALID=("{reason}.", "See: {command} --help"),
         CLAIM_OF_NOTHING=(
-            "A savepoint is to be claimed, and none is named.",
+            "The claim mode is claim, but no savepoint is named.",
             'Name it: --from SAVEPOINT --claim-mode claim (restore=..., claim_mode="claim").',
         ),
         CLAIM_MODE_UNKNOWN=(
@@ -451,8 +451,8 @@ CONDITIONS: dict[str, Condition] = {
             "pip install 'rekindle[{extra}]'",
         ),
         STORAGE_CREDENTIALS_MISSING=(
-            "No credentials for the storage {uri} could be had: {reason}",
-            "See which are looked for, in which order: docs/object-storage.md#which-credentials.",
+            "There are no usable credentials for the storage {uri}: {reason}",
+            "See docs/object-storage.md#which-credentials for what Rekindle looks for, and in which order.",
         ),
         KERBEROS_TICKET_NEEDED=(
             "The storage {uri} needs a valid Kerberos ticket: {reason}",
@@ -468,7 +468,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         OUTPUT_INCOMPLETE=(
             "Spark's tasks have written {rows} rows ({files} files) to {place}; there are {seen_rows} ({seen_files}).",
-            "It is tried again. If that does not help, see that driver and workers reach the same storage there.",
+            "It is tried again. If that does not help, check that driver and workers reach the same storage there.",
         ),
         STORAGE_NO_CREATE=(
             "The storage {uri} has no conditional writes (If-None-Match: *), which keep a job from having two drivers.",
