@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from contenders import SCHEMA, windows
 from hop import Nowhere
-from measuring import MB, ROOT, cpu_seconds, middle
+from measuring import MB, ROOT, cpu_seconds, middle, share_of_a_core
 from rekindle.handle import JobHandle
 from rekindle.runtime.steps import heard_by
 from rekindle.storage import layout
@@ -258,9 +258,7 @@ def tasks(spark: SparkSession, work: Path, size: int) -> Figures:
         row_s = middle([through(job) for _ in range(CHECKPOINTS)])
         checkpoint_s = job.checkpoint_s(lambda: drops.drop(100))
         settled(job)
-        began, cpu_began = time.perf_counter(), cpu_seconds()
-        time.sleep(IDLE_S)
-        idle = (cpu_seconds() - cpu_began) / (time.perf_counter() - began)
+        idle = share_of_a_core(IDLE_S)
     drops.drop(100)
     with running(define(), spark, work) as job:
         again_s = job.until_records(size)

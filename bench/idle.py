@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rekindle as rk
-from measuring import SETTINGS, arguments, cpu_seconds, middle, publish, settled, where
+from measuring import SETTINGS, arguments, middle, publish, settled, share_of_a_core, where
 from rekindle.session.session import make_session
 
 if TYPE_CHECKING:
@@ -87,9 +87,7 @@ def main() -> None:
         for number in range(WARM_UP_ROWS):
             send_through(data, state, number, TASKS)
         time.sleep(SETTLE_S)
-        began, cpu_began = time.perf_counter(), cpu_seconds()
-        time.sleep(given.seconds)
-        share = (cpu_seconds() - cpu_began) / (time.perf_counter() - began)
+        share = share_of_a_core(given.seconds)
         print(f"idle: {share:.1%} of one core", flush=True)
         hops = []
         for number in range(WARM_UP_ROWS, WARM_UP_ROWS + given.runs):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from idle import SETTLE_S, define, newest, send, send_through
-from measuring import ROOT, SETTINGS, arguments, cpu_seconds, middle, publish, settled, where
+from measuring import ROOT, SETTINGS, arguments, middle, publish, settled, share_of_a_core, where
 from rekindle.runtime.steps import heard_by
 from rekindle.session.session import make_session
 from start_profile import OF_SPARK, Reports
@@ -139,9 +139,7 @@ def at_rest(spark: SparkSession, scratch: Path, seconds: float) -> float:
     for number in range(5):
         send_through(data, scratch / "state", number, TASKS)
     time.sleep(SETTLE_S)
-    began, cpu_began = time.perf_counter(), cpu_seconds()
-    time.sleep(seconds)
-    share = (cpu_seconds() - cpu_began) / (time.perf_counter() - began)
+    share = share_of_a_core(seconds)
     handle.stop()
     handle.wait()
     return share

@@ -59,6 +59,13 @@ def _used(process: psutil.Process) -> float:
         return 0.0
 
 
+def share_of_a_core(seconds: float) -> float:
+    """Return the share of a core that this process, its JVM and Spark's workers use in the next seconds."""
+    began, cpu_began = time.perf_counter(), cpu_seconds()
+    time.sleep(seconds)
+    return (cpu_seconds() - cpu_began) / (time.perf_counter() - began)
+
+
 def middle(figures: Sequence[float]) -> float:
     """Return the median."""
     return statistics.median(figures)

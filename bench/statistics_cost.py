@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rekindle as rk
-from measuring import SETTINGS, cpu_seconds, load, middle, where
+from measuring import SETTINGS, load, middle, share_of_a_core, where
 from rekindle.errors import ControlError, StorageError
 from rekindle.history.rates import RateLog
 from rekindle.history.recorder import Recorder
@@ -137,13 +137,6 @@ def fed(data: Path, every_s: float) -> Iterator[None]:
             thread.join()
 
 
-def share(seconds: float) -> float:
-    """Measure the share of a core that this process and its children use for `seconds`."""
-    began, cpu_began = time.perf_counter(), cpu_seconds()
-    time.sleep(seconds)
-    return (cpu_seconds() - cpu_began) / (time.perf_counter() - began)
-
-
 def reports(folder: Path, seconds: float) -> str:
     """Measure the share of the JVM's CPU that Spark's reports take, as a cell of a table."""
     java = next(one.pid for one in psutil.Process().children(recursive=True) if one.name() == "java")
@@ -200,7 +193,7 @@ def main() -> None:
                 # on, off, off, on: what changes with time is the same for both
                 switch.on = window % 4 in (0, 3)
                 time.sleep(1)
-                found[switch.on].append(share(given.seconds))
+                found[switch.on].append(share_of_a_core(given.seconds))
                 print(f"{'with' if switch.on else 'without'}: {found[switch.on][-1]:.2%} of one core", flush=True)
             switch.on = True
             of_reports = reports(folder, given.windows * given.seconds)
