@@ -32,15 +32,16 @@ class Tasks:
 
     def __init__(self, graph: JobGraph, barriers: Barriers, config: Config) -> None:
         self._barriers = barriers
+        with_sources = {task.uid for task in graph.tasks if graph.sources_of(task)}
+        with_sinks = {sink.task for sink in graph.sinks}
         states = {
-            SubtaskId(task.uid, index): TaskState(
+            subtask: TaskState(
                 status=TaskStatus.STARTING,
-                has_sources=bool(graph.sources_of(task)),
-                has_sinks=bool(graph.sinks_of(task)),
+                has_sources=subtask.task in with_sources,
+                has_sinks=subtask.task in with_sinks,
                 restarts=Restarts(config),
             )
-            for task in graph.tasks
-            for index in range(task.parallelism)
+            for subtask in graph.subtasks()
         }
         self.states = SubtaskStates(states, barriers)
 
