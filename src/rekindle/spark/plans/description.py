@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 
 from rekindle.channels.marks import UNORDERED_DELAY
 from rekindle.graph.queries import KEY, Aspect, Operator, QueryDescription
+from rekindle.spark.expressions import every, is_a
 from rekindle.spark.plan_text import PlanNode, nodes, tree
 
 _AGGREGATE = re.compile(r" *~Aggregate ")
@@ -84,18 +85,18 @@ def gap_us(texts: Iterable[str]) -> int | None:
 
 
 def _computed(node: Any) -> Iterator[str]:
-    for key in _all(node.groupingExpressions()):
+    for key in every(node.groupingExpressions()):
         yield f"{KEY}{key.sql()}"
     # What is asked for twice is computed once.
-    functions = (text for one in _all(node.aggregateExpressions()) for text in _functions(one))
+    functions = (text for one in every(node.aggregateExpressions()) for text in _functions(one))
     yield from dict.fromkeys(functions)
 
 
 def _functions(expression: Any) -> Iterator[str]:
-    if expression.getClass().getSimpleName() == "AggregateExpression":
+    if is_a(expression, "AggregateExpression"):
         yield str(expression.aggregateFunction().sql(bool(expression.isDistinct())))
         return
-    for child in _all(expression.children()):
+    for child in every(expression.children()):
         yield from _functions(child)
 
 
@@ -111,7 +112,7 @@ _Says = dict[Aspect, str]
 
 
 def _deduplication(node: Any) -> _Says:
-    return {Aspect.COLUMNS: ", ".join(key.sql() for key in _all(node.keys()))}
+    return {Aspect.COLUMNS: ", ".join(key.sql() for key in every(node.keys()))}
 
 
 def _join(node: Any) -> _Says:
@@ -142,7 +143,7 @@ def _keys(node: Any) -> str | None:
     """Return the columns that make the groups, or None; to transformWithState in Python these are its input's first."""
     keys = _asked(node, "groupingAttributes")
     if keys is not None:
-        return ", ".join(key.sql() for key in _all(keys))
+        return ", ".join(key.sql() for key in every(keys))
     count = _asked(node, "groupingAttributesLen")
     if count is None:
         return None
@@ -179,10 +180,6 @@ _KINDS = {
     "TransformWithStateInPySpark": "groups",
 }
 """Names for these nodes. One in the place of another is found by Spark itself, by the names of its operators."""
-
-
-def _all(expressions: Any) -> Iterator[Any]:
-    return (expressions.apply(index) for index in range(expressions.size()))
 
 
 def _version() -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import Any
 
 from pyspark.sql import DataFrame
 
+from rekindle.spark.expressions import every, is_attribute
 from rekindle.spark.plan_text import PlanNode, nodes
 
 _NAMED = re.compile(r"(\w+)(?: (\w+))?")
@@ -65,16 +65,10 @@ def _is_of_windows(node: PlanNode) -> bool:
     """Return True for an aggregate that has a window among its keys."""
     if node.name != "Aggregate":
         return False
-    keys = node.plan.groupingExpressions()
-    known = (keys.apply(index).metadata() for index in range(keys.size()) if _is_attribute(keys.apply(index)))
+    known = (key.metadata() for key in every(node.plan.groupingExpressions()) if is_attribute(key))
     return any(metadata.contains(key) for metadata in known for key in _WINDOWED)
-
-
-def _is_attribute(expression: Any) -> bool:
-    return bool(expression.getClass().getSimpleName() == "AttributeReference")
 
 
 def _is_of_streams(node: PlanNode) -> bool:
     """Return False for a join with a table, which keeps nothing."""
-    children = node.plan.children()
-    return all(children.apply(index).isStreaming() for index in range(children.size()))
+    return all(child.isStreaming() for child in every(node.plan.children()))

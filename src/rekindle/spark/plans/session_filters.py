@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 
 from rekindle.errors import DefinitionError
 from rekindle.graph.job_graph import Task
+from rekindle.spark.expressions import every, is_a, is_attribute, number_of, numbers_read
 from rekindle.spark.plan_text import PlanNode, nodes, nodes_of
 
 _SESSION = "spark.sessionWindow"
@@ -28,7 +29,7 @@ def is_session_column(column: Any) -> bool:
 
 def makes_sessions(aggregate: Any) -> bool:
     """Return whether an aggregate has groups by session."""
-    return any(map(is_session_column, _all(aggregate.output())))
+    return any(map(is_session_column, every(aggregate.output())))
 
 
 def refuse_session_filters(task: Task, frame: DataFrame) -> None:
@@ -52,12 +53,10 @@ def _filters(plan: Sequence[PlanNode]) -> list[str]:
 
 
 def _above(plan: Sequence[PlanNode], index: int) -> Iterator[str]:
-    grouped = {
-        key.exprId().id() for key in _all(plan[index].plan.groupingExpressions()) if _is(key, "AttributeReference")
-    }
-    output = list(_all(plan[index].plan.output()))
-    made_of = {_number(one) for one in output if _number(one) in grouped}
-    sessions = {_number(one) for one in output if is_session_column(one)}
+    grouped = {number_of(key) for key in every(plan[index].plan.groupingExpressions()) if is_attribute(key)}
+    output = list(every(plan[index].plan.output()))
+    made_of = {number_of(one) for one in output if number_of(one) in grouped}
+    sessions = {number_of(one) for one in output if is_session_column(one)}
     keys = made_of | sessions
     depth = plan[index].depth
     for node in reversed(plan[:index]):
@@ -65,15 +64,15 @@ def _above(plan: Sequence[PlanNode], index: int) -> Iterator[str]:
             continue
         depth = node.depth
         for condition in _conditions(node.plan):
-            read = _read(condition)
+            read = numbers_read(condition)
             if read & sessions and read <= keys and condition.deterministic():
                 yield str(condition.sql())
-        for alias in (one for one in _all(node.plan.expressions()) if _is(one, "Alias")):
-            read = _read(alias)
-            if read and read <= keys and (node.name != "Aggregate" or _is(alias.child(), "AttributeReference")):
-                keys.add(_number(alias))
+        for alias in (one for one in every(node.plan.expressions()) if is_a(one, "Alias")):
+            read = numbers_read(alias)
+            if read and read <= keys and (node.name != "Aggregate" or is_attribute(alias.child())):
+                keys.add(number_of(alias))
                 if read & sessions:
-                    sessions.add(_number(alias))
+                    sessions.add(number_of(alias))
 
 
 def _conditions(node: Any) -> Iterator[Any]:
@@ -81,26 +80,7 @@ def _conditions(node: Any) -> Iterator[Any]:
     left = [node.condition()] if node.nodeName() == "Filter" else []
     while left:
         part = left.pop()
-        if _is(part, "And"):
+        if is_a(part, "And"):
             left += [part.right(), part.left()]
-        elif not _is(part, "IsNotNull"):  # holds of every session, and the optimizer may leave it out
+        elif not is_a(part, "IsNotNull"):  # holds of every session, and the optimizer may leave it out
             yield part
-
-
-def _number(expression: Any) -> int:
-    return int(expression.exprId().id())
-
-
-def _read(expression: Any) -> set[int]:
-    iterator, found = expression.references().iterator(), set()
-    while iterator.hasNext():
-        found.add(_number(iterator.next()))
-    return found
-
-
-def _is(expression: Any, name: str) -> bool:
-    return bool(expression.getClass().getSimpleName() == name)
-
-
-def _all(expressions: Any) -> Iterator[Any]:
-    return (expressions.apply(index) for index in range(expressions.size()))

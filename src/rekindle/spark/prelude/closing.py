@@ -7,7 +7,7 @@ does with them afterwards stands above it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from rekindle.session.classes import java_class
+from rekindle.spark.expressions import every, is_a, is_attribute, number_of, numbers_read
 from rekindle.spark.inputs.watermark_rows import WATERMARKED
 from rekindle.spark.plan_text import PlanNode, nodes
 from rekindle.spark.plans.description import description_of, gap_us
@@ -176,13 +177,13 @@ def _path(plan: Sequence[PlanNode], index: int) -> list[tuple[int, int]]:
 
 def _window_column(aggregate: Any) -> int:
     output, expressions = aggregate.output(), aggregate.aggregateExpressions()
-    keys = {key.exprId().id() for key in _all(aggregate.groupingExpressions()) if _is_attribute(key)}
+    keys = {number_of(key) for key in every(aggregate.groupingExpressions()) if is_attribute(key)}
     found = [index for index in range(output.size()) if output.apply(index).metadata().contains(WATERMARKED)]
     if len(found) != 1:
         raise NotClosedError("it has no window, or no event time, among the keys that it puts out")
     made = expressions.apply(found[0])
-    source = made if _is_attribute(made) else made.child()
-    if not _is_attribute(source) or source.exprId().id() not in keys:
+    source = made if is_attribute(made) else made.child()
+    if not is_attribute(source) or number_of(source) not in keys:
         raise NotClosedError("its event time is no key of its groups")
     return found[0]
 
@@ -195,7 +196,7 @@ def refuse_other_times(plan: Sequence[PlanNode]) -> None:
     for node in plan:
         if node.name != "Union" or not node.is_streaming:
             continue
-        parts = [list(_all(part.output())) for part in _all(node.plan.children())]
+        parts = [list(every(part.output())) for part in every(node.plan.children())]
         timed = [[column.metadata().contains(WATERMARKED) for column in part] for part in parts]
         if any(one != timed[0] for one in timed):
             raise NotClosedError("an input gives its windows another time than its event time")
@@ -203,9 +204,9 @@ def refuse_other_times(plan: Sequence[PlanNode]) -> None:
 
 def _refuse_other_windows(upper: Any, lower: Any) -> None:
     """Refuse groups of groups that do not close with them."""
-    windows = {column.exprId().id() for column in _all(lower.output()) if column.metadata().contains(WATERMARKED)}
-    keys = [key for key in _all(upper.groupingExpressions()) if _is_attribute(key)]
-    if not any(key.exprId().id() in windows for key in keys):
+    windows = {number_of(column) for column in every(lower.output()) if column.metadata().contains(WATERMARKED)}
+    keys = [key for key in every(upper.groupingExpressions()) if is_attribute(key)]
+    if not any(number_of(key) in windows for key in keys):
         raise NotClosedError("it makes other windows of its windows")
 
 
@@ -215,15 +216,15 @@ def _refuse_filters(above: Sequence[Any], session: Any) -> None:
     Args:
         above: nodes above the sessions, the lowest first.
     """
-    of_sessions = {session.exprId().id()}
+    of_sessions = {number_of(session)}
     for node in above:
-        for expression in _all(node.expressions()):
-            read = {one.exprId().id() for one in _each(expression.references())}
+        for expression in every(node.expressions()):
+            read = numbers_read(expression)
             if read & of_sessions:
                 if node.nodeName() in ("Filter", "Join"):
                     raise NotClosedError("Spark filters rows by the begin or end of their session before it makes it")
-                if expression.getClass().getSimpleName() == "Alias":
-                    of_sessions.add(expression.exprId().id())
+                if is_a(expression, "Alias"):
+                    of_sessions.add(number_of(expression))
 
 
 def _length_us(frame: DataFrame, *, is_session: bool) -> int | None:
@@ -231,17 +232,3 @@ def _length_us(frame: DataFrame, *, is_session: bool) -> int | None:
         return gap_us(node.text for node in nodes(frame) if node.is_streaming)
     numbers = [number for one in description_of(frame, "append").aggregates for number in one]
     return max(map(int, numbers), default=None) if all(number.isdigit() for number in numbers) else None
-
-
-def _is_attribute(expression: Any) -> bool:
-    return bool(expression.getClass().getSimpleName() == "AttributeReference")
-
-
-def _each(found: Any) -> Iterator[Any]:
-    iterator = found.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
-
-
-def _all(expressions: Any) -> Iterator[Any]:
-    return (expressions.apply(index) for index in range(expressions.size()))

@@ -45,7 +45,7 @@ class Blame:
         if self._failed is None or self._failed[0] != batch:
             return ()
         after = "in its first batch" if batch < 0 else f"after batch {batch}"
-        return (f"{self.subtask.task}: it failed {after}{self._failed[1]}, and rows that were there may not be read",)
+        return (f"{self.subtask.task}: it failed {after}{self._failed[1]}, and rows that had arrived may be unread",)
 
     @contextmanager
     def explained(self) -> Iterator[None]:
