@@ -68,6 +68,9 @@ API = """
         def cancel(self):
             self.end(self.on_cancel)
 
+        def is_running(self):
+            return not self.ended.is_set()
+
         def end(self, state):
             if state:
                 self.result = JobResult(state=state)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import signal
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -31,6 +33,7 @@ def job_of(world: World) -> rk.Job:
 
 
 if __name__ == "__main__":
+    faulthandler.register(signal.SIGUSR1)  # prints what all threads do
     lifeline.USUAL = LifelinePauses(hang_s=float(os.environ.get("DYING_HANG_S", lifeline.USUAL.hang_s)))
     world = World(Path(os.environ["DYING_WORLD"]))
     mine = os.environ.get("DYING_SESSION") == "mine"

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyspark
@@ -70,9 +71,24 @@ class Process:
         return next(pid for pid in self.all_processes() if Path(f"/proc/{pid}/comm").read_text() == "java\n")
 
     def ended(self) -> tuple[int, Result | None]:
-        """Exit code, and what the last run has recorded."""
-        code, run = self.popen.wait(LONG_S), self.storage.latest_run()
+        """Exit code, and what the last run has recorded; where it does not end, fail with what its threads do."""
+        try:
+            code, run = self.popen.wait(LONG_S), self.storage.latest_run()
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it has not ended:\n{self.threads()}") from None
         return code, self.storage.result(run.run) if run else None
+
+    def threads(self) -> str:
+        """Its state and requests, the threads of the driver, and those of its JVM that are of its queries."""
+        asked = [self.storage.status(), *self.storage.control(frozenset()).requests]
+        with suppress(StopIteration):
+            os.kill(self.jvm(), signal.SIGQUIT)
+        os.kill(self.popen.pid, signal.SIGUSR1)
+        until(lambda: "Current thread" in self.log.read_text())
+        log = self.log.read_text()
+        blocks = [block for block in log.split("\n\n") if "stream execution" in block or "Python" in block]
+        driver = log[log.index("Thread 0x") if "Thread 0x" in log else -6000 :]
+        return "\n\n".join([*map(str, asked), *blocks, driver[:16000], log[-1500:]])
 
 
 @pytest.fixture

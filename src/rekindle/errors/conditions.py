@@ -887,7 +887,7 @@ CONDITIONS: dict[str, Condition] = {
         ),
         STOP_FAILED=(
             "The stop was given up and the job continues: {reason}",
-            "See the cause in: rekindle status {job}; then ask again.",
+            "See the cause in: rekindle status {job}; then ask again. After a signal it is asked for again by itself.",
         ),
         STOP_FAILED_AFTER_SAVEPOINT=(
             "A savepoint was made at {savepoint}, but stopping failed: {reason}",

@@ -6,9 +6,11 @@ knows only that a job can be stopped and cancelled.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,6 +18,11 @@ from typing import Protocol
 
 from rekindle.errors import RekindleError
 from rekindle.runtime import client
+
+_LOG = logging.getLogger(__name__)
+
+AGAIN_S = 5.0
+"""The pause before a stop that has failed is asked for again."""
 
 
 class Stoppable(Protocol):
@@ -32,20 +39,23 @@ class Stoppable(Protocol):
         """End now."""
         ...
 
-
-def _silent(message: str) -> None:
-    """Say nothing."""
+    def is_running(self) -> bool:
+        """Return whether it has not ended yet."""
+        ...
 
 
 @contextmanager
-def stop_on_signals(handle: Stoppable, say: Callable[[str], None] = _silent) -> Iterator[None]:
+def stop_on_signals(
+    handle: Stoppable, say: Callable[[str], None] = _LOG.warning, *, again_s: float = AGAIN_S
+) -> Iterator[None]:
     """Stop the job inside on SIGTERM, SIGHUP and the first Ctrl-C, and cancel it on any further Ctrl-C.
 
     In batch mode all of them cancel. A SIGHUP that is ignored, as under nohup, stays ignored.
 
     Enter it after Spark has started: PySpark sets a SIGINT handler of its own. Each call runs in a thread, so that a
-    stop that hangs does not hold up a cancel; what it raises goes to `say`, because the job continues and those that
-    wait for it learn how it ends. Outside the main thread, where Python allows no handlers, this does nothing.
+    stop that hangs does not hold up a cancel; what it raises goes to `say`, because those that wait for the job learn
+    how it ends. A stop that fails leaves the job running, and no other signal may follow, so it is asked for again
+    after `again_s` seconds. Outside the main thread, where Python allows no handlers, this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -54,11 +64,21 @@ def stop_on_signals(handle: Stoppable, say: Callable[[str], None] = _silent) -> 
 
     def act(cancel: bool, number: int) -> None:
         say("Canceling." if cancel else "Stopping: one last checkpoint. Ctrl-C again cancels.")
-        try:
-            with client.asked_by(f"{signal.Signals(number).name} to process {os.getpid()}"):
-                handle.cancel() if cancel else handle.stop()
-        except RekindleError as error:
-            say(str(error))
+        said = ""
+        with client.asked_by(f"{signal.Signals(number).name} to process {os.getpid()}"):
+            while True:
+                try:
+                    handle.cancel() if cancel else handle.stop()
+                    return
+                except RekindleError as error:
+                    if str(error) != said:
+                        said = str(error)
+                        say(said)
+                if cancel or not handle.is_running():
+                    return  # a cancel that is not answered stays in force
+                time.sleep(again_s)
+                if not handle.is_running():
+                    return
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         nonlocal interrupts
