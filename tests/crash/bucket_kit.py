@@ -5,16 +5,23 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
 import rekindle as rk
+from rekindle.session.settings import FILE_MANAGER
 from rekindle.sinks import TwoPhaseSink
 from rekindle.storage.open import open_store
 from tests.crash.kit import CrashWorld, Rows
 from tests.servers.kafka import jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rekindle.sinks.two_phase import Committable
 
 PLACE = "CRASH_PLACE"
 ARGUMENTS = "CRASH_ARGUMENTS"
@@ -60,6 +67,42 @@ class BucketWorld(CrashWorld):
                 for row in pq.read_table(io.BytesIO(store.read(path))).to_pylist():
                     found[(row["window"]["start"].replace(tzinfo=None), row["k"], row["v"])] += 1
         return found
+
+
+class StatelessWorld(BucketWorld):
+    """A job without state: its query writes its files in a bucket of S3 in another way (docs/decisions/0065)."""
+
+    job_file = Path(__file__).with_name("stateless_job_file.py")
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        #: how the queries of this process wrote their files, by the setting that each batch saw
+        self.managers: set[str] = set()
+
+    def computed(self, union: Any) -> Any:
+        """Each row for itself, but those with one of the keys."""
+        return union.where("k <> 'c'").selectExpr("struct(ts AS start) AS window", "k", "v + 1 AS v")
+
+    def sinks(self) -> dict[str, TwoPhaseSink]:
+        """The same, and they look how the query writes its files."""
+        return {uid: _Looking(f"{self.place}/{uid}", self.managers) for uid in self.outs}
+
+    def expected_of(self, *, live: bool = True) -> dict[str, Rows]:
+        """The rows of all inputs."""
+        found = Rows((ts.replace(tzinfo=None), k, v + 1) for ts, k, v in self.read_by(live=live) if k != "c")
+        return dict.fromkeys(self.outs, found)
+
+
+class _Looking(rk.sinks.Parquet):
+    """Parquet that notes how the query writes its files."""
+
+    def __init__(self, path: str, managers: set[str]) -> None:
+        super().__init__(path)
+        self._managers = managers
+
+    def prepare(self, df: DataFrame, batch: rk.sinks.SinkBatch) -> Sequence[Committable]:
+        self._managers.add(str(df.sparkSession.conf.get(FILE_MANAGER, "")).rpartition(".")[2])
+        return super().prepare(df, batch)
 
 
 def arguments_of(connector: str, hadoop: Mapping[str, str], java: Mapping[str, str]) -> str:

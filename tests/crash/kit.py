@@ -125,8 +125,6 @@ class CrashWorld(BrokenWorld):
 
     def job(self, *, live: bool = True) -> rk.Job:
         """Rows per hour and key of history and table, and of the live stream where it is to have one."""
-        from pyspark.sql import functions as F
-
         job = rk.Job(self.name)
         table = str(self.table)
         inputs = [
@@ -140,11 +138,17 @@ class CrashWorld(BrokenWorld):
         def count(first: Any, *others: Any) -> Any:
             for frame in others:
                 first = first.unionByName(frame)
-            return self.shaped(first.groupBy(F.window("ts", "1 hour"), "k").agg(F.sum("v").alias("v")))
+            return self.shaped(self.computed(first))
 
         for uid, sink in self.sinks().items():
             job.sink(uid, count, sink)
         return job
+
+    def computed(self, union: Any) -> Any:
+        """What the task makes of all its inputs."""
+        from pyspark.sql import functions as F
+
+        return union.groupBy(F.window("ts", "1 hour"), "k").agg(F.sum("v").alias("v"))
 
     def shaped(self, counted: Any) -> Any:
         """The rows as the sinks are to have them."""
@@ -157,10 +161,14 @@ class CrashWorld(BrokenWorld):
     def expected_of(self, *, live: bool = True) -> dict[str, Rows]:
         """The same for each."""
         sums: Counter[tuple[Any, ...]] = Counter()
-        for ts, key, value in self.data if live else (row for row in self.data if row[0] < at(30)):
+        for ts, key, value in self.read_by(live=live):
             sums[(ts.replace(minute=0, tzinfo=None), key)] += value
         expected = Counter((hour, key, total) for (hour, key), total in sums.items())
         return dict.fromkeys(self.sinks(), expected)
+
+    def read_by(self, *, live: bool) -> list[Any]:
+        """The rows of all inputs."""
+        return [row for row in self.data if live or row[0] < at(30)]
 
     def outputs(self) -> dict[str, Rows]:
         """What is committed."""

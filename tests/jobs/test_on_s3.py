@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,14 @@ class BucketWorld(World):
         return rk.Files(f"s3://{self.bucket}/history of 100%/*.parquet")
 
     def output(self) -> Counter[tuple[dt.datetime, str, int]]:
-        found: Counter[tuple[dt.datetime, str, int]] = Counter()
+        return Counter((row["window"]["start"].replace(tzinfo=UTC), row["k"], row["v"]) for row in self.written())
+
+    def written(self) -> Iterator[dict[str, Any]]:
+        """The rows that the sink shows."""
         for path in self.client.find(self.out):
             if path.endswith(".parquet") and "/." not in path:
                 with self.client.open(path) as file:
-                    for row in pq.read_table(file).to_pylist():
-                        found[(row["window"]["start"].replace(tzinfo=UTC), row["k"], row["v"])] += 1
-        return found
+                    yield from pq.read_table(file).to_pylist()
 
 
 @pytest.fixture
@@ -122,6 +124,46 @@ def test_a_job_in_a_bucket_is_stopped_with_a_savepoint_resumed_restored_from_it_
         JobStorage(open_store(world.storage), "hourly").store.read(entry.path) for entry in documents(world)
     )
     assert SECRET.encode() not in text
+
+
+@pytest.mark.slow
+def test_a_job_without_state_in_a_bucket_is_stopped_resumed_restored_from_its_savepoint_and_drained(
+    spark: SparkSession, world: BucketWorld
+) -> None:
+    """Its query writes its own files in another way than one with state: docs/decisions/0065."""
+
+    def start(**options: Any) -> rk.JobHandle:
+        job = rk.Job("stateless")
+        live = job.source("live", world.stream(), event_time="ts", watermark="4 seconds")
+        each = job.task(live, uid="each")(lambda found: found.where("k <> 'c'"))
+        job.sink("out", each, rk.sinks.Parquet(world.out))
+        return job.start(spark, config=QUICK, **{"storage": world.storage, **options})
+
+    def found() -> list[Any]:
+        return sorted((row["ts"].replace(tzinfo=UTC), row["k"], row["v"]) for row in world.written())
+
+    def expected(data: list[Any]) -> list[Any]:
+        return sorted(row for row in data if row[1] != "c")
+
+    world.add_live(rows(0, 60), rows(2, 60))
+    handle = start()
+    until(lambda: found() == expected(world.data))
+    stopped = handle.stop(savepoint=f"s3://{world.bucket}/saves")
+    saved = len(world.data)
+    for hour in (4, 6):  # resumed, stopped, and resumed again
+        world.add_live(rows(hour, 60))
+        handle = start()
+        until(lambda: found() == expected(world.data))
+        handle.stop(drain=hour == 6)
+    assert handle.wait().state == "DRAINED"
+    assert found() == expected(world.data)
+
+    world.out = f"s3://{world.bucket}/out/again"
+    handle = start(storage=f"s3://{world.bucket}/elsewhere", restore=stopped.savepoint)
+    until(lambda: found() == expected(world.data[saved:]))
+    handle.stop(drain=True)
+    assert handle.wait().state == "DRAINED"
+    assert found() == expected(world.data[saved:])
 
 
 @pytest.mark.slow
