@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rekindle.config import Config
 from rekindle.errors import DefinitionError
+from rekindle.storage.open import folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,14 +37,15 @@ def flush(
             in which the query stopped.
         output_mode: the output mode of the query: ``"append"``, or ``"update"`` if it has state of its own with timers.
         config: settings; only ``drain.max_rounds`` matters here.
-        work: a folder for the copy of the checkpoint, and for the rows until this process ends; Spark must reach it
-            from all its machines. Default: a temporary folder.
+        work: a local or mounted folder for the copy of the checkpoint, and for the rows until this process ends. It is
+            made if it is missing, and Spark must reach it from all its machines. Default: a temporary folder.
         spark_config: settings of the session that is made.
 
     Raises:
         RekindleError: the checkpoint, the query or a folder is wrong; the checkpoint is unchanged.
     """
     settings = Config.of(config)
+    folder = None if work is None else _work_folder(work)
     try:
         from rekindle.session.session import make_plain_session, prepare_session, quiet
         from rekindle.spark.plain.flush import flush_query
@@ -57,5 +60,22 @@ def flush(
     )
     with quiet(session):
         return flush_query(
-            session, query, checkpoint, out=out, mode=output_mode, max_rounds=settings.drain_max_rounds, work=work
+            session, query, checkpoint, out=out, mode=output_mode, max_rounds=settings.drain_max_rounds, work=folder
         )
+
+
+def _work_folder(work: str) -> str:
+    """Make the folder for the copy, and return its path.
+
+    Raises:
+        DefinitionError: ``ARGUMENT_INVALID``, no folder can be made there.
+    """
+    folder, reason = folder_of(work), "It is not a folder."
+    try:
+        if folder is not None:
+            os.makedirs(folder, exist_ok=True)
+            return folder
+    except OSError as error:
+        reason = f"The folder cannot be made: {error.strerror}."
+    hint = "Name a local or mounted folder that all machines of Spark reach."
+    raise DefinitionError("ARGUMENT_INVALID", what="flush", argument="work", value=work, reason=reason, hint=hint)

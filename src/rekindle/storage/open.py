@@ -35,9 +35,9 @@ def open_store(uri: str, *, forced: bool = True, beside: Iterable[str] = ()) -> 
     Raises:
         StorageError: ``STORAGE_SCHEME_UNSUPPORTED`` for any other scheme, and for files of another host.
     """
-    folder = _folder(uri)
+    folder = folder_of(uri)
     if folder is not None:
-        others = [other for other in map(_folder, beside) if other is not None]
+        others = [other for other in map(folder_of, beside) if other is not None]
         return LocalStore(folder, force_of if forced else force_nothing, others)
     if place := find_place(uri):
         return ObjectStore(place)
@@ -53,7 +53,7 @@ def check_kept(address: str) -> None:
     Raises:
         StorageError: ``PLACE_NOT_KEPT``.
     """
-    folder = _folder(address)
+    folder = folder_of(address)
     if folder is None or "CONTAINER_ID" not in os.environ:
         return
     path = os.path.realpath(folder)
@@ -64,7 +64,7 @@ def check_kept(address: str) -> None:
 
 def is_within(address: str, place: str) -> bool:
     """Return whether an address is a place, or lies below it; links are followed, and S3 has two names."""
-    folder, other = _folder(address), _folder(place)
+    folder, other = folder_of(address), folder_of(place)
     if folder is not None and other is not None:
         inner, outer = os.path.realpath(folder), os.path.realpath(other)
         return os.path.commonpath((inner, outer)) == outer
@@ -72,7 +72,7 @@ def is_within(address: str, place: str) -> bool:
     return inner.startswith(outer)
 
 
-def _folder(uri: str) -> str | None:
+def folder_of(uri: str) -> str | None:
     """Return the path of the folder that an address leads to; None for any other address."""
     if file := _FILE.fullmatch(uri):
         return unquote(file[1])
