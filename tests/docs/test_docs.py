@@ -101,15 +101,30 @@ def test_every_verb_is_on_its_page() -> None:
 
 
 def test_every_setting_error_document_and_step_is_on_its_page() -> None:
-    configuration, errors, storage = (
-        (DOCS / f"{name}.md").read_text() for name in ("configuration", "errors", "storage")
+    configuration, errors, storage, crashes = (
+        (DOCS / f"{name}.md").read_text() for name in ("configuration", "errors", "storage", "crash-tests")
     )
     assert [key for key in SETTINGS if f"| `{key}` |" not in configuration] == []
     assert [code for code in CONDITIONS if f"`{code}` |" not in errors] == []
     assert [step for step in steps.ALL if f"| `{step}` |" not in storage] == []
+    explained = crashes.partition("## In `make test`")[0]
+    assert [step for step in steps.ALL if f"`{step}`" not in explained] == []
     for kind in make_docs.document_classes():
         assert f"<!-- generated: document {kind.__name__} -->\n{kind.__doc__}" in storage
         assert make_docs.document_table(kind.__name__) in storage
+
+
+def test_every_variable_of_the_environment_is_on_the_page_of_settings() -> None:
+    # One is set for the JVM by Rekindle itself, the other is a word in an error of Spark.
+    ours = {"REKINDLE_SPARK_LOG", "REKINDLE_EVENT_TIME_BEFORE_EPOCH"}
+    read = {
+        name
+        for path in (ROOT / "src").rglob("*.py")
+        for name in re.findall(r"^_?[A-Z_]+ = \"(REKINDLE_[A-Z_]+)\"", path.read_text(), re.MULTILINE)
+    }
+    assert "REKINDLE_STORAGE" in read
+    page = (DOCS / "configuration.md").read_text()
+    assert [name for name in sorted(read - ours) if f"| `{name}` |" not in page] == []
 
 
 def test_every_package_is_on_the_map_and_nothing_else_is() -> None:

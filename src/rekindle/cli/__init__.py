@@ -1,7 +1,7 @@
 """The command line: verbs over a job's storage, and `run`.
 
 A verb reads the storage, or leaves a request there and waits for the answer: nothing here talks to a driver in any
-other way. Only `run` may load Spark; the other verbs import no more than click and msgspec.
+other way. `run`, `check`, `shadow`, `state`, `flush` and `adopt` load Spark; the other verbs load nothing heavy.
 """
 
 from __future__ import annotations
