@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from rekindle.errors import DefinitionError, SinkError
 from rekindle.sinks import Kafka
 from rekindle.sinks.kafka.commits import read, topic_of
 from rekindle.sinks.kafka.lanes import open_lanes
+from rekindle.sinks.kafka.logged import SeldomTheSame
 from rekindle.storage.open import open_store
 from rekindle.testing.effects import at_moments, crash_at
 from rekindle.testing.sink_contract import Row, SinkContract, batch_of, permit
@@ -319,8 +321,50 @@ def _committed(sink: Kafka, made: list[dict[str, Any]]) -> bool:
     return True
 
 
-def test_brokers_that_do_not_answer_are_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brokers_that_stop_taking_messages_end_a_publish_and_it_can_be_made_again(
+    kafka: KafkaServer, topic: str, make: Callable[..., Kafka]
+) -> None:
+    make()
+    client = {"bootstrap.servers": kafka.bootstrap}
+    messages: list[tuple[bytes, bytes, list[tuple[str, bytes]]]] = [(b"k", b"v", [])] * 2000
+    lane = open_lanes(client, topic, "job/out", ["0"])["0"]
+    lane.answer_s = 1.0
+    with at_moments(lambda moment: kafka.freeze(), ["rekindle.sinks.kafka.lanes.Lane._flush"]):
+        try:
+            with pytest.raises(TimeoutError, match="the brokers have stopped taking messages"):
+                lane.publish(1, messages)
+        finally:
+            kafka.thaw()
+    lane.close()
+    open_lanes(client, topic, "job/out", ["0"])["0"].publish(1, messages)
+    assert len(kafka.messages(topic)) == 2000
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({}, "127.0.0.1:1 failed: Connection refused"),
+        ({"security.protocol": "SSL"}, "connecting to a PLAINTEXT broker"),
+    ],
+    ids=["away", "security"],
+)
+def test_brokers_that_do_not_answer_are_an_error_with_what_has_gone_wrong(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch, options: dict[str, str], reason: str
+) -> None:
     monkeypatch.setattr("rekindle.sinks.kafka.consuming.ANSWER_S", 2.0)
-    with pytest.raises(SinkError) as error:
-        Kafka("127.0.0.1:1", "topic").open("job", "out")
-    assert error.value.code == "SINK_TARGET_INVALID" and "127.0.0.1:1" in error.value.message
+    with pytest.raises(SinkError, match=reason) as error:
+        Kafka(kafka.bootstrap if options else "127.0.0.1:1", "topic", options=options).open("job", "out")
+    assert error.value.code == "SINK_TARGET_INVALID"
+
+
+def test_a_line_of_librdkafka_is_logged_once_a_minute_whichever_client_has_it() -> None:
+    def logged(client: str, took: str, at_s: float) -> bool:
+        line = f"FAIL [rdkafka#{client}] [thrd:h:9092/bootstrap]: h:9092: Connection refused (after {took} in CONNECT)"
+        record = logging.LogRecord("rekindle.kafka", logging.ERROR, "", 0, line, None, None)
+        record.created = at_s
+        return seldom.filter(record)
+
+    seldom = SeldomTheSame()
+    moments = [("producer-1", "0ms", 0.0), ("producer-2", "12ms", 59.0), ("producer-1", "0ms", 60.0)]
+    assert [logged(*moment) for moment in moments] == [True, False, True]
+    assert seldom.filter(logging.LogRecord("rekindle.kafka", logging.ERROR, "", 0, "another", None, None))

@@ -287,8 +287,9 @@ def test_the_password_is_in_no_error_and_no_text(
     postgres.query("CREATE TABLE t (n varchar(1))", (), database)
     sink = opened(Postgres(dsn, "t"))
     told.append(repr(sink))
-    with pytest.raises(Exception, match="value too long") as failed:
+    with pytest.raises(SinkError, match="value too long") as failed:
         sink.prepare(spark.sql("SELECT 'long' n"), batch_of(0))
+    assert failed.value.code == "SINK_SERVER_FAILED", "an executor said it"
     told.append(str(failed.value))
     told += list(capfd.readouterr())
     assert not [text for text in told if "hunter2" in text]
@@ -309,7 +310,7 @@ def test_a_restart_during_prepare_fails_the_attempt_and_the_next_one_is_exact(
 
     with ThreadPoolExecutor(1) as pool:
         restarting = pool.submit(restart_when_it_is_copying)
-        with pytest.raises(Exception, match=r"PostgreSQL table public\.restarted"):
+        with pytest.raises(Exception, match=r"PostgreSQL failed: table public\.restarted"):
             sink.prepare(spark.range(0, 5_000_000, 1, 2), batch_of(0))  # so many that it is met while it is copying
         restarting.result()
     made = sink.prepare(frame, batch_of(0, attempt="bb"))

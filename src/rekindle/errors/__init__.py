@@ -141,7 +141,7 @@ def one_line(error: BaseException) -> str:
 
 
 _PERMANENT_KINDS = ("definition", "config", "input")
-_TRANSIENT = ("FILE_UNREADABLE", "SPLIT_READ_FAILED")
+_TRANSIENT = ("FILE_UNREADABLE", "SPLIT_READ_FAILED", "SOURCE_SERVER_FAILED")
 _PERMANENT = (
     "STORAGE_GONE",
     "OBJECT_CORRUPT",

@@ -368,6 +368,13 @@ CONDITIONS: dict[str, Condition] = {
                 "For a replica, give lag=. A table that was made again needs a source with a new uid."
             ),
         ),
+        JDBC_COLUMNS_CHANGED=(
+            "The columns of {table} are not those that it had when the job started: {reason}.",
+            (
+                "Run the job again: it reads on with the columns as they are now, if its tasks and sinks take them. If "
+                "not, change the table back, or cast the column: query='SELECT id, v::text AS v FROM ...'."
+            ),
+        ),
         KAFKA_OFFSETS_GONE=(
             (
                 "Partition {partition} of topic {topic!r} is to be read from offset {offset} on, and has the offsets "
@@ -377,6 +384,21 @@ CONDITIONS: dict[str, Condition] = {
                 "Retention has deleted what lies between, or the topic was made again. Nothing was skipped. Give what "
                 "is missing as part of a history, in a source with a new uid, and say with start= where it ends. Keep "
                 "messages (retention.ms of the topic) for longer than a history is read, or a job is down."
+            ),
+        ),
+        KAFKA_DATA_LOST=(
+            "Source {source!r}: Kafka no longer has the messages that are to be read next. {reason}",
+            (
+                "Retention has deleted them, or the topic was deleted or made again. Nothing was skipped. To read "
+                "what is left: options={{'failOnDataLoss': 'false'}} for one run. Keep messages (retention.ms of the "
+                "topic) for longer than a job is down."
+            ),
+        ),
+        SOURCE_SERVER_FAILED=(
+            "Source {source!r}: {server} failed: {reason}",
+            (
+                "Check that the server runs, and the address, the topic or table, the user and the security settings. "
+                "A job that still runs tries again by itself; one that has ended resumes when it is run."
             ),
         ),
         FILE_UNREADABLE=(
@@ -940,7 +962,10 @@ CONDITIONS: dict[str, Condition] = {
     ),
     **_conditions(
         "sink",
-        SINK_TARGET_INVALID=("Sink {sink!r} cannot write to {target}: {reason}", "Correct the target."),
+        SINK_TARGET_INVALID=(
+            "Sink {sink!r} cannot write to {target}: {reason}",
+            "Correct the target, or see that its server runs and lets this user in. Then run again.",
+        ),
         SINK_SCHEMA_MISMATCH=(
             "Sink {sink!r}: the rows do not fit {target}: {reason}",
             "Change the task's columns, or the table; with Delta and Iceberg merge_schema=True adds columns to it.",

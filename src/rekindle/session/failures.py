@@ -18,6 +18,7 @@ from py4j.protocol import Py4JError
 from rekindle.errors import InputError, RekindleError, RestoreError, StorageError, one_line
 from rekindle.ids import SubtaskId
 from rekindle.protocol.events import TaskFailed
+from rekindle.session.servers import of_driver, of_kafka
 
 BEFORE_EPOCH = "REKINDLE_EVENT_TIME_BEFORE_EPOCH"
 """The error that an input's guard raises in the plan: ``REKINDLE_EVENT_TIME_BEFORE_EPOCH:<source>:<column>``."""
@@ -190,6 +191,8 @@ def translate(error: BaseException, source_of: Callable[[str], str | None]) -> R
         return RestoreError("STATE_SCHEMA_INCOMPATIBLE", reason=brief(error))
     if any(link.no_room for link in links):
         return StorageError("STORAGE_FULL", uri=_ROOM, reason=brief(error))
+    if (of_server := of_kafka(links, source_of("") or "")) is not None:
+        return of_server
     reading = next((number for number, link in enumerate(links) if _is_reading(link)), None)
     if reading is None or any(link.is_users for link in links):
         return None
@@ -260,6 +263,8 @@ def brief(error: BaseException) -> str:
     for link in links:
         if link.short_name == "PythonException" and (raised := _RAISED.findall(link.message)):
             return _MODULE.sub("", raised[-1])[:_LENGTH]
+    if (said := of_driver(links)) is not None:
+        return said[:_LENGTH]
     telling = [link for link in links if link.condition and not _WRAPPING.fullmatch(link.condition)]
     if telling:
         link = telling[-1]

@@ -9,6 +9,8 @@ from rekindle.errors import DefinitionError
 _NOT_FOUND = re.compile(r"find (?:the )?data source: ([\w.-]*\w)")
 """Spark's words where it has no data source of a name."""
 
+_NO_DRIVER = re.compile(r"No suitable driver|ClassNotFoundException")
+
 _PACKAGES = {
     "kafka": "org.apache.spark:spark-sql-kafka-0-10_{scala}:{spark}",
     "avro": "org.apache.spark:spark-avro_{scala}:{spark}",
@@ -27,3 +29,8 @@ def connector_missing(error: Exception, spark_version: str) -> DefinitionError |
     scala = "2.12" if line.startswith("3.") else "2.13"
     package = _PACKAGES.get(name.lower(), "GROUP:ARTIFACT:VERSION").format(scala=scala, spark=spark_version, line=line)
     return DefinitionError("CONNECTOR_MISSING", format=name, package=package)
+
+
+def driver_missing(error: Exception, url: str) -> DefinitionError | None:
+    """Return ``JDBC_DRIVER_MISSING`` if an error is that of a JDBC driver which Spark does not have."""
+    return DefinitionError("JDBC_DRIVER_MISSING", kind=url.split(":")[1]) if _NO_DRIVER.search(str(error)) else None

@@ -45,12 +45,18 @@ def make(client: Client, topic: str) -> None:
     """Make the topic of commits for `topic` where it is missing.
 
     Raises:
-        KafkaException: the brokers do not answer, or do not allow it.
-        ValueError: with the reason, where `topic` is missing, or the other one would forget.
+        KafkaException: the brokers do not allow it.
+        ValueError: with the reason, where the brokers do not answer, `topic` is missing, or the other one would forget.
     """
-    admin, name = AdminClient(dict(client)), topic_of(topic)
-    # Asked for a single topic, brokers may make it.
-    there = admin.list_topics(timeout=consuming.ANSWER_S).topics
+    heard: list[KafkaError] = []
+    admin, name = AdminClient({"error_cb": heard.append, **client}), topic_of(topic)
+    try:
+        # Asked for a single topic, brokers may make it.
+        there = admin.list_topics(timeout=consuming.ANSWER_S).topics
+    except KafkaException as error:
+        admin.poll(0)  # error_cb is called now, for each connection that has failed
+        reasons = [one.str() for one in heard if one.name() != "_ALL_BROKERS_DOWN"]
+        raise ValueError(reasons[-1] if reasons else error.args[0].str()) from error
     if topic not in there:
         raise ValueError("there is no such topic: make it, with the partitions that its readers need")
     if name not in there:

@@ -10,6 +10,7 @@ This module must not know where messages are staged.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -22,6 +23,7 @@ from rekindle.sinks import retrying
 from rekindle.sinks.kafka import commits, consuming
 from rekindle.storage.port import NotFound
 
+_LOOK_S = 0.5
 ATTEMPTS = 8
 PATIENCE_S = 60.0
 
@@ -51,6 +53,9 @@ class Lane:
         owner: job and sink.
     """
 
+    #: seconds in which the brokers have to take at least one more message
+    answer_s = consuming.ANSWER_S
+
     def __init__(self, client: consuming.Client, topic: str, owner: str, name: str) -> None:
         key = commits.key_of(owner, name)
         self._topic, self._key = topic, key.encode()
@@ -65,7 +70,7 @@ class Lane:
         before = self._ends()
         self._producer.begin_transaction()
         self._produce(self._topic, messages)
-        self._producer.flush()
+        self._flush()
         note = commits.value_of(checkpoint, _between(before, self._ends()))
         self._produce(commits.topic_of(self._topic), [(self._key, note, [])])
         self._finish()
@@ -78,12 +83,23 @@ class Lane:
         except KafkaException:
             return None
 
+    def _flush(self) -> None:
+        """Wait until the brokers have the messages, as long as they take any."""
+        left, answered_s = len(self._producer), time.monotonic()
+        while now_left := self._producer.flush(_LOOK_S):
+            if now_left < left:
+                left, answered_s = now_left, time.monotonic()
+            else:
+                self._refuse_silence(answered_s)
+
     def _finish(self) -> None:
-        self._producer.commit_transaction()
+        # A commit that is not known to have succeeded is looked for when the lane is opened again.
+        self._producer.commit_transaction(PATIENCE_S)
 
     def _produce(self, topic: str, messages: Iterable[Message]) -> None:
         produce = self._producer.produce
         for key, value, headers in messages:
+            full_s: float | None = None
             while True:
                 try:
                     if headers:
@@ -92,7 +108,13 @@ class Lane:
                         produce(topic, value, key)  # an empty list would cost two thirds of a call more
                     break
                 except BufferError:  # as much is under way as may be
+                    full_s = full_s or time.monotonic()
+                    self._refuse_silence(full_s)
                     self._producer.poll(0.1)
+
+    def _refuse_silence(self, answered_s: float) -> None:
+        if time.monotonic() > answered_s + self.answer_s:
+            raise TimeoutError("the brokers have stopped taking messages")
 
     def close(self) -> None:
         """Forget what is not committed: the brokers end it when the lane is opened again, or by themselves in time."""

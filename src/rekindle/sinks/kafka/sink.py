@@ -27,6 +27,7 @@ from rekindle.errors import DefinitionError, SinkError
 from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.kafka import commits
 from rekindle.sinks.kafka.lanes import Lane, Message, open_lanes, side_by_side, trying
+from rekindle.sinks.kafka.logged import SeldomTheSame
 from rekindle.sinks.kafka.messages import MessageForm
 from rekindle.sinks.kafka.owners import Records
 from rekindle.sinks.kafka.reading import as_texts, read_published
@@ -44,6 +45,7 @@ _LANE = "rekindle_lane"
 # An error is raised; what else librdkafka logs is for programs that listen.
 _LOG = logging.getLogger("rekindle.kafka")
 _LOG.addHandler(logging.NullHandler())
+_LOG.addFilter(SeldomTheSame())
 
 
 class Kafka(TwoPhaseSink):

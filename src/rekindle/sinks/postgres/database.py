@@ -98,7 +98,7 @@ class TableName:
         return TableName(self.schema, name)
 
     def __str__(self) -> str:
-        return f"{self.schema}.{self.name}"
+        return f"{self.schema}.{self.name}" if self.schema else self.name
 
 
 def note_commit(connection: Connection, table: TableName, name: str, owner: str) -> None:

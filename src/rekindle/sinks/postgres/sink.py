@@ -33,18 +33,10 @@ from rekindle.sinks.postgres.catalog import Catalog, default_schema, lock, make_
 from rekindle.sinks.postgres.checkpoint_column import TYPE, CheckpointColumn, take_back, unnumbered
 from rekindle.sinks.postgres.columns import Column, definition, expressions, fitting
 from rekindle.sinks.postgres.committing import Committing
-from rekindle.sinks.postgres.database import (
-    Connection,
-    TableName,
-    connect,
-    dataset_of,
-    described,
-    redacted,
-    trying,
-)
+from rekindle.sinks.postgres.database import Connection, TableName, connect, dataset_of, described, redacted, trying
 from rekindle.sinks.postgres.owners import OwnerRows
 from rekindle.sinks.postgres.reading import read_committed
-from rekindle.sinks.postgres.writer import RESULT, Writer
+from rekindle.sinks.postgres.writer import RESULT, Writer, said_on_executor
 from rekindle.sinks.two_phase import Commits, Committable, SinkBatch, TwoPhaseSink
 
 if TYPE_CHECKING:
@@ -165,9 +157,11 @@ class Postgres(TwoPhaseSink):
             )
             try:
                 parts = df.selectExpr(*expressions(df.schema)).mapInArrow(writer, RESULT).collect()
-            except BaseException:
+            except BaseException as error:
                 with suppress(Exception):
                     self._discard(dsn, name, ())
+                if (said := said_on_executor(error)) is not None:
+                    raise self._server_failed(said) from error
                 raise
             prepared = sorted(row.part for row in parts if row.prepared)
             staged = sorted(row.part for row in parts if not row.prepared)
@@ -296,5 +290,7 @@ class Postgres(TwoPhaseSink):
         try:
             yield
         except psycopg.Error as error:
-            said = redacted(error, dsn)
-            raise SinkError("SINK_SERVER_FAILED", sink=self._sink, server="PostgreSQL", reason=said) from None
+            raise self._server_failed(redacted(error, dsn)) from None
+
+    def _server_failed(self, said: str) -> SinkError:
+        return SinkError("SINK_SERVER_FAILED", sink=self._sink, server="PostgreSQL", reason=said)

@@ -9,6 +9,7 @@ A partition without rows does not even connect. This module must not know which 
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,6 +25,14 @@ from rekindle.sinks.postgres.database import Connection, TableName, connect, nam
 
 RESULT = "part string, prepared boolean, rows bigint"
 """Columns of what comes back to the driver: one row for each partition that has rows."""
+
+_RAISED = re.compile(r"^RuntimeError: PostgreSQL (table .+)$", re.MULTILINE)
+
+
+def said_on_executor(error: BaseException) -> str | None:
+    """Return what a `Writer` has raised, of which Spark hands on the text alone; None where it was something else."""
+    found = _RAISED.findall(str(error))
+    return found[-1] if found else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rekindle.config import duration_ms
 from rekindle.errors import DefinitionError, InputError
+from rekindle.sources.connectors import driver_missing
 from rekindle.sources.jdbc.dialects import Relation, dialect_of
 from rekindle.sources.jdbc.settling import Candidate
 from rekindle.sources.jdbc.values import (
@@ -25,6 +26,7 @@ from rekindle.sources.jdbc.values import (
     given_value,
     json_of,
     of_spark,
+    refuse_changed,
     value_of,
 )
 from rekindle.sources.split_source import Json, SplitSource
@@ -42,8 +44,6 @@ _DEFAULTS = {"fetchsize": "10000"}
 """Options of the reader: without this one PostgreSQL's driver holds all rows of a read in memory."""
 
 _PLACE = re.compile(r"jdbc:postgresql://(?P<host>[^/:,?@]+)(:(?P<port>\d+))?/(?P<database>[^?]+)")
-
-_NO_DRIVER = re.compile(r"No suitable driver|ClassNotFoundException")
 
 
 class Jdbc(SplitSource):
@@ -114,6 +114,7 @@ class Jdbc(SplitSource):
         self._lag_s = None if lag is None else duration_ms("lag", lag) / 1000
         names = [table] if isinstance(table, str) else list(table or ())
         self._table = names[0].split(".", 1) if len(names) == 1 else names
+        self._place = ".".join(self._table) or "a query"
         self._of: Relation = self._dialect.relation(self._table, query, column)
         self._url, self._column, self._options = url, column, options
         self._rows_per_read, self._partitions = rows_per_read, partitions
@@ -243,7 +244,9 @@ class Jdbc(SplitSource):
     def _rows(self, spark: SparkSession, after: Value | None, upto: Value) -> DataFrame:
         columns = self._inferred(spark).fieldNames()
         more = self._partitioned(spark, after, upto) if self._partitions > 1 else {}
-        return self._load(spark, self._dialect.rows(self._of, columns, after, upto), more)
+        frame = self._load(spark, self._dialect.rows(self._of, columns, after, upto), more)
+        refuse_changed(self._place, self._inferred(spark), frame.schema)
+        return frame
 
     def _partitioned(self, spark: SparkSession, after: Value | None, upto: Value) -> Options:
         """Return what lets Spark read a range by several connections. Which rows are read does not depend on it."""
@@ -268,8 +271,8 @@ class Jdbc(SplitSource):
             try:
                 self._columns = self._load(spark, self._dialect.columns(self._of)).schema
             except Exception as error:
-                if _NO_DRIVER.search(str(error)):
-                    raise DefinitionError("JDBC_DRIVER_MISSING", kind=self._url.split(":")[1]) from error
+                if (missing := driver_missing(error, self._url)) is not None:
+                    raise missing from error
                 raise
         return self._columns
 
@@ -286,8 +289,7 @@ class Jdbc(SplitSource):
         return spark.read.format("jdbc").options(**options).load()
 
     def _unusable(self, reason: str) -> InputError:
-        place = ".".join(self._table) or "a query"
-        return InputError("JDBC_COLUMN_UNUSABLE", column=self._column, table=place, reason=reason)
+        return InputError("JDBC_COLUMN_UNUSABLE", column=self._column, table=self._place, reason=reason)
 
 
 def _refused(argument: str, value: object, reason: str, hint: str) -> DefinitionError:

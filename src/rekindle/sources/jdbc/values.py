@@ -9,12 +9,21 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
+from rekindle.errors import InputError
 from rekindle.sources.split_source import Json
 
 _FAR = 2**62
 """Largest number that bounds a range for Spark to divide."""
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)( \d\d:\d\d:\d\d)?(?:\.\d+)?([+-]\d\d(?::\d\d)?)?")
+
+
+def refuse_changed(table: str, before: Any, now: Any) -> None:
+    """Raise ``JDBC_COLUMNS_CHANGED`` if a column has another type than before. Both are schemas of Spark."""
+    for old, new in zip(before, now, strict=True):
+        if old.dataType != new.dataType:
+            kinds = f"{old.name} is {new.dataType.simpleString()} now, and was {old.dataType.simpleString()}"
+            raise InputError("JDBC_COLUMNS_CHANGED", table=table, reason=kinds)
 
 
 class Family(Enum):

@@ -66,7 +66,14 @@ def Kafka(  # noqa: N802 - to its user it is a kind of source, like rk.Files
 
     def given() -> Options:
         more = options() if callable(options) else options or {}
-        return {"kafka.bootstrap.servers": bootstrap, "kafka.isolation.level": "read_committed", **more}
+        return {
+            "kafka.bootstrap.servers": bootstrap,
+            "kafka.isolation.level": "read_committed",
+            # Where brokers are away, a query fails, and a stop waits, for as long as all of this takes together.
+            "kafka.default.api.timeout.ms": "30000",
+            "fetchOffset.numRetries": "1",
+            **more,
+        }
 
     def read(spark: SparkSession) -> DataFrame:
         reader = spark.readStream if end is None else spark.read

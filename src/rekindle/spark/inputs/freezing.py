@@ -19,7 +19,7 @@ from rekindle.session.failures import brief, translate
 from rekindle.sinks.writing import write_unread
 from rekindle.sources import Batch, Files, SplitSource, Stream, statistics
 from rekindle.sources.trees import qualified
-from rekindle.spark.inputs.reading import made_by
+from rekindle.spark.inputs.reading import failed, made_by
 from rekindle.storage import layout
 from rekindle.storage.batch_documents import BatchDocuments
 from rekindle.storage.documents.sources import FrozenFile, FrozenFiles
@@ -139,7 +139,7 @@ def _write_batch(
         except StorageError:
             raise
         except Exception as error:
-            raise DefinitionError("SOURCE_FUNCTION_FAILED", source=uid, reason=brief(error)) from error
+            raise failed(uid, error) from error
     below = f"{layout.source(storage.job, uid)}/"
     files = tuple(FrozenFile(path=entry.path.removeprefix(below), size=entry.size_bytes) for entry in entries)
     return FrozenFiles(source=uid, files=files, schema=frame.schema.jsonValue())

@@ -21,6 +21,9 @@ from rekindle.spark.inputs.split_reading import SplitReading
 from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.sources import SplitRead
 
+STOP_WAITS_S = 30.0
+"""The longest time that a stop waits for a read of a custom source: a read may wait for a lock, or a dead server."""
+
 
 class Progress(NamedTuple):
     """The progress of a subtask in its channels, by its last batch record."""
@@ -84,18 +87,19 @@ class Intake:
         for reading in self._readings:
             reading.close(abandon=False)
 
-    def close(self, *, wait: bool = True) -> None:
+    def close(self, *, wait: bool = True, at_most_s: float | None = None) -> None:
         """Admit nothing more, and read no source, until it is opened again; let through what was read of custom ones.
 
         Args:
             wait: let the reads that are under way end; else what they give is not used.
+            at_most_s: wait no longer than that for each.
         """
         self._open = self._sources_stopped = self._closing = False
         for reading in self._readings:
             reading.close(abandon=not wait)
         if wait:
             for reading in self._readings:
-                reading.wait()
+                reading.wait(at_most_s)
             with self._lock:
                 self._closing = True
                 self._admit_read()

@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rekindle.errors import DefinitionError, RekindleError
-from rekindle.session.failures import brief
+from rekindle.session.failures import brief, chain
+from rekindle.session.servers import of_source
 from rekindle.sources import Files, Source
 from rekindle.sources.connectors import connector_missing
 from rekindle.spark.inputs.watermark_rows import quoted
@@ -25,18 +26,24 @@ def made_by(uid: str, function: Callable[[], Any]) -> DataFrame:
 
     Raises:
         DefinitionError: ``SOURCE_FUNCTION_FAILED``: it makes none; ``CONNECTOR_MISSING``.
+        InputError: ``SOURCE_SERVER_FAILED``.
     """
     try:
         frame = function()
     except RekindleError:
         raise
     except Exception as error:
-        missing = connector_missing(error, pyspark.__version__)
-        raise missing or DefinitionError("SOURCE_FUNCTION_FAILED", source=uid, reason=brief(error)) from error
+        raise connector_missing(error, pyspark.__version__) or failed(uid, error) from error
     if not isinstance(frame, DataFrame):
         reason = f"it returned {type(frame).__name__}, not a DataFrame"
         raise DefinitionError("SOURCE_FUNCTION_FAILED", source=uid, reason=reason)
     return frame
+
+
+def failed(uid: str, error: Exception) -> RekindleError:
+    """Return the error of a source whose DataFrame could not be made, or not be evaluated."""
+    of_server = of_source(chain(error), uid)
+    return of_server or DefinitionError("SOURCE_FUNCTION_FAILED", source=uid, reason=brief(error))
 
 
 def read_inbox(reader: Any, store: Store, folder: str, spec: Source, frozen: FrozenFiles) -> DataFrame:

@@ -7,6 +7,7 @@ one that still hangs in the user's function when it is not wanted any more may c
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from dataclasses import dataclass, field
 
 from rekindle.spark.inputs.split_reader import Reads, SplitReader
 from rekindle.storage.documents.sources import SplitRead
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -61,11 +64,17 @@ class SplitReading:
                 self._current, self._reads = None, False
             self._news.notify_all()
 
-    def wait(self) -> None:
-        """Wait until the read that is under way is staged, has failed, or is abandoned."""
+    def wait(self, at_most_s: float | None = None) -> None:
+        """Wait until the read that is under way is staged, has failed, or is abandoned.
+
+        Args:
+            at_most_s: abandon it then; the next run reads the same again.
+        """
         with self._news:
-            while self._reads:
-                self._news.wait(1.0)
+            if self._news.wait_for(lambda: not self._reads, at_most_s):
+                return
+        _LOG.warning("Source %s: a read has lasted for %g s of the stop, and is given up.", self.of.uid, at_most_s)
+        self.close(abandon=True)
 
     def consumed(self) -> None:
         """Wake the thread: a batch record covers more, so there may be room."""

@@ -19,7 +19,7 @@ from rekindle.protocol.life import Call
 from rekindle.runtime.definition import RunContext
 from rekindle.session.session import refuse_settings
 from rekindle.spark.inputs.event_times import EventTimeStats
-from rekindle.spark.inputs.intake import Intake, Progress
+from rekindle.spark.inputs.intake import STOP_WAITS_S, Intake, Progress
 from rekindle.spark.query.planned import PlannedBatches
 from rekindle.spark.query.polling import INBOXES_MS, STREAM_MS
 from rekindle.spark.query.query import Query
@@ -163,7 +163,7 @@ class SparkTask:
         with self._orders, self._blame.explained():
             self._runs = False
             self._siblings.begin(self._place.subtask)
-            self._read_out()
+            self._read_out(STOP_WAITS_S)
             self._query.stop_after(self._protocol.last)
             self._replay()
             return self._query.commits.last
@@ -228,9 +228,9 @@ class SparkTask:
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
-    def _read_out(self) -> None:
-        """Let the query read what was admitted, if that ends, and nothing more."""
-        self._intake.close()
+    def _read_out(self, at_most_s: float | None = None) -> None:
+        """Let the query read what was admitted, if that ends, and nothing more; give up reads that last longer."""
+        self._intake.close(at_most_s=at_most_s)
         if self._protocol.give_up_waiting():
             self._query.expect_end()
         if self._intake.only_inboxes:

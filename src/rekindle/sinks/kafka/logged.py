@@ -1,0 +1,30 @@
+"""The log of librdkafka: where a client's broker is away, it has the same line several times a second."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+_EVERY_S = 60.0
+_AT_MOST = 100
+_VARYING = re.compile(r"^\w+ (\[[^\]]*\] ?)*:|\d+ms")
+"""The client and its thread, and how long something took."""
+
+
+class SeldomTheSame(logging.Filter):
+    """Let a line through once a minute, whichever client has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown_s: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See `logging.Filter`."""
+        line = _VARYING.sub("", record.getMessage())
+        shown_s = self._shown_s.get(line)
+        if shown_s is not None and record.created < shown_s + _EVERY_S:
+            return False
+        if len(self._shown_s) >= _AT_MOST:
+            self._shown_s.clear()
+        self._shown_s[line] = record.created
+        return True
