@@ -10,7 +10,7 @@ from typing import Any
 
 from rekindle.history import statistics
 from rekindle.logs import lines
-from rekindle.monitoring import checkpoint_views, recent, views
+from rekindle.monitoring import checkpoint_views, contents, recent, views
 from rekindle.progress import state_sizes
 from rekindle.ui import actions, api, flink, metrics
 from tools.markdown import table
@@ -42,7 +42,7 @@ def classes(_: str) -> str:
     """Return the fields of each class of an answer."""
     found = [
         kind
-        for module in (views, recent, checkpoint_views, statistics, state_sizes, lines, actions)
+        for module in (views, recent, checkpoint_views, contents, statistics, state_sizes, lines, actions)
         for kind in vars(module).values()
         if inspect.isclass(kind) and is_dataclass(kind) and kind.__module__ == module.__name__
     ]

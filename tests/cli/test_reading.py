@@ -581,6 +581,20 @@ def test_inspect_distinguishes_nothing_damage_and_a_newer_version(command: Comma
     assert command.error("inspect", str(tmp_path)) == "FORMAT_NEWER"
 
 
+def test_the_help_imports_no_verb() -> None:
+    program = (
+        "import sys\n"
+        "from rekindle.cli.verbs import VERBS, rekindle\n"
+        "try:\n    rekindle(['--help'])\n"
+        "except SystemExit:\n    pass\n"
+        "verbs = {f'rekindle.cli.{home.partition(\":\")[0]}' for home, _ in VERBS.values()}\n"
+        "sys.exit(','.join(sorted(verbs & set(sys.modules))) or 0)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (result.returncode, "List the jobs of a storage." in result.stdout) == (0, True), result.stderr
+
+
 @pytest.mark.parametrize("verb", [["list"], ["status", "bids"], ["checkpoints", "bids"], ["status", "nope"]])
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
 def test_a_read_only_verb_loads_nothing_heavy(

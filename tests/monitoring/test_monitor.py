@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from rekindle.monitoring.monitor import Monitor
 from rekindle.storage import layout
 from rekindle.storage.documents.history import RateSegment
 from rekindle.storage.liveness import SILENCE_MS
+from rekindle.storage.local import LocalStore
 from rekindle.storage.port import Store
 from tests.ui.kit import Counting
 from tests.ui.world import World
@@ -289,8 +291,8 @@ class Bucket(Counting):
         return super().names(folder)
 
 
-def test_a_list_of_jobs_in_a_bucket_is_one_list_and_five_reads_a_job(world: World) -> None:
-    world.many(9).failed("failed")
+def test_a_list_of_jobs_in_a_bucket_is_one_list_and_two_reads_for_each_that_has_ended(world: World) -> None:
+    world.many(9, ended=6).failed("failed")
     in_a_directory, _ = _watch(world)
     store = Bucket(world.store.location)
     monitor, _ = _watch(world, store)
@@ -298,7 +300,7 @@ def test_a_list_of_jobs_in_a_bucket_is_one_list_and_five_reads_a_job(world: Worl
     found = monitor.overview()
 
     assert store.listed == [""]
-    assert len(store.was_read) == 5 * 10 + 1, "and a look for a job among the savepoints"
+    assert len(store.was_read) == 5 * 3 + 2 * 7 + 1, "and a look for a job among the savepoints"
     assert found == in_a_directory.overview()
     assert [in_a_directory.job(line.job).overview for line in found] == found, "as the page of a job has it"
 
@@ -325,6 +327,44 @@ def test_a_run_that_has_not_beaten_yet_is_found_in_a_bucket_too(world: World) ->
     monitor, _ = _watch(world, Bucket(world.store.location))
 
     assert monitor.overview()[0].run == 4
+
+
+@pytest.mark.parametrize("of_store", [LocalStore, Bucket])
+def test_a_job_that_has_ended_is_not_listed_as_ended_once_another_run_is_claimed(
+    world: World, of_store: Callable[[str], Store]
+) -> None:
+    written = world.ended("job", "STOPPED")
+    latest = written.storage.latest_run()
+    assert latest is not None
+    monitor, clocks = _watch(world, of_store(world.store.location))
+    before = monitor.overview()[0]
+
+    written.storage.fence.claim(replace(latest, run=3))  # its driver dies at once
+    clocks.pass_(10_000)
+    after = monitor.overview()[0]
+
+    assert (before.state, before.run, after.state, after.run) == ("STOPPED", 2, "LOST", 3)
+    assert monitor.job("job").overview == after
+
+
+def test_in_a_directory_a_last_heartbeat_that_comes_after_the_next_claim_is_not_believed(world: World) -> None:
+    written = world.ended("job", "STOPPED")
+    latest = written.storage.latest_run()
+    assert latest is not None
+    written.storage.fence.claim(replace(latest, run=3))
+    _beat(world, "job", world.now_ms)
+
+    assert [line.state for line in _watch(world)[0].overview()] == ["LOST"]
+
+
+def test_a_heartbeat_of_an_older_version_that_says_nothing_of_the_end_is_as_good(world: World) -> None:
+    written = world.ended("job", "STOPPED")
+    store = Bucket(world.store.location)
+    newer = _watch(world, store)[0].overview()
+    written.status = replace(written.status, result=None)
+    written.storage.replace(layout.status("job"), written.status)
+
+    assert _watch(world, store)[0].overview() == newer
 
 
 def test_a_job_whose_documents_are_refused_hides_no_other(world: World) -> None:

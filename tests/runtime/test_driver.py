@@ -543,6 +543,18 @@ def test_a_driver_that_sees_a_newer_run_ends_and_writes_nothing_more(world: Worl
     assert world.files() == before
 
 
+def test_the_last_heartbeat_says_how_the_run_has_ended_until_the_next_one_is_claimed(world: World) -> None:
+    world.rows.available = 20
+
+    result = world.run(**NEVER)
+
+    last = world.storage.status()
+    assert last is not None and last.result is not None and last.result == world.storage.result(1)
+    assert last.result.state == result.state
+    fence(world)
+    assert world.storage.status() == replace(last, result=None)
+
+
 def test_a_fenced_driver_answers_no_request_and_leaves_no_heartbeat(world: World) -> None:
     world.store = store = Looked(world.location)
     world.rows.available, world.rows.ended = 4, False

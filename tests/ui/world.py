@@ -125,10 +125,11 @@ class World:
         self.created("just-started")
         return self
 
-    def many(self, count: int) -> World:
-        """So many jobs that run."""
+    def many(self, count: int, ended: int = 0) -> World:
+        """So many jobs, of which so many have ended, and the others run."""
         for number in range(count):
-            self.healthy(f"job-{number:03d}")
+            name = f"job-{number:03d}"
+            self.ended(name, "STOPPED") if number < ended else self.healthy(name)
         return self
 
     # -- kinds of jobs ------------------------------------------------------------------------------------------------
@@ -509,16 +510,17 @@ class World:
             self.store.create(f"{folder}/state/0/{partition}/{batch + 1}.zip", data.getvalue())
 
     def _end(self, written: Written, state: str, error: dict[str, object] | None = None, **more: object) -> None:
-        written.storage.record_result(
-            Result(
-                run=2,
-                state=state,
-                ended_ms=self.now_ms - 30_000,
-                checkpoint=written.status.latest_checkpoint,
-                error=error,
-                **more,  # type: ignore[arg-type]
-            )
+        result = Result(
+            run=2,
+            state=state,
+            ended_ms=self.now_ms - 30_000,
+            checkpoint=written.status.latest_checkpoint,
+            error=error,
+            **more,  # type: ignore[arg-type]
         )
+        written.storage.record_result(result)
+        written.status = replace(written.status, result=result)
+        written.storage.replace(layout.status(written.storage.job), written.status)
 
     def _dead(self) -> Process:
         """A process of this machine that has ended."""

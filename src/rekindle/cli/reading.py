@@ -1,28 +1,23 @@
-"""The verbs that only read: list, status, checkpoints, inspect. They start no JVM and load nothing heavy."""
+"""The verbs that read what a monitor reads: list, status, checkpoints. They start no JVM and load nothing heavy."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 import click
 
-from rekindle.cli import documents, manifests, output, views
+from rekindle.cli import documents, output, views
 from rekindle.cli.app import FAILED, command_line, example, with_json, with_storage
 from rekindle.cli.clock import clock
 from rekindle.errors import ControlError
-from rekindle.ids import SubtaskId
 from rekindle.monitoring.facts import AT_WORK, SILENT, Now
 from rekindle.monitoring.monitor import Monitor
 from rekindle.monitoring.views import JobOverview, JobView
-from rekindle.progress.state_sizes import StateSize, state_sizes
-from rekindle.storage import layout
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.open import open_store
-from rekindle.storage.origin import Origin, find_origin
 from rekindle.storage.run_documents import LOST
-from rekindle.storage.savepoints import find_savepoint
 
 Answer = TypeVar("Answer")
 
@@ -198,35 +193,6 @@ def checkpoints(job: str, storage: str, as_json: bool) -> None:
         output.say("\n".join(views.checkpoint_lines(rows, monitor.checkpoints.summary(job), output.width())))
     else:
         output.say(f"{job} has no checkpoints yet.")
-
-
-@click.command(epilog=example("rekindle inspect rekindle-state/hourly_bids/checkpoints/000000007"))
-@click.argument("path")
-@with_storage
-@with_json
-def inspect(path: str, storage: str, as_json: bool) -> None:
-    """Show the content of a checkpoint or savepoint.
-
-    PATH is its folder or its manifest; a relative path may start at the storage. A savepoint in the storage can be
-    given by its name.
-    """
-    location = find_savepoint(path, storage)
-    origin = find_origin(location)
-    states = dict(_states(origin))
-    if as_json:
-        output.as_json(manifests.manifest_json(origin.manifest, location, states))
-    else:
-        output.say("\n".join(manifests.manifest_lines(origin.manifest, location, states, output.width())))
-
-
-def _states(origin: Origin) -> Iterator[tuple[SubtaskId, list[StateSize]]]:
-    """Yield the state that a restore would load."""
-    for uid, snapshots in origin.manifest.tasks.items():
-        for index, snapshot in snapshots.items():
-            if snapshot.end is None and snapshot.batch >= 0:
-                subtask = SubtaskId(uid, index)
-                folder = layout.spark_progress_dir(origin.subtask(subtask))
-                yield subtask, list(state_sizes(origin.store, folder, snapshot.batch))
 
 
 def _coloured(line: str) -> str:

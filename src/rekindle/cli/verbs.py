@@ -17,7 +17,7 @@ VERBS = {
     "list": ("reading:list_jobs", "List the jobs of a storage."),
     "status": ("reading:status", "Show where a job stands."),
     "checkpoints": ("reading:checkpoints", "List a job's checkpoints."),
-    "inspect": ("reading:inspect", "Show what a checkpoint holds."),
+    "inspect": ("inspecting:inspect", "Show what a checkpoint holds."),
     "state": ("state:state", "Show state, or compare it."),
     "savepoints": ("savepoints:savepoints", "List savepoints."),
     "runs": ("history:runs", "List the runs of a job."),
@@ -36,6 +36,14 @@ VERBS = {
     "adopt": ("plain:adopt", "Begin a job where a query stands."),
 }
 """Verb → its module and function, and what it does, in so few words that a narrow terminal has room for them."""
+
+
+class _Rekindle(Group):
+    """The command, whose help imports no verb."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, summary) for verb, (_, summary) in VERBS.items()])
 
 
 class _Verbs(MutableMapping[str, click.Command]):
@@ -73,7 +81,7 @@ def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool)
 
 
 @click.group(
-    cls=Group,
+    cls=_Rekindle,
     commands=_Verbs(),
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=example("rekindle run hourly_bids.py\nrekindle stop hourly_bids --drain"),

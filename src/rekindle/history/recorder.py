@@ -44,7 +44,8 @@ class Recorder:
         self.checkpoints = CheckpointLog(storage, run, job, clock)
         self.rates = RateLog(storage, run.run, clock)
         self._state_bytes = state_bytes
-        self._ended = False
+        #: result of the run; None: it has not ended
+        self.result: Result | None = None
 
     def heard(self, event: e.Event) -> None:
         """Note what an event says."""
@@ -103,7 +104,7 @@ class Recorder:
 
     def ended(self, result: Result) -> None:
         """Note how the run has ended."""
-        self._ended = True
+        self.result = result
         self.events.ended(result)
 
     def flush(self) -> None:
@@ -112,7 +113,7 @@ class Recorder:
         After the end there may be no next time, so each log has another try there.
         """
         for log in (self.events, self.checkpoints, self.rates):
-            for _ in range(2 if self._ended else 1):
+            for _ in range(2 if self.result else 1):
                 with suppress(StorageError, ControlError):
                     log.writer.flush()
                     break

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from rekindle.progress.state_sizes import StateSize
 from rekindle.storage.documents.history import CheckpointRecord
 
 
@@ -118,35 +116,3 @@ class SavepointView:
     path: str
     size_bytes: int | None = None
     duration_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubtaskContents:
-    """A subtask in a checkpoint or savepoint."""
-
-    uid: str
-    subtask: int
-    batch: int
-    finished: bool = False
-    watermark_ms: int | None = None
-    #: input → how far it was read
-    inputs: dict[str, Any] = field(default_factory=dict)
-    state: tuple[StateSize, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContentsView:
-    """The contents of a checkpoint or savepoint that is still there."""
-
-    path: str
-    job: str
-    checkpoint: int
-    kind: str
-    savepoint: bool
-    drained: bool
-    run: int
-    completed_ms: int
-    in_flight_bytes: int
-    size_bytes: int
-    finished_tasks: tuple[str, ...] = ()
-    subtasks: tuple[SubtaskContents, ...] = ()

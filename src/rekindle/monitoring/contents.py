@@ -1,16 +1,48 @@
-"""The contents of a checkpoint or savepoint, as `rekindle inspect` shows them."""
+"""The contents of a checkpoint or savepoint, as `rekindle inspect` shows them: plain data, as in `views`."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from rekindle.ids import SubtaskId
-from rekindle.monitoring.checkpoint_views import ContentsView, SubtaskContents
 from rekindle.progress.state_sizes import StateSize, state_sizes
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import InputPosition
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
 from rekindle.storage.origin import Origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskContents:
+    """A subtask in a checkpoint or savepoint."""
+
+    uid: str
+    subtask: int
+    batch: int
+    finished: bool = False
+    watermark_ms: int | None = None
+    #: input → how far it was read
+    inputs: dict[str, Any] = field(default_factory=dict)
+    state: tuple[StateSize, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentsView:
+    """The contents of a checkpoint or savepoint that is still there."""
+
+    path: str
+    job: str
+    checkpoint: int
+    kind: str
+    savepoint: bool
+    drained: bool
+    run: int
+    completed_ms: int
+    in_flight_bytes: int
+    size_bytes: int
+    finished_tasks: tuple[str, ...] = ()
+    subtasks: tuple[SubtaskContents, ...] = ()
 
 
 def contents(origin: Origin, path: str) -> ContentsView:

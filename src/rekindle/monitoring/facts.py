@@ -36,6 +36,7 @@ class Now:
     """The present state of a job, with the documents that tell it."""
 
     state: str
+    #: None: no run has started, or the heartbeat alone was read, which says how its run ended
     run: Run | None = None
     #: of that run, or of the one before it, which then shows its tasks
     status: Status | None = None
@@ -45,6 +46,18 @@ class Now:
     def description(self) -> JobDescription | None:
         """The graph of the run; None: it runs, or ran, with an older version, which recorded none."""
         return self.run.description if self.run else None
+
+    @property
+    def begun(self) -> Run | Status | None:
+        """The document that says who drives the job, or did; None: no run has started."""
+        return self.run or (self.status if self.result else None)
+
+    @property
+    def version(self) -> str:
+        """The version of Rekindle that drives the job, or did; empty: it is not known."""
+        if self.run is not None:
+            return self.run.description.version if self.run.description else ""
+        return self.status.version if self.status else ""
 
     @property
     def at_work(self) -> bool:
@@ -103,7 +116,22 @@ class JobFacts:
 
     def now(self) -> Now:
         """Read where the job stands, as `JobStorage.state` finds it, with the finer word of the heartbeat."""
+        return self._now(self.storage.status())
+
+    def at_a_glance(self) -> Now:
+        """Read the same with fewer requests: where a run has ended, its last heartbeat says how, and no run is read.
+
+        Who claims the next run takes that back before. A look whether there is one costs nothing in a directory.
+        """
         status = self.storage.status()
+        if status is None or status.result is None:
+            return self._now(status)
+        store = self.storage.store
+        if store.pace == 1 and store.exists(layout.run(self.storage.job, status.run + 1)):
+            return self._now(status)
+        return Now(state=status.result.state, status=status, result=status.result)
+
+    def _now(self, status: Status | None) -> Now:
         run = self._run_in_force(status)
         if run is None:
             return Now(state=CREATED, status=status)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rekindle.errors import ControlError
 from rekindle.history import statistics
 from rekindle.history.statistics import Summary
 from rekindle.monitoring import checkpoint_views, checkpoints
 from rekindle.monitoring.checkpoints import Checkpoints
-from rekindle.monitoring.contents import contents
 from rekindle.monitoring.watch import Watch
-from rekindle.storage.origin import find_origin
+
+if TYPE_CHECKING:
+    from rekindle.monitoring.contents import ContentsView
 
 
 class JobCheckpoints:
@@ -47,8 +50,11 @@ class JobCheckpoints:
         """Return the savepoints that the history knows, the newest first."""
         return self._checkpoints(name).savepoints()
 
-    def contents(self, name: str, checkpoint: int, savepoint: bool) -> checkpoint_views.ContentsView:
+    def contents(self, name: str, checkpoint: int, savepoint: bool) -> ContentsView:
         """Return what is in a checkpoint, or in the savepoint that was made of it, if it is still there."""
+        from rekindle.monitoring.contents import contents
+        from rekindle.storage.origin import find_origin
+
         path = self.one(name, checkpoint).overview
         place = path.savepoint if savepoint else path.path
         if place is None:

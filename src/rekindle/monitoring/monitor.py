@@ -114,7 +114,7 @@ class Monitor:
 
     def _overview_of(self, name: str) -> views.JobOverview:
         """Return the line of a job, whose history is read only where an older version wrote the heartbeat."""
-        facts, now = self.watch.now(name)
+        facts, now = self.watch.at_a_glance(name)
         status = now.status
         if status is None or status.newest is None:
             return self._as_line(name, facts, now, self._subtasks(facts, now))

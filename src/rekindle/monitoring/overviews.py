@@ -17,7 +17,7 @@ from rekindle.storage.liveness import silence_ms
 
 def overview(facts: JobFacts, now: Now, subtasks: Sequence[SubtaskView], now_ms: int) -> JobOverview:
     """Return the figures of a job; its id and its storage are those of the one that watches it."""
-    run, status, result = now.run, now.status, now.result
+    run, status, result = now.begun, now.status, now.result
     now_ms = _by_its_clock(facts, now, now_ms)
     live = subtasks if now.at_work else ()
     line = JobOverview(
@@ -39,16 +39,16 @@ def overview(facts: JobFacts, now: Now, subtasks: Sequence[SubtaskView], now_ms:
     )
     changes: dict[str, Any] = {}
     if run is not None:
-        until_ms = result.ended_ms if result else now_ms
+        until_ms, started_ms = result.ended_ms if result else now_ms, run.started_ms or 0
         changes |= {
             "run": run.run,
             "mode": run.mode,
             "host": run.host,
             "pid": run.pid,
-            "started_ms": run.started_ms,
+            "started_ms": started_ms,
             "ended_ms": result.ended_ms if result else None,
-            "uptime_ms": max(until_ms - run.started_ms, 0) if result or now.has_driver else None,
-            "version": run.description.version if run.description else "",
+            "uptime_ms": max(until_ms - started_ms, 0) if result or now.has_driver else None,
+            "version": now.version,
         }
     if status is not None:
         latest_ms, newest = status.latest_checkpoint_ms, status.newest or _of_the_history(facts, status)

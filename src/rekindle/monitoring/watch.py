@@ -55,6 +55,14 @@ class Watch:
         facts = self.known(name)
         return facts, self.fresh(("now", name, facts.identity.id), facts.now)
 
+    def at_a_glance(self, name: str) -> tuple[JobFacts, Now]:
+        """Return the same for a list of many jobs: of one that has ended, the heartbeat alone is read."""
+        facts = self.known(name)
+        now = self.fresh(("glance", name, facts.identity.id), facts.at_a_glance)
+        if now.run is not None:  # all was read: the page of the job need not read it again
+            now = self.fresh(("now", name, facts.identity.id), lambda: now)
+        return facts, now
+
     def fresh(self, key: tuple[Any, ...], read: Callable[[], Answer]) -> Answer:
         """Return the answer of a moment ago, or read it."""
         now_ms = self._elapsed_ms()

@@ -213,7 +213,7 @@ class Heartbeat:
             self._shown = tasks = {task: self._task(task) for task in self._job.tasks.states}
             status = self._status(tuple(tasks.values()))
             newest = self.recorder.beat(self._job.now_ms, status, self._has_sinks)
-            status = replace(status, written_ms=self._clock(), newest=newest)
+            status = replace(status, written_ms=self._clock(), newest=newest, result=self.recorder.result)
             self._storage.replace(layout.status(self._storage.job), status)
             return True
         except (StorageError, ControlError):

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import logging
 import os
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -162,6 +160,9 @@ def _host(session: Any, region: str) -> str:
 
 def _region_of(bucket: str, region: str) -> str | None:
     """Ask S3, without credentials, for the region of a bucket; None where its answer names none."""
+    import urllib.error
+    import urllib.request
+
     host = f"{bucket}.s3.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
     request = urllib.request.Request(f"https://{host}/", method="HEAD")
     try:

@@ -13,6 +13,7 @@ from rekindle.errors import ConfigError
 from rekindle.history.statistics import Summary
 from rekindle.logs.lines import LogLine
 from rekindle.monitoring import checkpoint_views, views
+from rekindle.monitoring.contents import ContentsView
 from rekindle.monitoring.monitor import Monitor
 from rekindle.monitoring.monitors import Monitors
 from rekindle.monitoring.recent import RecentView, recent
@@ -132,7 +133,7 @@ ROUTES = (
     Route(
         "/jobs/{job}/checkpoints/{id}/contents",
         "What is in a checkpoint that is still there.",
-        checkpoint_views.ContentsView,
+        ContentsView,
         _of_checkpoint(savepoint=False),
     ),
     Route(
@@ -144,7 +145,7 @@ ROUTES = (
     Route(
         "/jobs/{job}/savepoints/{id}/contents",
         "What is in the savepoint that was made of this checkpoint, if it is still there.",
-        checkpoint_views.ContentsView,
+        ContentsView,
         _of_checkpoint(savepoint=True),
     ),
     Route(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from rekindle.storage.documents.runs import Result
 from rekindle.storage.layout import FORMAT_VERSION
 
 Json = dict[str, Any]
@@ -151,6 +152,9 @@ class Status:
     restarts_total: int = 0
     #: None where an older version wrote it: the history has these figures
     newest: Newest | None = None
+    #: result of the run, for a list of many jobs; None: it has not ended, or its driver died before it said so here,
+    #: or an older version wrote it, or another run has been about to begin since
+    result: Result | None = None
     #: of Rekindle
     version: str = ""
     format: int = FORMAT_VERSION
