@@ -99,13 +99,9 @@ def make_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
     settings = {**_submitted(), **settings}
-    if "spark.master" not in settings and "MASTER" not in os.environ and not os.environ.get("SPARK_REMOTE"):
-        builder = builder.config("spark.master", os.environ.get("SPARK_MASTER", "local[*]"))
-    if settings.get("spark.master", "local").startswith("local"):
-        # Spark's default of 200 is meant for clusters, and is fixed for a stateful query when it first runs.
-        builder = builder.config("spark.sql.shuffle.partitions", str(os.cpu_count() or 1))
+    by_master = of_master(settings, os.environ)
     settings = {**chosen, **s3a_settings(os.environ), **NEEDED, **settings}
-    for key, value in settings.items():
+    for key, value in (by_master | settings).items():
         builder = builder.config(key, value)
     _let_workers_import_beside(getattr(sys.modules.get("__main__"), "__file__", None))
     try:
@@ -114,6 +110,19 @@ def make_session(
     except (PySparkException, Py4JError) as error:
         raise DefinitionError("SPARK_NOT_STARTED", reason=brief(error)) from error
     return prepare_session(spark, plain=plain)
+
+
+def of_master(settings: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the master, if nothing else names one, and for a local master the number of shuffle partitions.
+
+    Spark's default of 200 is meant for clusters, and is fixed for a stateful query when it first runs.
+    """
+    named = settings.get("spark.master") or environ.get("MASTER")
+    master = named or environ.get("SPARK_MASTER") or "local[*]"
+    chosen = {} if named or environ.get("SPARK_REMOTE") else {"spark.master": master}
+    if master.startswith("local"):
+        chosen["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
+    return chosen
 
 
 def active_or_made(app_name: str, settings: Mapping[str, str]) -> SparkSession:
