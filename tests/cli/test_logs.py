@@ -87,3 +87,14 @@ def test_as_json_each_line_is_a_document(capsys: pytest.CaptureFixture[str]) -> 
     assert (line["level"], line["job"], line["message"], line["trace"]) == (
         "DEBUG", "bids", "two\nlines", "password=***\nb",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("log_format", [None, "text", "json"])
+def test_what_run_prints_has_no_secret_of_the_environment_or_of_spark(
+    log_format: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "correct-horse")
+    with logs.printed(log_format, {}, {"spark.hadoop.fs.s3a.secret.key": "battery-staple"}):
+        logging.getLogger("rekindle.some.part").warning("refused: correct-horse and battery-staple")
+
+    assert "refused: *** and ***" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -48,11 +49,17 @@ def logs(*, job: str, number: int | None, follow: bool, storage: str, as_json: b
 
 
 @contextmanager
-def printed(log_format: str | None, config: Mapping[str, str]) -> Iterator[None]:
-    """Let what Rekindle logs appear on stderr: all that the log keeps, or, without a format, what warns."""
+def printed(
+    log_format: str | None, config: Mapping[str, str], spark_config: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[None]:
+    """Print what Rekindle logs on stderr: all that the log keeps, or, without a format, warnings and errors.
+
+    Args:
+        spark_config: settings of Spark, whose secrets are hidden.
+    """
     from rekindle.config import Config
 
-    logger, printer = logging.getLogger("rekindle"), _Printer(log_format)
+    logger, printer = logging.getLogger("rekindle"), _Printer(log_format, spark_config)
     level = logger.level
     logger.setLevel(Config.of(config).log_level.upper())
     logger.addHandler(printer)
@@ -66,13 +73,13 @@ def printed(log_format: str | None, config: Mapping[str, str]) -> Iterator[None]
 class _Printer(logging.Handler):
     """A handler that prints on stderr."""
 
-    def __init__(self, log_format: str | None) -> None:
+    def __init__(self, log_format: str | None, spark_config: Mapping[str, str]) -> None:
         super().__init__(logging.NOTSET if log_format else logging.WARNING)
         self._format = log_format
+        from rekindle.logs.job_log import redaction
         from rekindle.logs.lines import LineMaker
-        from rekindle.redaction import Redaction
 
-        self._maker = LineMaker(Redaction())
+        self._maker = LineMaker(redaction(spark_config))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record; one that cannot be printed is lost."""

@@ -90,7 +90,8 @@ def run(
     from rekindle.cli import jobfile as jobfiles
     from rekindle.cli import logs, progress
 
-    with logs.printed(log_format, arguments["config"]), wrong_command_line(), stdout_for_result(as_json):
+    printed = logs.printed(log_format, arguments["config"], arguments["spark_config"])
+    with printed, wrong_command_line(), stdout_for_result(as_json):
         with _interruptible():
             # At once: loading Spark takes seconds.
             say = logs.LOG.info if log_format else partial(output.say, err=True)
