@@ -44,6 +44,13 @@ def test_a_table_that_is_read_is_named_as_the_sink_that_writes_it() -> None:
     assert of_source(JOB, "orders", query) == (("prod", "bids.orders"),)
 
 
+def test_a_topic_that_is_read_is_named_as_the_sink_that_writes_it() -> None:
+    read = of_source(JOB, "clicks", rk.sources.Kafka("one:9092,two:9092", "clicks"))
+    assert read == (of_sink(JOB, "out", rk.sinks.Kafka("one:9092", "clicks")),)
+    several = rk.sources.Kafka("one:9092", ["clicks", "views"])
+    assert of_source(JOB, "clicks", several) == (("prod", "bids.clicks"),)
+
+
 def test_sinks_are_named_as_others_name_their_targets() -> None:
     def broken() -> str:
         raise RuntimeError("no vault")

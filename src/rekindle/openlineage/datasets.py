@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from rekindle.sinks import TwoPhaseSink
 from rekindle.sources import Jdbc, Source
-from rekindle.sources.kafka import KafkaTopics
+from rekindle.sources.kafka import KafkaStream, KafkaTopics
 
 
 class Dataset(NamedTuple):
@@ -36,6 +36,8 @@ def of_path(path: str) -> Dataset:
 
 def of_source(job: Dataset, uid: str, spec: Source) -> tuple[Dataset, ...]:
     """Return what a source reads: paths, a table, a topic; of one that only Spark knows, a name of the job's own."""
+    if isinstance(spec, KafkaStream):
+        spec = spec.topics
     if isinstance(spec, Jdbc | KafkaTopics) and spec.dataset is not None:
         return (Dataset(*spec.dataset),)
     paths: Iterable[str] = getattr(spec, "paths", ())
