@@ -28,23 +28,23 @@ _MICROSECONDS = 1_000_000
 class Operator:
     """An operator of a query whose meaning cannot be read from its state."""
 
-    #: e.g. ``deduplication``
+    #: for example ``deduplication``
     kind: str
-    #: name of an `Aspect` → its value, as Spark writes the expression
+    #: property of the operator → its value, as Spark writes the expression
     says: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryDescription:
-    """The parts of a query that its state depends on."""
+    """A query, as far as its state depends on it."""
 
-    #: version of Spark that described it, e.g. "4.3"
+    #: version of Spark that described it, for example "4.3"
     spark: str
-    #: for each aggregate with windows the numbers of their definition: microseconds, or the gap of a session as text
+    #: for each aggregate with windows: the numbers of their definition in microseconds, or the gap of a session as text
     aggregates: tuple[tuple[str, ...], ...] = ()
-    #: for each aggregate its keys and functions, in the order of the state: "by k", "sum(v)"
+    #: for each aggregate: its keys and functions, in the order of the state, for example "by k", "sum(v)"
     computed: tuple[tuple[str, ...], ...] = ()
-    #: the other operators of a query that keeps state; () if an older version wrote the description
+    #: the other operators that keep state; empty where an older version wrote it
     operators: tuple[Operator, ...] = ()
 
 

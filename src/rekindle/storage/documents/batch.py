@@ -14,11 +14,11 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelPosition:
-    """A subtask's position in what one producer puts into a channel."""
+    """A subtask's position in the output of one subtask of a producer."""
 
-    #: number of its batches that were read whole
+    #: number of batches that were read completely
     batches: int = 0
-    #: number of segments that were read of the batch after those
+    #: number of segments that were read of the next batch
     segment: int = 0
 
 
@@ -26,26 +26,28 @@ class ChannelPosition:
 class InputPosition:
     """A subtask's position in one input, after a batch."""
 
-    #: last admission to the data inbox that a batch has consumed, -1 for none
+    #: last admission to the inbox that was read; -1: none
     admission: int = -1
-    #: files consumed in this lineage, of those that the subtask was given
+    #: files that were read in this lineage, of those that the subtask was given
     files: int = 0
-    #: bytes of them
+    #: bytes of these files
     bytes: int = 0
-    #: last admission to the inbox of watermark rows that was consumed, -1 for none
+    #: last admission of watermark rows that was read; -1: none
     mark: int = -1
-    #: of a custom source: number of the subtask's reads in this lineage that it has consumed, and the state after them
+    #: custom source: number of the subtask's reads in this lineage that batches have had
     reads: int = 0
+    #: custom source: the subtask's splits and positions after these reads
     reader: ReaderState | None = None
-    #: of a custom source: name → entries that it keeps itself
+    #: custom source: entries that the source keeps itself, by name
     own: dict[str, list[Any]] = field(default_factory=dict)
-    #: Spark's own end offset, for inputs that Spark tracks
+    #: Spark's own end offset, for inputs whose position Spark keeps
     offset: Any = None
-    #: of a channel: the producer's subtask → how far that was read
+    #: channel: subtask of the producer → how far its output was read
     channels: dict[int, ChannelPosition] = field(default_factory=dict)
-    #: indexes of the offsets in Spark's ``offsets/<N>`` that are of its data and of its watermark rows; () where an
-    #: older version wrote it, or where Spark has no such file
+    #: indexes of the input's rows in Spark's ``offsets/<N>``; empty where Spark has no such file, or an older version
+    #: wrote it
     sources: tuple[int, ...] = ()
+    #: the same for the input's watermark rows
     mark_sources: tuple[int, ...] = ()
 
 
@@ -55,9 +57,10 @@ class Segment:
 
     #: below the folder of the subtask that wrote it
     path: str
+    #: in bytes
     size: int
     rows: int
-    #: tasks that had still to read it when it was carried over from another lineage; empty: all that read the channel
+    #: tasks that still had to read it when a restore copied it; empty: all tasks that read the channel
     readers: tuple[str, ...] = ()
 
 
@@ -65,78 +68,84 @@ class Segment:
 class PreludeDocument:
     """``prelude.json``: a history is computed as a batch, up to a watermark. It binds until that batch is recorded."""
 
-    #: watermark of what the live sources had; the rows of that are in the folder of `attempt`
+    #: watermark of what the live sources had when this was written; their rows are in the folder of `attempt`
     watermark_ms: int
+    #: name of that folder
     attempt: str
     run: int
-    #: bounded source → numbers, in its list, of the files that the first batch reads; None: that is none of any
+    #: bounded source → numbers of the files in its list that the first batch reads; None: the first batch reads no
+    #: files
     first: dict[str, list[int]] | None = None
-    #: description of the query that needs these files, and no others, in its state
+    #: the query that needs these files, and no others, in its state
     query: QueryDescription | None = None
     format: int = FORMAT_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSchema:
-    """``schema.json``: the columns of what a task puts into its channels, as those that read it were planned."""
+    """``schema.json``: the columns that a task puts into its channels, as its readers were planned with them."""
 
     #: Spark's JSON schema
     columns: Json
-    #: the same with columns that were dropped since the lineage began; None: none were
+    #: the same, with the columns that were dropped in this lineage; None: none were
     known: Json | None = None
     format: int = FORMAT_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRecord:
-    """``batches/<N>.json``: the outputs of batch N are prepared and never change again (the pre-commit)."""
+    """``batches/<N>.json``: the outputs of batch N are prepared and do not change any more (pre-commit)."""
 
     batch: int
-    #: SHA-256 of Spark's offsets/<N>; empty in a batch run, and where a restored task had finished
+    #: SHA-256 of Spark's offsets/<N>; empty in a batch run, and if a restored task had finished
     offsets_hash: str
-    #: run that wrote it
+    #: run that wrote the record
     run: int
-    #: Spark's offsets/<N> itself, so that it can be put back; empty where a restore wrote the record, or in a batch run
+    #: Spark's offsets/<N> itself, so that it can be restored; empty in a batch run, and in a record that a restore
+    #: wrote
     offsets: str = ""
+    #: input → its position after the batch
     inputs: dict[str, InputPosition] = field(default_factory=dict)
-    #: sink uid → what commit() will be given, as prepare() returned it
+    #: sink uid → what `prepare` has returned and `commit` will be given
     committables: dict[str, list[Json]] = field(default_factory=dict)
-    #: segments that it puts into the channels of its task, in order
+    #: files that the batch puts into the channels of its task, in order
     segments: tuple[Segment, ...] = ()
-    #: rows out, where a sink knows them
+    #: rows that went out, if a sink or channel counts them
     rows_out: int | None = None
-    #: the query's watermark this batch ran with, ms
+    #: watermark of the query in this batch
     watermark_ms: int | None = None
-    #: this batch was planted to flush the state
+    #: True: the batch ran at the end of time, and flushed the state
     flush: bool = False
-    #: description of its query, for the meaning of its state; None where an older version wrote it, or in a batch run
+    #: the query, as far as its state depends on it; None in a batch run, and where an older version wrote it
     windows: QueryDescription | None = None
-    #: milliseconds spent in rekindle's own part and in writing the outputs
+    #: ``prepare``: milliseconds spent in writing the outputs
     timings_ms: dict[str, int] = field(default_factory=dict)
     format: int = FORMAT_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """``end.json``: the subtask has flushed and called finish(); nothing comes after `batch` (EndOfData)."""
+    """``end.json``: the subtask has flushed and called finish(). Nothing comes after `batch` (FLIP-147: EndOfData)."""
 
+    #: last batch
     batch: int
     run: int
-    #: ended by a drain rather than by the end of its inputs
+    #: True: a drain has ended it; False: its inputs have ended
     drained: bool
-    #: watermark before the flush, put back when a drained job is resumed
+    #: watermark before the flush. A drained job that is resumed gets it back
     watermark_before_flush_ms: int | None = None
     #: last batch before the flush
     batch_before_flush: int = -1
     #: None where an older version wrote it
     ended_ms: int | None = None
+    #: as in the result of the run
     notes: tuple[str, ...] = ()
     format: int = FORMAT_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """``drain.json``: a drain has begun here and is carried through, after a crash too (its flush cannot be undone)."""
+    """``drain.json``: a drain has begun in this subtask and will be completed, after a crash too."""
 
     run: int
     begun_ms: int

@@ -17,35 +17,39 @@ Json = dict[str, Any]
 class SubtaskSnapshot:
     """A subtask's share of a checkpoint."""
 
-    #: last batch that belongs to the checkpoint, -1 for none
+    #: last batch that belongs to the checkpoint; -1: none
     batch: int
+    #: input → its position
     inputs: dict[str, InputPosition] = field(default_factory=dict)
+    #: watermark of the query
     watermark_ms: int | None = None
-    #: set once the subtask has finished its operator logic
+    #: end of the subtask; None: it has not ended
     end: End | None = None
-    #: producing task → its subtask → batches [from, to) of that which lie in the channel between what was read and the
-    #: barrier (FLIP-76)
+    #: producing task → its subtask → batches [from, to) that are in the channel between the position and the barrier
+    #: (FLIP-76)
     in_flight: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
-    #: bytes that lay in its channels and that it had still to read; None where an older version wrote it
+    #: bytes in its channels that it still had to read; None where an older version wrote it
     in_flight_bytes: int | None = None
-    #: description of its query, for the meaning of its state; None where an older version wrote it, or in a batch run
+    #: the query, as far as its state depends on it; None in a batch run, and where an older version wrote it
     windows: QueryDescription | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """The outputs that one batch prepared for one sink."""
+    """The outputs that one batch has prepared for one sink."""
 
     task: str
     subtask: int
     batch: int
+    #: values that `commit` is given
     committables: list[Json]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """``manifest.json``: the commit point of a checkpoint, or a savepoint's table of contents."""
+    """``manifest.json``: the commit point of a checkpoint, or the table of contents of a savepoint."""
 
+    #: number of the checkpoint
     checkpoint: int
     job: str
     #: periodic | manual | final | stop | savepoint
@@ -54,34 +58,35 @@ class Manifest:
     lineage: int
     triggered_ms: int
     completed_ms: int
-    #: task uid → its uids of inputs, in order: what a restore checks the job against
+    #: task uid → uids of its inputs, in order. A restore compares the job with it
     graph: dict[str, list[str]]
-    #: task uid → subtask index → snapshot
+    #: task uid → number of the subtask → its share
     tasks: dict[str, dict[int, SubtaskSnapshot]]
-    #: task uid → bounded source → what no subtask had read of its frozen list: the enumerators' state
+    #: task uid → bounded source → the part of its file list that no subtask had read
     unread: dict[str, dict[str, Ranges]] = field(default_factory=dict)
-    #: task uid → custom source → its operator state (`OperatorState.to_json`): the splits, and how far each was read
+    #: task uid → custom source → its splits, and how far each was read
     operator_state: dict[str, dict[str, Json]] = field(default_factory=dict)
-    #: task uids all of whose subtasks have finished (FLIP-147: "fully finished", not started on restore)
+    #: tasks of which all subtasks have finished. A restore does not start them (FLIP-147)
     finished_tasks: tuple[str, ...] = ()
-    #: task uid → its operators: sources, the task itself, sinks; empty where an older version wrote it
+    #: task uid → its sources, itself and its sinks; empty where an older version wrote it
     chains: dict[str, list[str]] = field(default_factory=dict)
-    #: source uid → its kind; empty where an older version wrote it
+    #: source uid → name of its class; empty where an older version wrote it
     source_kinds: dict[str, str] = field(default_factory=dict)
-    #: sink uid → transactions to commit now that this manifest exists; empty in a savepoint
+    #: sink uid → what it commits because this manifest exists; empty in a savepoint
     transactions: dict[str, list[Transaction]] = field(default_factory=dict)
+    #: bytes in the channels that the checkpoint names
     in_flight_bytes: int = 0
-    #: bytes of a savepoint's files; 0 for a checkpoint, which only names what lies in place
+    #: bytes of a savepoint's files; 0 for a checkpoint, which copies nothing
     size_bytes: int = 0
-    #: True for a self-contained copy
+    #: True: the folder is a copy that is complete by itself
     savepoint: bool = False
-    #: the job was drained: windows were emitted before their time
+    #: True: the job was drained, so windows were emitted before their time
     drained: bool = False
-    #: id of the job (`Identity.id`) that took it: checkpoint numbers of different jobs cannot be compared
+    #: id of the job that took it: the numbers of different jobs cannot be compared
     job_id: str = ""
-    #: sink uid → the newest checkpoint of that job, up to this one, that gave the sink something to commit
+    #: sink uid → the newest checkpoint of that job, up to this one, in which the sink had something to commit
     last_commits: dict[str, int] = field(default_factory=dict)
-    #: of the run that took it: streaming | batch
+    #: streaming | batch: of the run that took it
     mode: str = "streaming"
     format: int = FORMAT_VERSION
 
@@ -93,10 +98,10 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Void:
-    """``manifest.json`` of a number that no checkpoint may have: a driver that tries to use it finds it taken."""
+    """``manifest.json`` of a number that no checkpoint may use: a driver that tries finds it taken."""
 
     checkpoint: int
-    #: that used it up
+    #: run that has used up the number
     run: int
     void: bool = True
     format: int = FORMAT_VERSION
@@ -104,7 +109,7 @@ class Void:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """``committed.json``: all transactions of a checkpoint are committed, so recovery need not repeat that."""
+    """``committed.json``: all transactions of a checkpoint are committed. A restart does not commit them again."""
 
     checkpoint: int
     run: int
@@ -114,12 +119,12 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewound:
-    """``rewound.json``: what the checkpoint has committed was taken back from the sinks, so nothing starts from it."""
+    """``rewound.json``: the rows of this checkpoint were taken back from the sinks. Nothing starts from it."""
 
     checkpoint: int
-    #: that took it back
+    #: run that took them back
     run: int
-    #: the checkpoint that the sinks went back to
+    #: checkpoint that the sinks went back to
     to: int
     rewound_ms: int
     format: int = FORMAT_VERSION

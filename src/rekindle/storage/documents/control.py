@@ -12,18 +12,19 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """``<id>.request.json``: what a verb asks of a running driver."""
+    """``<id>.request.json``: a request to a running driver."""
 
     id: str
-    #: run it is meant for; a later one refuses it (REQUEST_STALE)
+    #: run that it is meant for. A later run refuses it (REQUEST_STALE)
     run: int
     #: checkpoint | savepoint | stop | cancel
     verb: str
     created_ms: int
+    #: with stop: drain the job
     drain: bool = False
-    #: directory for the savepoint, absolute; None: none asked for
+    #: directory for the savepoint, absolute; None: no savepoint is wanted
     savepoint: str | None = None
-    #: the savepoint, or the stop, may name in-flight data; without channels it has none, so that both are the same
+    #: True: data between tasks may be copied instead of read first
     unaligned: bool = False
     #: origin of the request: user, host and process, or a signal; empty where an older version wrote it
     by: str = ""
@@ -36,10 +37,14 @@ class Answer:
 
     id: str
     job: str
+    #: state of the job
     state: str
     answered_ms: int
+    #: number of the checkpoint that was taken
     checkpoint: int | None = None
+    #: folder of the savepoint that was made, absolute
     savepoint: str | None = None
     notes: tuple[str, ...] = ()
+    #: reason why the request has failed: code, message, parameters, next step
     error: Json | None = None
     format: int = FORMAT_VERSION

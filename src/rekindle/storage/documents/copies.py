@@ -9,14 +9,14 @@ from rekindle.storage.layout import FORMAT_VERSION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyOf:
-    """``copied.json``: the job comes from another storage. It is no job until a ``job.json`` of its id is there too."""
+    """``copied.json``: the job was copied from another storage. It is a job once ``job.json`` is there too."""
 
     job: str
-    #: of the job (`Identity.id`)
+    #: id of the job, as in ``job.json``
     id: str
-    #: the storage that it was copied from, as a person would name it
+    #: the storage that it was copied from
     source: str
     begun_ms: int
-    #: tells the command that copies from one that was started later, which takes over
+    #: random, so that a copy notices when another command has begun it again
     token: str
     format: int = FORMAT_VERSION

@@ -17,13 +17,13 @@ Severity = Literal["info", "warning", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventError:
-    """An error, as `errors` has it, and the stack that it came from."""
+    """The error of an event."""
 
     code: str
     message: str
     next_step: str = ""
     parameters: Json = field(default_factory=dict)
-    #: the stack of Python, or of Spark, cut to 16 KB; empty: there is none, or the failure before this one has it
+    #: stack trace of Python or Spark, cut to 16,000 letters; empty: there is none, or the failure before has the same
     trace: str = ""
 
 
@@ -33,47 +33,48 @@ class HistoryEvent:
 
     time_ms: int
     run: int
-    #: see `rekindle.history.events`
+    #: see the table of events in docs/monitoring.md
     kind: str
+    #: info | warning | error
     severity: Severity = "info"
     message: str = ""
-    #: the task, as ``<uid>/<subtask>``
+    #: the subtask, as ``<uid>/<subtask>``
     task: str | None = None
     checkpoint: int | None = None
-    #: origin of the request: a host, a user and a process, a signal, the API
+    #: origin of a request: user, host and process, a signal, or the API
     by: str | None = None
-    #: place of a savepoint
+    #: folder of a savepoint
     path: str | None = None
     error: EventError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubtaskStats:
-    """The part of one subtask in a checkpoint; times in milliseconds after the trigger, or spans."""
+    """The part of one subtask in a checkpoint."""
 
     uid: str
     subtask: int
-    #: it had finished before the checkpoint was triggered, and took no part
+    #: True: it had finished before the checkpoint was triggered, and took no part
     finished: bool = False
-    #: time from the trigger until its snapshot was there; None: it never was
+    #: time from the trigger until its snapshot existed; None: it never did
     acknowledged_ms: int | None = None
-    #: time that the barriers took to reach it, on all of its channels
+    #: time from the trigger until the barriers had reached it on all of its channels
     alignment_ms: int | None = None
-    #: time that the snapshot took from then on: until Spark had committed its batch
+    #: time from then until Spark had committed its batch
     sync_ms: int | None = None
-    #: the snapshot did not wait for what was in the channels
+    #: True: the snapshot did not wait for what was in the channels
     unaligned: bool = False
-    #: of what is in the channels and belongs to the snapshot; None where that is not known
+    #: bytes in its channels that belong to the snapshot; None: not known
     in_flight_bytes: int | None = None
-    #: of its state, as Spark's last report has it; None where Spark has reported nothing
+    #: size of its state, by Spark's last report; None: Spark has reported nothing
     state_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRecord:
-    """A row of ``history/checkpoints``: a checkpoint that was completed, or has failed."""
+    """A row of ``history/checkpoints``: a checkpoint that was completed or has failed."""
 
-    #: of a failed one it is not unique: a later run may give the number again
+    #: number of the checkpoint. A later run may use the number of a failed one again
     id: int
     run: int
     #: periodic | manual | final | stop | savepoint
@@ -81,45 +82,48 @@ class CheckpointRecord:
     #: completed | failed
     status: str
     triggered_ms: int
-    #: time at which its manifest was there; None: it has failed
+    #: time at which its manifest existed; None: it has failed
     completed_ms: int | None = None
-    #: from the trigger to the manifest
+    #: time from the trigger to the manifest, or to the failure
     duration_ms: int | None = None
     subtasks: tuple[SubtaskStats, ...] = ()
+    #: sum over its subtasks
     state_bytes: int | None = None
     in_flight_bytes: int = 0
-    #: time that the sinks took to commit, with what had to be repeated; None: not yet, or not known
+    #: time that the sinks took to commit, with repetitions; None: not yet, or not known
     commit_ms: int | None = None
-    #: sink → how long its commit took, without what had to be repeated; of sinks that had something to commit
+    #: sink → time of its commit, without repetitions; only sinks that had something to commit
     sink_commit_ms: dict[str, int] = field(default_factory=dict)
-    #: its folder
+    #: folder of the checkpoint
     path: str | None = None
-    #: reason, of one that has failed
+    #: reason, if it has failed
     failure: str | None = None
     failed_ms: int | None = None
-    #: place of the savepoint that was made of it
+    #: folder of the savepoint that was made of it
     savepoint: str | None = None
     savepoint_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRates:
-    """The rates of a subtask between two samples."""
+    """The rates of a subtask."""
 
     #: rows a second
     rows_in: float | None = None
-    #: rows a second; None where no sink and no channel counts them
+    #: rows a second; None: no sink or channel of it counts rows
     rows_out: float | None = None
     #: batches a second
     batches: float = 0
-    #: average duration of the batches in between; None: there was none
+    #: average duration of a batch; None: there was none
     batch_ms: float | None = None
     watermark_ms: int | None = None
-    #: time from the watermark to the clock; None: it has no watermark, or is at its end
+    #: milliseconds by which the watermark is behind the clock; None: it has no watermark, or has reached its end
     lag_ms: int | None = None
-    #: shares of the time, 0 to 1, which add up to 1
+    #: share of the time in batches, 0 to 1. The three shares add up to 1
     busy: float = 0
+    #: the rest
     idle: float = 1
+    #: share of the time in which batches waited because too much was unread in its channels
     back_pressured: float = 0
     state_rows: int | None = None
     state_bytes: int | None = None
@@ -127,23 +131,23 @@ class TaskRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateSample:
-    """A row of ``history/rates``: the rates of each subtask, every ten seconds."""
+    """A row of ``history/rates``: the rates of each subtask in the ten seconds before."""
 
     time_ms: int
     run: int
     #: subtask, as ``<uid>/<subtask>`` → its rates
     tasks: dict[str, TaskRates] = field(default_factory=dict)
-    #: rows in records that no checkpoint has committed; None where no sink counts rows
+    #: rows given to sinks that no checkpoint has committed; None: no sink counts rows
     rows_uncommitted: int | None = None
-    #: of the job or a task of it, over all runs; None where an older version wrote it
+    #: restarts of the job and its tasks, over all runs; None where an older version wrote it
     restarts: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSegment:
-    """``history/events/<run>-<k>-<first>.json``: some rows of the log of events."""
+    """``history/events/<run>-<k>-<first>.json``: some rows of the events."""
 
-    #: number of the first row; rows are numbered over all runs
+    #: number of the first row. Rows are numbered over all runs
     first: int
     rows: tuple[HistoryEvent, ...] = ()
     format: int = FORMAT_VERSION
@@ -151,7 +155,7 @@ class EventSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSegment:
-    """``history/checkpoints/<run>-<k>-<first>.json``: some rows of the log of checkpoints."""
+    """``history/checkpoints/<run>-<k>-<first>.json``: some rows of the checkpoints."""
 
     #: number of the first row
     first: int
@@ -161,7 +165,7 @@ class CheckpointSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateSegment:
-    """``history/rates/<run>-<k>-<first>.json``: some rows of the log of rates."""
+    """``history/rates/<run>-<k>-<first>.json``: some rows of the rates."""
 
     #: number of the first row
     first: int

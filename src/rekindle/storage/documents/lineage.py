@@ -12,28 +12,29 @@ from rekindle.storage.layout import FORMAT_VERSION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """``lineages/<n>.json``: once it exists, the tasks' folders of this lineage are whole, and the job runs on them."""
+    """``lineages/<n>.json``: the folders of the tasks in this lineage are complete, and the job runs on them."""
 
     lineage: int
+    #: run that opened the lineage
     run: int
     created_ms: int
-    #: checkpoint or savepoint folder it was restored from, absolute; None for a first start
+    #: folder of the checkpoint or savepoint that it began with, absolute; None: it began with nothing
     restored_from: str | None = None
-    #: id of that checkpoint, where it belongs to this very job
+    #: number of that checkpoint, if it belongs to this job
     restored_checkpoint: int | None = None
-    #: the job owns that savepoint, and deletes it once it has as many checkpoints as it retains
+    #: True: the job owns that savepoint, and deletes it when it has retained enough checkpoints of its own
     claimed: bool = False
-    #: task uid → uids of its inputs, in order: what a resume checks the job against
+    #: task uid → uids of its inputs, in order. A resume compares the job with it
     graph: dict[str, list[str]] = field(default_factory=dict)
-    #: task uid → its operators: sources, the task itself, sinks; empty where an older version wrote it
+    #: task uid → its sources, itself and its sinks; empty where an older version wrote it
     chains: dict[str, list[str]] = field(default_factory=dict)
-    #: task uid → number of its subtasks, where that is not 1
+    #: task uid → number of its subtasks, if that is not 1
     parallelism: dict[str, int] = field(default_factory=dict)
-    #: task uid → bounded source → the part of its frozen list to read in this lineage; all of it where not named
+    #: task uid → bounded source → the part of its file list that is read in this lineage; all of it if not named
     unread: dict[str, dict[str, Ranges]] = field(default_factory=dict)
-    #: task uid → custom source → the operator state that it begins with; none in a first lineage
+    #: task uid → custom source → its splits and positions at the beginning; empty in the first lineage
     operator_state: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    #: streaming | batch: every run of the lineage has the same
+    #: streaming | batch, the same for every run of the lineage
     mode: str = "streaming"
     format: int = FORMAT_VERSION
 

@@ -14,9 +14,10 @@ Json = dict[str, Any]
 class Identity:
     """``job.json``: the identity of the job in this folder."""
 
+    #: name of the job
     job: str
     created_ms: int
-    #: random; tells this job from one of the same name in another storage, whose sinks may share a target
+    #: random id of this job. A job with the same name in another storage has another id
     id: str = ""
     format: int = FORMAT_VERSION
 
@@ -28,14 +29,18 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDescription:
-    """A source of a job, for people; no path, option or function of it."""
+    """A source of a job, for people, without its paths, options and functions."""
 
     uid: str
-    #: Files | Batch | Stream
+    #: Files | Batch | Stream | SplitSource | Jdbc | Kafka | Hybrid
     kind: str
+    #: True: the source ends
     bounded: bool
+    #: column with the event time
     event_time: str | None = None
+    #: delay of the watermark, as the user wrote it
     watermark: str | None = None
+    #: time without rows after which the source no longer holds back the watermark, as the user wrote it
     idle_after: str | None = None
 
 
@@ -44,66 +49,70 @@ class TaskDescription:
     """A task of a job, for people."""
 
     uid: str
-    #: uids of the sources and tasks it reads
+    #: uids of the sources and tasks that it reads
     inputs: tuple[str, ...]
+    #: number of its subtasks
     parallelism: int = 1
     output_mode: str = "append"
+    #: column of its output with the event time
     event_time: str | None = None
+    #: delay of that watermark, as the user wrote it
     watermark: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkDescription:
-    """A sink of a job, for people; no address or option of it."""
+    """A sink of a job, for people, without its address and options."""
 
     uid: str
+    #: uid of the task that it gets the rows of
     task: str
-    #: e.g. Parquet
+    #: name of its class, such as Parquet
     kind: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDescription:
-    """The parts of a run, and the settings in force, for people; only the kinds of its sinks decide anything."""
+    """The parts of a job in a run, and its settings. For people; only the kinds of its sinks decide anything."""
 
     sources: tuple[SourceDescription, ...] = ()
     tasks: tuple[TaskDescription, ...] = ()
     sinks: tuple[SinkDescription, ...] = ()
-    #: every setting of Rekindle as a user would write it; those of Spark, which may hold secrets, are not here
+    #: every setting of Rekindle, as a user would write it. Spark's settings may hold secrets and are not here
     settings: dict[str, str] = field(default_factory=dict)
-    #: of Rekindle
+    #: version of Rekindle
     version: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """``runs/<run>.json``: a driver started. The next number fences it."""
+    """``runs/<run>.json``: a driver has started. The next number fences it."""
 
     run: int
     started_ms: int
     host: str
     pid: int
-    #: lineage it continues, or opens
+    #: lineage that the run continues or opens
     lineage: int
-    #: checkpoint or savepoint folder it was to start from, absolute; None: resume or first start
+    #: folder of the checkpoint or savepoint to start from, absolute; None: the run resumes in place, or is the first
     restore_from: str | None = None
-    #: True: it continues from before the flush of a drained job
+    #: True: the job was drained, and the run continues from before the flush
     undo_drain: bool = False
-    #: True: the sinks go back with it
+    #: True: the sinks go back to that checkpoint too
     rewind_sinks: bool = False
-    #: True: the job owns the savepoint that it started from, and deletes it
+    #: True: the job owns the savepoint that it started from, and deletes it later
     claim: bool = False
-    #: tells two processes apart that race for one run number
+    #: random, so that of two processes that create the same run each knows whether it has won
     token: str = ""
-    #: tells the process from a later one with the same pid, see `storage.liveness`
+    #: start of the process, which tells it from a later process with the same pid (`storage.liveness`)
     process_started: str = ""
-    #: id of the start of the machine, where that shows a loss of power (`Store.boot_id`); else empty
+    #: id of the machine's current start, by which a loss of power is noticed; empty where the storage needs none
     boot_id: str = ""
     #: streaming | batch
     mode: str = "streaming"
-    #: first of the runs of this process whose unanswered requests it hears; None: it has no predecessor there
+    #: first run of this process, if it has had several: requests to any of them are answered; None: it has had one
     since: int | None = None
-    #: None where an older version wrote it
+    #: the parts of the job; None where an older version wrote it
     description: JobDescription | None = None
     format: int = FORMAT_VERSION
 
@@ -117,15 +126,17 @@ class Result:
     """``runs/<run>.result.json``: how a run ended."""
 
     run: int
+    #: FINISHED | STOPPED | DRAINED | CANCELED | FAILED
     state: str
     ended_ms: int
-    #: last completed checkpoint's id
+    #: number of the last completed checkpoint
     checkpoint: int | None = None
-    #: savepoint made by the stop, absolute
+    #: folder of the savepoint that the stop has made, absolute
     savepoint: str | None = None
-    #: notes on what a drain left unread or unflushed
+    #: rows that a drain has not read, state that it has not flushed, and other remarks
     notes: tuple[str, ...] = ()
+    #: the error of a failed run: code, message, parameters, next step
     error: Json | None = None
-    #: False: what the run found under its claim forbade it, or left it nothing to do; the one before it counts
+    #: False: the run found nothing to do, or an error, before it began. The result of the run before it counts
     began: bool = True
     format: int = FORMAT_VERSION

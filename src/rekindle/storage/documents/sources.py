@@ -15,38 +15,41 @@ Json = dict[str, Any]
 class FrozenFile:
     """A file of a bounded source."""
 
-    #: absolute URI, percent-encoded, as Spark's logs hold it
+    #: absolute URI, percent-encoded, as in Spark's logs
     path: str
+    #: in bytes
     size: int
-    #: least event time in it, ms, where the list is in the order of that; None: no row has one
+    #: least event time in the file, if the list is in that order; None: no row has an event time
     first_ms: int | None = None
-    #: mark that tells it from a file that takes its place: the ETag of an object, else when it was last modified, in ms
+    #: tells the file from another one that replaces it: the ETag of an object, or the time of the last change in ms
     version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenFiles:
-    """``files.json``: what a bounded source consists of, fixed when the job first starts."""
+    """``files.json``: the files of a bounded source, fixed when the job first starts."""
 
+    #: uid of the source
     source: str
     files: tuple[FrozenFile, ...]
-    #: columns read from the files (Spark's JSON schema), partition columns of a Hive layout included
+    #: columns of the files, as Spark's JSON schema, with the partition columns of a Hive layout
     schema: Json
-    #: names of columns that come from ``key=value`` folders
+    #: names of the columns that come from ``key=value`` folders
     partition_columns: tuple[str, ...] = ()
-    #: folder below which key=value parts are looked for, absolute URI
+    #: folder below which ``key=value`` folders are looked for, an absolute URI
     base: str = ""
-    #: the files are in the order of their least event times
+    #: True: the files are in the order of their least event times
     by_time: bool = False
     format: int = FORMAT_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitAssignment:
-    """``splits/…/<k>.json``: the next range of a source's splits has a reader; see `rekindle.protocol.enumerator`."""
+    """``splits/…/<k>.json``: the next range of a source's files has a reader (`rekindle.protocol.enumerator`)."""
 
+    #: number of the subtask that reads it
     subtask: int
-    #: number of the splits that have been handed out, these among them
+    #: number of files that have been handed out, with this range
     until: int
     run: int
     format: int = FORMAT_VERSION
@@ -54,8 +57,9 @@ class SplitAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitsGiven:
-    """``splits/…/<k>.given.json``: splits of a custom source have readers; see `rekindle.protocol.custom_splits`."""
+    """``splits/…/<k>.given.json``: splits of a custom source have readers (`rekindle.protocol.custom_splits`)."""
 
+    #: each split, with the subtask that reads it
     given: tuple[GivenSplit, ...]
     run: int
     format: int = FORMAT_VERSION
@@ -63,24 +67,27 @@ class SplitsGiven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedFile:
-    """A Parquet file with rows that were read of a custom source."""
+    """A Parquet file with rows that were read from a custom source."""
 
     #: below the folder of the subtask's reads of that source
     path: str
+    #: in bytes
     size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitRead:
-    """``reads/<source>/<k>.json``: what one read of a custom source has given is durable, and is not read again."""
+    """``reads/<source>/<k>.json``: the rows of one read of a custom source are durable, and are not read again."""
 
-    #: the split that was read, with its position before; None: nothing, since all splits of the subtask have ended
+    #: the split that was read, with its position before; None: nothing was read, because all splits of the subtask have
+    #: ended
     split: Split | None
-    #: position of the subtask after it, in all of its splits
+    #: position of the subtask after the read, in all of its splits
     state: ReaderState
+    #: the files with the rows
     files: tuple[StagedFile, ...]
     rows: int
     run: int
-    #: name → entries that the source keeps itself, as of this read
+    #: entries that the source keeps itself, by name, after this read
     own: dict[str, list[Any]] = field(default_factory=dict)
     format: int = FORMAT_VERSION

@@ -13,13 +13,15 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStats:
-    """A line of ``rekindle checkpoints``; those in progress and failed live in the status only."""
+    """A checkpoint as the heartbeat shows it. The history has the same and more, once it is completed or has failed."""
 
     id: int
     kind: str
+    #: in_progress | completed | failed
     status: str
     triggered_at: int
     duration_ms: int | None = None
+    #: subtasks that have acknowledged it, of how many
     acknowledged: tuple[int, int] = (0, 0)
     in_flight_bytes: int = 0
     size_bytes: int = 0
@@ -32,17 +34,18 @@ class InputStatus:
     """An input as ``rekindle status`` shows it."""
 
     ended: bool = False
+    #: position in it, as the source counts
     position: Any = None
-    #: share of a bounded input that has been read, 0 to 1
+    #: share of a bounded input that was read, 0 to 1
     share: float | None = None
-    #: it has had no data for so long that it holds nothing back
+    #: True: it has had no rows for so long that it no longer holds back the watermark
     idle: bool = False
     rows_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The last failure of a task, or of anything of the job: an error, as `errors` has it."""
+    """The last failure of a task or of the job."""
 
     code: str
     message: str
@@ -54,53 +57,64 @@ class Failure:
 class TaskStatusDocument:
     """A subtask as ``rekindle status`` shows it."""
 
+    #: uid of the task
     uid: str
+    #: number of the subtask
     subtask: int
+    #: starting | running | suspending | finishing | waiting_for_final_checkpoint | closing | closed | restarting
     status: str
+    #: number of the last batch; -1: none
     batch: int
+    #: watermark of the query, ms
     watermark: int | None = None
+    #: input → how far it was read
     inputs: dict[str, InputStatus] = field(default_factory=dict)
-    #: rows it reads, as Spark's last report has it
+    #: rows that it reads a second, by Spark's last report
     rows_per_second: float | None = None
+    #: duration of the last batch
     batch_duration_ms: int | None = None
-    #: over all runs of the job, as Spark's reports count them, except the last ones before a driver was killed; None:
-    #: there was none, as in a batch run
+    #: rows read over all runs, by Spark's reports, without the last ones before a kill; None: no reports, as in a batch
+    #: run
     rows_in: int | None = None
-    #: those of them that it read of sources, and not of other tasks
+    #: rows of these that come from sources, not from other tasks
     rows_of_sources: int | None = None
-    #: over all runs of the job; None where neither a sink nor a channel of it counts rows
+    #: rows written over all runs; None: no sink or channel of it counts rows
     rows_out: int | None = None
     #: over all runs of the job
     batches: int = 0
-    #: of this run: time in batches, and time that batches waited because too much lay unread in its channels
+    #: time in batches, in this run
     busy_ms: int = 0
+    #: time that batches waited because too much was unread in its channels, in this run
     held_ms: int = 0
-    #: time from the watermark to the clock; None: it has no watermark, or is at its end
+    #: milliseconds by which the watermark is behind the clock; None: it has no watermark, or has reached its end
     lag_ms: int | None = None
-    #: shares of the last ten seconds, 0 to 1, which add up to 1; None: there was no second look yet
+    #: share of the last ten seconds, 0 to 1. The three shares add up to 1; None: not known yet
     busy: float | None = None
+    #: share of the time in which batches waited
     back_pressured: float | None = None
+    #: the rest
     idle: float | None = None
     state_rows: int | None = None
     state_bytes: int | None = None
-    #: task that reads it → bytes of its output which that has still to read
+    #: task that reads it → bytes of its output that this task still has to read
     unread_bytes: dict[str, int] = field(default_factory=dict)
-    #: the last one of this run; None: there was none, or an older version wrote it
+    #: last failure in this run; None: there was none, or an older version wrote it
     failure: Failure | None = None
-    #: number of times that this run has started it again, or is about to
+    #: restarts in this run; the next one counts when it is decided
     restarts: int = 0
-    #: time at which it is started again; None: it does not wait for that
+    #: time of the next restart; None: none is planned
     next_attempt_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newest:
-    """The newest figures of the history, for those that read the heartbeat alone, as a list of many jobs does."""
+    """The newest figures of the history, so that a list of many jobs reads the heartbeats alone."""
 
-    #: of the newest completed checkpoint; None: there is none, or that is not known
+    #: duration of the last completed checkpoint; None: there is none, or it is not known
     checkpoint_duration_ms: int | None = None
+    #: size of the state in it
     checkpoint_bytes: int | None = None
-    #: rows given to sinks a second; None where no sink counts rows
+    #: rows given to sinks a second; None: no sink counts rows
     rows_out_per_second: float | None = None
 
 
@@ -109,52 +123,58 @@ class Status:
     """``status.json``: the heartbeat of a driver."""
 
     job: str
+    #: CREATED | RUNNING | STOPPING, or how the run ended
     state: str
     run: int
     host: str
     pid: int
-    #: counts up with each write: a reader on another machine compares two reads, never clocks
+    #: grows with each write. A reader on another machine compares two reads, not clocks
     beat: int
     written_ms: int
-    #: milliseconds until the next one comes at the latest; None where an older version wrote it
+    #: longest time until the next write, in milliseconds; None where an older version wrote it
     next_beat_ms: int | None = None
+    #: the subtasks
     tasks: tuple[TaskStatusDocument, ...] = ()
     #: over all runs of the job
     checkpoints_completed: int = 0
+    #: over all runs of the job
     checkpoints_failed: int = 0
+    #: number of the last completed checkpoint
     latest_checkpoint: int | None = None
+    #: time at which it was complete
     latest_checkpoint_ms: int | None = None
-    #: time at which that one was last found to say all that another would, so that none was taken; None: it was not
+    #: time at which nothing had changed since, so that no other was taken; None: that has not happened
     latest_checkpoint_confirmed_ms: int | None = None
-    #: newest first; in progress and failed ones among them
+    #: the newest checkpoints, newest first, with those in progress and failed
     history: tuple[CheckpointStats, ...] = ()
-    #: tells the process from a later one with the same pid, see `storage.liveness`
+    #: start of the process, which tells it from a later process with the same pid (`storage.liveness`)
     process_started: str = ""
     #: streaming | batch
     mode: str = "streaming"
     error: Json | None = None
-    #: the last one in this process, whatever has failed; None: there was none, or an older version wrote it
+    #: last failure in this process; None: there was none, or an older version wrote it
     failure: Failure | None = None
-    #: number of times that this process has started a task, all of them, or Spark again, or is about to
+    #: restarts by this process, of a task, of all tasks or of Spark; the next one counts when it is decided
     restarts: int = 0
-    #: time of the next attempt at something that failed; None: nothing waits for one
+    #: time of the next attempt at something that failed; None: none is planned
     next_attempt_ms: int | None = None
     #: time at which the run began; None where an older version wrote it
     started_ms: int | None = None
-    #: rows read of sources, over all runs of the job
+    #: rows read from sources, over all runs of the job
     rows_in: int | None = None
-    #: rows given to sinks, over all runs of the job; None where no sink counts rows
+    #: rows given to sinks, over all runs of the job; None: no sink counts rows
     rows_out: int | None = None
-    #: those of them that no checkpoint has committed yet
+    #: rows given to sinks that no checkpoint has committed yet
     rows_uncommitted: int | None = None
     #: over all runs of the job
     batches: int = 0
+    #: restarts over all runs of the job
     restarts_total: int = 0
-    #: None where an older version wrote it: the history has these figures
+    #: newest figures of the history; None where an older version wrote it
     newest: Newest | None = None
-    #: result of the run, for a list of many jobs; None: it has not ended, or its driver died before it said so here,
-    #: or an older version wrote it, or another run has been about to begin since
+    #: result of the run, so that a list of many jobs reads the heartbeats alone; None: the run has not ended, the
+    #: driver died before it wrote this, an older version wrote it, or another run was about to begin
     result: Result | None = None
-    #: of Rekindle
+    #: version of Rekindle
     version: str = ""
     format: int = FORMAT_VERSION
