@@ -1,37 +1,37 @@
 """Every path of a job's storage. No other module joins strings into paths, except `read_layout`, which continues it.
 
     <storage>/<job>/
-      job.json                                  identity, format version
-      runs/<run>.json                           one per start, 200 kept; the next number fences earlier drivers
+      job.json                                  identity of the job, version of the format
+      runs/<run>.json                           one for each start, 200 kept; the next number fences earlier drivers
       runs/<run>.result.json                    how the run ended
-      lineages/<lineage>.json                   the commit point of a (re)start from elsewhere
-      sources/<uid>/files.json                  the frozen list of a bounded source
+      lineages/<lineage>.json                   the commit point of a start from a checkpoint or savepoint
+      sources/<uid>/files.json                  the fixed list of files of a bounded source
       sources/<uid>/segments/<attempt>/         the rows of a Batch source, written once
       tasks/<uid>/<subtask>/<lineage>/
-          spark/                                spark_progress_dir
+          spark/                                Spark's own checkpoint directory
           batches/<N>.json                      batch records
-          segments/<N>-<attempt>/               what a batch puts into the channels of its task
-          schema.json                           the columns of that
-          end.json                              the subtask has finished its operator logic
-          drain.json                            a drain has begun here and will be carried through
-          prelude.json, prelude/                up to where its history is computed as a batch; what that reads
-          reads/<input>/<k>.json                what one read of a custom source has given, and where it has led to
-          reads/<input>/<k>-<attempt>/          the rows of it
-          inbox/<input>/_spark_metadata/<k>     admissions of data; .opened makes the folder
+          segments/<N>-<attempt>/               rows that a batch puts into the channels of its task
+          schema.json                           the columns of these rows
+          end.json                              the subtask has finished its logic
+          drain.json                            a drain has begun and will be completed
+          prelude.json, prelude/                a history that is computed as a batch, and rows for that
+          reads/<input>/<k>.json, <k>-<attempt>/  a read of a custom source with the position after it, and its rows
+          inbox/<input>/_spark_metadata/<k>     admissions of data; .opened creates the folder
           marks/<input>/_spark_metadata/<k>     admissions of watermark rows
           marks/<input>/rows/<name>.parquet     the watermark rows
-      tasks/<uid>/splits/<lineage>/<source>/<k>.json  which of its subtasks reads the next range of files
-      tasks/<uid>/splits/<lineage>/<source>/<k>.given.json  which of them read which splits of a custom source
-      sinks/<uid>/                              what a sink stages that cannot be staged in its target
-      checkpoints/<id>/manifest.json
-      checkpoints/<id>/committed.json           its transactions are committed: not to be repeated
-      checkpoints/<id>/rewound.json             what it had committed was taken back
-      control/<request>.request.json, <request>.answer.json; bell, where looks are paid for: the last request
-      status.json
+      tasks/<uid>/splits/<lineage>/<source>/<k>.json  the subtask that reads the next range of files
+      tasks/<uid>/splits/<lineage>/<source>/<k>.given.json  the subtasks that read splits of a custom source
+      sinks/<uid>/                              rows that a sink cannot stage in its target
+      checkpoints/<id>/manifest.json            what the checkpoint consists of
+      checkpoints/<id>/committed.json           its transactions are committed, and are not repeated
+      checkpoints/<id>/rewound.json             the rows that it committed were taken back
+      control/<request>.request.json, <request>.answer.json  a request to the driver, and its answer
+      control/bell                              the last request; only in HDFS and buckets
+      status.json                               the heartbeat
       history/<log>/<run>-<k>-<first>.json      events, checkpoints and rates, in segments; the oldest are deleted
       logs/<run>-<k>.jsonl                      the log of the driver, in pieces; the oldest are deleted
       reserve                                   room for the result of a run that ends because the disk is full
-      copied.json                               where the job was copied from; without job.json it is no job yet
+      copied.json                               the job is a copy; without job.json it is not a job yet
 
     <storage>/_savepoints/<job>-<id>-<random>/  savepoints for which no place was given
 
