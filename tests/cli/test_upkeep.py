@@ -35,6 +35,12 @@ def test_a_storage_that_is_whole_is_said_to_be(checked: Command) -> None:
     assert (found["whole"], found["jobs"][0]["faults"], found["removed"]) == (True, [], 0)
 
 
+def test_the_folder_of_a_job_is_checked_as_that_job(checked: Command, job: JobStorage) -> None:
+    job.store.replace(layout.result("bids", 1), b"")
+    checked.storage += "/bids"
+    assert "1 faults" in check(checked, code=1)
+
+
 def test_a_damaged_document_is_a_fault_and_the_exit_code_is_1(checked: Command, job: JobStorage) -> None:
     job.store.replace(layout.result("bids", 1), b"")
     said = check(checked, code=1)

@@ -13,6 +13,7 @@ from rekindle.cli.app import FAILED, Group, example, with_json
 from rekindle.cli.deleting import WITHOUT_ASKING, confirm
 from rekindle.errors import StorageError
 from rekindle.runtime.elapsed import system_clock
+from rekindle.storage import layout
 from rekindle.storage.open import open_store
 from rekindle.storage.place import DEFAULT, VARIABLE
 from rekindle.upkeep.check import Checked, check_place, refuse_running, remove_orphans
@@ -39,7 +40,7 @@ def storage() -> None:
 @WITHOUT_ASKING
 @with_json
 def check(*, path: str, job: str | None, repair: bool, yes: bool, as_json: bool) -> None:
-    """Check a storage, or one savepoint: the folder or address PATH.
+    """Check a storage, one job in it, or one savepoint: the folder or address PATH.
 
     It opens every document, and looks for everything that checkpoints, savepoints and batch records name, with the
     sizes and hashes in them. It lists orphans: files that nothing names, which do no harm but take up room. It does not
@@ -53,7 +54,10 @@ def check(*, path: str, job: str | None, repair: bool, yes: bool, as_json: bool)
     """
     store = open_store(path)
     parent, _, name = store.location.rstrip("/").rpartition("/")
-    checked = check_place(store, open_store(parent or "/"), name, job)
+    above = open_store(parent or "/")
+    if job is None and name and above.exists(layout.identity(name)):  # PATH is the folder of a job
+        store, job = above, name
+    checked = check_place(store, above, name, job)
     if not checked.jobs and not checked.savepoints and not store.exists(""):
         raise StorageError("STORAGE_MISSING", uri=path)
     removed: list[Orphan] = []
