@@ -23,18 +23,21 @@ OF_JOB = {
         "heartbeat_age_ms",
     ),
     "rekindle_job_checkpoint_age_seconds": (
-        "Time since a checkpoint last held all that there was.",
+        "Time since the last checkpoint was complete, or since there was last nothing to add to it.",
         "checkpoint_age_ms",
     ),
-    "rekindle_job_watermark_lag_seconds": ("The lag of the last watermark behind the clock.", "lag_ms"),
+    "rekindle_job_watermark_lag_seconds": (
+        "Time by which the watermark is behind the clock; of several tasks the longest.",
+        "lag_ms",
+    ),
     "rekindle_job_uptime_seconds": ("Time since the run began.", "uptime_ms"),
 }
 """Metric → what it says, and the field of the overview in milliseconds."""
 
 OF_JOB_PLAIN = {
-    "rekindle_job_rows_in": ("Rows read, over all runs.", "rows_in"),
-    "rekindle_job_rows_out": ("Rows written, over all runs.", "rows_out"),
-    "rekindle_job_rows_uncommitted": ("Rows written that no checkpoint has committed.", "rows_uncommitted"),
+    "rekindle_job_rows_in": ("Rows read from sources, over all runs.", "rows_in"),
+    "rekindle_job_rows_out": ("Rows given to sinks, over all runs.", "rows_out"),
+    "rekindle_job_rows_uncommitted": ("Rows given to sinks that no checkpoint has committed.", "rows_uncommitted"),
     "rekindle_job_batches": ("Batches, over all runs.", "batches"),
     "rekindle_job_state_rows": ("Rows of state.", "state_rows"),
     "rekindle_job_state_bytes": ("Bytes of state.", "state_bytes"),
@@ -43,7 +46,7 @@ OF_JOB_PLAIN = {
 
 UNREAD = (
     "rekindle_channel_unread_bytes",
-    "Bytes of a subtask's output that a task, the label `reader`, has still to read.",
+    "Bytes of a subtask's output that the task in the label `reader` still has to read.",
 )
 """Metric, and what it says."""
 FLINK_JOB = "flink_jobmanager_job_"
