@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 _NOT_HANDED_ON = {"connection", "expect", "keep-alive", "transfer-encoding"}
 
@@ -21,11 +21,13 @@ class Requests:
         self._lock = threading.Lock()
         self._counted: Counter[tuple[str, str]] = Counter()
         self._written: Counter[str] = Counter()
+        self._named: Counter[tuple[str, str, str]] = Counter()
 
-    def add(self, who: str, kind: str, written: int) -> None:
-        """One more, with so many bytes in its body."""
+    def add(self, who: str, kind: str, written: int, name: str = "") -> None:
+        """One more, with so many bytes in its body, for the object of that name, or for those that begin so."""
         with self._lock:
             self._counted[who, kind] += 1
+            self._named[who, kind, name] += 1
             if kind == "PUT":
                 self._written[who] += written
 
@@ -34,10 +36,22 @@ class Requests:
         with self._lock:
             return Counter(self._counted)
 
+    def named(self) -> Counter[tuple[str, str, str]]:
+        """Return them by who sent them, their kind, and what they were for, as of now."""
+        with self._lock:
+            return Counter(self._named)
+
     def written(self) -> Counter[str]:
         """Return the bytes that were put, by who put them, as of now."""
         with self._lock:
             return Counter(self._written)
+
+
+def name_of(target: str) -> str:
+    """Return the name of the object that a request is for; of a LIST, what the names that it asks for begin with."""
+    parts = urlsplit(target)
+    name = unquote(parts.path.strip("/").partition("/")[2])
+    return name or parse_qs(parts.query).get("prefix", [""])[0]
 
 
 def kind_of(method: str, target: str, copies: bool) -> str:
@@ -83,7 +97,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         # A body that is signed in pieces says how long it is without the signatures.
         size = int(self.headers.get("x-amz-decoded-content-length") or len(body))
-        self.counted.add(who, kind_of(self.command, self.path, "x-amz-copy-source" in self.headers), size)
+        kind = kind_of(self.command, self.path, "x-amz-copy-source" in self.headers)
+        self.counted.add(who, kind, size, name_of(self.path))
         server = http.client.HTTPConnection("127.0.0.1", self.server_port)
         server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
         for name, value in self.headers.items():

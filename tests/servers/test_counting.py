@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.servers.counting import kind_of
+from tests.servers.counting import kind_of, name_of
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,16 @@ from tests.servers.counting import kind_of
 )
 def test_a_request_is_called_what_a_bill_calls_it(method: str, target: str, copies: bool, kind: str) -> None:
     assert kind_of(method, target, copies) == kind
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("/bucket/a%20b/c?uploads", "a b/c"),
+        ("/bucket/?list-type=2&prefix=a%2F", "a/"),
+        ("/bucket?list-type=2", ""),
+        ("/bucket/?delete=", ""),
+    ],
+)
+def test_a_request_is_for_an_object_or_for_the_names_that_begin_so(target: str, name: str) -> None:
+    assert name_of(target) == name
