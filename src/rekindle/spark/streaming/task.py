@@ -165,6 +165,7 @@ class SparkTask:
             self._siblings.begin(self._place.subtask)
             self._read_out(STOP_WAITS_S)
             self._query.stop_after(self._protocol.last)
+            self._protocol.catch_up()  # a record may be there although its creation failed
             self._replay()
             return self._query.commits.last
 
@@ -181,13 +182,13 @@ class SparkTask:
             # The order is repeated: what it asks for was done, and only the word of it was lost.
             return done.batch, done.notes
         if drain:
-            begun = Drain(run=self._place.run, begun_ms=self._clock())
-            self._storage.create(layout.drain(folder), begun)
+            self._storage.create(layout.drain(folder), Drain(run=self._place.run, begun_ms=self._clock()))
         with self._blame.explained():
             self._read_out()
             of_query = self._parts, self._query, self._planned, self._protocol
             flushed = flush_running(*of_query, self._intake)
             self._query.stop_after(self._protocol.last)
+            self._protocol.catch_up()  # as in `suspend`
             self._replay()
             self._protocol.begin_attempt()  # an earlier one may have failed in finish() of a sink
             self._planned.run_found(self._query, self._protocol.last)
@@ -267,9 +268,8 @@ class SparkTask:
 
     def snapshot(self, batch: int) -> SubtaskSnapshot | None:
         """See `TaskRunner`."""
-        return snapshot_at(
-            self._storage, self._place.folder, batch, is_committed=self._query.commits.has, pin=self._kept.pin
-        )
+        has = self._query.commits.has
+        return snapshot_at(self._storage, self._place.folder, batch, is_committed=has, pin=self._kept.pin)
 
     def copy(self, snapshot: SubtaskSnapshot, store: Store, folder: str) -> int:
         """See `StreamRunner`."""
