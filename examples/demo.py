@@ -55,6 +55,8 @@ class Demo:
         self.began = time.monotonic()
         self.root = root
         self.data = root / "demo-data"
+        # Also of the comparison, which runs in this process, in the folder of whoever has started it.
+        os.environ.setdefault("REKINDLE_LOGS", str(root / "rekindle-logs"))
         # The folders are the defaults of the command and of the job file.
         self.env = {k: v for k, v in os.environ.items() if k not in ("REKINDLE_STORAGE", "HOT_BIDS_DATA")}
         # The job prints lines, and does not redraw the terminal: the demo prints there too.
