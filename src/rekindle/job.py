@@ -64,7 +64,7 @@ class Job(DefinedJob):
         """Run the job to its end. SIGTERM and Ctrl-C stop it, a second Ctrl-C cancels it; they cancel a batch run.
 
         The arguments are those of `start`. A job that was stopped, cancelled, killed or failed resumes after its last
-        committed batches.
+        recorded batches.
 
         Raises:
             RekindleError: raised by `start`; the error of a job that fails, or ``JOB_CANCELED``, with the result in the

@@ -103,7 +103,7 @@ def stop(
 @with_storage
 @with_json
 def cancel(job: str, timeout_s: float, storage: str, as_json: bool) -> None:
-    """End a job now, without a checkpoint; `run` resumes it from its last committed batches."""
+    """End a job now, without a checkpoint; `run` resumes it after its last recorded batches."""
     _ask(job_storage(storage, job), ControlRequest(verb="cancel"), as_json, timeout_s=timeout_s)
 
 

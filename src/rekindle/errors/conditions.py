@@ -1016,11 +1016,11 @@ CONDITIONS: dict[str, Condition] = {
         ),
         RESTARTS_EXHAUSTED=(
             "Task {task!r} failed {attempts} times; the last cause: {reason}",
-            "Fix the cause and run again: it resumes after its last committed batches.",
+            "Fix the cause and run again: it resumes after its last recorded batches.",
         ),
         CHECKPOINTS_FAILING=(
             "{failures} checkpoints failed in a row, more than checkpoint.tolerable_failures={tolerable}: {reason}",
-            "Fix the cause and run again: it resumes after its last committed batches.",
+            "Fix the cause and run again: it resumes after its last recorded batches.",
         ),
         FLUSH_FAILED=(
             "The flush of {path} failed: {reason}",
@@ -1029,9 +1029,9 @@ CONDITIONS: dict[str, Condition] = {
         QUERY_DIED=("The query of task {task!r} ended by itself: {reason}", "Fix the cause and run again."),
         JOB_CANCELED=(
             "The job {job!r} was cancelled in run {run}: it has ended without a checkpoint.",
-            "Run it again: it resumes after its last committed batches.",
+            "Run it again: it resumes after its last recorded batches.",
         ),
-        SPARK_DIED=("Spark is gone: {reason}", "Run again: it resumes after its last committed batches."),
+        SPARK_DIED=("Spark is gone: {reason}", "Run again: it resumes after its last recorded batches."),
     ),
     **_conditions(
         "protocol",
