@@ -31,7 +31,8 @@ def test_a_query_that_cannot_reach_its_brokers_names_the_source_and_is_tried_aga
     error = translate(died_of(admin_timed_out()), lambda path: "clicks")
     assert error is not None
     assert (error.code, error.permanent) == ("SOURCE_SERVER_FAILED", False)
-    assert error.parameters == {"source": "clicks", "server": "Kafka", "reason": f"TimeoutException: {TIMED_OUT}"}
+    assert error.parameters["source"] == "clicks"
+    assert error.parameters["reason"] == f"no broker answers, TimeoutException: {TIMED_OUT}"
 
 
 def test_what_a_sink_raised_of_kafka_inside_a_batch_is_no_failure_of_a_source() -> None:

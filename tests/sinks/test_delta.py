@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
@@ -235,6 +236,33 @@ def test_others_may_change_the_table_before_a_commit_and_before_it_is_repeated(
     DeltaTable(tmp_path).delete("id = 1")
     opened(tmp_path).commit(made, permit(2))
     assert sorted(row["id"] for row in rows_of(tmp_path)) == [2, 3, 4], "what was deleted does not come back"
+
+
+def test_a_table_that_is_gone_with_the_rows_of_a_checkpoint_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    sink = opened(tmp_path / "table")
+    made = sink.prepare(spark.range(3), batch_of(1))
+    shutil.rmtree(tmp_path / "table")
+    with pytest.raises(SinkError) as error:
+        sink.commit(made, permit(1))
+    assert (error.value.code, error.value.permanent) == ("SINK_STAGING_LOST", True)
+
+
+@pytest.mark.parametrize("driver", ["same", "next"])
+@pytest.mark.parametrize("change", ["type", "column"])
+def test_rows_are_not_added_to_a_table_that_has_got_other_columns_since_they_were_written(
+    spark: SparkSession, tmp_path: Path, change: str, driver: str
+) -> None:
+    sink = opened(tmp_path)
+    put(sink, spark.sql("SELECT 0L AS id, 'a' AS v"), 1)
+    made = sink.prepare(spark.sql("SELECT 1L AS id, 'b' AS v"), batch_of(2))
+    others = {"id": [7], "v": [7]} if change == "type" else {"id": [7]}
+    write_deltalake(tmp_path, pa.table(others), mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(
+        SinkError, match="in the table" if change == "type" else r"no columns \['v'\] any more"
+    ) as error:
+        (sink if driver == "same" else opened(tmp_path)).commit(made, permit(2))
+    assert error.value.code == "SINK_SCHEMA_MISMATCH"
+    assert [row["id"] for row in rows_of(tmp_path)] == [7]
 
 
 def test_an_attempt_that_the_log_names_is_not_cleaned_whatever_its_note_says(

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.errors import DefinitionError, SinkError
 from rekindle.sinks import Postgres
-from rekindle.sinks.postgres.database import _may_connect, _may_pass, connect
+from rekindle.sinks.postgres.database import _may_connect, _may_pass, connect, patience
 from rekindle.testing.effects import at_moments
 from rekindle.testing.sink_contract import Row, SinkContract, batch_of, permit
 from tests.jobs.kit import until
@@ -382,6 +382,17 @@ def test_a_server_that_stays_away_is_a_clear_error_and_a_later_commit_succeeds(
     assert error.value.code == "SINK_SERVER_FAILED"
     sink.commit(made, permit())
     assert postgres.psql("SELECT count(*) FROM away", database) == [["3"]]
+
+
+def test_a_server_that_the_network_has_lost_is_not_waited_for_without_end_unless_the_user_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert patience("host=db")["connect_timeout"] == "20"
+    assert "tcp_user_timeout" in patience("postgresql://db/shop?connect_timeout=5")
+    assert "connect_timeout" not in patience("postgresql://db/shop?connect_timeout=5")
+    assert patience("service=shop") == {}
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "7")
+    assert "connect_timeout" not in patience("host=db")
 
 
 def test_a_connection_is_tried_again_by_what_the_server_answers_and_not_by_its_words(

@@ -51,14 +51,16 @@ def test_a_job_whose_brokers_are_away_says_so_goes_on_trying_and_can_be_stopped(
     failure = handle.status().failure
     assert failure is not None
     assert failure.code == "SOURCE_SERVER_FAILED"
-    assert failure.message.startswith("Source 'clicks': Kafka failed: TimeoutException: ")
+    assert failure.message.startswith("Source 'clicks': Kafka failed: no broker answers, TimeoutException: ")
     assert handle.stop().state == "STOPPED"
 
 
 def test_a_bounded_topic_whose_brokers_are_away_is_refused_with_the_same_error(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match=r"Source 'clicks': Kafka failed: TimeoutException") as error:
+    with pytest.raises(
+        InputError, match=r"Source 'clicks': Kafka failed: no broker answers, TimeoutException"
+    ) as error:
         job_of(nowhere(end="latest"), tmp_path / "out").start(spark, storage=str(tmp_path / "storage"))
     assert error.value.code == "SOURCE_SERVER_FAILED"
 

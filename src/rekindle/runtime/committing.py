@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from rekindle.errors import ControlError, RekindleError
@@ -11,8 +10,6 @@ from rekindle.protocol import events as e
 from rekindle.runtime.checkpointing import Checkpointing
 from rekindle.runtime.orders import known
 
-_LOG = logging.getLogger(__name__)
-
 
 def commit(checkpointing: Checkpointing, command: c.CommitTransactions) -> e.Event:
     """Commit the transactions of a checkpoint; return the event that reports the outcome."""
@@ -20,8 +17,6 @@ def commit(checkpointing: Checkpointing, command: c.CommitTransactions) -> e.Eve
     try:
         took_ms = checkpointing.commit(command.permit)
     except BaseException as error:  # a sink's code may call sys.exit(): the thread that commits must not end silently
-        # Nothing else reports it while it is tried again.
-        _LOG.warning("Checkpoint %d is not committed yet: %s", number, error)
         permanent = isinstance(error, RekindleError) and error.permanent
         return e.CommitFailed(checkpoint=number, detail=str(error), permanent=permanent, error=known(error))
     return e.TransactionsCommitted(checkpoint=number, sink_commit_ms=tuple(took_ms.items()))

@@ -59,7 +59,8 @@ def of_kafka(links: Sequence[Link], source: str, *, beside_sinks: bool = True) -
     clients = [link for link in links if link.name.startswith(_CLIENT) or _is_of_reader(link)]
     if not clients:
         return None
-    return InputError("SOURCE_SERVER_FAILED", source=source, server="Kafka", reason=_said(clients[-1]))
+    silent = "no broker answers, " if clients[-1].name.endswith("errors.TimeoutException") else ""
+    return InputError("SOURCE_SERVER_FAILED", source=source, server="Kafka", reason=silent + _said(clients[-1]))
 
 
 def _is_data_loss(link: Link) -> bool:

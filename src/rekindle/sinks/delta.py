@@ -25,6 +25,7 @@ from rekindle.protocol.commit import CommitPermit
 from rekindle.sinks.delta_features import features_refused
 from rekindle.sinks.delta_places import is_reached, reached
 from rekindle.sinks.delta_rewind import TRIES, rewind
+from rekindle.sinks.delta_schema import changed, columns_in, columns_of, other_type, relaxed
 from rekindle.sinks.footers import delta_statistics
 from rekindle.sinks.owners import Claim, OwnerFiles
 from rekindle.sinks.reading import all_of, read_files
@@ -141,8 +142,13 @@ class Delta(TwoPhaseSink):
 
     def commit(self, committables: Sequence[Committable], permit: CommitPermit) -> None:
         """Name all files in one entry of the log, unless the table has this checkpoint's already."""
-        if committables and not self._has(self._table(), permit.checkpoint):
-            self._add(committables, permit.checkpoint)
+        from deltalake.exceptions import TableNotFoundError
+
+        try:
+            if committables and not self._has(self._table(), permit.checkpoint):
+                self._add(committables, permit.checkpoint)
+        except TableNotFoundError as error:
+            raise SinkError("SINK_STAGING_LOST", sink=self._sink, path=self.path) from error
         self._attempts.committed(committables)
 
     def abort(self, committables: Sequence[Committable]) -> None:
@@ -175,14 +181,16 @@ class Delta(TwoPhaseSink):
         return DeltaTable(**self._reached)
 
     def _has(self, table: DeltaTable, checkpoint: int) -> bool:
-        version = table.transaction_version(self._application)
-        return version is not None and version >= checkpoint
+        return (-1 if (version := table.transaction_version(self._application)) is None else version) >= checkpoint
 
     def _add(self, committables: Sequence[Committable], checkpoint: int) -> None:
         from deltalake import CommitProperties, Transaction
         from deltalake.exceptions import CommitFailedError
 
-        adds: list[AddAction | RemoveAction] = for_each(self._store, self._action, self._attempts.files(committables))
+        files = list(self._attempts.files(committables))
+        fitted = self._fits  # by a batch of this run, else the rows are of an earlier one
+        columns = columns_of(fitted[0]) if fitted is not None else columns_in(self._attempts.footer(files[0]))
+        adds: list[AddAction | RemoveAction] = for_each(self._store, self._action, files)
         properties = CommitProperties(
             app_transactions=[Transaction(self._application, checkpoint)],
             custom_metadata={"rekindle": f"checkpoint {checkpoint} of {self._job}, sink {self._sink}"},
@@ -192,6 +200,8 @@ class Delta(TwoPhaseSink):
             table = self._table()
             if self._has(table, checkpoint):
                 return
+            if (reason := changed(columns, columns_of(table.schema().to_json()))) is not None:
+                raise self._mismatch(reason)
             try:
                 table.create_write_transaction(
                     adds,
@@ -228,7 +238,7 @@ class Delta(TwoPhaseSink):
         """
         with self._lock:
             if self._fits is None or self._fits[0] != schema:
-                self._fits = (schema, self._fitted(json.loads(schema, object_hook=_relaxed)))
+                self._fits = (schema, self._fitted(json.loads(schema, object_hook=relaxed)))
             return self._fits[1]
 
     def _fitted(self, wanted: dict[str, Any]) -> list[str]:
@@ -247,14 +257,12 @@ class Delta(TwoPhaseSink):
         partition_by = list(table.metadata().partition_columns)
         if self.partition_by and partition_by != list(self.partition_by):
             raise self._mismatch(f"it is partitioned by {partition_by}")
-        found = json.loads(table.schema().to_json(), object_hook=_relaxed)
-        has = {field["name"]: field["type"] for field in found["fields"]}
+        has = columns_of(table.schema().to_json())
         required = {field.name for field in table.schema().fields if not field.nullable}
         if missing := sorted(required - columns.keys()):
             raise self._mismatch(f"the table requires {missing}")
-        for name, kind in columns.items():
-            if name in has and has[name] != kind:
-                raise self._mismatch(f"column {name!r} is {json.dumps(kind)}, in the table {json.dumps(has[name])}")
+        if (reason := other_type(columns, has)) is not None:
+            raise self._mismatch(reason)
         if new := [name for name in columns if name not in has]:
             if not self.merge_schema:
                 raise self._mismatch(f"the table has no columns {new}")
@@ -280,16 +288,9 @@ class Delta(TwoPhaseSink):
         return SinkError("SINK_SCHEMA_MISMATCH", sink=self._sink, target=self.path, reason=reason)
 
     def _refuse_features(self, table: DeltaTable) -> None:
-        refused = features_refused(table)
-        if refused:
+        if refused := features_refused(table):
             reason = f"the table has {', '.join(sorted(refused))}, which Spark's Parquet writer does not honour"
             raise SinkError("SINK_TARGET_INVALID", sink=self._sink, target=self.path, reason=reason)
-
-
-def _relaxed(part: dict[str, Any]) -> dict[str, Any]:
-    """Return an object of a schema's JSON without its metadata, and with nulls allowed."""
-    free = {"metadata": {}, "nullable": True, "containsNull": True, "valueContainsNull": True}
-    return {name: free.get(name, value) for name, value in part.items()}
 
 
 def _partition_of(folders: Sequence[str]) -> dict[str, str | None]:

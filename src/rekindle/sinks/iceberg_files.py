@@ -77,7 +77,7 @@ def data_file(footer: Any, path: str, size_bytes: int, table: TableMetadata) -> 
 
     Raises:
         NoPartitionError: see `partition_of`.
-        ValueError: the table has lost a column of the file since it was written.
+        ValueError: the table has lost a column of the file since it was written, or has another of this name.
     """
     from pyiceberg.io.pyarrow import compute_statistics_plan, parquet_path_to_id_mapping
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -90,7 +90,10 @@ def data_file(footer: Any, path: str, size_bytes: int, table: TableMetadata) -> 
     _refuse_lost(shown, ids)
     for column, dotted in zip(columns_of(footer), shown, strict=True):
         number = ids.get(dotted)
-        if number is None or number not in plan:
+        if number is None:
+            continue
+        _refuse_other_kind(dotted, column.kind, str(table.schema().find_type(number)))
+        if number not in plan:
             continue
         counts["column_sizes"][number] = column.size_bytes
         mode = plan[number].mode
@@ -126,6 +129,28 @@ def _refuse_lost(shown: Sequence[str], ids: Mapping[str, int]) -> None:
     lost = sorted({path for path in shown if path not in known and path.partition(".")[0] not in known})
     if lost:
         raise ValueError(f"the table has no columns {lost} any more")
+
+
+_KINDS = {
+    "boolean": "boolean",
+    "int": "integer",
+    "long": "integer",
+    "float": "float",
+    "double": "float",
+    "decimal": "decimal",
+    "date": "date",
+    "timestamp": "timestamp_ntz",
+    "timestamptz": "timestamp",
+    "string": "string",
+    "binary": "binary",
+}
+"""Type of Iceberg, without its size → kind of a column in a file, see `ColumnStatistics.kind`."""
+
+
+def _refuse_other_kind(path: str, kind: str, of_table: str) -> None:
+    expected = _KINDS.get(of_table.partition("(")[0])
+    if kind and expected is not None and kind != expected:
+        raise ValueError(f"column {path!r} is {kind}, in the table {of_table}")
 
 
 def _put(

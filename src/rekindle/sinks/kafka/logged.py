@@ -7,12 +7,14 @@ import re
 
 _EVERY_S = 60.0
 _AT_MOST = 100
+_OF_ANOTHER = "CONFWARN"
+"""Producers, consumers and admin clients are given the same settings, and warn of those that are not theirs."""
 _VARYING = re.compile(r"^\w+ (\[[^\]]*\] ?)*:|\d+ms")
 """The client and its thread, and how long something took."""
 
 
 class SeldomTheSame(logging.Filter):
-    """Let a line through once a minute, whichever client has it."""
+    """Let a line through once a minute, whichever client has it; never one about a setting that is another client's."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -20,7 +22,10 @@ class SeldomTheSame(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """See `logging.Filter`."""
-        line = _VARYING.sub("", record.getMessage())
+        message = record.getMessage()
+        if message.startswith(_OF_ANOTHER):
+            return False
+        line = _VARYING.sub("", message)
         shown_s = self._shown_s.get(line)
         if shown_s is not None and record.created < shown_s + _EVERY_S:
             return False

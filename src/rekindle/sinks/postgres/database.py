@@ -5,6 +5,7 @@ Identifiers and names come from users: they go into statements through `psycopg.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -35,12 +36,36 @@ ATTEMPTS = 6
 PATIENCE_S = 20.0
 
 
+_LINK = {
+    "connect_timeout": "20",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+}
+"""Without these, a connection to a server that the network has lost may wait for many minutes."""
+
+
+def patience(dsn: str) -> dict[str, str]:
+    """Return the settings of a connection that limit how long a silent server is waited for; none of the user's own.
+
+    Raises:
+        psycopg.Error: the connection string cannot be read.
+    """
+    given = conninfo_to_dict(dsn)
+    if "service" in given:
+        return {}  # the file may have settings
+    of_environment = {"connect_timeout"} if "PGCONNECT_TIMEOUT" in os.environ else set()
+    return {name: value for name, value in _LINK.items() if name not in given.keys() | of_environment}
+
+
 def connect(dsn: str, what: str) -> Connection:
     """Return a connection in autocommit; a server that is being restarted is waited for, `PATIENCE_S` at most."""
     for attempt in retrying.trying(_may_connect(dsn), ATTEMPTS, PATIENCE_S):
         with attempt:
             # Not a pool: a batch and a commit need one for a moment, and each finds the server as it is then.
-            connection = psycopg.connect(dsn, autocommit=True, fallback_application_name=what[:63])
+            settings: dict[str, Any] = {"fallback_application_name": what[:63], **patience(dsn)}
+            connection = psycopg.connect(dsn, autocommit=True, **settings)
             connection.execute(_SESSION)
             return connection
     raise AssertionError("stamina raises what the last attempt has raised")
