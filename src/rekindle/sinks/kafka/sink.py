@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LANE = "rekindle_lane"
+_SILENT = ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN")
 
 # An error is raised; what else librdkafka logs is for programs that listen.
 _LOG = logging.getLogger("rekindle.kafka")
@@ -284,7 +285,10 @@ class Kafka(TwoPhaseSink):
 def _said(error: Exception) -> str:
     """Return what librdkafka says; it knows passwords, and does not repeat them."""
     first = error.args[0]
-    return first.str() if isinstance(error, KafkaException) else str(first)
+    if not isinstance(error, KafkaException):
+        return str(first)
+    silent = "no broker answers: " if first.name() in _SILENT else ""
+    return f"{silent}{first.str()}"
 
 
 def _types(df: DataFrame) -> dict[str, str]:
