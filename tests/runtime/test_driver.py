@@ -203,6 +203,30 @@ def test_a_drain_that_a_crash_cut_short_is_carried_through(world: World) -> None
     assert sorted(world.sinks["out"].rows) == list(range(10)), "nothing is read once a drain has begun"
 
 
+def test_a_drain_that_a_batch_fails_says_so_and_reads_it_once_the_cause_is_gone(world: World) -> None:
+    world.rows.available, world.rows.ended = 10, False
+    handle = world.start(**NEVER)
+    until(lambda: world.read() == 10)
+    away = threading.Event()
+
+    def fail() -> None:
+        if not away.is_set():
+            raise StorageError("STORAGE_UNAVAILABLE", uri="x", reason="away")
+
+    world.before["batch"] = fail
+    world.rows.available = 12
+    until(lambda: handle.status().restarts > 0)
+
+    with pytest.raises(ControlError, match="away") as drain:
+        handle.stop(drain=True)
+
+    assert drain.value.code == "DRAIN_FAILING"
+    away.set()
+    handle.stop(drain=True)
+    assert ended(handle).state == "DRAINED"
+    assert sorted(world.sinks["out"].rows) == list(range(12))
+
+
 # -- failures ---------------------------------------------------------------------------------------------------------
 
 

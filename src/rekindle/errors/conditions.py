@@ -911,6 +911,10 @@ CONDITIONS: dict[str, Condition] = {
             "The stop was given up and the job continues: {reason}",
             "See the cause in: rekindle status {job}; then ask again. After a signal it is asked for again by itself.",
         ),
+        DRAIN_FAILING=(
+            "The job {job!r} is not drained yet, because task {task} fails again and again: {reason}",
+            "The drain stays in force and continues once the cause is gone. To give it up: rekindle cancel {job}",
+        ),
         STOP_FAILED_AFTER_SAVEPOINT=(
             "A savepoint was made at {savepoint}, but stopping failed: {reason}",
             "The savepoint is consistent. Start from it: rekindle run JOBFILE --from {savepoint}",

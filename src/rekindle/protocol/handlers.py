@@ -118,7 +118,7 @@ def _task_failed(job: JobParts, event: e.TaskFailed) -> _Commands:
             job, "RESTARTS_EXHAUSTED", task=str(event.task), attempts=task.restarts.failures, reason=event.reason
         )
     job.scheduler.restart(event.task, job.now_ms + pause_ms)
-    return aborted
+    return aborted + (job.stopping.failing(event.task, event.reason) if task.restarts.failures > 1 else ())
 
 
 # -- checkpoints ------------------------------------------------------------------------------------------------------

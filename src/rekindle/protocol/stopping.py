@@ -6,6 +6,7 @@ The effects of a stop on tasks and checkpoints are decided in `rules`, the answe
 from __future__ import annotations
 
 from rekindle.config import Config
+from rekindle.ids import SubtaskId
 from rekindle.protocol import commands as c
 from rekindle.protocol import events as e
 from rekindle.protocol.ending import AskedSavepoint, Error, Stop
@@ -43,6 +44,15 @@ class Stopping:
             return False
         directory = stop.savepoint.directory if stop.savepoint else None
         return stop.drain != event.drain or event.directory not in (None, directory)
+
+    def failing(self, task: SubtaskId, reason: str) -> tuple[c.AnswerRequest, ...]:
+        """Answer the requests for a drain that a task fails again and again; the drain stays in force."""
+        stop = self.stop
+        if stop is None or not stop.drain:
+            return ()
+        requests, stop.requests = stop.requests, []
+        error: Error = ("DRAIN_FAILING", {"job": self._name, "task": str(task), "reason": reason})
+        return tuple(c.AnswerRequest(request=request, error=error) for request in requests)
 
     def give_up(self, stop: Stop, reason: str) -> tuple[c.AnswerRequest, ...]:
         """End the stop in force; return the answers to the requests for it."""

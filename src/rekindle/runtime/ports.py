@@ -59,7 +59,10 @@ class TaskRunner(Protocol):
         ...
 
     def finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
-        """Hold the query, flush its state, ``finish()`` its sinks, record that; return last batch and notes."""
+        """Hold the query, flush its state, ``finish()`` its sinks, record that; return last batch and notes.
+
+        Before a drain, a batch that has failed is run once more: what it raises leaves the subtask undrained.
+        """
         ...
 
     def abandon(self) -> None:

@@ -90,6 +90,8 @@ class FakeRunner:
         self._progress_dir = layout.spark_progress_dir(self._folder)
         self._query: _Query | None = None
         self._batches = FakeBatches(run, task, source, before=lambda: self._obey("batch"), store=self._alive)
+        #: its last batch has failed
+        self._failed = False
         #: its sinks are not closed
         self._open = True
         #: rows that earlier runs have read
@@ -123,9 +125,10 @@ class FakeRunner:
         end = self._storage.end(self._folder)
         if end is not None:
             return end.batch, end.notes
-        if drain:
-            self._storage.create(layout.drain(self._folder), Drain(run=self._run.run, begun_ms=0))
         self._hold()
+        if drain:
+            self._try_again()
+            self._storage.create(layout.drain(self._folder), Drain(run=self._run.run, begun_ms=0))
         self._batches.settle()
         read, emitted = self._batches.position()
         if emitted < read:
@@ -211,11 +214,8 @@ class FakeRunner:
         try:
             self._batches.replay()
             while not query.held.is_set():
-                read, emitted = self._batches.position()
-                if read < self._rows.available:
-                    until = min(read + self._rows.batch_rows, self._rows.available)
-                    plan = Plan(emitted, max(emitted, until - HELD), until, flush=False)
-                    self._batches.run(self._batches.committed() + 1, plan)
+                if self._run_next():
+                    self._failed = False
                 elif self._rows.ended and not reported:
                     reported = True
                     self._post(e.SourcesEnded(task=self._task))
@@ -223,8 +223,26 @@ class FakeRunner:
         except _KilledError:
             return
         except BaseException as error:
+            self._failed = True
             known = (error.code, error.parameters) if isinstance(error, RekindleError) else None
             self._post(e.TaskFailed(task=self._task, reason=str(error) or type(error).__name__, error=known))
+
+    def _run_next(self) -> bool:
+        """Run the next batch; return False if there is nothing to read."""
+        read, emitted = self._batches.position()
+        if read >= self._rows.available:
+            return False
+        until = min(read + self._rows.batch_rows, self._rows.available)
+        plan = Plan(emitted, max(emitted, until - HELD), until, flush=False)
+        self._batches.run(self._batches.committed() + 1, plan)
+        return True
+
+    def _try_again(self) -> None:
+        """Run a batch that has failed once more."""
+        self._batches.replay()
+        if self._failed:
+            self._run_next()
+            self._failed = False
 
     def _hold(self) -> None:
         """Let the running batch end, and no other begin."""

@@ -161,10 +161,13 @@ class Query:
         if self._polling is not None:
             self._polling.wake()
 
-    def stop_after(self, batch: int) -> None:
+    def stop_after(self, batch: int, *, whole: bool = False) -> None:
         """Let `batch`, and the one that runs now, be recorded and committed; hold whatever follows; stop.
 
-        Raises what a batch raised, if the query died of it meanwhile. Does nothing where no query runs.
+        Raises what a batch raised, if the query died of it meanwhile. Does nothing where no query was started.
+
+        Args:
+            whole: raise also what the query died of before: no batch may be left out.
         """
         query = self._query
         if query is None:
@@ -172,7 +175,9 @@ class Query:
         was_active = is_active(query)
         self._batches.hold_after = batch
         self.wait(lambda: self._batches.running is None and self.commits.has(self._batches.last))
-        died_of = self._batches.failure if was_active and not is_active(query) else None
+        died_of = self._batches.failure if whole or (was_active and not is_active(query)) else None
+        if whole and died_of is None:
+            self._raise_what_spark_died_of()
         self.expect_end()
         with suppress(Exception):
             self._await_last_report()

@@ -31,9 +31,16 @@ class Blame:
 
     def failed(self, reason: BaseException | None) -> e.TaskFailed:
         """Return what the driver is to hear."""
+        self._note(reason)
+        return task_failed(self.subtask, reason, self._source_of)
+
+    def _note(self, reason: BaseException | None) -> None:
         if self._protocol.flush_from is None:
             self._failed = self._protocol.last, "" if reason is None else f" ({brief(reason)})"
-        return task_failed(self.subtask, reason, self._source_of)
+
+    def has_failed_after(self, batch: int) -> bool:
+        """Return True if the query has failed to read more after this batch, its last recorded one."""
+        return self._failed is not None and self._failed[0] == batch
 
     def left_out(self, last: BatchRecord | None) -> tuple[str, ...]:
         """Say of a query that is drained whether it could not read what it was to read.
@@ -42,7 +49,7 @@ class Blame:
             last: its last batch record that is not of a flush.
         """
         batch = -1 if last is None else last.batch
-        if self._failed is None or self._failed[0] != batch:
+        if self._failed is None or not self.has_failed_after(batch):
             return ()
         after = "in its first batch" if batch < 0 else f"after batch {batch}"
         return (f"{self.subtask.task}: it failed {after}{self._failed[1]}, and rows that had arrived may be unread",)
@@ -54,6 +61,7 @@ class Blame:
             yield
         except Exception as error:
             reason = error.__cause__ if isinstance(error, JobError) and error.__cause__ is not None else error
+            self._note(reason)
             if isinstance(reason, RekindleError):
                 raise
             known = translate(reason, self._source_of)

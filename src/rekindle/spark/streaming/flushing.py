@@ -19,7 +19,7 @@ from rekindle.spark.streaming.batch_protocol import BatchProtocol
 from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.storage import layout
 from rekindle.storage.batch_documents import BatchDocuments
-from rekindle.storage.documents.batch import BatchRecord
+from rekindle.storage.documents.batch import BatchRecord, End
 
 
 def flush_running(
@@ -77,6 +77,21 @@ def last_not_planted(storage: BatchDocuments, folder: str) -> BatchRecord | None
         if record is not None and not record.flush:
             return record
     return None
+
+
+def end_of(
+    run: int, batch: int, before: BatchRecord | None, *, drained: bool, at_ms: int, notes: tuple[str, ...]
+) -> End:
+    """Return the end of a subtask after its last `batch`; `before`: its last batch record that is not of a flush."""
+    return End(
+        batch=batch,
+        run=run,
+        drained=drained,
+        watermark_before_flush_ms=before.watermark_ms if before else None,
+        batch_before_flush=before.batch if before else -1,
+        ended_ms=at_ms,
+        notes=notes,
+    )
 
 
 def notes_at_end(task: Task, inputs: Iterable[Input], flushed: Flushed) -> tuple[str, ...]:

@@ -25,14 +25,14 @@ from rekindle.spark.query.polling import INBOXES_MS, STREAM_MS
 from rekindle.spark.query.query import Query
 from rekindle.spark.streaming.batch_protocol import BatchProtocol
 from rekindle.spark.streaming.blame import Blame
-from rekindle.spark.streaming.flushing import flush_running, flush_state, last_not_planted, notes_at_end
+from rekindle.spark.streaming.flushing import end_of, flush_running, flush_state, last_not_planted, notes_at_end
 from rekindle.spark.streaming.parts import SubtaskParts
 from rekindle.spark.streaming.purging import Purging
 from rekindle.spark.streaming.readings import listen_to_readings
 from rekindle.spark.streaming.shown import counter, shown
 from rekindle.spark.streaming.snapshots import snapshot_at
 from rekindle.storage import layout
-from rekindle.storage.documents.batch import BatchRecord, Drain, End
+from rekindle.storage.documents.batch import BatchRecord, Drain
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
 from rekindle.storage.documents.status import TaskStatusDocument
 from rekindle.storage.port import Store
@@ -181,17 +181,18 @@ class SparkTask:
         if (done := self._storage.end(folder)) is not None:
             # The order is repeated: what it asks for was done, and only the word of it was lost.
             return done.batch, done.notes
-        if drain:
-            self._storage.create(layout.drain(folder), Drain(run=self._place.run, begun_ms=self._clock()))
         with self._blame.explained():
+            if drain and self._blame.has_failed_after(self._protocol.last):
+                self._query.stop_after(self._protocol.last, whole=True)
+                self._planned.look()  # a drain must not leave out what the batch reads
+                self._run_planned()
             self._read_out()
+            if drain:
+                self._storage.create(layout.drain(folder), Drain(run=self._place.run, begun_ms=self._clock()))
             of_query = self._parts, self._query, self._planned, self._protocol
             flushed = flush_running(*of_query, self._intake)
-            self._query.stop_after(self._protocol.last)
-            self._protocol.catch_up()  # as in `suspend`
-            self._replay()
-            self._protocol.begin_attempt()  # an earlier one may have failed in finish() of a sink
-            self._planned.run_found(self._query, self._protocol.last)
+            self._query.stop_after(self._protocol.last, whole=drain)
+            self._run_planned()
             before = last_not_planted(self._storage, folder)
             flushed = flushed or flush_state(self._storage, *of_query, self._max_rounds)
         for uid in sorted(self._protocol.life.open_inputs):
@@ -202,17 +203,9 @@ class SparkTask:
             self._outputs.finish()
         left_out = self._blame.left_out(before) if drain else ()
         notes = (*left_out, *notes_at_end(self._task, self._inputs if last else (), flushed))
-        end = End(
-            batch=self._query.commits.last,
-            run=self._place.run,
-            drained=drain,
-            watermark_before_flush_ms=before.watermark_ms if before else None,
-            batch_before_flush=before.batch if before else -1,
-            ended_ms=self._clock(),
-            notes=notes,
-        )
+        end = end_of(self._place.run, self._query.commits.last, before, drained=drain, at_ms=self._clock(), notes=notes)
         self._storage.create(layout.end(folder), end)
-        return self._query.commits.last, notes
+        return end.batch, notes
 
     def close(self) -> None:
         """See `TaskRunner`."""
@@ -236,6 +229,13 @@ class SparkTask:
             self._query.expect_end()
         if self._intake.only_inboxes:
             self._query.wait(lambda: not self._intake.outstanding)
+
+    def _run_planned(self) -> None:
+        """Run what is recorded or was found planned, and not committed."""
+        self._protocol.catch_up()  # as in `suspend`
+        self._replay()
+        self._protocol.begin_attempt()  # an earlier one may have failed in finish() of a sink
+        self._planned.run_found(self._query, self._protocol.last)
 
     def _replay(self) -> None:
         self._planned.replay(self._query, self._protocol.last, self._last_record())
