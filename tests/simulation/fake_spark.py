@@ -321,6 +321,8 @@ class Engine:
     _met: dict[Process, dict[str, list[Row]]] = field(default_factory=dict)
     #: what a query that is started has ``minBatchesToRetain`` at
     keeps: int = 100
+    #: how long a query that has failed says that it runs, while Spark cleans up after it
+    cleans_up_s: float = 0
 
     #: where the drivers copy the logs of inboxes to, by the name that their paths begin with
     disks: dict[str, Store] = field(default_factory=dict)
@@ -448,6 +450,8 @@ class StreamingQuery:
         except InterruptedQueryError:
             pass
         except Exception as error:
+            if self.engine.cleans_up_s:
+                self.engine.scheduler.pause(self.engine.cleans_up_s)
             self._died_of = error
         finally:
             self.isActive = False

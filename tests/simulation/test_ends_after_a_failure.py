@@ -1,4 +1,4 @@
-"""A batch whose record was created although its creation failed: an end right after it leaves none of its rows out."""
+"""An end right after a batch has failed leaves none of its rows out, recorded or not."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from rekindle.graph.job_graph import JobGraph, Sink, Source, Task
+from rekindle.history import log
+from rekindle.history.log import EVENTS
 from rekindle.runtime.client import ControlRequest
 from rekindle.storage import layout
 from rekindle.storage.documents.runs import Result
@@ -32,13 +34,16 @@ def live_job(restart_delay: str) -> Plan:
     )
 
 
-def failing_at(world: World, nth: int, then: Callable[[], None]) -> None:
-    """Let the creation of the n-th batch record fail once it has been done, as where its answer is lost."""
+RECORDED, WRITTEN = "record.create/after", "sink.prepare/before"
+
+
+def failing_at(world: World, where: str, nth: int, then: Callable[[], None]) -> None:
+    """Let a step fail the n-th time."""
     step, reached = world.scheduler.step, []
 
     def failing_step(name: str) -> None:
         step(name)
-        if name == "record.create/after":
+        if name == where:
             reached.append(name)
             if len(reached) == nth:
                 then()
@@ -47,10 +52,10 @@ def failing_at(world: World, nth: int, then: Callable[[], None]) -> None:
     world.scheduler.step = failing_step  # type: ignore[method-assign]
 
 
-def ended_after_it(world: World, wanted: ControlRequest, waits_s: float) -> Result | None:
+def ended_after_it(world: World, where: str, wanted: ControlRequest, waits_s: float) -> Result | None:
     """Ask for an end so long after the third batch has failed; the task is started again ten seconds after that."""
     failed: list[bool] = []
-    failing_at(world, 3, lambda: failed.append(True))
+    failing_at(world, where, 3, lambda: failed.append(True))
 
     def ask() -> None:
         world.scheduler.pause(600, lambda: bool(failed))
@@ -63,10 +68,10 @@ def ended_after_it(world: World, wanted: ControlRequest, waits_s: float) -> Resu
 
 
 @pytest.mark.parametrize("waits_s", [0, 1, 30])
-def test_a_drain_commits_its_rows(waits_s: int) -> None:
+def test_a_drain_commits_the_rows_of_a_record_whose_creation_failed(waits_s: int) -> None:
     world = World(live_job("10 seconds"), seed=1, calm=True)
 
-    result = ended_after_it(world, DRAIN, waits_s)
+    result = ended_after_it(world, RECORDED, DRAIN, waits_s)
 
     assert result is not None and result.state == "DRAINED"
     end = world.storage.end(layout.subtask("ending", "all", 0, 1))
@@ -75,13 +80,26 @@ def test_a_drain_commits_its_rows(waits_s: int) -> None:
 
 
 @pytest.mark.parametrize("waits_s", [0, 1, 30])
-def test_a_stop_commits_its_rows_and_the_next_run_those_that_follow(waits_s: int) -> None:
+def test_a_stop_commits_them_and_the_next_run_those_that_follow(waits_s: int) -> None:
     world = World(live_job("10 seconds"), seed=1, calm=True)
 
-    result = ended_after_it(world, STOP, waits_s)
+    result = ended_after_it(world, RECORDED, STOP, waits_s)
 
     assert result is not None and result.state == "STOPPED"
     assert world.shown() == world.expected()
     result = world.run(world.plan.settings, lambda: (world.scheduler.pause(5), world.ask(DRAIN)))
     assert result is not None and result.state == "DRAINED"
     assert world.shown() == world.expected()
+
+
+@pytest.mark.parametrize("wanted", [DRAIN, STOP], ids=["drain", "stop"])
+def test_a_query_that_is_about_to_die_of_a_batch_is_not_taken_for_one_that_ran_dry(wanted: ControlRequest) -> None:
+    world = World(live_job("10 seconds"), seed=1, calm=True)
+    world.engine.cleans_up_s = 5
+
+    result = ended_after_it(world, WRITTEN, wanted, 0)
+
+    assert result is not None and result.state == ("DRAINED" if wanted is DRAIN else "STOPPED")
+    assert "task_failed" in {one.row.kind for one in log.read(world.storage, EVENTS)}
+    assert world.shown() == world.expected()
+    assert result.notes == (), "a drain has read what the batch was to read; after a stop the next run reads it"

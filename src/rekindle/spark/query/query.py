@@ -164,18 +164,17 @@ class Query:
     def stop_after(self, batch: int, *, whole: bool = False) -> None:
         """Let `batch`, and the one that runs now, be recorded and committed; hold whatever follows; stop.
 
-        Raises what a batch raised, if the query died of it meanwhile. Does nothing where no query was started.
+        Raises what a batch raised: the query has died of it, or is about to. Does nothing where no query was started.
 
         Args:
-            whole: raise also what the query died of before: no batch may be left out.
+            whole: raise also what Spark itself died of: no batch may be left out.
         """
         query = self._query
         if query is None:
             return
-        was_active = is_active(query)
         self._batches.hold_after = batch
         self.wait(lambda: self._batches.running is None and self.commits.has(self._batches.last))
-        died_of = self._batches.failure if whole or (was_active and not is_active(query)) else None
+        died_of = self._batches.failure
         if whole and died_of is None:
             self._raise_what_spark_died_of()
         self.expect_end()
@@ -196,6 +195,7 @@ class Query:
 
     def abandon(self) -> None:
         """Forget the query of an earlier attempt; one that still runs is stopped first."""
+        self._batches.failure = None  # it has been reported
         if self._query is not None and is_active(self._query):
             self.stop_after(self._batches.last)
         self._query = None
