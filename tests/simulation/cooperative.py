@@ -300,6 +300,13 @@ class Condition(Lock):
         self._scheduler.pause(timeout, lambda: self._news > seen and not self._taken)
         self.__enter__()
 
+    def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
+        """See ``threading``."""
+        until_s = self._scheduler.now_s + (math.inf if timeout is None else timeout)
+        while not (held := predicate()) and self._scheduler.now_s < until_s:
+            self.wait(until_s - self._scheduler.now_s)
+        return held
+
     def notify_all(self) -> None:
         """See ``threading``."""
         self._news += 1
