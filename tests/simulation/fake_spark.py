@@ -425,13 +425,18 @@ class StreamingQuery:
         if self._died_of is not None:
             raise OSError(str(self._died_of))
 
+    def exception(self) -> OSError | None:
+        """See Spark: what it died of, which PySpark puts in words of its own."""
+        return None if self._died_of is None else OSError(str(self._died_of))
+
     @property
     def _jsq(self) -> SimpleNamespace:
-        """What is reached of Spark's own objects: the tracker of the watermark."""
+        """What is reached of Spark's own objects: the tracker of the watermark; of what it died of, nothing."""
         found = SimpleNamespace(currentWatermark=lambda: self._next_ms, setWatermark=self._set_watermark)
         looked = {"noNewData_$eq": self._set_looked, "noNewData": lambda: self._looked}
         execution = SimpleNamespace(watermarkTracker=lambda: found, **looked)
-        return SimpleNamespace(streamingQuery=lambda: execution)
+        only_text = SimpleNamespace(get=lambda: None)
+        return SimpleNamespace(streamingQuery=lambda: execution, exception=lambda: only_text)
 
     def _set_watermark(self, watermark_ms: int) -> None:
         self._next_ms = watermark_ms

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from functools import partial
 
 from rekindle.errors import RekindleError
+from rekindle.history import log
+from rekindle.history.log import EVENTS
 from rekindle.runtime.client import ControlRequest
 from rekindle.storage.documents.runs import Result
 from rekindle.storage.forcing import Forces, force_of
 from rekindle.testing.crash import StepFailedError
 from rekindle.testing.volatile_store import VolatileStore
+from tests.simulation.cooperative import Scheduler
 from tests.simulation.watched import check_history
 from tests.simulation.world import Plan, World, random_plan
 
@@ -146,13 +149,28 @@ def live_with_power_failures(
     return world
 
 
-def live_with_faults(seed: int, calm_s: float = _CALM_S) -> World:
+def _has_met(scheduler: Scheduler, left: int) -> bool:
+    return scheduler.faults_left < left
+
+
+def _end_after_faults(world: World, chance: random.Random, calm: Callable[[], None]) -> None:
+    """Beside a driver whose steps fail: ask for an end right after some of them, and then be calm."""
+    scheduler = world.scheduler
+    while left := scheduler.faults_left:
+        scheduler.pause(500, partial(_has_met, scheduler, left))
+        scheduler.pause(chance.choice((0, 0, 0.01, 0.1, 1)))
+        world.ask(chance.choice(_ENDS) if chance.random() < 0.5 else ControlRequest(verb="checkpoint"))
+    calm()
+
+
+def live_with_faults(seed: int, calm_s: float = _CALM_S, *, ends: bool = False) -> World:
     """The life of a seed in which steps fail, a number of times, and nothing is killed: each run ends by itself.
 
     A task that fails is restarted in its process, and a driver that fails is started again, as a user would.
 
     Args:
         calm_s: how long a run may take.
+        ends: a stop or a drain is asked for right after some faults.
     """
     chance = random.Random(seed)
     world = World(random_plan(chance), seed)
@@ -160,10 +178,14 @@ def live_with_faults(seed: int, calm_s: float = _CALM_S) -> World:
     scheduler.fail_at_a_write = chance.choice((0.003, 0.01, 0.03, 0.1))
     scheduler.faults_left = chance.choice((1, 1, 2, 3, 5, 10, 30))
     settings = {**world.plan.settings, "checkpoint.interval": chance.choice(("1 s", "10 s"))}
+    calm = partial(_calm, world, chance, calm_s)
+    if ends:
+        settings["restart.delay"] = chance.choice(("10 ms", "100 ms", "5 s"))
+        world.engine.cleans_up_s = chance.choice((0, 0, 0.1, 5))
     for _ in range(_MOST_RUNS):
         met = len(scheduler.failed)
         try:
-            result = world.run(settings, partial(_calm, world, chance, calm_s))
+            result = world.run(settings, partial(_end_after_faults, world, chance, calm) if ends else calm)
         except (RekindleError, StepFailedError):
             if len(scheduler.failed) == met:
                 raise
@@ -171,10 +193,14 @@ def live_with_faults(seed: int, calm_s: float = _CALM_S) -> World:
         assert result is not None
         if result.state in ("FINISHED", "DRAINED"):
             break
-        assert result.state == "FAILED" and len(scheduler.failed) > met, f"{result}"
+        if not (ends and result.state == "STOPPED"):
+            assert result.state == "FAILED" and len(scheduler.failed) > met, f"{result}"
     else:
         raise AssertionError(f"it never ended: {world.results}")
     _check(world, result)
+    failures = [one.row.message for one in log.read(world.storage, EVENTS) if one.row.kind == "task_failed"]
+    unplanted = [message for message in failures if not any(step in message for step in scheduler.failed)]
+    assert not unplanted, f"tasks failed of something else than the faults: {unplanted}"
     return world
 
 

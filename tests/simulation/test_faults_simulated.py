@@ -24,3 +24,14 @@ def test_such_lives_find_a_task_that_is_not_started_again(monkeypatch: pytest.Mo
     monkeypatch.setitem(HANDLERS, e.TaskFailed, lambda job, event: ())
     with pytest.raises(AssertionError, match="come to an end"):
         live_with_faults(2, calm_s=1_000)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_life_in_which_an_end_is_asked_for_right_after_a_fault_ends_well(seed: int) -> None:
+    live_with_faults(seed, ends=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(25, 500))
+def test_many_lives_in_which_ends_are_asked_for_right_after_faults_end_well(seed: int) -> None:
+    live_with_faults(seed, ends=True)

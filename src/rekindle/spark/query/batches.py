@@ -38,6 +38,8 @@ class Batches(ABC):
         self.running: int | None = None
         #: the reason for which the last batch failed
         self.failure: BaseException | None = None
+        #: the query that runs, or ran last, has died of a batch that is not to run
+        self.held = False
         self.occupation = Occupation(time.monotonic)
 
     def __call__(self, df: DataFrame, batch: int) -> None:
@@ -48,6 +50,7 @@ class Batches(ABC):
             self._refuse_held(batch)
             self._carry_out(df, batch)
         except BatchHeldError:
+            self.held = True
             raise
         except BaseException as error:
             self.failure = error
@@ -55,6 +58,10 @@ class Batches(ABC):
         finally:
             self.occupation.enter(IDLE)
             self.running = None
+
+    def begin(self, hold_after: int | None) -> None:
+        """Begin with a query that is about to start: batches after `hold_after` are held."""
+        self.failure, self.held, self.hold_after = None, False, hold_after
 
     def is_held(self, batch: int) -> bool:
         """Return True for a batch that is not to run."""

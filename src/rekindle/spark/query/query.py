@@ -112,8 +112,7 @@ class Query:
         assert self._frame is not None, "a subtask that has ended is never started"
         if self.interrupted:
             raise JobError("QUERY_DIED", task=self._subtask.task, reason="its run is over")
-        self._batches.failure = None
-        self._batches.hold_after = hold_after
+        self._batches.begin(hold_after)
         self._spark.sparkContext.setLocalProperty(
             "spark.scheduler.pool", f"rekindle-{self._subtask.task}-{self._subtask.subtask}"
         )
@@ -239,9 +238,10 @@ class Query:
         return passed
 
     def _raise_what_spark_died_of(self) -> None:
-        """Raise ``QUERY_DIED`` if Spark itself failed, before or after its batch; not where the query runs."""
+        """Raise ``QUERY_DIED`` if Spark failed before or after its batch; not where the query runs, or was held."""
         query = self._query
-        error: Any = query.exception() if query is not None and not is_active(query) else None
+        has_died = query is not None and not is_active(query) and not self._batches.held
+        error: Any = query.exception() if query is not None and has_died else None
         if query is not None and error is not None:
             # PySpark keeps no more than the text of what this method returns.
             error._origin = query._jsq.exception().get()
@@ -289,7 +289,7 @@ class Query:
             polling.watch(query)
         except BaseException as error:  # whatever it is: this thread never ends silently
             reason = error
-        if run_id not in self._expected:
+        if run_id not in self._expected and not self._batches.held:
             self._died(self._batches.failure or reason)
         if not is_active(query):
             calls.close()
