@@ -133,11 +133,21 @@ def test_a_stop_can_be_asked_not_to_wait_and_a_drain_cannot(command: Command, jo
     assert command("stop", "bids", "--drain", "--unaligned").exit_code == 2
 
 
-def test_a_stopped_job_cannot_give_the_savepoint_it_was_not_asked_for(command: Command, job: JobStorage) -> None:
+@pytest.mark.parametrize("made", [None, "/elsewhere/bids-000000009-3e222f", "/saves/bids-000000009-3e222f"])
+def test_a_stopped_job_cannot_give_the_savepoint_it_was_not_asked_for(
+    made: str | None, command: Command, job: JobStorage
+) -> None:
     start(job)
-    end(job, "STOPPED")
+    end(job, "STOPPED", savepoint=made)
 
     assert command.error("stop", "bids", "--savepoint", "/s") == "JOB_NOT_RUNNING"
+
+
+def test_a_stop_that_is_repeated_names_the_savepoint_that_it_has_made(command: Command, job: JobStorage) -> None:
+    start(job)
+    end(job, "STOPPED", savepoint="/s/bids-000000009-3e222f")
+
+    assert command.json("stop", "bids", "--savepoint", "/s/")["savepoint"] == "/s/bids-000000009-3e222f"
 
 
 def test_a_request_that_is_not_answered_in_time_stands(command: Command, job: JobStorage) -> None:

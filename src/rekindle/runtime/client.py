@@ -66,9 +66,10 @@ class ControlRequest:
     def met_by(self, result: Result) -> bool:
         """Return whether a job with this result needs the request no more."""
         wanted = "drain" if self.drain else self.verb
-        return result.state in _SATISFIED_BY.get(wanted, ()) and (
-            self.savepoint is None or result.savepoint is not None
-        )
+        if result.state not in _SATISFIED_BY.get(wanted, ()):
+            return False
+        # A savepoint somewhere else is not the one that was asked for.
+        return self.savepoint is None or (result.savepoint or "").startswith(f"{self.savepoint.rstrip('/')}/")
 
 
 def new_id(now_ms: int) -> str:
