@@ -88,7 +88,7 @@ def test_such_lives_find_one_that_does_not_wait() -> None:
         assert any("before files has ended" in _broken(seed, hybrid_plan) for seed in range(20))
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", [*range(25), 833])
 def test_a_life_of_a_custom_source_ends_well(seed: int) -> None:
     live(seed, plan=custom_plan)
 

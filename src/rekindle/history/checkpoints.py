@@ -145,7 +145,9 @@ class CheckpointLog:
     def _before(self, rows: list[CheckpointRecord]) -> list[CheckpointRecord]:
         """Return what earlier runs have completed, and could not write any more."""
         known = {row.id for row in rows if row.status == "completed"} | self._completed
-        newest = max((row.id for row in rows if row.status == "completed"), default=0)
+        # Rows before these are in older segments.
+        older = min((row.id for row in rows), default=1) - 1
+        newest = max((row.id for row in rows if row.status == "completed"), default=older)
         numbers = (number for number in self._storage.numbers_used() if number > newest and number not in known)
         manifests = (self._storage.manifest(number) for number in numbers)
         return [self._record(manifest) for manifest in manifests if manifest is not None]
