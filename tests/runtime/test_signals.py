@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -43,6 +44,14 @@ class Running:
 
     def is_running(self) -> bool:
         return not self.ended.is_set()
+
+
+@pytest.fixture(autouse=True)
+def none_ignored() -> Iterator[None]:
+    """A process that was started by nohup ignores SIGHUP, and so do its children."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def signalled(job: Running, *numbers: signal.Signals) -> list[str]:

@@ -15,11 +15,13 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         "tests/sinks/test_reading_back.py",
         "tests/sinks/test_rivals.py",
         "tests/sources/test_kafka.py",
+        "tests/sources/test_kafka_away.py",
     ),
     "s3_server_of_tests": (
         "tests/cli/test_on_s3.py",
         "tests/jobs/test_moving.py",
         "tests/jobs/test_on_s3.py",
+        "tests/jobs/test_requests_on_s3.py",
         "tests/session/test_connectors.py",
         "tests/sinks/test_tables_in_a_bucket.py",
         "tests/sources/test_files_in_a_bucket.py",
