@@ -12,6 +12,7 @@ from rekindle.history.log import EVENTS
 from rekindle.runtime.client import ControlRequest
 from rekindle.storage.documents.runs import Result
 from rekindle.storage.forcing import Forces, force_of
+from rekindle.storage.savepoints import savepoints_in
 from rekindle.testing.crash import StepFailedError
 from rekindle.testing.volatile_store import VolatileStore
 from tests.simulation.cooperative import Scheduler
@@ -33,6 +34,15 @@ _WISHES = (
     ControlRequest(verb="stop", drain=True),
 )
 
+
+def _saves_in(folder: str) -> tuple[ControlRequest, ...]:
+    return tuple(
+        ControlRequest(verb=verb, savepoint=folder, unaligned=unaligned)
+        for verb in ("savepoint", "stop")
+        for unaligned in (False, True)
+    )
+
+
 _FREEZES = (
     *((often, "") for often in (0.003, 0.01, 0.03)),
     *((0.1, "offsets"), (0.1, "state/"), (0.1, "batches/"), (0.1, "commits/"), (0.1, "inbox/"), (0.3, "checkpoints/")),
@@ -40,9 +50,10 @@ _FREEZES = (
 """How likely a process is frozen at a write, and of which files; all, where none are named."""
 
 
-def _turmoil(world: World, chance: random.Random, freezes: bool) -> None:
+def _turmoil(world: World, chance: random.Random, freezes: bool, saves: str = "") -> None:
     """Beside a driver in the bad times: what is asked of it, and what befalls it."""
     scheduler = world.scheduler
+    wishes = _saves_in(saves) if saves else _WISHES
     if scheduler.sleepers and chance.random() < 0.5:
         # Before its first batch, which may be one that another has planned, and is at.
         scheduler.pause(chance.choice((0.01, 0.1, 0.5)))
@@ -51,8 +62,8 @@ def _turmoil(world: World, chance: random.Random, freezes: bool) -> None:
         scheduler.pause(chance.choice((0.1, 1, 10)))
         if freezes and chance.random() < 0.5:
             scheduler.thaw()
-        if chance.random() < 0.3:
-            world.ask(chance.choice(_WISHES))
+        if chance.random() < (0.7 if saves else 0.3):
+            world.ask(chance.choice(wishes))
         elif chance.random() < 0.1:
             scheduler.kill()
         world.set_clock(chance)
@@ -73,7 +84,9 @@ def _calm(world: World, chance: random.Random, calm_s: float = _CALM_S) -> None:
         scheduler.pause(500)
 
 
-def live(seed: int, *, freezes: bool = False, machines: int = 0, plan: Plans = random_plan, pace: int = 1) -> World:
+def live(
+    seed: int, *, freezes: bool = False, machines: int = 0, plan: Plans = random_plan, pace: int = 1, saves: str = ""
+) -> World:
     """The life of a seed; `AssertionError` where a promise is broken.
 
     Args:
@@ -81,17 +94,18 @@ def live(seed: int, *, freezes: bool = False, machines: int = 0, plan: Plans = r
         plan: makes the job to be lived.
         machines: each driver is on one of so many that share the storage; 0: where that is said of none.
         pace: of the storage: above 1 looks are paid for, and drivers copy the logs of inboxes to their own disks.
+        saves: a folder for savepoints, of which some are asked for and started from; none without it.
     """
     chance = random.Random(seed)
     world = World(plan(chance, 2 if freezes else 4), seed, pace=pace)
     scheduler = world.scheduler
     # Apart, so that the lives of seeds stay what they were but for this.
     starts, places = random.Random(f"starts of {seed}"), random.Random(f"machines of {seed}")
-    kills = chance.choice((0.0, 0.002, 0.01, 0.03))
+    kills = chance.choice((0.0, 0.002, 0.01, 0.03)) * (0.1 if saves else 1)  # else hardly any savepoint comes about
     turmoil_runs = chance.randint(1, 12)
     freeze, scheduler.freeze_at = chance.choice(_FREEZES) if freezes else (0.0, "")
 
-    turmoil, calm = partial(_turmoil, world, chance, freezes), partial(_calm, world, chance)
+    turmoil, calm = partial(_turmoil, world, chance, freezes, saves), partial(_calm, world, chance)
     for number in range(_MOST_RUNS):
         is_calm = world.is_calm = number >= turmoil_runs
         scheduler.kill_at_a_write = 0 if is_calm else kills
@@ -102,6 +116,8 @@ def live(seed: int, *, freezes: bool = False, machines: int = 0, plan: Plans = r
             result = world.run(settings, turmoil, before_claim=partial(world.run, settings, turmoil))
         else:
             restore = None if is_calm or starts.random() < 0.4 else _newest(world)
+            if saves and restore is not None:
+                restore = _saved(saves, restore) or restore
             result = world.run(settings, calm if is_calm else turmoil, restore=restore)
         if result is not None and result.state in ("FINISHED", "DRAINED"):
             break
@@ -214,6 +230,14 @@ def _check(world: World, result: Result, *, history: bool = True) -> None:
         assert world.all_read(), "a job that has finished has read all"
     if history:  # a loss of power may take some of it
         check_history(world.storage, world.cut_off, world.too_late)
+
+
+def _saved(folder: str, checkpoint: int) -> str | None:
+    """The savepoint of this checkpoint, if there is one."""
+    found = (
+        one.path for one in savepoints_in(folder) if one.manifest is not None and one.manifest.checkpoint == checkpoint
+    )
+    return next(found, None)
 
 
 def _newest(world: World) -> int | None:

@@ -1,0 +1,28 @@
+"""Drivers that are asked for savepoints, killed meanwhile, and started from savepoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rekindle.storage import layout
+from tests.simulation.lives import live
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_a_life_with_savepoints_ends_well(seed: int, tmp_path: Path) -> None:
+    live(seed, saves=str(tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(15, 500))
+def test_many_lives_with_savepoints_end_well(seed: int, tmp_path: Path) -> None:
+    live(seed, saves=str(tmp_path))
+
+
+def test_such_lives_start_from_savepoints_of_jobs_that_ran(tmp_path: Path) -> None:
+    world = live(1, saves=str(tmp_path))
+
+    runs = [world.storage.run(number) for number in world.storage.numbers(layout.runs(world.storage.job))]
+    assert any(str(run and run.restore_from).startswith(str(tmp_path)) for run in runs)
