@@ -63,13 +63,37 @@ def test_the_history_of_a_job_goes_on_from_run_to_run(world: World) -> None:
     assert status.newest.checkpoint_bytes == newest.state_bytes
 
 
+def wait_30_ms() -> None:
+    until_s = time.monotonic() + 0.03
+    while time.monotonic() < until_s:
+        time.sleep(0.001)
+
+
+class SlowStore(LocalStore):
+    """A store in which a manifest takes 30 ms."""
+
+    def create(self, path: str, data: bytes) -> bool:
+        if path.endswith("/manifest.json"):
+            wait_30_ms()
+        return super().create(path, data)
+
+
+def test_a_checkpoint_took_the_time_of_its_manifest_too(world: World) -> None:
+    world.store = SlowStore(world.location)
+    world.rows.available = 10
+    world.run(**NEVER)
+
+    (record,) = (one.row for one in log.read(world.storage, CHECKPOINTS))
+    status = world.storage.status()
+    assert record.duration_ms is not None and record.duration_ms >= 30
+    assert status is not None and [one.duration_ms for one in status.history] == [record.duration_ms]
+
+
 def test_each_sink_has_the_time_of_its_commit(world: World) -> None:
     slow, commit = world.sinks["second"], world.sinks["second"].commit
 
     def commit_slowly(*arguments: Any) -> None:
-        until_s = time.monotonic() + 0.03
-        while time.monotonic() < until_s:
-            time.sleep(0.001)
+        wait_30_ms()
         commit(*arguments)
 
     slow.commit = commit_slowly  # type: ignore[method-assign]

@@ -85,8 +85,8 @@ class CheckpointLog:
             state_bytes=state_bytes,
         )
 
-    def completed(self, manifest: Manifest) -> None:
-        """Add the row of a checkpoint whose manifest is there."""
+    def completed(self, manifest: Manifest, took_ms: int) -> None:
+        """Add the row of a checkpoint whose manifest is there, so many milliseconds after its trigger."""
         taking = self._taking.pop(manifest.checkpoint, None)
         self._completed.add(manifest.checkpoint)
         record = self._record(manifest)
@@ -95,7 +95,7 @@ class CheckpointLog:
             sizes = [stats.state_bytes for stats in subtasks if stats.state_bytes is not None]
             record = replace(
                 record,
-                duration_ms=self._job.now_ms - taking.triggered_ms,
+                duration_ms=took_ms,
                 subtasks=subtasks,
                 state_bytes=sum(sizes) if sizes else None,
             )

@@ -81,9 +81,9 @@ class Recorder:
             case _:
                 return
 
-    def completed(self, manifest: Manifest) -> None:
-        """Note that a manifest was created."""
-        self.checkpoints.completed(manifest)
+    def completed(self, manifest: Manifest, took_ms: int) -> None:
+        """Note that a manifest was created, so many milliseconds after the trigger."""
+        self.checkpoints.completed(manifest, took_ms)
         self.events.checkpoint_completed(manifest)
 
     def beat(self, now_ms: int, status: Status, has_sinks: Callable[[str], bool]) -> Newest:

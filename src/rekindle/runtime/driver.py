@@ -203,11 +203,11 @@ class Driver:
     def _write_manifest(self, command: c.WriteManifest) -> None:
         if self._is_fenced():
             return
-        age_ms = self._job.now_ms - command.triggered_ms
+        age_ms, began_s = self._job.now_ms - command.triggered_ms, time.monotonic()
         try:
             self._standing.refuse_if_gone()
             manifest = self._checkpointing.complete(replace(command, triggered_ms=self._clock() - age_ms))
-            self._heartbeat.completed(manifest)
+            self._heartbeat.completed(manifest, age_ms + round((time.monotonic() - began_s) * 1_000))
         except RekindleError as error:
             self._events.post(e.ManifestFailed(checkpoint=command.checkpoint, detail=str(error)))
         else:

@@ -107,11 +107,6 @@ class Heartbeat:
             case e.ManifestWritten():
                 self._completed += 1
                 self._latest_ms = self._clock()
-                pending = self._job.coordinator.pending.get(event.checkpoint)
-                duration_ms = None if pending is None else self._job.now_ms - pending.triggered_ms
-                folder = layout.checkpoint(self._storage.job, event.checkpoint)
-                path = f"{self._storage.store.location.rstrip('/')}/{folder}"
-                self._change(event.checkpoint, status="completed", duration_ms=duration_ms, path=path)
             case e.SavepointSealed():
                 self._change(event.checkpoint, path=event.path, size_bytes=event.size_bytes)
             case _:
@@ -225,9 +220,12 @@ class Heartbeat:
         """Note a request, and its author."""
         self.recorder.events.asked(request)
 
-    def completed(self, manifest: Manifest) -> None:
-        """Note that the manifest of a checkpoint exists."""
-        self.recorder.completed(manifest)
+    def completed(self, manifest: Manifest, took_ms: int) -> None:
+        """Note that the manifest of a checkpoint exists, so many milliseconds after its trigger."""
+        folder = layout.checkpoint(self._storage.job, manifest.checkpoint)
+        path = f"{self._storage.store.location.rstrip('/')}/{folder}"
+        self._change(manifest.checkpoint, status="completed", duration_ms=took_ms, path=path)
+        self.recorder.completed(manifest, took_ms)
 
     def ended(self, result: Result) -> None:
         """Note the result of the run."""
