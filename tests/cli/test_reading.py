@@ -16,6 +16,7 @@ from rekindle.cli import output, views
 from rekindle.cli.progress import LogLines
 from rekindle.cli.verbs import rekindle
 from rekindle.storage import layout
+from rekindle.storage.documents.checkpoint import Committed
 from rekindle.storage.documents.status import CheckpointStats, Failure, InputStatus, Status, TaskStatusDocument
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import this_process
@@ -552,7 +553,7 @@ def test_inspect_reads_a_folder_or_its_manifest_from_anywhere(
         "history": {"ended": True, "position": {"files": 4, "bytes": 2048}},
         "live": {"ended": False, "position": {"0": 7}},
     }
-    assert shown["pending_transactions"] == {"out": 1}
+    assert (shown["pending_transactions"], shown["committed"]) == ({"out": 1}, False)
 
 
 def test_inspect_as_text_says_what_a_checkpoint_holds(command: Command, job: JobStorage) -> None:
@@ -569,8 +570,15 @@ def test_inspect_as_text_says_what_a_checkpoint_holds(command: Command, job: Job
         "  watermark 2025-01-01T00:00:00Z",
         "  history  ended  4 files, 2.0 KiB",
         '  live  open  {"0":7}',
-        "sink out  1 pending transaction",
+        "sink out  rows of 1 batch, not committed yet",
     ]
+
+    job.create(layout.committed(layout.checkpoint("bids", 3)), Committed(checkpoint=3, run=1, committed_ms=1))
+    assert (
+        command("inspect", "bids/checkpoints/000000003").stdout.splitlines()[-1]
+        == "sink out  rows of 1 batch, committed"
+    )
+    assert command.json("inspect", "bids/checkpoints/000000003")["committed"] is True
 
 
 def test_inspect_distinguishes_nothing_damage_and_a_newer_version(command: Command, tmp_path: Path) -> None:

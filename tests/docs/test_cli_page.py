@@ -101,7 +101,7 @@ def test_the_fields_of_a_manifest_are_those_on_the_page(job: JobStorage) -> None
     manifest = job.manifest(1)
     assert manifest is not None
     states = {SubtaskId("hourly", 0): [StateSize(operator=0, name="stateStoreSave", partitions=2, rows=1, bytes=1)]}
-    assert {*fields(shown("inspect"))} == {*fields(manifests.manifest_json(manifest, "x", states))}
+    assert {*fields(shown("inspect"))} == {*fields(manifests.manifest_json(manifest, "x", states, committed=True))}
 
 
 def test_the_fields_of_what_a_verb_returns_are_those_on_the_page() -> None:

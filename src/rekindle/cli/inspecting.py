@@ -27,11 +27,12 @@ def inspect(path: str, storage: str, as_json: bool) -> None:
     """
     location = find_savepoint(path, storage)
     origin = find_origin(location)
-    states = dict(_states(origin))
+    states, committed = dict(_states(origin)), origin.is_committed()
     if as_json:
-        output.as_json(manifests.manifest_json(origin.manifest, location, states))
+        output.as_json(manifests.manifest_json(origin.manifest, location, states, committed=committed))
     else:
-        output.say("\n".join(manifests.manifest_lines(origin.manifest, location, states, output.width())))
+        lines = manifests.manifest_lines(origin.manifest, location, states, output.width(), committed=committed)
+        output.say("\n".join(lines))
 
 
 def _states(origin: Origin) -> Iterator[tuple[SubtaskId, list[StateSize]]]:

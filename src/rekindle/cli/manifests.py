@@ -18,7 +18,7 @@ States: TypeAlias = Mapping[SubtaskId, Sequence[StateSize]]
 """Subtask → the sizes of its operators' state."""
 
 
-def manifest_json(manifest: Manifest, path: str, states: States) -> Json:
+def manifest_json(manifest: Manifest, path: str, states: States, *, committed: bool) -> Json:
     """Return what ``inspect --json`` prints."""
     return {
         "path": path,
@@ -70,6 +70,7 @@ def manifest_json(manifest: Manifest, path: str, states: States) -> Json:
             for uid, sources in manifest.unread.items()
         },
         "pending_transactions": {uid: len(transactions) for uid, transactions in manifest.transactions.items()},
+        "committed": committed,
     }
 
 
@@ -85,8 +86,12 @@ def _has_ended(manifest: Manifest, task: str, name: str) -> bool:
     return name in manifest.finished_tasks or manifest.unread.get(task, {}).get(name) == ()
 
 
-def manifest_lines(manifest: Manifest, path: str, states: States, columns: int) -> list[str]:
-    """Return the lines that ``inspect`` prints, each of at most `columns` characters except the path."""
+def manifest_lines(manifest: Manifest, path: str, states: States, columns: int, *, committed: bool) -> list[str]:
+    """Return the lines that ``inspect`` prints, each of at most `columns` characters except the path.
+
+    Args:
+        committed: the sinks have committed all that the checkpoint commits.
+    """
     span = output.duration(manifest.completed_ms - manifest.triggered_ms)
     title = "savepoint" if manifest.savepoint else "checkpoint"
     lines = [f"{title} {manifest.checkpoint} of {manifest.job}" + (" (drained)" if manifest.drained else "")]
@@ -113,7 +118,8 @@ def manifest_lines(manifest: Manifest, path: str, states: States, columns: int) 
             lines.append(f"  {producer}  {_several(batches, 'batch', 'batches')} in flight")
         lines += [f"  state {_state_text(state)}" for state in states.get(SubtaskId(uid, index), ())]
     for uid, transactions in manifest.transactions.items():
-        lines.append(f"sink {uid}  {_several(len(transactions), 'pending transaction', 'pending transactions')}")
+        rows = f"rows of {_several(len(transactions), 'batch', 'batches')}"
+        lines.append(f"sink {uid}  {rows}, {'committed' if committed else 'not committed yet'}")
     # The path is what people copy from here: it is never cut.
     return [line if line.startswith("  path") else output.cut(line, columns) for line in lines]
 

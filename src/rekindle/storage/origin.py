@@ -80,6 +80,10 @@ class Origin:
         if not self._is_there():
             raise self._replaced()
 
+    def is_committed(self) -> bool:
+        """Return whether the sinks have committed all that the checkpoint commits; a savepoint commits nothing."""
+        return not self.manifest.transactions or self.store.exists(layout.committed(self._manifest_folder))
+
     def _is_there(self) -> bool:
         return self.store.exists(layout.manifest(self._manifest_folder))
 
