@@ -12,7 +12,9 @@ from rekindle.ids import SubtaskId
 from rekindle.storage import layout
 from rekindle.storage.documents.batch import BatchRecord, ChannelPosition, End, InputPosition, Segment
 from rekindle.storage.documents.checkpoint import Manifest, SubtaskSnapshot
+from rekindle.storage.documents.runs import Run
 from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.run_ends import RunEnds
 from rekindle.testing.memory_store import MemoryStore
 
 FOLDER = layout.subtask("job", "read", 0, 1)
@@ -142,10 +144,11 @@ def test_a_producer_tells_its_segments_its_time_and_its_end() -> None:
     job = JobStorage(store, "job")
     job.create(layout.batch(FOLDER, 0), record(0, 2))
     task = Task(uid="read", inputs=("history",), event_time="ts", watermark="2 ms")
-    producer = Producer(storage=job, folder=FOLDER, task=task, reader=Reader(task="sums", rank=1, sharing=2))
+    ends = RunEnds(job, Run(run=1, started_ms=0, host="here", pid=1, lineage=1), [SubtaskId("read", 0)])
+    producer = Producer(storage=job, folder=FOLDER, task=task, reader=Reader(task="sums", rank=1, sharing=2), ends=ends)
     assert [one.path for one in producer.segments(0)] == [f"{producer.address}segments/0/1"]
     assert producer.segments(1) == []
     assert (producer.watermark_ms(-1), producer.watermark_ms(0), producer.watermark_ms(1)) == (None, 5, None)
     assert not producer.ended_by(1)
-    job.create(layout.end(FOLDER), End(batch=0, run=1, drained=False))
+    ends.record(FOLDER, End(batch=0, run=1, drained=False))
     assert (producer.ended_by(0), producer.ended_by(1)) == (False, True)

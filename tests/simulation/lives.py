@@ -85,12 +85,19 @@ def _calm(world: World, chance: random.Random, calm_s: float = _CALM_S) -> None:
 
 
 def live(
-    seed: int, *, freezes: bool = False, machines: int = 0, plan: Plans = random_plan, pace: int = 1, saves: str = ""
+    seed: int,
+    *,
+    freezes: bool | str = False,
+    machines: int = 0,
+    plan: Plans = random_plan,
+    pace: int = 1,
+    saves: str = "",
 ) -> World:
     """The life of a seed; `AssertionError` where a promise is broken.
 
     Args:
-        freezes: drivers are not only killed but frozen as well, taken for dead, and wake up when others are at work.
+        freezes: drivers are not only killed but frozen as well, taken for dead, and wake up when others are at work;
+            a part of paths: mostly as they write such files.
         plan: makes the job to be lived.
         machines: each driver is on one of so many that share the storage; 0: where that is said of none.
         pace: of the storage: above 1 looks are paid for, and drivers copy the logs of inboxes to their own disks.
@@ -104,8 +111,10 @@ def live(
     kills = chance.choice((0.0, 0.002, 0.01, 0.03)) * (0.1 if saves else 1)  # else hardly any savepoint comes about
     turmoil_runs = chance.randint(1, 12)
     freeze, scheduler.freeze_at = chance.choice(_FREEZES) if freezes else (0.0, "")
+    if isinstance(freezes, str):
+        freeze, scheduler.freeze_at = 0.3, freezes
 
-    turmoil, calm = partial(_turmoil, world, chance, freezes, saves), partial(_calm, world, chance)
+    turmoil, calm = partial(_turmoil, world, chance, bool(freezes), saves), partial(_calm, world, chance)
     for number in range(_MOST_RUNS):
         is_calm = world.is_calm = number >= turmoil_runs
         scheduler.kill_at_a_write = 0 if is_calm else kills

@@ -17,6 +17,19 @@ def test_a_life_full_of_drivers_that_wake_up_ends_well(seed: int) -> None:
     live(seed, freezes=True)
 
 
+@pytest.mark.parametrize("file", ["/end.json", "/drain.json"])
+@pytest.mark.parametrize("seed", [*range(3), 267, 309])
+def test_a_life_in_which_drivers_wake_up_to_end_tasks_ends_well(seed: int, file: str) -> None:
+    live(seed, freezes=file)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["/end.json", "/drain.json"])
+@pytest.mark.parametrize("seed", range(3, 500))
+def test_many_lives_in_which_drivers_wake_up_to_end_tasks_end_well(seed: int, file: str) -> None:
+    live(seed, freezes=file)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1_000))
 def test_many_lives_full_of_drivers_that_wake_up_end_well(seed: int) -> None:

@@ -14,6 +14,7 @@ from rekindle.graph.job_graph import Task
 from rekindle.storage.documents.batch import Segment
 from rekindle.storage.documents.sources import FrozenFile
 from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.run_ends import RunEnds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class Producer:
     folder: str
     task: Task
     reader: Reader
+    ends: RunEnds
     #: its oldest batch record that was kept when the reader was started
     oldest: int = 0
 
@@ -67,5 +69,5 @@ class Producer:
 
     def ended_by(self, batches: int) -> bool:
         """Return whether so many batches are all there will ever be (EndOfData)."""
-        end = self.storage.end(self.folder)
+        end = self.ends.of(self.folder)
         return end is not None and batches > end.batch

@@ -20,6 +20,7 @@ from rekindle.storage import layout
 from rekindle.storage.documents.runs import Run
 from rekindle.storage.documents.sources import FrozenFiles
 from rekindle.storage.job_storage import JobStorage
+from rekindle.storage.run_ends import RunEnds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,7 @@ class RunContext:
     frozen: Mapping[str, FrozenFiles | None]
     config: Config
     steps: Steps
+    ends: RunEnds
     #: True if a file of a list may have been replaced since
     changed_files: bool = False
     #: posts an event to the driver, from any thread

@@ -48,6 +48,7 @@ from rekindle.storage.documents.runs import Result, Run
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.origin import Origin
 from rekindle.storage.port import Store
+from rekindle.storage.run_ends import RunEnds
 
 
 class Launch:
@@ -222,7 +223,9 @@ class Launch:
         checkpointing = Checkpointing(
             context, runners, splits=assembly.splits, custom=assembly.custom, finished=finished
         )
-        started = job_started(storage, graph, run, finished, covered, assembly, self._engine_failures)
+        started = job_started(context, finished, covered, assembly, self._engine_failures)
+        if started.draining:
+            context.ends.take_over_drains(self._clock())
         read_named = partial(prepared, storage, graph.subtasks(), run.lineage, covered)
         clean(storage, graph.subtasks(), run, sinks, read_named, self._steps)
         return Driver(context, job, runners, checkpointing, started=started, events=events, engine=engine.lifeline)
@@ -240,6 +243,7 @@ class Launch:
             },
             config=self._config,
             steps=self._steps,
+            ends=RunEnds(self.storage, run, self._graph.subtasks()),
             changed_files=self._permissions.changed_files,
             post=events.post,
             clock=self._clock,

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rekindle.graph.job_graph import JobGraph
 from rekindle.ids import SubtaskId
 from rekindle.protocol import events as e
+from rekindle.runtime.definition import RunContext
 from rekindle.runtime.leftovers import uncommitted
 from rekindle.runtime.ports import Subtasks
-from rekindle.storage import layout
 from rekindle.storage.checkpoint_documents import newest_checkpoint
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
-from rekindle.storage.documents.runs import Run
-from rekindle.storage.job_storage import JobStorage
 
 
 def job_started(
-    storage: JobStorage,
-    graph: JobGraph,
-    run: Run,
+    context: RunContext,
     finished: Mapping[SubtaskId, SubtaskSnapshot],
     covered: Mapping[SubtaskId, int],
     assembly: Subtasks,
     engine_failures: int,
 ) -> e.JobStarted:
     """Read the state of each subtask from the storage, and return the event that starts the protocol."""
+    storage, ends = context.storage, context.ends
     status = storage.status()
     used = [*storage.numbers_used(), *(stats.id for stats in (status.history if status else ()))]
     restored, draining = {}, False
-    for task in graph.subtasks():
-        folder = layout.subtask(storage.job, task.task, task.subtask, run.lineage)
-        end, records = storage.end(folder), storage.records(folder)
+    for task in context.graph.subtasks():
+        folder = context.folder(task)
+        end, records = ends.of(folder), storage.records(folder)
         restored[task] = e.RestoredTask(
             closed=task in finished,
             ended=end is not None,

@@ -32,12 +32,21 @@ class BatchDocuments(JobDocuments):
         return next(self.newest_first(layout.batches(subtask_folder), read), None)
 
     def end(self, subtask_folder: str) -> End | None:
-        """Return the document of the subtask's end; None until it has finished its operator logic (EndOfData)."""
-        return self.read(layout.end(subtask_folder), End)
+        """Return the document of the subtask's end; None until it has finished its operator logic (EndOfData).
+
+        One that batches follow does not count (`RunEnds`): the driver that recorded it had been taken for dead.
+        """
+        end = self.read(layout.end(subtask_folder), End)
+        return None if end is None or max(self.records(subtask_folder), default=-1) > end.batch else end
 
     def drain(self, subtask_folder: str) -> Drain | None:
-        """Return the document of the drain that has begun on the subtask; None where none has."""
-        return self.read(layout.drain(subtask_folder), Drain)
+        """Return the document of the drain that has begun on the subtask; None where none has.
+
+        One that a batch of a later run follows does not count (`RunEnds`).
+        """
+        drain = self.read(layout.drain(subtask_folder), Drain)
+        last = self.last_record(subtask_folder) if drain is not None else None
+        return None if drain is None or (last is not None and last.run > drain.run) else drain
 
     def prelude(self, subtask_folder: str) -> PreludeDocument | None:
         """Return the document of the batch that computes the subtask's history; None where there is none."""

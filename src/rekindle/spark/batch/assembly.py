@@ -105,6 +105,7 @@ class BatchAssembly:
             folder=self._of.folder(SubtaskId(uid, 0)),
             task=self._of.graph.task(uid),
             reader=Reader(task=task.uid),
+            ends=self._of.ends,
         )
         read = partial(self._read_channel, uid, path)
         return BatchInput(uid=uid, inbox=inbox, read=read, files=partial(producer.segments, BATCH), is_channel=True)

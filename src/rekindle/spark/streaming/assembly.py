@@ -90,7 +90,7 @@ class Assembly:
         for uid in self._topology.order:
             task = self._of.graph.task(uid)
             subtasks = [SubtaskId(uid, index) for index in range(task.parallelism)]
-            ended = [one.subtask for one in subtasks if self._of.storage.end(self._of.folder(one)) is not None]
+            ended = [one.subtask for one in subtasks if self._of.ends.of(self._of.folder(one)) is not None]
             siblings = Siblings(task.parallelism, ended)
             found |= {subtask: self._subtask(task, subtask, siblings) for subtask in subtasks}
         return found
@@ -101,14 +101,14 @@ class Assembly:
         Batches that the batch record does not count, and that were deleted, had nothing for it (see `ChannelFeed`).
         """
         folder = self._of.folder(subtask)
-        record, has_ended = self._of.storage.last_record(folder), self._of.storage.end(folder) is not None
+        record, has_ended = self._of.storage.last_record(folder), self._of.ends.of(folder) is not None
         positions = record.inputs if record else {}
         read = {}
         for edge in self._topology.inputs_of(subtask.task):
             channels = positions.get(edge.source, InputPosition()).channels
             for index in self._topology.producers(edge, subtask.subtask):
                 producer = SubtaskId(edge.source, index)
-                end = self._of.storage.end(self._of.folder(producer)) if has_ended else None
+                end = self._of.ends.of(self._of.folder(producer)) if has_ended else None
                 recorded = channels.get(index, ChannelPosition()).batches
                 read[producer] = end.batch + 1 if end else max(recorded, self._oldest_of(producer))
         return read
@@ -130,7 +130,7 @@ class Assembly:
         frame, inputs, described, too_old_ms, prelude = None, [], None, None, Prelude()
         # Read once: a driver that was taken for dead may record another batch at any time.
         record = storage.last_record(folder)
-        if storage.end(folder) is None:
+        if self._of.ends.of(folder) is None:
             positions = record.inputs if record else {}
             inputs = [
                 self._input(task, subtask, uid, 2 * number, positions.get(uid, InputPosition()))
@@ -179,7 +179,7 @@ class Assembly:
         for edge in self._edges_from(producer.task):
             for index in self._topology.consumers(edge, producer.subtask):
                 reader = SubtaskId(edge.target, index)
-                if storage.end(self._of.folder(reader)) is None:
+                if self._of.ends.of(self._of.folder(reader)) is None:
                     read[reader] = self.read(reader)[producer]
         folder = self._of.folder(producer)
         batches = range(min(read.values(), default=0), max(storage.records(folder), default=-1) + 1)
@@ -236,6 +236,7 @@ class Assembly:
                 folder=self._of.folder(SubtaskId(uid, index)),
                 task=self._of.graph.task(uid),
                 reader=Reader(task=subtask.task, rank=readers.index(subtask.subtask), sharing=len(readers)),
+                ends=self._of.ends,
                 oldest=self._oldest_of(SubtaskId(uid, index)),
             )
         return found

@@ -32,7 +32,7 @@ from rekindle.spark.streaming.readings import listen_to_readings
 from rekindle.spark.streaming.shown import counter, shown
 from rekindle.spark.streaming.snapshots import snapshot_at
 from rekindle.storage import layout
-from rekindle.storage.documents.batch import BatchRecord, Drain
+from rekindle.storage.documents.batch import BatchRecord
 from rekindle.storage.documents.checkpoint import SubtaskSnapshot
 from rekindle.storage.documents.status import TaskStatusDocument
 from rekindle.storage.port import Store
@@ -46,7 +46,7 @@ class SparkTask:
         self._parts, self._task = parts, parts.task
         self._inputs, self._outputs = parts.inputs, parts.outputs
         self._max_rounds = run.config.drain_max_rounds
-        self._post, self._clock = run.post, run.clock
+        self._post, self._clock, self._ends = run.post, run.clock, run.ends
         self._id = SubtaskId(place.task, place.subtask)
         self._progress_dir = layout.spark_progress_dir(place.folder)
         self._protocol = BatchProtocol(run, spark, parts, self._recorded)
@@ -102,7 +102,7 @@ class SparkTask:
         self._siblings.begin(self._place.subtask)
         self._query.abandon()
         self._protocol.begin_attempt()
-        end = self._storage.end(self._place.folder)
+        end = self._ends.find(self._place.folder)
         if end is not None:
             self._post(e.TaskFinished(task=self._id, batch=end.batch, drained=end.drained, notes=end.notes))
             return
@@ -178,7 +178,7 @@ class SparkTask:
 
     def _finish(self, drain: bool) -> tuple[int, tuple[str, ...]]:
         folder = self._place.folder
-        if (done := self._storage.end(folder)) is not None:
+        if (done := self._ends.find(folder)) is not None:
             # The order is repeated: what it asks for was done, and only the word of it was lost.
             return done.batch, done.notes
         with self._blame.explained():
@@ -188,7 +188,7 @@ class SparkTask:
                 self._run_planned()
             self._read_out()
             if drain:
-                self._storage.create(layout.drain(folder), Drain(run=self._place.run, begun_ms=self._clock()))
+                self._ends.begin_drain(folder, self._clock())
             of_query = self._parts, self._query, self._planned, self._protocol
             flushed = flush_running(*of_query, self._intake)
             self._query.stop_after(self._protocol.last, whole=drain)
@@ -204,7 +204,7 @@ class SparkTask:
         left_out = self._blame.left_out(before) if drain else ()
         notes = (*left_out, *notes_at_end(self._task, self._inputs if last else (), flushed))
         end = end_of(self._place.run, self._query.commits.last, before, drained=drain, at_ms=self._clock(), notes=notes)
-        self._storage.create(layout.end(folder), end)
+        self._ends.record(folder, end)
         return end.batch, notes
 
     def close(self) -> None:
@@ -268,8 +268,8 @@ class SparkTask:
 
     def snapshot(self, batch: int) -> SubtaskSnapshot | None:
         """See `TaskRunner`."""
-        has = self._query.commits.has
-        return snapshot_at(self._storage, self._place.folder, batch, is_committed=has, pin=self._kept.pin)
+        has, end = self._query.commits.has, self._ends.of(self._place.folder)
+        return snapshot_at(self._storage, self._place.folder, batch, end, is_committed=has, pin=self._kept.pin)
 
     def copy(self, snapshot: SubtaskSnapshot, store: Store, folder: str) -> int:
         """See `StreamRunner`."""

@@ -125,7 +125,7 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """``end.json``: the subtask has flushed and called finish(). Nothing comes after `batch` (FLIP-147: EndOfData)."""
+    """``end.json``: the subtask has flushed and called finish() (FLIP-147: EndOfData). Void if batches follow it."""
 
     #: last batch
     batch: int
@@ -145,7 +145,7 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """``drain.json``: a drain has begun in this subtask and will be completed, after a crash too."""
+    """``drain.json``: a drain has begun and is completed, also after a crash; void if a later run's batch follows."""
 
     run: int
     begun_ms: int
