@@ -13,24 +13,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from shutil import which
 
 from tests import quick_files
 
 SECONDS_AT_MOST = 180
 
-QUICKLY = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m -XX:+UseSerialGC "
-    "-Djdk.lang.Process.launchMechanism=VFORK"
-)
+QUICKLY = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m -XX:+UseSerialGC"
 """Tests give each JVM little to do: compiled quickly it costs them 40 % less CPU than compiled well.
 
 Java then expects little code, and 48 MB of it are soon full: it throws methods out and compiles them once more. Before
-it has loaded Spark's classes it collects all its garbage several times, each time it has loaded as many again. For each
-file that Hadoop writes in a local folder it starts ``chmod``, and starts no helper before that if it may use ``vfork``.
+it has loaded Spark's classes it collects all its garbage several times, each time it has loaded as many again.
 """
 
 
@@ -72,11 +66,9 @@ def live_a_life() -> None:
 
 def main() -> None:
     """Make what JVMs of tests are started with, in a process that was not given other arguments for them."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else which("java")
-    if java is None or "PYSPARK_SUBMIT_ARGS" in os.environ:
+    if "PYSPARK_SUBMIT_ARGS" in os.environ:
         return
-    attempt(partial(quick_files.make, java))
+    attempt(quick_files.make)
     attempt(keep_classes)
 
 

@@ -1,25 +1,20 @@
-"""Hadoop's local files for the JVMs that tests start, without a process for each that is written.
+"""What makes the JVMs that tests start quicker.
 
-Hadoop starts ``chmod`` four times for a file that it writes, since the file has a checksum beside it, and ``readlink``
-before it renames one. Ours makes the calls that these make, and does all else as Hadoop does.
+They have Rekindle's local files (`rekindle.session.local_files`), as the sessions do that it makes.
 
 Spark starts ``rm`` for each folder that it deletes: some ninety in a small join, a fifth of its CPU. Where it takes the
 system for none of Unix, it deletes by Java (`delete_without_processes`).
 
-It also leaves out those of Hadoop's defaults that no JVM here reads: those of YARN, of MapReduce's jobs, of servers and
-of protocols that no test speaks. They are 1,087 of the 1,369 settings of each configuration that Spark copies, writes
-and reads again, some for each batch.
-
-`make` compiles it once for each environment, by the compiler that Spark brings. Where that cannot be done, tests run
-with Hadoop's own.
+They lack those of Hadoop's defaults that no JVM here reads: those of YARN, of MapReduce's jobs, of servers and of
+protocols that no test speaks. They are 1,087 of the 1,369 settings of each configuration that Spark copies, writes and
+reads again, some for each batch. `make` writes the rest once for each environment.
 """
 
 from __future__ import annotations
 
 import hashlib
-import subprocess
+import os
 import sys
-import tempfile
 import zipfile
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -27,11 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
+from rekindle.session import local_files
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SOURCE = Path(__file__).with_name("QuickFiles.java")
-CLASS = "rekindle.tests.QuickFiles"
 PRUNED = {
     "yarn-default.xml": ("",),
     "mapred-default.xml": (
@@ -48,47 +43,30 @@ PRUNED = {
     ),
 }
 """Files of Hadoop's defaults, and how the names begin that are left out of each."""
-_MADE_OF = SOURCE.read_bytes() + repr(PRUNED).encode()
-JAR = Path(sys.prefix, f"quick-files-{version('pyspark')}-{hashlib.sha256(_MADE_OF).hexdigest()[:8]}.jar")
-COMPILER = "org.codehaus.commons.compiler.samples.CompilerDemo"
-SECONDS_AT_MOST = 60
+_MADE_OF = hashlib.sha256(repr(PRUNED).encode()).hexdigest()[:8]
+DEFAULTS = Path(sys.prefix, f"hadoop-defaults-{version('pyspark')}-{_MADE_OF}.jar")
 
 
 def settings() -> dict[str, str]:
     """Settings of Spark by which a JVM has it."""
-    if not JAR.is_file():
-        return {}
-    return {
-        "spark.driver.extraClassPath": str(JAR),
-        "spark.executor.extraClassPath": str(JAR),
-        "spark.hadoop.fs.file.impl": f"{CLASS}$OfFileSystem",
-        "spark.hadoop.fs.AbstractFileSystem.file.impl": f"{CLASS}$OfFileContext",
-    }
+    jars = os.pathsep.join(str(jar) for jar in (DEFAULTS, local_files.JAR) if jar.is_file())
+    of_class_path = dict.fromkeys(("spark.driver.extraClassPath", "spark.executor.extraClassPath"), jars)
+    return {**of_class_path, **local_files.SETTINGS}
 
 
-def make(java: str) -> None:
-    """Compile it and put it into `JAR`.
+def make() -> None:
+    """Write the defaults that are kept into `DEFAULTS`.
 
     Raises:
-        OSError, subprocess.SubprocessError: it could not be done.
+        OSError: it could not be done.
     """
-    if JAR.is_file():
+    if DEFAULTS.is_file():
         return
-    jars = spark_jars()
-    known = ":".join(map(str, jars.glob("*.jar")))
-    with tempfile.TemporaryDirectory() as folder:
-        command = [java, "-cp", f"{jars}/*", COMPILER, "-classpath", known, "-d", folder, str(SOURCE)]
-        subprocess.run(command, capture_output=True, check=True, timeout=SECONDS_AT_MOST)
-        classes = sorted(Path(folder).rglob("*.class"))
-        if not classes:
-            raise OSError(f"{COMPILER} has made nothing of {SOURCE}")
-        new = JAR.with_suffix(".new")
-        with zipfile.ZipFile(new, "w") as jar:
-            for each in classes:
-                jar.write(each, each.relative_to(folder))
-            for name, beginnings in PRUNED.items():
-                jar.writestr(name, without(beginnings, defaults(name)))
-        new.rename(JAR)
+    new = DEFAULTS.with_suffix(".new")
+    with zipfile.ZipFile(new, "w") as jar:
+        for name, beginnings in PRUNED.items():
+            jar.writestr(name, without(beginnings, defaults(name)))
+    new.rename(DEFAULTS)
 
 
 def delete_without_processes(spark: SparkSession) -> None:

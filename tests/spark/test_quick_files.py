@@ -1,92 +1,21 @@
-"""The local files of the JVMs that tests start (`tests.quick_files`) are as Hadoop writes them."""
+"""The JVMs that tests start (`tests.quick_files`) do as others do, and have the defaults that they need."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from tests import quick_files
 
-HADOOPS = {
-    "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
-    "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs",
-}
 
-pytestmark = pytest.mark.skipif(not quick_files.settings(), reason="`make` compiles what is tested here")
-
-
-@pytest.fixture
-def confs(spark: SparkSession) -> tuple[Any, Any]:
-    """Configurations with ours, and with Hadoop's."""
+@pytest.mark.skipif(not quick_files.DEFAULTS.is_file(), reason="`make` writes what is tested here")
+def test_the_defaults_that_a_jvm_here_has_are_hadoops_but_for_those_left_out(spark: SparkSession) -> None:
     ours = spark.sparkContext._jsc.hadoopConfiguration()
-    hadoops = spark._jvm.org.apache.hadoop.conf.Configuration(ours)
-    for key, value in HADOOPS.items():
-        assert ours.get(key, "").startswith(quick_files.CLASS)
-        hadoops.set(key, value)
-    return ours, hadoops
-
-
-def found(folder: Path) -> Mapping[str, tuple[int, bytes | None]]:
-    """The mode and the bytes of everything in a folder."""
-    return {
-        str(each.relative_to(folder)): (each.lstat().st_mode, each.read_bytes() if each.is_file() else None)
-        for each in folder.rglob("*")
-    }
-
-
-@pytest.mark.parametrize("mode", ["640", "600", "755", "444"])
-def test_what_is_written_has_the_same_names_bytes_and_permissions(
-    spark: SparkSession, confs: tuple[Any, Any], tmp_path: Path, mode: str
-) -> None:
-    hadoop = spark._jvm.org.apache.hadoop.fs
-    there = []
-    for number, conf in enumerate(confs):
-        folder = tmp_path / str(number)
-        files = hadoop.FileSystem.newInstance(spark._jvm.java.net.URI("file:///"), conf)
-        allowed = hadoop.permission.FsPermission(mode)
-        files.mkdirs(hadoop.Path(f"file://{folder}/inner/most"), hadoop.permission.FsPermission("750"))
-        for name in ("first", "second"):
-            stream = files.create(hadoop.Path(f"file://{folder}/{name}"), allowed, True, 4096, 1, 1 << 20, None)
-            stream.write(bytearray(b"rows"))
-            stream.close()
-        assert files.rename(hadoop.Path(f"file://{folder}/first"), hadoop.Path(f"file://{folder}/inner/third"))
-        there.append(found(folder))
-        files.close()
-    assert there[0] == there[1]
-    assert {"second", ".second.crc", "inner/third", "inner/.third.crc", "inner/most"} <= there[0].keys()
-
-
-def test_a_file_a_folder_a_link_and_a_missing_path_are_distinguished(
-    spark: SparkSession, confs: tuple[Any, Any], tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_bytes(b"rows")
-    (tmp_path / "folder").mkdir()
-    for target in ("file", "folder", "nothing"):
-        os.symlink(tmp_path / target, tmp_path / f"to-{target}")
-    hadoop = spark._jvm.org.apache.hadoop.fs
-
-    def seen(conf: Any, name: str) -> str:
-        context = hadoop.FileContext.getFileContext(spark._jvm.java.net.URI("file:///"), conf)
-        try:
-            return context.getFileLinkStatus(hadoop.Path(f"file://{tmp_path}/{name}")).toString()
-        except Py4JJavaError as error:
-            return error.java_exception.getClass().getName()
-
-    for name in ("file", "folder", "to-file", "to-folder", "to-nothing", "nothing"):
-        ours, hadoops = (seen(conf, name) for conf in confs)
-        assert ours == hadoops
-    assert seen(confs[0], "nothing") == "java.io.FileNotFoundException"
-
-
-def test_the_defaults_that_a_jvm_here_has_are_hadoops_but_for_those_left_out(confs: tuple[Any, Any]) -> None:
-    ours = confs[0]
     ours.addResource("mapred-default.xml")  # as each write does that goes through MapReduce's classes
     there = _keys(ours)
     for name, beginnings in quick_files.PRUNED.items():

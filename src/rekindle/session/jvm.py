@@ -24,6 +24,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
 from rekindle.logs.spark_lines import SparkLog
+from rekindle.session.local_files import class_path
 from rekindle.session.starting import SILENCE_S, JvmWatch
 
 _CONFIGURATION = Path(__file__).with_name("log4j2.properties")
@@ -80,8 +81,9 @@ def start_jvm(settings: Mapping[str, str], name: str, silence_s: float = SILENCE
     try:
         with (
             watch.watched(),
-            _environment(_LOG_VARIABLE, spark_log() or ""),
+            _environment({_LOG_VARIABLE: spark_log() or ""}),
             _java_options(f"-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()}" if ours else ""),
+            _environment(class_path(os.environ)),
         ):
             gateway = launch_gateway(conf, _Deaf(watch.begun, stderr=writer))  # type: ignore[no-untyped-call]
             SparkContext._ensure_initialized(gateway=gateway)
@@ -141,20 +143,21 @@ def configures_log4j(settings: Mapping[str, str]) -> bool:
 
 @contextmanager
 def _java_options(options: str) -> Iterator[None]:
-    with _environment(_SUBMIT_OPTIONS, f"{options} {os.environ.get(_SUBMIT_OPTIONS, '')}".strip()):
+    with _environment({_SUBMIT_OPTIONS: f"{options} {os.environ.get(_SUBMIT_OPTIONS, '')}".strip()}):
         yield
 
 
 @contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    before = os.environ.get(name)
-    os.environ[name] = value
+def _environment(changed: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in changed}
+    os.environ.update(changed)
     try:
         yield
     finally:
-        del os.environ[name]
-        if before is not None:
-            os.environ[name] = before
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
 
 
 def _pass_on(reader: int, heard: Callable[[], None] = lambda: None) -> None:

@@ -27,6 +27,7 @@ from rekindle.session.classes import java_class
 from rekindle.session.connectors import s3a_settings
 from rekindle.session.failures import brief
 from rekindle.session.jvm import start_jvm
+from rekindle.session.local_files import settings as of_local_files
 from rekindle.session.settings import Decision, of, refused
 from rekindle.session.starting import said_to_wait
 
@@ -105,7 +106,8 @@ def make_session(
         builder = builder.config(key, value)
     _let_workers_import_beside(getattr(sys.modules.get("__main__"), "__file__", None))
     try:
-        start_jvm(settings, app_name)
+        # Not of the session: its JVM may be older, and lack the class.
+        start_jvm({**of_local_files(_master(settings, os.environ)), **settings}, app_name)
         spark = _make(builder)
     except (PySparkException, Py4JError) as error:
         raise DefinitionError("SPARK_NOT_STARTED", reason=brief(error)) from error
@@ -118,11 +120,15 @@ def of_master(settings: Mapping[str, str], environ: Mapping[str, str]) -> dict[s
     Spark's default of 200 is meant for clusters, and is fixed for a stateful query when it first runs.
     """
     named = settings.get("spark.master") or environ.get("MASTER")
-    master = named or environ.get("SPARK_MASTER") or "local[*]"
+    master = _master(settings, environ)
     chosen = {} if named or environ.get("SPARK_REMOTE") else {"spark.master": master}
     if master.startswith("local"):
         chosen["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
     return chosen
+
+
+def _master(settings: Mapping[str, str], environ: Mapping[str, str]) -> str:
+    return settings.get("spark.master") or environ.get("MASTER") or environ.get("SPARK_MASTER") or "local[*]"
 
 
 def active_or_made(app_name: str, settings: Mapping[str, str]) -> SparkSession:
