@@ -1,4 +1,4 @@
-"""Compile the one class of Java that Rekindle has, `LocalFiles`, into the jar that the package contains.
+"""Compile the only Java in Rekindle, `LocalFiles`, into the jar that the package contains.
 
     python tools/local_files.py
 

@@ -42,11 +42,17 @@ def test_a_local_master_has_them_and_a_cluster_has_not() -> None:
         assert not local_files.settings(master)
 
 
+def test_a_package_without_a_jar_that_java_can_read_goes_without_them(tmp_path: Path) -> None:
+    assert not local_files.settings("local[*]", tmp_path / "rekindle.zip" / "local-files.jar")
+
+
 def test_the_jar_comes_after_what_the_environment_names() -> None:
     jar = str(local_files.JAR)
-    assert local_files.class_path({}) == {"SPARK_DIST_CLASSPATH": jar}
+    assert local_files.class_path(local_files.SETTINGS, {}) == {"SPARK_DIST_CLASSPATH": jar}
     mine = {"SPARK_DIST_CLASSPATH": "/mine.jar"}
-    assert local_files.class_path(mine) == {"SPARK_DIST_CLASSPATH": f"/mine.jar{os.pathsep}{jar}"}
+    both = f"/mine.jar{os.pathsep}{jar}"
+    assert local_files.class_path(local_files.SETTINGS, mine) == {"SPARK_DIST_CLASSPATH": both}
+    assert not local_files.class_path({"spark.hadoop.fs.file.impl": "my.own.Files"}, mine)
 
 
 def test_the_jar_is_of_its_source() -> None:

@@ -83,7 +83,7 @@ def start_jvm(settings: Mapping[str, str], name: str, silence_s: float = SILENCE
             watch.watched(),
             _environment({_LOG_VARIABLE: spark_log() or ""}),
             _java_options(f"-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()}" if ours else ""),
-            _environment(class_path(os.environ)),
+            _environment(class_path(settings, os.environ)),
         ):
             gateway = launch_gateway(conf, _Deaf(watch.begun, stderr=writer))  # type: ignore[no-untyped-call]
             SparkContext._ensure_initialized(gateway=gateway)

@@ -25,16 +25,19 @@ _CLASS_PATH = "SPARK_DIST_CLASSPATH"
 """Environment variable with what Spark's launcher appends to the class path, whatever the settings say of it."""
 
 
-def settings(master: str) -> Mapping[str, str]:
+def settings(master: str, jar: Path = JAR) -> Mapping[str, str]:
     """Return the settings with which a new JVM uses `LocalFiles`; empty where it would not serve.
 
     Args:
         master: as in ``spark.master``.
     """
     in_this_jvm = master == "local" or master.startswith("local[")
-    return SETTINGS if in_this_jvm and os.name == "posix" else {}
+    # In a zip of the package there is no file that Java could read.
+    return SETTINGS if in_this_jvm and os.name == "posix" and jar.is_file() else {}
 
 
-def class_path(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the environment variable by which a new JVM finds the classes."""
+def class_path(settings: Mapping[str, str], environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment variable by which a new JVM finds the classes that its settings name, if they do."""
+    if SETTINGS.items().isdisjoint(settings.items()):
+        return {}
     return {_CLASS_PATH: os.pathsep.join(filter(None, [environ.get(_CLASS_PATH), str(JAR)]))}
