@@ -11,6 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from rekindle.session import jvm, session
+from rekindle.session.environment import environment
 
 
 @pytest.fixture
@@ -63,15 +64,21 @@ def test_a_log4j_file_in_sparks_conf_folder_stands(bare):
     assert jvm.configures_log4j({})
 
 
-def test_the_environment_is_as_before_once_the_jvm_runs(monkeypatch):
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Xmx1g")
-    with jvm._java_options("-Dmine"):
-        assert os.environ["SPARK_SUBMIT_OPTS"] == "-Dmine -Xmx1g"
-    assert os.environ["SPARK_SUBMIT_OPTS"] == "-Xmx1g"
-    monkeypatch.delenv("SPARK_SUBMIT_OPTS")
-    with jvm._java_options("-Dmine"):
-        assert os.environ["SPARK_SUBMIT_OPTS"] == "-Dmine"
-    assert "SPARK_SUBMIT_OPTS" not in os.environ
+def test_options_of_ours_come_before_the_users_which_win(monkeypatch):
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Xmx1g -XX:SharedArchiveFile=mine.jsa")
+    log4j = f"-Dlog4j2.configurationFile={jvm._CONFIGURATION.as_uri()}"
+    assert jvm._java_options({}, configured=False) == f"{log4j} -Xmx1g -XX:SharedArchiveFile=mine.jsa"
+    assert jvm._java_options({}, configured=True) == "-Xmx1g -XX:SharedArchiveFile=mine.jsa"
+
+
+def test_the_environment_is_as_before_once_a_process_runs(monkeypatch):
+    monkeypatch.setenv("SET", "before")
+    monkeypatch.delenv("UNSET", raising=False)
+    with environment({"SET": None, "UNSET": "meanwhile"}):
+        assert "SET" not in os.environ
+        assert os.environ["UNSET"] == "meanwhile"
+    assert os.environ["SET"] == "before"
+    assert "UNSET" not in os.environ
 
 
 def test_the_log_lies_in_the_folder_that_is_named_or_in_the_working_directory(monkeypatch, tmp_path):

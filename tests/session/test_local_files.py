@@ -16,11 +16,10 @@ from pyspark.sql import SparkSession
 from rekindle.session import local_files
 from tools import local_files as tool
 
-HADOOPS = {
-    "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
-    "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs",
-}
-OURS = {name.removeprefix("spark.hadoop."): value for name, value in local_files.SETTINGS.items()}
+HADOOPS, OURS = (
+    {name.removeprefix("spark.hadoop."): value for name, value in settings.items()}
+    for settings in (local_files.HADOOPS, local_files.SETTINGS)
+)
 
 WRITES = """
 import sys

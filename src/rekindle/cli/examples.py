@@ -13,8 +13,9 @@ from rekindle.cli.app import example as usage
 from rekindle.cli.app import with_json
 from rekindle.errors import ConfigError
 
+JOBFILE = "hourly_bids.py"
 _FILES = {
-    "hourly_bids.py": "the job: it counts the bids of each auction and hour",
+    JOBFILE: "the job: it counts the bids of each auction and hour",
     "make_bids.py": "makes more bids",
 }
 _DATA = {"bids/history": (0, 6), "bids/live": (6, 2)}
@@ -33,13 +34,7 @@ def make_example(folder: str, as_json: bool) -> int:
     names = [*_FILES, *_DATA]
     if taken := [name for name in names if (root / name).exists()]:
         raise ConfigError("EXAMPLE_EXISTS", folder=folder, names=", ".join(taken))
-    root.mkdir(parents=True, exist_ok=True)
-    for name in _FILES:
-        text = resources.files("rekindle.cli").joinpath("example").joinpath(name).read_text(encoding="utf-8")
-        (root / name).write_text(text, encoding="utf-8")
-    make = runpy.run_path(str(root / "make_bids.py"))["make"]
-    for name, (first_hour, hours) in _DATA.items():
-        make(str(root / name), first_hour, hours)
+    write_example(root)
     if as_json:
         output.as_json({"folder": str(root.resolve()), "files": names})
         return 0
@@ -49,3 +44,15 @@ def make_example(folder: str, as_json: bool) -> int:
         output.say(f"{root / name}  bids of the hours {first_hour} to {first_hour + hours - 1} of 1 January 2025")
     output.say(f"Run it: cd {folder} && rekindle run hourly_bids.py")
     return 0
+
+
+def write_example(root: Path) -> Path:
+    """Write all files into a folder, and return the one with the job."""
+    root.mkdir(parents=True, exist_ok=True)
+    for name in _FILES:
+        text = resources.files("rekindle.cli").joinpath("example").joinpath(name).read_text(encoding="utf-8")
+        (root / name).write_text(text, encoding="utf-8")
+    make = runpy.run_path(str(root / "make_bids.py"))["make"]
+    for name, (first_hour, hours) in _DATA.items():
+        make(str(root / name), first_hour, hours)
+    return root / JOBFILE

@@ -287,6 +287,10 @@ CONDITIONS: dict[str, Condition] = {
             "A server at {host}, which other machines reach, needs a token.",
             "Give it one, in a file (--token-file FILE) or as REKINDLE_UI_TOKEN; or leave out --host.",
         ),
+        CLASSES_NOT_KEPT=(
+            "Spark's classes could not be kept in a file: {reason}",
+            "Spark starts without it, as before. See docs/deploy.md#start-sooner for what is needed.",
+        ),
         METRICS_MISSING=(
             "--metrics-port needs {module}, which is not installed.",
             "Install rekindle[metrics], or leave the option out: rekindle ui has the metrics of all jobs.",

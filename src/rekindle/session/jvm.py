@@ -14,8 +14,8 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,9 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
 from rekindle.logs.spark_lines import SparkLog
+from rekindle.session import kept_classes
+from rekindle.session.environment import environment
+from rekindle.session.kept_classes import SUBMIT_OPTIONS
 from rekindle.session.local_files import class_path
 from rekindle.session.starting import SILENCE_S, JvmWatch
 
@@ -38,11 +41,8 @@ _LOG_VARIABLE = "REKINDLE_SPARK_LOG"
 
 _NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector"
 
-_SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"
-"""Java options that Spark's launcher puts before those of the settings, so that the user's own win."""
-
-_PLACES = (_SUBMIT_OPTIONS, "PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
-"""Environment variables that may point Log4j to a configuration."""
+_PLACES = (SUBMIT_OPTIONS, "PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+"""Environment variables with options of Java, which may point Log4j to a configuration."""
 
 
 _LOGS: list[SparkLog] = []
@@ -81,9 +81,9 @@ def start_jvm(settings: Mapping[str, str], name: str, silence_s: float = SILENCE
     try:
         with (
             watch.watched(),
-            _environment({_LOG_VARIABLE: spark_log() or ""}),
-            _java_options(f"-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()}" if ours else ""),
-            _environment(class_path(settings, os.environ)),
+            environment({_LOG_VARIABLE: spark_log() or ""}),
+            environment({SUBMIT_OPTIONS: _java_options(settings, configured=not ours)}),
+            environment(class_path(settings, os.environ)),
         ):
             gateway = launch_gateway(conf, _Deaf(watch.begun, stderr=writer))  # type: ignore[no-untyped-call]
             SparkContext._ensure_initialized(gateway=gateway)
@@ -133,31 +133,29 @@ def _deafened(before: Callable[[], None], begun: Callable[[], None]) -> Callable
 
 def configures_log4j(settings: Mapping[str, str]) -> bool:
     """Return True if the user has configured Log4j, in Spark's ``conf`` folder, the environment or a setting."""
-    given = [os.environ.get(name, "") for name in _PLACES]
-    given += [settings.get(f"spark.driver.{name}JavaOptions", "") for name in ("default", "extra")]
-    if "LOG4J_CONFIGURATION_FILE" in os.environ or any("log4j" in text for text in given):
+    if "LOG4J_CONFIGURATION_FILE" in os.environ or any("log4j" in text for text in _java_options_given(settings)):
         return True
     folder = Path(os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"))
     return any(path.suffix != ".template" for path in folder.glob("log4j2*"))
 
 
-@contextmanager
-def _java_options(options: str) -> Iterator[None]:
-    with _environment({_SUBMIT_OPTIONS: f"{options} {os.environ.get(_SUBMIT_OPTIONS, '')}".strip()}):
-        yield
+def _java_options(settings: Mapping[str, str], *, configured: bool) -> str:
+    """Return Java's options of ours, and after them the user's.
+
+    Args:
+        configured: the user has configured Log4j.
+    """
+    log4j = "" if configured else f"-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()}"
+    has_archive = any("Archive" in text for text in _java_options_given(settings))
+    kept = "" if has_archive else kept_classes.options(os.environ)
+    return " ".join(filter(None, [log4j, kept, os.environ.get(SUBMIT_OPTIONS)]))
 
 
-@contextmanager
-def _environment(changed: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in changed}
-    os.environ.update(changed)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            del os.environ[name]
-            if value is not None:
-                os.environ[name] = value
+def _java_options_given(settings: Mapping[str, str]) -> list[str]:
+    return [
+        *(os.environ.get(name, "") for name in _PLACES),
+        *(settings.get(f"spark.driver.{name}JavaOptions", "") for name in ("default", "extra")),
+    ]
 
 
 def _pass_on(reader: int, heard: Callable[[], None] = lambda: None) -> None:

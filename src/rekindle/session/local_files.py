@@ -21,6 +21,11 @@ SETTINGS = {
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "rekindle.LocalFiles$OfFileContext",
 }
 """The settings of Hadoop's two interfaces."""
+HADOOPS = {
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs",
+}
+"""The same settings as Hadoop has them, for a JVM that is to do without `LocalFiles`."""
 _CLASS_PATH = "SPARK_DIST_CLASSPATH"
 """Environment variable with what Spark's launcher appends to the class path, whatever the settings say of it."""
 
