@@ -167,7 +167,8 @@ class Config:
         "input.target_batch_duration",
         5_000,
         duration_ms,
-        "Duration that batches of file inputs should have; their size is adapted to it.",
+        "Duration that batches of file inputs should have; their size is adapted to it. The last one of a history may "
+        "take half as long again.",
     )
     restart_attempts: int | None = _setting(
         "restart.attempts",

@@ -17,22 +17,26 @@ def files(sizes: list[int]) -> list[FrozenFile]:
     return [FrozenFile(path=f"file:///{at}", size=size) for at, size in enumerate(sizes)]
 
 
-@given(SIZES, st.integers(0, 10**10))
-def test_choosing_goes_through_all_files_in_order_and_keeps_to_the_budget(sizes: list[int], budget: int) -> None:
-    listed, cursor = files(sizes), 0
-    while cursor < len(listed):
-        count = choose(listed, cursor, budget)
+@given(SIZES, st.integers(0, 10**10), st.integers(0, 10**10))
+def test_choosing_goes_through_all_files_in_order_and_leaves_no_small_rest(
+    sizes: list[int], budget: int, rest: int
+) -> None:
+    ahead = sizes
+    while ahead:
+        count = choose(files(ahead), budget, rest)
         assert 1 <= count <= MAX_FILES
-        assert count == 1 or sum(sizes[cursor : cursor + count]) <= budget
-        last = cursor + count == len(sizes)
-        assert last or sum(sizes[cursor : cursor + count + 1]) > budget
-        cursor += count
-    assert cursor == len(listed)
-    assert choose(listed, cursor, budget) == 0
+        if count == len(ahead):
+            assert count == 1 or sum(ahead) <= budget + rest
+        else:
+            assert sum(ahead) > budget + rest
+            assert count == 1 or sum(ahead[:count]) <= budget
+            assert sum(ahead[: count + 1]) > budget
+        ahead = ahead[count:]
+    assert choose([], budget, rest) == 0
 
 
 def test_many_tiny_files_are_not_admitted_all_at_once() -> None:
-    assert choose(files([0] * 5_000), 100, MIB) == MAX_FILES
+    assert choose(files([0] * 5_000), MIB) == MAX_FILES
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**10), OBSERVATIONS)

@@ -66,15 +66,17 @@ class AdmissionSizer:
         self._overhead_ms = min(self._overhead_ms, duration_ms)
 
 
-def choose(files: Sequence[FrozenFile], cursor: int, budget_bytes: int) -> int:
-    """Return how many of ``files[cursor:]`` to admit: what fits `budget_bytes`, at least one, at most `MAX_FILES`.
+def choose(ahead: Sequence[FrozenFile], budget_bytes: int, rest_bytes: int = 0) -> int:
+    """Return how many of the files to admit: what fits the budget, at least one, at most `MAX_FILES`.
 
-    0 only where no file is left.
+    Args:
+        rest_bytes: what is beyond the budget is admitted too, if it is no more than this.
     """
-    count = 0
-    for file in files[cursor : cursor + MAX_FILES]:
-        budget_bytes -= file.size
-        if count and budget_bytes < 0:
-            break
-        count += 1
-    return count
+    total = fitting = 0
+    for count, file in enumerate(ahead[:MAX_FILES], 1):
+        total += file.size
+        if total <= budget_bytes or not fitting:
+            fitting = count
+        elif total > budget_bytes + rest_bytes:
+            return fitting
+    return min(len(ahead), MAX_FILES)

@@ -97,7 +97,7 @@ class Feed(ABC):
 
     def _chosen(self, ahead: Sequence[FrozenFile]) -> Sequence[FrozenFile]:
         """Return the part of what may be read that is admitted next."""
-        return ahead[: choose(ahead, 0, self._sizer.next_bytes())]
+        return ahead[: choose(ahead, self._sizer.next_bytes())]
 
     @abstractmethod
     def _ahead(self) -> Sequence[FrozenFile]:
@@ -172,6 +172,11 @@ class FileFeed(Feed):
             self.splits.ask(self._subtask)
             self._files = self.splits.given_to(self._subtask)
         return self._files[first : first + MAX_FILES]
+
+    def _chosen(self, ahead: Sequence[FrozenFile]) -> Sequence[FrozenFile]:
+        # A small rest would cost a batch of its own, which loads the state once more, and writes it.
+        budget_bytes = self._sizer.next_bytes()
+        return ahead[: choose(ahead, budget_bytes, rest_bytes=budget_bytes // 2)]
 
     def _reached(self, position: InputPosition) -> InputPosition:
         return position
