@@ -36,7 +36,7 @@ from rekindle.spark.query.rows_read import RowsRead, without_state_rows
 from rekindle.spark.query.state_partitions import first_run_in
 from rekindle.storage.port import Store
 
-_POLL_S = 0.02
+_FIRST_POLL_S, _POLL_S = 0.002, 0.02
 _REPORT_S = 10
 """The longest time that Spark may take to report on a batch that it has committed."""
 _LAST_REPORT_S = 0.5
@@ -250,9 +250,10 @@ class Query:
 
     def wait(self, until: Callable[[], bool]) -> None:
         """Wait until something holds, or the query is over."""
-        query = self._query
+        query, poll_s = self._query, _FIRST_POLL_S
         while query is not None and not until() and is_active(query):
-            time.sleep(_POLL_S * self._store.pace)
+            time.sleep(poll_s * self._store.pace)
+            poll_s = min(2 * poll_s, _POLL_S)
 
     def report(self) -> Mapping[str, Any]:
         """Return Spark's last progress report as far as it is known here; calls nothing in Spark."""
