@@ -29,7 +29,7 @@ OF_JOBS = [
     "answer",
     "forget",
 ]
-VERBS = ["example", "check", *OF_JOBS, "dispose", "storage", "flush", "adopt"]
+VERBS = ["example", "check", *OF_JOBS, "dispose", "storage", "flush", "adopt", "warm-up"]
 
 
 def test_the_verbs_are_those_of_the_manual_in_its_order() -> None:
