@@ -32,6 +32,10 @@ OF_JOBS = [
 VERBS = ["example", "check", *OF_JOBS, "dispose", "storage", "flush", "adopt", "warm-up"]
 
 
+NO_JOBS = ("example", "dispose", "flush", "warm-up")
+"""Verbs that need no storage."""
+
+
 def test_the_verbs_are_those_of_the_manual_in_its_order() -> None:
     assert list(rekindle.commands) == VERBS
 
@@ -49,10 +53,8 @@ def test_each_verb_has_help_with_an_example_json_and_a_storage_where_it_is_of_a_
     result = CliRunner().invoke(rekindle, [*words, "--help"])
 
     assert result.exit_code == 0
-    assert f"Example:\n    rekindle {verb} " in result.stdout
-    assert {"--json"} | ({"--storage"} if verb not in ("example", "dispose", "flush") else set()) <= set(
-        result.stdout.split()
-    )
+    assert result.stdout.partition("Example:\n")[2].split()[:2] == ["rekindle", verb]
+    assert {"--json"} | ({"--storage"} if verb not in NO_JOBS else set()) <= set(result.stdout.split())
 
 
 def test_the_version_is_printed() -> None:
