@@ -174,9 +174,9 @@ class FileFeed(Feed):
         return self._files[first : first + MAX_FILES]
 
     def _chosen(self, ahead: Sequence[FrozenFile]) -> Sequence[FrozenFile]:
-        # A small rest would cost a batch of its own, which loads the state once more, and writes it.
+        # A small rest of the source would cost a batch of its own, which loads the state once more, and writes it.
         budget_bytes = self._sizer.next_bytes()
-        return ahead[: choose(ahead, budget_bytes, rest_bytes=budget_bytes // 2)]
+        return ahead[: choose(ahead, budget_bytes, rest_bytes=budget_bytes // 2 if self.splits.exhausted else 0)]
 
     def _reached(self, position: InputPosition) -> InputPosition:
         return position
