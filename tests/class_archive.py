@@ -46,9 +46,9 @@ def submit_arguments(archiving: Path | None = None) -> str:
 
 def live_a_life() -> None:
     """A job with a history, windows and two sinks, in this process, from beginning to end."""
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    from rekindle.session.kept_classes import end_jvm
     from tests.crash.kit import CrashWorld
 
     with tempfile.TemporaryDirectory() as folder:
@@ -56,12 +56,7 @@ def live_a_life() -> None:
         world = CrashWorld(Path(folder)).fill()
         world.job(live=False).start(spark, storage=world.storage).wait()
         world.check(live=False)
-        spark.stop()
-        gateway = SparkContext._gateway
-        assert gateway is not None
-        java = gateway.proc  # ends when nobody can write to it any more, and writes the archive then
-        java.stdin.close()
-        java.wait()
+        end_jvm()  # it writes the archive then
 
 
 def main() -> None:

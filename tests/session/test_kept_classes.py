@@ -26,6 +26,15 @@ try:
 except ConfigError as error:
     sys.exit(f"{error}")
 """
+FAILS = """
+import sys
+from rekindle.session.kept_classes import keep
+from rekindle.session.session import make_session
+def fails():
+    make_session("fails", {})
+    raise OSError("the example failed")
+keep(fails, sys.argv[1])
+"""
 STARTS = """
 import sys
 sys.prefix = sys.argv.pop(1)
@@ -61,7 +70,7 @@ def shared_by(tmp_path: Path, environ: Mapping[str, str], *settings: str) -> int
     """Start a session; return how many classes it has found in a file of kept classes."""
     log = tmp_path / "classes.log"
     environ = {**environ, "SPARK_SUBMIT_OPTS": f"-Xlog:class+load:file={log}"}
-    started = run(STARTS, environ, str(tmp_path / "prefix"), *settings)
+    started = run(STARTS, environ, str(tmp_path / "a prefix"), *settings)
     assert started.returncode == 0, started.stderr
     assert "cds" not in started.stdout + started.stderr
     shared = [line for line in log.read_text().splitlines() if SHARED in line]
@@ -76,11 +85,11 @@ def test_the_example_is_run_and_sessions_of_every_kind_use_what_is_kept(tmp_path
     (configuration / "core-site.xml").write_text("<configuration/>")
     environ = environment(tmp_path, HADOOP_CONF_DIR=str(configuration))
 
-    made = run(KEEPS, environ, str(tmp_path / "prefix"), "example")
+    made = run(KEEPS, environ, str(tmp_path / "a prefix"), "example")
     assert made.returncode == 0, made.stderr
     path, size = json.loads(made.stdout.splitlines()[-1])
     assert os.path.getsize(path) == size
-    folder = tmp_path / "prefix" / "share" / "rekindle"
+    folder = tmp_path / "a prefix" / "share" / "rekindle"
     assert [*folder.iterdir()] == [Path(path)]
 
     assert shared_by(tmp_path, environ) > 5_000
@@ -100,6 +109,12 @@ def test_a_folder_of_configuration_before_sparks_jars_is_the_reason_that_none_ar
     assert "[CLASSES_NOT_KEPT] Spark's classes could not be kept in a file" in made.stderr
     assert f"non-empty directory '{tmp_path}/'" in made.stderr
     assert [path.read_text() for path in old.parent.iterdir()] == ["older"]
+
+
+def test_a_life_that_fails_leaves_nothing_not_even_when_its_process_ends(tmp_path: Path) -> None:
+    failed = run(FAILS, environment(tmp_path), str(tmp_path))
+    assert failed.stderr.splitlines()[-1] == "OSError: the example failed"
+    assert not [*(tmp_path / "share" / "rekindle").iterdir()]
 
 
 def test_where_nothing_can_be_written_none_are_kept(tmp_path: Path) -> None:
@@ -125,7 +140,7 @@ def test_the_file_of_the_environment_comes_before_that_of_the_user(tmp_path: Pat
         folder.mkdir(parents=True, exist_ok=True)
         path = kept_classes._file_in(folder, environ)
         path.touch()
-        assert kept_classes.options(environ, str(tmp_path)).startswith(f"-XX:SharedArchiveFile={path} -Xlog:")
+        assert kept_classes.options(environ, str(tmp_path)).startswith(f'"-XX:SharedArchiveFile={path}" -Xlog:')
 
 
 def test_each_java_and_each_spark_has_a_file_of_its_own(tmp_path: Path) -> None:

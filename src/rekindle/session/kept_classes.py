@@ -22,12 +22,12 @@ from pyspark.find_spark_home import _find_spark_home
 
 from rekindle.errors import ConfigError
 from rekindle.session.environment import environment
-from rekindle.session.lifeline import forget_jvm
+from rekindle.session.lifeline import forget_failed_jvm
 
 SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"
 """Java options that Spark's launcher puts before those of the settings, so that the user's own win."""
 
-_QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 """Java would say on stdout why it does not use the file."""
 
 _CONFIGURATION_FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
@@ -53,7 +53,7 @@ def options(environ: Mapping[str, str], prefix: str = sys.prefix) -> str:
     """
     for folder in _folders(environ, prefix):
         if (path := _file_in(folder, environ)).is_file():
-            return f"-XX:SharedArchiveFile={path} {_QUIET}"
+            return f"{_quoted(f'-XX:SharedArchiveFile={path}')} {QUIET}"
     return ""
 
 
@@ -82,12 +82,13 @@ def keep(life: Callable[[], None], prefix: str = sys.prefix) -> KeptClasses:
     try:
         with environment(_archiving(new, log)):
             life()
-            _end_jvm()
+            end_jvm()
         said = log.read_text(errors="replace").strip() if log.exists() else ""
         if not new.exists():
             raise ConfigError("CLASSES_NOT_KEPT", reason=said.splitlines()[-1] if said else "Java has written no file")
         new.replace(path)
     finally:
+        forget_failed_jvm()  # else it would write the file later, when this process ends
         for leftover in (new, log):
             leftover.unlink(missing_ok=True)
     return KeptClasses(str(path), path.stat().st_size)
@@ -118,13 +119,26 @@ def _can_write(folder: Path) -> bool:
 
 def _archiving(new: Path, log: Path) -> Mapping[str, str | None]:
     """Return the environment in which the next JVM writes `new` when it ends, and into `log` why it did not."""
-    archive = f"-XX:ArchiveClassesAtExit={new} {_QUIET} -Xlog:cds=error,cds+dynamic=error:file={log}:none"
-    java_options = f"{archive} {os.environ.get(SUBMIT_OPTIONS, '')}".strip()
-    return {SUBMIT_OPTIONS: java_options, **dict.fromkeys(_CONFIGURATION_FOLDERS)}
+    java_options = [
+        _quoted(f"-XX:ArchiveClassesAtExit={new}"),
+        QUIET,
+        _quoted(f"-Xlog:cds=error,cds+dynamic=error:file={log}:none"),
+        os.environ.get(SUBMIT_OPTIONS, ""),
+    ]
+    return {SUBMIT_OPTIONS: " ".join(java_options).strip(), **dict.fromkeys(_CONFIGURATION_FOLDERS)}
 
 
-def _end_jvm() -> None:
-    """Let the JVM of this process end by itself, as it does once no one can write to it any more."""
+def _quoted(option: str) -> str:
+    """Return an option as Spark's launcher reads it: a path may have a space."""
+    return '"' + option.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def end_jvm() -> None:
+    """Let the JVM of this process end by itself, as it does once no one can write to it any more.
+
+    Raises:
+        ConfigError: ``CLASSES_NOT_KEPT``, it does not end.
+    """
     gateway: Any = SparkContext._gateway
     if SparkContext._active_spark_context is not None:
         SparkContext._active_spark_context.stop()
@@ -133,5 +147,3 @@ def _end_jvm() -> None:
         gateway.proc.wait(_END_S)
     except subprocess.TimeoutExpired as error:
         raise ConfigError("CLASSES_NOT_KEPT", reason=f"the JVM has not ended in {_END_S} s") from error
-    finally:
-        forget_jvm(gateway)
