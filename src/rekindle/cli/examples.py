@@ -42,7 +42,7 @@ def make_example(folder: str, as_json: bool) -> int:
         output.say(f"{root / name}  {meaning}")
     for name, (first_hour, hours) in _DATA.items():
         output.say(f"{root / name}  bids of the hours {first_hour} to {first_hour + hours - 1} of 1 January 2025")
-    output.say(f"Run it: cd {folder} && rekindle run hourly_bids.py")
+    output.say(f"Run it: cd {folder} && rekindle run {JOBFILE}")
     return 0
 
 

@@ -37,6 +37,7 @@ from rekindle.spark.query.state_partitions import first_run_in
 from rekindle.storage.port import Store
 
 _FIRST_POLL_S, _POLL_S = 0.002, 0.02
+"""The time between two looks, at first and later."""
 _REPORT_S = 10
 """The longest time that Spark may take to report on a batch that it has committed."""
 _LAST_REPORT_S = 0.5
