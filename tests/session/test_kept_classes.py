@@ -113,7 +113,8 @@ def test_a_folder_of_configuration_before_sparks_jars_is_the_reason_that_none_ar
 
 def test_a_life_that_fails_leaves_nothing_not_even_when_its_process_ends(tmp_path: Path) -> None:
     failed = run(FAILS, environment(tmp_path), str(tmp_path))
-    assert failed.stderr.splitlines()[-1] == "OSError: the example failed"
+    # What watches the session may have been asking the JVM that is killed: py4j reports that as well, when it likes.
+    assert "OSError: the example failed" in failed.stderr.splitlines()
     assert not [*(tmp_path / "share" / "rekindle").iterdir()]
 
 
