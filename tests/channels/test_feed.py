@@ -41,6 +41,17 @@ def test_an_admission_that_failed_is_tried_again_and_is_one_admission(when: str)
     assert fed.after(0).files == 2
 
 
+def test_a_position_carries_what_batches_so_far_have_taught_of_their_size() -> None:
+    fed = feed(MemoryStore(), budget_bytes=20)
+    fed.admit()
+    first = fed.after(0)
+    fed.recorded(first, 500)
+    fed.admit()
+    second = fed.after(1)
+
+    assert (first.next_bytes, second.next_bytes) == (20, 40)
+
+
 def test_an_admission_that_another_driver_made_counts_unchanged() -> None:
     store = MemoryStore()
     late = feed(store, budget_bytes=10)

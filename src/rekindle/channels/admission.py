@@ -27,7 +27,7 @@ class AdmissionSizer:
 
     Args:
         target_ms: how long a batch should take, ``input.target_batch_duration``.
-        first_bytes: what to admit while nothing is known.
+        first_bytes: what to admit first: what was learned before this start, or a guess.
     """
 
     def __init__(self, target_ms: int, first_bytes: int) -> None:

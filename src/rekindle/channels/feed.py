@@ -85,6 +85,7 @@ class Feed(ABC):
                 admission=admission,
                 files=self.position.files + len(self._outstanding),
                 bytes=self.position.bytes + self.outstanding_bytes,
+                next_bytes=self._sizer.next_bytes(),
             )
         )
 

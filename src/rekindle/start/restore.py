@@ -161,6 +161,7 @@ def _positions(
         }
         positions[uid] = InputPosition(
             admission=min(old.admission, 0),
+            next_bytes=old.next_bytes,
             mark=min(old.mark, 0),
             offset=old.offset,
             channels=channels,

@@ -191,7 +191,7 @@ class Assembly:
         storage, folder = self._of.storage, self._of.folder(subtask)
         sizer = AdmissionSizer(
             self._of.config.input_target_batch_duration_ms,
-            FIRST_ADMISSION_BYTES_PER_CORE * cores(self._spark),
+            position.next_bytes or FIRST_ADMISSION_BYTES_PER_CORE * cores(self._spark),
         )
         if uid in self._of.frozen:
             frozen, custom = self._of.frozen[uid], self.custom[task.uid].get(uid)

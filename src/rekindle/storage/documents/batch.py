@@ -32,6 +32,8 @@ class InputPosition:
     files: int = 0
     #: bytes of these files
     bytes: int = 0
+    #: bytes that the next admission might take, by what was known before the batch; 0: an older version wrote it
+    next_bytes: int = 0
     #: last admission of watermark rows that was read; -1: none
     mark: int = -1
     #: custom source: number of the subtask's reads in this lineage that batches have had
