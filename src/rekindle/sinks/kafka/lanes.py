@@ -32,7 +32,6 @@ _DEFAULTS = {
     "transaction.timeout.ms": 300_000,
     # A key goes to the partition that Kafka's own (Java) producers choose.
     "partitioner": "murmur2_random",
-    "linger.ms": 20,
     "compression.type": "lz4",
 }
 
