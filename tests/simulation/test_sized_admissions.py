@@ -47,5 +47,6 @@ def test_each_start_goes_on_with_the_size_that_batches_have_come_to(world: World
     assert live(world, 4)[-1] == 1 + 4 + 16
     assert live(world, 4)[-1] == 1 + 4 + 16 + 16, "what was known before the last batch is what is known"
 
+    # The guess would be a batch of one file and one of four.
     savepoint_at_rest(world.storage, str(tmp_path))
     assert live(world, 2, restore=savepoints_in(str(tmp_path))[0].path) == [4]
