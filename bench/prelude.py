@@ -6,7 +6,8 @@ and in a join with bounds of time (bids with their auction, while that lasts): w
 stream has closed are out; and beside them the same rows as a batch run, in which all windows come out. They take turns,
 in one Spark session. The two streams are then drained, and must have written the same rows.
 
-Prints the figures and writes them between the markers in docs/benchmarks.md.
+Prints the figures and writes them between the markers in docs/benchmarks.md. All of it takes some 25 minutes, most
+of which are of the join where it is streamed.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ import nexmark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-EVENTS, FILES, LIVE = 4_000_000, 16, 100_000
+EVENTS, FILES, LIVE = 16_000_000, 16, 100_000
 
 
 def bids_in_time(bids: DataFrame, auctions: DataFrame) -> DataFrame:
@@ -144,6 +145,7 @@ def main() -> None:
     parser = arguments("A history as a batch, and then the stream.", runs=3)
     parser.add_argument("--events", type=int, default=EVENTS, help="auction events, 92 %% of them bids")
     parser.add_argument("--queries", nargs="*", choices=QUERIES, help="only these")
+    parser.add_argument("--modes", nargs="*", choices=MODES, default=MODES, help="only these, the last for comparison")
     given = parser.parse_args()
     load_before = settled() if not given.no_page else load()
     spark = make_session("rekindle-bench", SETTINGS)
@@ -152,16 +154,16 @@ def main() -> None:
         data = Path(folder, "data")
         bids, live = write(data, given.events)
         for name in given.queries or QUERIES:
-            figures: dict[str, list[tuple[float, float, int, int]]] = {mode: [] for mode in MODES}
+            figures: dict[str, list[tuple[float, float, int, int]]] = {mode: [] for mode in given.modes}
             for run in range(given.runs + 1):
-                for mode in MODES if run % 2 else MODES[::-1]:
+                for mode in given.modes if run % 2 else given.modes[::-1]:
                     found = measure(spark, mode, name, data, Path(folder, "work"))
                     print(f"{name}, run {run or 'to warm up'}: {mode:11} {found}", flush=True)
                     if run:
                         figures[mode].append(found)
             if len(written := Counter(found[3] for of_mode in figures.values() for found in of_mode)) != 1:
                 sys.exit(f"bench: the runs wrote different rows: {written}")
-            batch_s = middle([found[0] for found in figures["a batch run"]])
+            batch_s = middle([found[0] for found in figures[given.modes[-1]]])
             lines += [
                 f"| {name} | {mode} | {middle([one[0] for one in of_mode]):.2f} "
                 f"| {middle([one[1] for one in of_mode]):.2f} | {of_mode[0][2]} "
