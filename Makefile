@@ -6,10 +6,9 @@ SHELL := /bin/bash
 ENV := source .venv/env.sh;
 CORE := tests/graph tests/protocol tests/scenarios
 
-# Tests start many JVMs, which start quicker with Spark's classes kept in a file.
 # Each run ends with its twenty slowest tests. Four at a time: on two cores two wait for a server or a clock.
 WORKERS := 4
-TESTS := python -m tests.class_archive; python -m pytest --durations=20
+TESTS := python -m pytest --durations=20
 DEALT = -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not crash and not slow"
 
 # Tests start some hundreds of Pythons. What the first has compiled, the others read, also where the machine's own
@@ -31,7 +30,7 @@ demo: ## the flagship job: history and live stream, savepoint, resume, drain, co
 	@tools/setup.sh product
 	@$(ENV) python examples/demo.py
 
-test: setup ## all tests but those that take minutes; ARGS="-k word" is passed on
+test: archive ## all tests but those that take minutes; ARGS="-k word" is passed on
 	@$(ENV) $(TESTS) $(DEALT) $(ARGS)
 
 check: setup ## what CI runs: format, lint, types, layers, dead code, prose, docs site, tests, full coverage of the pure core
@@ -49,7 +48,7 @@ core: # says all at its end, since another run of tests prints its dots meanwhil
 types:
 	@$(ENV) mypy
 
-archive:
+archive: setup # tests start many JVMs, which start quicker with Spark's classes kept in a file
 	@$(ENV) python -m tests.class_archive
 
 compiled: # once; in a fresh clone each of the workers would compile all tests and all of the package by itself
@@ -72,10 +71,10 @@ site: setup ## the documentation site, in build/site, with warnings as errors
 screenshots: setup ## the pictures of docs/ui.md, taken in a real Chromium
 	@$(ENV) PYTHONPATH=. python tools/screenshots.py
 
-crash: setup ## kill a real driver at every durable step, resume, compare (minutes)
+crash: archive ## kill a real driver at every durable step, resume, compare (minutes)
 	@$(ENV) $(TESTS) -m crash --timeout=3600 $(ARGS)
 
-soak: setup ## long runs (minutes)
+soak: archive ## long runs (minutes)
 	@$(ENV) $(TESTS) -m "slow and not crash" --timeout=3600 $(ARGS)
 
 matrix: setup ## smoke tests on PySpark 3.5 to 4.3 and Python 3.10 to 3.13; PAIRS="4.0.0/3.11" chooses

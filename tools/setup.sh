@@ -120,7 +120,11 @@ require_java() {
 # --- servers for the tests of connectors ------------------------------------------------------------------------------
 
 # The tests start servers of their own (tests/servers); here their programs are found, or installed where we may.
-# Without them everything works but those tests, which are skipped and say why.
+# Without them everything works but those tests, which are skipped and say why. So what builds one, or asks a registry
+# that may not answer, has LATEST seconds from the start of the set-up, and no more.
+readonly LATEST=900
+
+in_time() { timeout "$((SECONDS < LATEST ? LATEST - SECONDS : 1))" "$@"; }
 
 find_postgres() {
     local home
@@ -188,7 +192,7 @@ want_kerberos_headers() {
 want_kerberos() {
     ! "$VENV/bin/python" -c 'import gssapi' 2>/dev/null || return 0
     say "building Python's side of Kerberos"
-    CFLAGS=-O0 timeout 600 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile \
+    CFLAGS=-O0 in_time "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile \
         "gssapi>=1.8" >"$VENV/kerberos.log" 2>&1 ||
         say "no gssapi could be built: the tests of Kerberos will be skipped (Debian: apt-get install gcc libkrb5-dev python3-dev)"
 }
@@ -230,18 +234,16 @@ want_connectors() {
 
 # Azurite, which is Microsoft's own emulator of Azure's blobs.
 want_azure() {
-    # Where the registry cannot be reached, npm tries each package for a minute or more.
-    local npm=(timeout 300 npm install --silent --no-fund --no-audit --omit=dev)
     [ ! -d "$VENV/azurite/node_modules/azurite" ] || return 0
     say "fetching an Azure server with npm"
     mkdir -p "$VENV/azurite"
-    "${npm[@]}" --prefix "$VENV/azurite" azurite@3.35.0 >"$VENV/azurite.log" 2>&1 ||
+    in_time npm install --silent --no-fund --no-audit --omit=dev --prefix "$VENV/azurite" azurite@3.35.0 >"$VENV/azurite.log" 2>&1 ||
         say "no Azure server could be fetched: its tests will be skipped (Debian: apt-get install nodejs npm)"
 }
 
 # What draws the diagrams of the documentation site.
 want_mermaid() {
-    timeout 300 "$VENV/bin/python" -m tools.mermaid >"$VENV/mermaid.log" 2>&1 ||
+    in_time "$VENV/bin/python" -m tools.mermaid >"$VENV/mermaid.log" 2>&1 ||
         say "no Mermaid could be fetched: the site shows the text of its diagrams (Debian: apt-get install nodejs npm)"
 }
 
@@ -254,7 +256,7 @@ want_built() {
         return
     fi
     say "building a server of $of with Go"
-    GOBIN=$VENV/$folder timeout 900 go install "$module" >"$VENV/$folder.log" 2>&1 ||
+    GOBIN=$VENV/$folder in_time go install "$module" >"$VENV/$folder.log" 2>&1 ||
         say "no server of $of could be built: its tests will be skipped"
 }
 
