@@ -28,6 +28,7 @@ from hop import Nowhere
 from measuring import MB, ROOT, cpu_seconds, middle, share_of_a_core
 from rekindle.handle import JobHandle
 from rekindle.runtime.steps import heard_by
+from rekindle.spark.query.polling import STREAM_MS
 from rekindle.storage import layout
 from rekindle.storage.documents.checkpoint import Committed
 from rekindle.storage.job_storage import JobStorage
@@ -44,6 +45,8 @@ Figures = dict[str, float]
 
 CHECKPOINTS = 5
 """Of each job: the median counts."""
+PAUSES_S = [(number + 0.5) * STREAM_MS / 1000 / CHECKPOINTS for number in range(CHECKPOINTS)]
+"""Before each file that is dropped: a query with a stream looks twice a second, and files come at any moment."""
 TOUCHED = 20_000
 """Keys that a batch touches."""
 ROWS_A_FILE = 1_000_000
@@ -223,8 +226,9 @@ def keys(spark: SparkSession, work: Path, size: int) -> Figures:
 def touched(job: Running, touch: Callable[[], None]) -> float:
     """Return the median time from dropping a file to its batch record."""
     found = []
-    for _ in range(CHECKPOINTS):
+    for pause_s in PAUSES_S:
         before = len(job.heard.records())
+        time.sleep(pause_s)
         touch()
         began = time.perf_counter()
         wait(lambda before=before: len(job.heard.records()) > before, job.handle)  # type: ignore[misc]
@@ -245,8 +249,9 @@ def tasks(spark: SparkSession, work: Path, size: int) -> Figures:
             job.sink(f"out{number}", task, Nowhere())
         return job
 
-    def through(job: Running) -> float:
+    def through(job: Running, pause_s: float = 0.0) -> float:
         before = len(job.heard.records())
+        time.sleep(pause_s)
         drops.drop(100)
         began = time.perf_counter()
         wait(lambda: len(job.heard.records()) >= before + size, job.handle)
@@ -255,7 +260,7 @@ def tasks(spark: SparkSession, work: Path, size: int) -> Figures:
     with running(define(), spark, work) as job:
         first_s = job.until_records(size)
         through(job)
-        row_s = middle([through(job) for _ in range(CHECKPOINTS)])
+        row_s = middle([through(job, pause_s) for pause_s in PAUSES_S])
         checkpoint_s = job.checkpoint_s(lambda: drops.drop(100))
         settled(job)
         idle = share_of_a_core(IDLE_S)

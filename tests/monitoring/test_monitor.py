@@ -11,6 +11,7 @@ from rekindle.errors import StorageError
 from rekindle.monitoring.monitor import Monitor
 from rekindle.storage import layout
 from rekindle.storage.documents.history import RateSegment
+from rekindle.storage.documents.runs import Result
 from rekindle.storage.liveness import SILENCE_MS
 from rekindle.storage.local import LocalStore
 from rekindle.storage.port import Store
@@ -81,6 +82,23 @@ def test_a_heartbeat_that_stands_still_is_silent_by_any_clock(world: World) -> N
         clocks.pass_(2_000)
 
     assert states == ["RUNNING"] * 5 + ["SILENT"]
+
+
+def test_a_start_is_silent_once_its_signs_of_life_stand_still(world: World) -> None:
+    storage = world.created("job")
+    run = storage.latest_run()
+    assert run is not None
+    monitor, clocks = _watch(world)
+
+    states = []
+    for beat in range(1, 9):
+        storage.replace(layout.status("job", begun=False), replace(run, beat=beat))
+        states.append(_state(monitor, "job"))
+        clocks.pass_(SILENCE_MS - 1)
+    assert states == ["RUNNING"] * 8
+
+    clocks.pass_(1)
+    assert _state(monitor, "job") == "SILENT"
 
 
 @pytest.mark.parametrize("ahead_ms", [-3_600_000, 0, 3_600_000])
@@ -291,7 +309,7 @@ class Bucket(Counting):
         return super().names(folder)
 
 
-def test_a_list_of_jobs_in_a_bucket_is_one_list_and_two_reads_for_each_that_has_ended(world: World) -> None:
+def test_a_list_of_jobs_in_a_bucket_is_one_list_and_two_reads_for_each(world: World) -> None:
     world.many(9, ended=6).failed("failed")
     in_a_directory, _ = _watch(world)
     store = Bucket(world.store.location)
@@ -300,7 +318,7 @@ def test_a_list_of_jobs_in_a_bucket_is_one_list_and_two_reads_for_each_that_has_
     found = monitor.overview()
 
     assert store.listed == [""]
-    assert len(store.was_read) == 5 * 3 + 2 * 7 + 1, "and a look for a job among the savepoints"
+    assert len(store.was_read) == 2 * 10 + 1, "and a look for a job among the savepoints"
     assert found == in_a_directory.overview()
     assert [in_a_directory.job(line.job).overview for line in found] == found, "as the page of a job has it"
 
@@ -327,6 +345,32 @@ def test_a_run_that_has_not_beaten_yet_is_found_in_a_bucket_too(world: World) ->
     monitor, _ = _watch(world, Bucket(world.store.location))
 
     assert monitor.overview()[0].run == 4
+
+
+def test_a_job_whose_process_of_this_machine_is_gone_is_not_listed_as_running(world: World) -> None:
+    written = world.lost("job")
+    written.status = replace(written.status, written_ms=world.now_ms)
+    written.storage.replace(layout.status("job"), written.status)
+    assert written.status.state == "RUNNING", "it was killed"
+
+    monitor, _ = _watch(world, Bucket(world.store.location))
+
+    assert [line.state for line in monitor.overview()] == ["LOST"]
+
+
+@pytest.mark.parametrize("of_store", [LocalStore, Bucket])
+def test_a_killed_job_is_not_listed_as_running_once_another_run_has_failed(
+    world: World, of_store: Callable[[str], Store]
+) -> None:
+    written = world.healthy("job")
+    latest = written.storage.latest_run()
+    assert latest is not None
+    written.storage.fence.claim(replace(latest, run=3))
+    written.storage.record_result(Result(run=3, state="FAILED", ended_ms=world.now_ms))
+
+    monitor, _ = _watch(world, of_store(world.store.location))
+
+    assert [(line.state, line.run) for line in monitor.overview()] == [("FAILED", 3)]
 
 
 @pytest.mark.parametrize("of_store", [LocalStore, Bucket])
@@ -371,7 +415,7 @@ def test_a_job_whose_documents_are_refused_hides_no_other(world: World) -> None:
     for name in ("whole", "refused", "half"):
         world.healthy(name)
     store = Bucket(world.store.location)
-    store.denied = ("refused/", "half/runs/")
+    store.denied = ("refused/", "half/status.json")
     monitor, _ = _watch(world, store)
 
     found = {line.job: (line.state, line.error and line.error.code) for line in monitor.overview()}

@@ -11,12 +11,11 @@ import pytest
 from rekindle.storage import layout, liveness
 from rekindle.storage.codec import encode
 from rekindle.storage.documents.runs import Result, Run
-from rekindle.storage.documents.status import Status
+from rekindle.storage.documents.status import RUNNING, Status
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import Process, is_alive, this_process
 from rekindle.storage.open import open_store
 from rekindle.storage.port import NotFound
-from rekindle.storage.run_documents import RUNNING
 from rekindle.testing.memory_store import MemoryStore
 from tests.claims import claim
 

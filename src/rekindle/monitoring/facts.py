@@ -15,16 +15,13 @@ from rekindle.storage.checkpoint_documents import CheckpointDocuments
 from rekindle.storage.codec import Document, decode
 from rekindle.storage.documents.checkpoint import Manifest
 from rekindle.storage.documents.runs import Identity, JobDescription, Result, Run
-from rekindle.storage.documents.status import Status
+from rekindle.storage.documents.status import AT_WORK, CREATED, LOST, RUNNING, Status
 from rekindle.storage.job_storage import JobStorage
 from rekindle.storage.liveness import is_alive
 from rekindle.storage.port import NotFound, Store
-from rekindle.storage.run_documents import CREATED, LOST, RUNNING
 
 SILENT = "SILENT"
 """State of a job whose driver seems to run and gives no sign of life."""
-
-AT_WORK = ("RUNNING", "STOPPING")
 
 _RUN = re.compile(r"(\d+)\.json")
 _DOCUMENTS = 8
@@ -36,7 +33,7 @@ class Now:
     """The present state of a job, with the documents that tell it."""
 
     state: str
-    #: None: no run has started, or the heartbeat alone was read, which says how its run ended
+    #: None: no run has started, or the heartbeat alone was read
     run: Run | None = None
     #: of that run, or of the one before it, which then shows its tasks
     status: Status | None = None
@@ -50,7 +47,13 @@ class Now:
     @property
     def begun(self) -> Run | Status | None:
         """The document that says who drives the job, or did; None: no run has started."""
-        return self.run or (self.status if self.result else None)
+        return self.run or (None if self.state == CREATED else self.status)
+
+    @property
+    def heartbeat(self) -> Status | None:
+        """The heartbeat of the run in force; None: it has not beaten yet."""
+        begun, status = self.begun, self.status
+        return status if begun is not None and status is not None and status.run == begun.run else None
 
     @property
     def version(self) -> str:
@@ -119,23 +122,37 @@ class JobFacts:
         return self._now(self.storage.status())
 
     def at_a_glance(self) -> Now:
-        """Read the same with fewer requests: where a run has ended, its last heartbeat says how, and no run is read.
+        """Read the same with fewer requests: of a run that its heartbeat shows to be over or at work, nothing else.
 
-        Who claims the next run takes that back before. A look whether there is one costs nothing in a directory.
+        Who claims the next run takes that back before. In a directory, where reads cost nothing, a look whether there
+        is a next run comes first, and of a run that is not over all is read.
         """
         status = self.storage.status()
-        if status is None or status.result is None:
+        if status is None:
             return self._now(status)
         store = self.storage.store
-        if store.pace == 1 and store.exists(layout.run(self.storage.job, status.run + 1)):
+        if store.pace > 1:
+            is_clear = status.result is not None or self._is_well(status)
+        else:
+            is_clear = status.result is not None and not store.exists(layout.run(self.storage.job, status.run + 1))
+        if not is_clear:
             return self._now(status)
-        return Now(state=status.result.state, status=status, result=status.result)
+        return Now(state=(status.result or status).state, status=status, result=status.result)
+
+    def _is_well(self, status: Status) -> bool:
+        """Return True if a heartbeat alone shows a run at work: it is young, its process not known to be gone."""
+        if status.state not in AT_WORK or status.newest is None or is_alive(status) is False:
+            return False
+        is_well = not self._pulse.is_silent(status) and not self._pulse.doubtful_ms
+        if is_well:
+            self.doubtful_ms, self.still_ms = 0, self._pulse.still_ms
+        return is_well
 
     def _now(self, status: Status | None) -> Now:
         run = self._run_in_force(status)
         if run is None:
             return Now(state=CREATED, status=status)
-        driver = status if status is not None and status.run == run.run else run
+        driver = self.storage.sign_of(run, status)
         self.doubtful_ms = 0
         # In this order: a driver writes its result and then ends, so one that is dead has written it or never will.
         alive = is_alive(driver)

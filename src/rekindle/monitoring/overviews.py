@@ -80,11 +80,12 @@ def overview(facts: JobFacts, now: Now, subtasks: Sequence[SubtaskView], now_ms:
 
 def _rows_out_per_second(live: Sequence[SubtaskView], now: Now) -> float | None:
     """Return the rows given to sinks a second, as of the newest sample of the run in force."""
-    if now.status is None or now.run is None or not now.at_work:
+    heartbeat = now.heartbeat
+    if heartbeat is None or not now.at_work:
         return None
-    if now.status.newest is None:
+    if heartbeat.newest is None:
         return figures.total(of_rates(_with_sinks(live, now), lambda one: one.rows_out))
-    return now.status.newest.rows_out_per_second if now.status.run == now.run.run else None
+    return heartbeat.newest.rows_out_per_second
 
 
 def _of_the_history(facts: JobFacts, status: Status) -> Newest:
@@ -100,12 +101,13 @@ def _by_its_clock(facts: JobFacts, now: Now, now_ms: int) -> int:
 
     That clock differs where a heartbeat comes from the future, or is old and was seen to be replaced a moment ago.
     """
-    if not now.at_work or now.status is None or now.run is None or now.status.run != now.run.run:
+    heartbeat = now.heartbeat
+    if heartbeat is None or not now.at_work:
         return now_ms
-    age_ms = now_ms - now.status.written_ms
-    if 0 <= age_ms <= silence_ms(facts.storage.store, now.status) or (age_ms > 0 and facts.still_ms is None):
+    age_ms = now_ms - heartbeat.written_ms
+    if 0 <= age_ms <= silence_ms(facts.storage.store, heartbeat) or (age_ms > 0 and facts.still_ms is None):
         return now_ms
-    return now.status.written_ms + (facts.still_ms or 0)
+    return heartbeat.written_ms + (facts.still_ms or 0)
 
 
 def _with_sinks(subtasks: Sequence[SubtaskView], now: Now) -> Sequence[SubtaskView]:
@@ -131,7 +133,7 @@ def _error_of(now: Now) -> ErrorView | None:
     """Return why the run has failed; else what went wrong last in it."""
     if now.result is not None:
         return error_view(now.result.error, now.result.ended_ms) if now.result.error else None
-    failure = now.status.failure if now.status and now.run and now.status.run == now.run.run else None
+    failure = now.heartbeat.failure if now.heartbeat else None
     if failure is None:
         return None
     return ErrorView(

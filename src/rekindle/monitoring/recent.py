@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from rekindle.errors import RekindleError
 from rekindle.monitoring import figures
-from rekindle.monitoring.facts import AT_WORK
 from rekindle.monitoring.monitor import Monitor
 from rekindle.monitoring.monitors import Monitors
 from rekindle.storage.documents.history import RateSample
+from rekindle.storage.documents.status import AT_WORK
 
 SLOTS = 30
 SLOT_MS = 20_000

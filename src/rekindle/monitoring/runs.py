@@ -8,7 +8,7 @@ from rekindle.monitoring.facts import JobFacts, Now
 from rekindle.monitoring.overviews import error_view
 from rekindle.monitoring.views import RunView
 from rekindle.storage.documents.runs import Result, Run
-from rekindle.storage.run_documents import LOST
+from rekindle.storage.documents.status import LOST
 
 
 def run_views(facts: JobFacts, now: Now, limit: int | None) -> list[RunView]:

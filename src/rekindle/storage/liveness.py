@@ -5,7 +5,8 @@ Clocks are never compared: two machines' clocks differ, and a suspended laptop's
 - *On the driver's own machine* the process table says it at once. A pid alone is no proof, since the system uses it
   again, and means nothing in another container; so documents also carry `process_started`, which names the pid
   namespace and the process's start. Machines that share a storage need different host names.
-- *From elsewhere* only a heartbeat that moves does: read twice, at least `silence_ms` apart, and compare. A driver in a
+- *From elsewhere* only a heartbeat that moves does: read twice, at least `silence_ms` apart, and compare. A driver that
+  has claimed its run and still restores or lists files has one too (`rekindle.start.beating`). A driver in a
   bucket that has nothing to do beats rarely, and says in each heartbeat when the next one comes. A process that
   cannot wait for that rings its bell.
 
@@ -95,8 +96,8 @@ def has_moved(driver: Run | Status | None, earlier: Run | Status | None) -> bool
     return driver is None or earlier is None or _sign(driver) != _sign(earlier)
 
 
-def _sign(driver: Run | Status) -> tuple[int, int]:
-    return (driver.run, driver.beat if isinstance(driver, Status) else -1)
+def _sign(driver: Run | Status) -> tuple[int, bool, int]:
+    return (driver.run, isinstance(driver, Status), driver.beat)
 
 
 def _runs(pid: int, ticks: str) -> bool:
